@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Set up and run replearn from a checkout. Needs python3 (3.11 or later) with venv and pip.
+
+    python3 dev.py demo              two simulated labs, end to end
+    python3 dev.py test [ARGS]       lint, then pytest on two workers; ARGS go to pytest
+    python3 dev.py lint              ruff, mypy and import-linter
+    python3 dev.py run [ARGS]        the replearn command line
+    python3 dev.py lock              write constraints.txt anew, with the newest versions
+
+The first call makes .venv beside this file and installs what the command needs.
+"""
+
+from __future__ import annotations  # so that an old Python gets as far as our message
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
+CONSTRAINTS = ROOT / "constraints.txt"
+STAMP = VENV / "dev-stamp.json"  # what is installed, so that the next call need not ask
+
+LINT = (
+    ("ruff check", ("ruff", "check", ".")),
+    ("ruff format", ("ruff", "format", "--check", ".")),
+    ("mypy", ("mypy",)),
+    ("import-linter", ("lint-imports", "--no-logo")),
+)
+# worksteal, because tests differ in length; the workers share numba's disk cache
+PYTEST = ("pytest", "-n", "2", "--dist", "worksteal")
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command and return its exit code."""
+    if sys.version_info < (3, 11):
+        say(f"replearn needs Python 3.11 or later; {sys.executable} is {sys.version.split()[0]}")
+        return 2
+    command, rest = (arguments[0], arguments[1:]) if arguments else ("help", [])
+    try:
+        if command == "demo" and not rest:
+            return prepare("cli") or call("replearn", "demo")
+        if command == "run":
+            return prepare("cli", "data", "report") or call("replearn", *rest, cwd=Path.cwd())
+        if command == "test":
+            return prepare("test") or run_steps((*LINT, ("pytest", (*PYTEST, *rest))))
+        if command == "lint" and not rest:
+            return prepare("test") or run_steps(LINT)
+        if command == "lock" and not rest:
+            return make_venv() or install_uv() or lock()
+    except KeyboardInterrupt:
+        return 130
+    print((__doc__ or "").strip())
+    return 0 if command in ("help", "-h", "--help") else 2
+
+
+def run_steps(steps: Iterable[tuple[str, tuple[str, ...]]]) -> int:
+    """Run every step, even after a failure, and say at the end which ones failed."""
+    results = []
+    for name, command in steps:
+        say(f"{name}: {' '.join(command)}")
+        start = time.monotonic()
+        results.append((name, call(*command), time.monotonic() - start))
+    say("summary")
+    for name, code, seconds in results:
+        verdict = "ok" if code == 0 else f"FAILED (exit code {code})"
+        print(f"  {name:<14}{seconds:7.1f} s  {verdict}", flush=True)
+    return next((code for _, code, _ in results if code), 0)
+
+
+def prepare(*extras: str) -> int:
+    """Make .venv hold replearn and these extras; instant when nothing has changed."""
+    key = hashlib.sha256()
+    for part in (ROOT / "pyproject.toml", CONSTRAINTS):
+        key.update(part.read_bytes() + b"\0")
+    stamp = read_stamp()
+    installed = set(stamp["extras"]) if stamp.get("key") == key.hexdigest() else set()
+    if PYTHON.exists() and stamp.get("root") == str(ROOT) and installed.issuperset(extras):
+        return 0
+    start = time.monotonic()
+    if make_venv():
+        return 1
+    wanted = sorted(installed.union(extras))
+    target = ("--constraint", str(CONSTRAINTS), "--editable", f".[{','.join(wanted)}]")
+    say(f"installing replearn with its extras {', '.join(wanted)} (seconds to a few minutes)")
+    if install_uv() or quietly(str(BIN / "uv"), "pip", "install", "--python", str(PYTHON), *target):
+        say("trying again with pip alone")
+        if quietly(str(PYTHON), "-m", "pip", "install", *target):
+            say("could not install: see above. Can pip reach its package index from here?")
+            return 1
+    stamp = {"root": str(ROOT), "key": key.hexdigest(), "extras": wanted}
+    STAMP.write_text(json.dumps(stamp), encoding="utf-8")
+    say(f"ready after {time.monotonic() - start:.0f} s")
+    return 0
+
+
+def make_venv() -> int:
+    """Make .venv unless it is there and works; a copy from elsewhere does not."""
+    copied = read_stamp().get("root", str(ROOT)) != str(ROOT)
+    clear = ["--clear"] if copied or not PYTHON.exists() else []
+    if not clear and runs(str(PYTHON), "-m", "pip", "--version"):
+        return 0
+    say("making a virtual environment in .venv")
+    code = quietly(sys.executable, "-m", "venv", *clear, str(VENV))
+    if code:
+        say("could not make .venv. On some systems the venv module is a package: python3-venv.")
+    return code
+
+
+def install_uv() -> int:
+    """Install uv into .venv: it installs the rest several times faster than pip."""
+    if runs(str(BIN / "uv"), "--version"):
+        return 0
+    return quietly(str(PYTHON), "-m", "pip", "install", "uv")
+
+
+def lock() -> int:
+    """Pin the newest versions for every platform and Python, without registry addresses."""
+    say("writing constraints.txt")
+    options = "--universal --all-extras --no-header --no-annotate --upgrade --quiet"
+    return call(
+        *("uv", "pip", "compile", "pyproject.toml", "--python-version", "3.11"),
+        *(*options.split(), "--output-file", CONSTRAINTS.name),
+    )
+
+
+def read_stamp() -> dict[str, Any]:
+    """What prepare wrote last time, or nothing."""
+    try:
+        return dict(json.loads(STAMP.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def call(name: str, *arguments: str, cwd: Path = ROOT) -> int:
+    """Run a tool of .venv and return its exit code."""
+    path = shutil.which(name, path=str(BIN))
+    if path is None:
+        say(f"{name} is not in .venv: delete .venv and try again")
+        return 127
+    return subprocess.call((path, *arguments), cwd=cwd, env=environment())
+
+
+def quietly(*command: str) -> int:
+    """Run a command and show what it said only if it failed."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+    except OSError as error:
+        say(f"failed: {error}")
+        return 127
+    if done.returncode:
+        say(f"failed: {' '.join(command)}")
+        print(done.stdout.rstrip(), flush=True)
+    return done.returncode
+
+
+def runs(*command: str) -> bool:
+    """Whether a command can be run at all."""
+    try:
+        done = subprocess.run(command, env=environment(), capture_output=True)
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+def environment() -> dict[str, str]:
+    """What the children see: .venv and no other environment, and no colours in a pipe."""
+    # without PYTHONDONTWRITEBYTECODE, because imports are three times slower with it
+    hidden = {"PYTHONDONTWRITEBYTECODE", "PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"}
+    extra = {"PATH": os.pathsep.join((str(BIN), os.environ.get("PATH", os.defpath)))}
+    if not sys.stdout.isatty():
+        hidden |= {"FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS"}
+        extra["NO_COLOR"] = "1"
+    visible = {name: value for name, value in os.environ.items() if name not in hidden}
+    return {**visible, **extra}
+
+
+def say(text: str) -> None:
+    """Print a line of progress."""
+    print(f"[dev] {text}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

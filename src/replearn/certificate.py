@@ -1,0 +1,199 @@
+"""How likely is it that another lab gets the same codes? One estimate, one proved bound."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from replearn.kernels import lattices
+from replearn.cells import CELLS, provable_flip_constant
+from replearn.plan import Plan
+from replearn.randomness import SharedRandomness
+from replearn.stages.batches import BatchSums
+from replearn.stages.rounding import residual
+from replearn.stages.space import CodeSpace
+from replearn.types import Codes, Matrix, Vector
+
+_DRAWS = 2000  # standard error .007 at a disagreement of .1
+_MIN_GROUPS = 4  # fewer batches than this say nothing about their own spread
+_REACH = 6.0  # walls further away than this many standard deviations are left out
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a fit can say about its own replicability.
+
+    Attributes
+    ----------
+    estimated_disagreement : float or None
+        Estimated probability that another lab with as many rows from the same population,
+        *under this seed*, gets different codes. None: not estimable (too few batches).
+    disagreement_bound : float
+        Proved upper bound of that probability *averaged over seeds*; 1 says nothing.
+    confidence : float
+        Probability, over samples, with which ``disagreement_bound`` holds.
+    assumes : str
+        What the bound assumes.
+    n_batches : int
+    """
+
+    estimated_disagreement: float | None
+    disagreement_bound: float
+    confidence: float
+    assumes: str
+    n_batches: int
+
+    def __str__(self) -> str:
+        if self.estimated_disagreement is None:
+            estimate = f"not estimable from {self.n_batches} batches"
+        else:
+            estimate = f"{self.estimated_disagreement:.3f} (estimated from this sample)"
+        bound = (
+            "nothing proved (bound 1)"
+            if self.disagreement_bound >= 1
+            else f"<= {self.disagreement_bound:.3f} at confidence {self.confidence:g}"
+        )
+        return (
+            f"disagreement under this seed: {estimate}\n"
+            f"disagreement averaged over seeds: {bound}; assumes {self.assumes}"
+        )
+
+
+def certify(
+    sums: BatchSums, codes: Codes, space: CodeSpace, plan: Plan, shared: SharedRandomness
+) -> Certificate:
+    """Certificate of one fit.
+
+    Parameters
+    ----------
+    sums : BatchSums
+        Exact sums of the batch vectors, by group.
+    codes : int64 array
+        What the fit rounded their mean to.
+    space : CodeSpace
+    plan : Plan
+    shared : SharedRandomness
+        Reads the streams "certificate/..." besides those of the code space.
+
+    Returns
+    -------
+    Certificate
+
+    Notes
+    -----
+    Estimate: given my mean z, the other lab's is normal around it with twice the variance of a
+    mean (mine is as uncertain as theirs). Its law is drawn from the spread of the
+    group means, projected, with a chi-square factor for the few groups, and
+    counted when it leaves the cell. Only the minimal vectors' facets of the Leech cell are
+    looked at (99.5 % of its crossings). Bound: ``constant * sqrt(2 variance / n_batches)``
+    with the smaller of the a-priori variance bound and an empirical Bernstein bound.
+    Calibration is tested in tests/theory/test_certificate.py.
+    """
+    bound, confidence = _bound(sums, plan)
+    return Certificate(
+        estimated_disagreement=_estimate(sums, codes, space, shared),
+        disagreement_bound=bound,
+        confidence=confidence,
+        assumes="rows drawn independently from one population, by both labs, the same number",
+        n_batches=sums.n_batches,
+    )
+
+
+# --- the proved bound -----------------------------------------------------------------------
+
+
+def _bound(sums: BatchSums, plan: Plan) -> tuple[float, float]:
+    """Bound of the disagreement over seeds, and its confidence."""
+    prior = _prior_variance(plan)
+    observed = _bernstein_variance(sums, plan.length_cap, plan.guarantee.failure_prob)
+    constant = provable_flip_constant(
+        plan.projection, plan.rounding, plan.n_inputs, plan.n_components
+    ) / float(plan.grid_width)
+    variance, confidence = (
+        (prior, 1.0) if prior <= observed else (observed, 1 - plan.guarantee.failure_prob)
+    )
+    return min(1.0, constant * math.sqrt(2 * variance / sums.n_batches)), confidence
+
+
+def _prior_variance(plan: Plan) -> float:
+    """Variance of one batch vector, at most, whatever the population.
+
+    Vectors of length at most R have variance at most R^2. For soft-margin SVMs leave-one-out
+    and Efron-Stein give ``tau^2 sum alpha_i^2 <= tau^2 C / lambda`` (tests/theory).
+    """
+    weight = float(plan.regularization)
+    ball = plan.length_cap**2
+    if plan.unit_vectors or weight == 0:
+        return ball
+    return min(ball, plan.guarantee.margin**2 * plan.box_constraint / weight)
+
+
+def _bernstein_variance(sums: BatchSums, length_cap: float, failure_prob: float) -> float:
+    """Upper confidence bound of the variance from disjoint pairs (Maurer and Pontil 2009)."""
+    n = sums.tally.n_pairs
+    if n < 2 or not math.isfinite(length_cap):
+        return math.inf
+    mean = sums.tally.pair_sum / (2 * n)
+    second = sums.tally.pair_square_sum / (4 * n)
+    sample_variance = max(0.0, (second - mean**2) * n / (n - 1))
+    log = math.log(2 / failure_prob)
+    widest = 2 * length_cap**2  # of |w - w'|^2 / 2
+    return mean + math.sqrt(2 * sample_variance * log / n) + 7 * widest * log / (3 * (n - 1))
+
+
+# --- the estimate ---------------------------------------------------------------------------
+
+
+def _estimate(
+    sums: BatchSums, codes: Codes, space: CodeSpace, shared: SharedRandomness
+) -> float | None:
+    """Estimated probability of other codes under this seed."""
+    deviations = sums.group_deviations()
+    n_groups = deviations.shape[0]
+    if n_groups < _MIN_GROUPS:
+        return None
+    # rows of `spread` are such that their standard normal combination has the law of z' - z
+    spread = space.project_all(deviations, shared) * math.sqrt(
+        2 / (sums.n_batches * (n_groups - 1))
+    )
+    unit_spread = spread / float(space.grid_width)
+    offset = residual(space.project(sums.mean(), shared), codes, space, shared)
+    slacks, reaches = _walls(offset, unit_spread, space.rounding)
+    if slacks.size == 0:
+        return 0.0
+    draws = shared.normals("certificate/draws", _DRAWS * n_groups).reshape(_DRAWS, n_groups)
+    degrees = n_groups - 1
+    chi = shared.normals("certificate/scale", _DRAWS * degrees).reshape(_DRAWS, degrees)
+    draws *= np.sqrt(degrees / (chi**2).sum(axis=1))[:, None]
+    left = (draws @ reaches > slacks).any(axis=1)
+    return float(left.mean())
+
+
+def _walls(offset: Vector, spread: Matrix, rounding: str) -> tuple[Vector, Matrix]:
+    """Distances to the near walls of the cell, and the spread across each of them.
+
+    Parameters
+    ----------
+    offset : array of shape (n_codes,)
+        The point, measured from its cell's centre, in units of the grid width.
+    spread : array of shape (n_groups, n_codes)
+
+    Returns
+    -------
+    slacks : array of shape (n_walls,)
+    reaches : array of shape (n_groups, n_walls)
+    """
+    block = CELLS[rounding].block
+    if block == 1:
+        slacks = np.concatenate([0.5 - offset, 0.5 + offset])
+        reaches = np.concatenate([spread, -spread], axis=1)
+        near = slacks < _REACH * np.sqrt((reaches**2).sum(axis=0))
+        return slacks[near], reaches[:, near]
+    all_slacks, all_reaches = [np.empty(0)], [np.empty((spread.shape[0], 0))]
+    for start in range(0, offset.size, block):
+        part = spread[:, start : start + block]
+        reach = _REACH * math.sqrt(float(np.linalg.norm(part.T @ part, 2)))
+        slacks, normals = lattices.near_facets(offset[start : start + block], reach)
+        all_slacks.append(slacks)
+        all_reaches.append(part @ normals.T)
+    return np.concatenate(all_slacks), np.concatenate(all_reaches, axis=1)

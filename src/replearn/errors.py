@@ -1,0 +1,31 @@
+"""What can go wrong, by name. Every message gives the rule, the value and the remedy."""
+
+
+class ReplearnError(ValueError):
+    """Base of all errors that replearn raises about its input."""
+
+
+class NotEnoughSamples(ReplearnError):
+    """The mode promises a guarantee for which these rows are too few.
+
+    Attributes
+    ----------
+    available, needed : int
+        Rows at hand, and rows that the plan needs.
+    """
+
+    def __init__(self, message: str, available: int, needed: int) -> None:
+        super().__init__(message)
+        self.available = available
+        self.needed = needed
+
+    def __reduce__(self) -> tuple[type, tuple[str, int, int]]:
+        return type(self), (str(self), self.available, self.needed)
+
+
+class InvalidFile(ReplearnError):
+    """A model or protocol file that is not what it should be."""
+
+
+class ReplicabilityWarning(UserWarning):
+    """The fit went through, but a second lab may well get another model."""

@@ -1,0 +1,423 @@
+"""scikit-learn classifiers: thin shells around plans, recipes and models."""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from replearn import recipes
+from replearn.certificate import certify
+from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.model import Label, Model
+from replearn.cells import CELLS
+from replearn.plan import Guarantee, Plan, Sizes, Spent, require_samples
+from replearn.plans.svm import plan_svm
+from replearn.randomness import SharedRandomness
+from replearn.stages.batches import Rows, looks_sorted
+from replearn.stages.projection import PROJECTIONS
+from replearn.types import BlockMap, Order
+
+
+class ReplicableClassifier(ClassifierMixin, BaseEstimator):
+    """What all replicable classifiers share. Not for direct use."""
+
+    # Names and defaults of the constructor are those of the subclasses.
+    margin: float
+    max_error: float
+    max_disagreement: float
+    failure_prob: float
+    shared_seed: int | str
+    mode: str
+    fit_intercept: bool
+    shuffle: bool
+    random_state: int | None
+    n_jobs: int | None
+    verbose: int
+
+    # set by fit
+    classes_: NDArray[Any]
+    n_features_in_: int
+    plan_: Plan
+    model_: Model
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Signed distance of each row to the boundary; positive means ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : array of shape (n_samples,)
+        """
+        check_is_fitted(self, "model_")
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+        )
+        return self.model_.decision_function(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Class of each row.
+
+        Parameters
+        ----------
+        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : array of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(np.int64)]
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Weights of the features, shape (1, n_features)."""
+        return self._fitted_model().coef[None, :]
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """Weight of the constant, shape (1,)."""
+        return np.array([self._fitted_model().intercept])
+
+    @property
+    def fingerprint_(self) -> str:
+        """SHA-256 of the model's canonical bytes, in hex."""
+        return self._fitted_model().fingerprint
+
+    def _fitted_model(self) -> Model:
+        try:
+            return self.model_
+        except AttributeError:
+            # hasattr(estimator, "coef_") must be False before fit
+            raise AttributeError(
+                f"{type(self).__name__} has no model yet. Call fit first."
+            ) from None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _guarantee(self) -> Guarantee:
+        return Guarantee(self.margin, self.max_error, self.max_disagreement, self.failure_prob)
+
+    def _shared(self) -> SharedRandomness:
+        if isinstance(self.shared_seed, bool) or not isinstance(
+            self.shared_seed, int | str | np.integer
+        ):
+            raise ReplearnError(
+                f"shared_seed must be an int or a string, got {self.shared_seed!r}. "
+                "Publish one and pass it at every site."
+            )
+        return SharedRandomness(str(self.shared_seed))
+
+    def _check_training_data(self, X: Any, y: Any) -> tuple[Any, NDArray[np.int8]]:
+        """Validated rows, and their labels as signs; sets ``classes_``."""
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+        )
+        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind != "binary":
+            raise ReplearnError(
+                "Only binary classification is supported. The type of the target is "
+                f"{kind}. Pass labels with two values."
+            )
+        self.classes_, indices = np.unique(y, return_inverse=True)
+        if self.classes_.size < 2:
+            raise ReplearnError(
+                f"y must hold two classes, got one class: {self.classes_[0]!r}. "
+                "Check the label column; a sample of one class cannot be learned from."
+            )
+        if sp.issparse(X):
+            X.sort_indices()
+        return X, (2 * indices - 1).astype(np.int8).ravel()
+
+    def _row_order(self, signs: NDArray[np.int8], n_batches: int) -> Order:
+        """Canonical order of the rows: as given, or permuted by one keyed permutation."""
+        n_rows = signs.size
+        if self.shuffle:
+            if self.random_state is None:
+                return self._shared().permutation("order", n_rows)
+            return SharedRandomness(str(self.random_state)).permutation("order/private", n_rows)
+        if n_batches > 1 and looks_sorted(signs):
+            raise ReplearnError(
+                "y looks sorted or clustered, so batches of consecutive rows would not be "
+                "independent samples. Use shuffle=True, or shuffle the rows once and keep "
+                "that order."
+            )
+        return np.arange(n_rows, dtype=np.int64)
+
+    def _run(self) -> BlockMap:
+        """Map over blocks with ``n_jobs`` threads; the kernels release the interpreter lock."""
+        n_threads = effective_n_jobs(self.n_jobs)
+        if n_threads == 1:
+            return map
+
+        def run(function: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
+            with ThreadPoolExecutor(n_threads) as pool:
+                yield from pool.map(function, blocks)
+
+        return run
+
+
+def label_values(classes: NDArray[Any]) -> tuple[Label, Label]:
+    """The two labels as they stand in a model file; 1.0 is written as 1."""
+    low, high = (
+        int(label) if isinstance(label, float) and label.is_integer() else label
+        for label in classes.tolist()
+    )
+    return (low, high) if isinstance(low, bool | int | str) else (str(low), str(high))
+
+
+class ReplicableSVMClassifier(ReplicableClassifier):
+    """Replicable large-margin halfspaces by batch SVMs: Algorithm 1 of [KKLVZ24].
+
+    Two labs that fit on different samples of one population, with the same parameters and
+    ``shared_seed``, get exactly the same model with probability at least
+    ``1 - max_disagreement`` (proved in certified mode given enough samples, estimated by
+    ``certificate_`` in practical mode).
+
+    Parameters
+    ----------
+    margin : float, default=0.1
+        Margin that some halfspace has on the population, rows scaled to length 1.
+    max_error : float, default=0.05
+        Share of new points that may be misclassified.
+    max_disagreement : float, default=0.1
+        Probability that two labs may get different models.
+    failure_prob : float, default=0.05
+        Probability that the error may exceed ``max_error``.
+    shared_seed : int or str, default=0
+        Published; the same at every site.
+    mode : {"practical", "certified", "paper"}, default="practical"
+        Where the sizes come from. Practical: calibrated formulas, fits on any number of
+        rows. Certified: proved constants, refuses too few rows. Paper: the algorithm as
+        printed.
+    fit_intercept : bool, default=True
+        Append a constant 1 to each row (before rows are scaled to length 1).
+    shuffle : bool, default=True
+        Permute the rows before they are cut into batches, by a permutation keyed with the
+        shared seed, or with ``random_state`` if that is given.
+    random_state : int or None, default=None
+        Private key of the permutation.
+    n_jobs : int or None, default=None
+        Threads. The model does not depend on it.
+    verbose : int, default=0
+        Print progress.
+    n_batches, batch_size, n_components, grid_width, projection, rounding, regularization : \
+"auto" or value, default="auto"
+        Sizes of the plan, by hand.
+    constants : dict or None, default=None
+        Paper mode: the constants C1 to C4 of Algorithm 1, default 1.
+
+    Attributes
+    ----------
+    model_ : Model
+        The integers that are the classifier.
+    fingerprint_ : str
+        SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
+    plan_ : Plan
+        Every size that was used.
+    certificate_ : Certificate
+        How likely another lab gets the same model.
+    coef_ : array of shape (1, n_features)
+    intercept_ : array of shape (1,)
+    classes_ : array of shape (2,)
+    n_features_in_ : int
+    feature_names_in_ : array of str, if X had column names
+
+    Examples
+    --------
+    >>> from replearn import ReplicableSVMClassifier
+    >>> from replearn.datasets import make_margin
+    >>> labs = [make_margin(40_000, 10, margin=0.3, random_state=lab) for lab in (1, 2)]
+    >>> first, second = (
+    ...     ReplicableSVMClassifier(margin=0.3, shared_seed=2024).fit(X, y) for X, y in labs
+    ... )
+    >>> first.fingerprint_ == second.fingerprint_
+    True
+    """
+
+    def __init__(
+        self,
+        margin: float = 0.1,
+        max_error: float = 0.05,
+        max_disagreement: float = 0.1,
+        failure_prob: float = 0.05,
+        shared_seed: int | str = 0,
+        mode: str = "practical",
+        fit_intercept: bool = True,
+        shuffle: bool = True,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        n_batches: int | str = "auto",
+        batch_size: int | str = "auto",
+        n_components: int | str = "auto",
+        grid_width: float | str = "auto",
+        projection: str = "auto",
+        rounding: str = "auto",
+        regularization: float | str = "auto",
+        constants: dict[str, float] | None = None,
+    ) -> None:
+        self.margin = margin
+        self.max_error = max_error
+        self.max_disagreement = max_disagreement
+        self.failure_prob = failure_prob
+        self.shared_seed = shared_seed
+        self.mode = mode
+        self.fit_intercept = fit_intercept
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.n_batches = n_batches
+        self.batch_size = batch_size
+        self.n_components = n_components
+        self.grid_width = grid_width
+        self.projection = projection
+        self.rounding = rounding
+        self.regularization = regularization
+        self.constants = constants
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn a halfspace that another lab would learn too.
+
+        Parameters
+        ----------
+        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+            Any two labels.
+
+        Returns
+        -------
+        self
+        """
+        shared = self._shared()
+        X, signs = self._check_training_data(X, y)
+        n_features = X.shape[1]
+        plan = plan_svm(
+            self._guarantee(),
+            n_inputs=n_features + bool(self.fit_intercept),
+            mode=self.mode,
+            sizes=self._sizes(),
+            constants=self.constants,
+        )
+        require_samples(plan, signs.size)
+        rows = Rows(X, signs, self._row_order(signs, signs.size // plan.batch_size))
+        fitted = recipes.svm(rows, plan, shared, self._run())
+        self.plan_ = plan.with_spent(fitted.spent)
+        self.model_ = Model(
+            recipe="svm",
+            n_features=n_features,
+            fit_intercept=bool(self.fit_intercept),
+            space=fitted.space,
+            seed=str(shared.seed),
+            classes=label_values(self.classes_),
+            codes=fitted.codes,
+            feature_names=_names(self),
+        )
+        self.certificate_ = certify(fitted.sums, fitted.codes, fitted.space, self.plan_, shared)
+        self._warn()
+        return self
+
+    def _sizes(self) -> Sizes:
+        return Sizes(
+            n_batches=_whole(self.n_batches, "n_batches"),
+            batch_size=_whole(self.batch_size, "batch_size"),
+            n_components=_whole(self.n_components, "n_components"),
+            grid_width=_real(self.grid_width, "grid_width", zero_allowed=False),
+            projection=_choice(self.projection, "projection", PROJECTIONS),
+            rounding=_choice(self.rounding, "rounding", CELLS),
+            regularization=_real(self.regularization, "regularization", zero_allowed=True),
+        )
+
+    def _warn(self) -> None:
+        """Say what the user must know about this fit, in words."""
+        spent: Spent | None = self.plan_.spent
+        assert spent is not None
+        if spent.n_unconverged:
+            warnings.warn(
+                f"{spent.n_unconverged:,} of {spent.n_batches:,} batches did not reach the "
+                f"accuracy asked for (worst duality gap {spent.worst_gap:.2g}). Raise "
+                "regularization, or scale the features.",
+                ReplicabilityWarning,
+                stacklevel=3,
+            )
+        if spent.n_infeasible:
+            warnings.warn(
+                f"{spent.n_infeasible:,} of {spent.n_batches:,} batches have no margin of "
+                f"{self.plan_.accuracy.margin_floor:g}, so the promise of margin {self.margin:g} "
+                "does not hold. Lower margin, or set regularization above 0.",
+                ReplicabilityWarning,
+                stacklevel=3,
+            )
+        estimate = self.certificate_.estimated_disagreement
+        if self.mode != "practical":
+            return
+        if estimate is None:
+            warnings.warn(
+                f"The disagreement with another lab cannot be estimated from "
+                f"{spent.n_batches} batches of {self.plan_.batch_size} rows. Get more rows.",
+                ReplicabilityWarning,
+                stacklevel=3,
+            )
+        elif estimate > self.max_disagreement:
+            # disagreement falls like one over the square root of the number of rows
+            needed = spent.n_rows * (estimate / self.max_disagreement) ** 2
+            warnings.warn(
+                f"Another lab would get a different model with an estimated probability of "
+                f"{estimate:.2f}, above max_disagreement={self.max_disagreement:g}. "
+                f"Get more rows (about {float(f'{needed:.1g}'):,.0f} per lab at this seed), allow "
+                "a larger max_error or margin, or plan from a pilot sample.",
+                ReplicabilityWarning,
+                stacklevel=3,
+            )
+
+
+def _names(estimator: Any) -> tuple[str, ...] | None:
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else tuple(str(name) for name in names)
+
+
+def _whole(value: Any, name: str) -> int | None:
+    if isinstance(value, str) and value == "auto":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ReplearnError(f'{name} must be "auto" or a positive integer, got {value!r}.')
+    return int(value)
+
+
+def _real(value: Any, name: str, *, zero_allowed: bool) -> float | None:
+    if isinstance(value, str) and value == "auto":
+        return None
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not np.isfinite(value) or value < 0 or (value == 0 and not zero_allowed):
+        what = "a number of at least 0" if zero_allowed else "a positive number"
+        raise ReplearnError(f'{name} must be "auto" or {what}, got {value!r}.')
+    return float(value)
+
+
+def _choice(value: Any, name: str, known: Iterable[str]) -> str | None:
+    if value == "auto":
+        return None
+    if value not in known:
+        raise ReplearnError(f'{name} must be "auto" or one of {", ".join(known)}, got {value!r}.')
+    return str(value)

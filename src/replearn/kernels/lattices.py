@@ -1,0 +1,489 @@
+"""Nearest points of the E8 and the Leech lattice, as integer codes.
+
+Both lattices have unit volume here. Rounding a block of 8 or 24 coordinates to one of them,
+after a shared random shift, makes fewer flips than rounding to cubes at the same noise: the
+Voronoi cell is rounder, so it has less surface through which a second run can leave
+(replicable rounding is an isoperimetric problem, [HIKLY24]). `E8` and `LEECH` hold the constants.
+
+Integer coordinates ``c`` of a point:
+
+- E8 (``x = c / 2``): all ``c`` even or all odd, and ``sum(c) % 4 == 0``. This is the union of
+  D8 and D8 + 1/2 [CS99, Sec. 4.8.1].
+- Leech (``x = c / sqrt(8)``): for ``p`` 0 or 1, all ``c % 2 == p``, the places where
+  ``(c - p) / 2`` is odd are a word of the extended binary Golay code, and
+  ``sum(c) % 8 == 4 * p`` [CS99, Sec. 4.11]. The order of the 24 places is that of `GOLAY_BYTES`.
+
+**Exactness.** A point is scaled, split into a whole part and a fraction (both exact), and the
+fraction is taken to the nearest multiple of 2**-52. From there on everything is integer
+arithmetic: squared distances are compared without their common term ``|fraction|**2``, which
+makes them linear in the fraction. So the result is the true nearest point, the order of sums
+cannot matter, and no compiler or processor can move a code.
+
+**Ties.** Of several nearest points, the one whose ``c`` is lexicographically smallest. A
+translation by a lattice vector keeps this order, so codes then shift by exactly that vector.
+
+Points must be finite, at most 2**50 in size.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from replearn.types import Codes, Matrix, Vector
+
+E8_BLOCK = 8
+LEECH_BLOCK = 24
+
+# IEEE 754 asks for a correctly rounded square root, so these are the same everywhere.
+_SQRT8 = math.sqrt(8.0)
+_SQRT_EIGHTH = math.sqrt(0.125)
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Constants of a unit-volume lattice and its Voronoi cell (volume 1).
+
+    Attributes
+    ----------
+    block : int
+        Dimension n: how many coordinates are rounded together.
+    unit : float
+        A lattice point is ``codes * unit``.
+    dither_side : float
+        Side of the cube from which the shared shift is drawn uniformly. It is the length of
+        lattice vectors along the axes (``4 e_i / 2``, ``8 e_i / sqrt(8)``), so the
+        cube is a whole number of fundamental cells and the shift is uniform modulo the lattice.
+    minimal_norm : float
+        Length of the shortest vectors.
+    second_moment : float
+        Mean squared rounding error per coordinate.
+    surface : float
+        Surface of the cell: exact for E8, an upper bound for Leech.
+
+    Notes
+    -----
+    *Second moment.* Shifted uniformly, the error is uniform on the cell, whatever the point.
+    E8: 929/12960 exactly; Leech: .065771, numerically [CS99, Ch. 21 and Table 2.3]. The cube
+    has 1/12 = .0833.
+
+    *Surface.* The cell is a union of pyramids over its facets with the centre as their apex, so
+    ``1 = sum(area * height) / n``. E8's facets belong to its 240 minimal vectors, all at height
+    ``sqrt(2)/2``: the surface is ``8 sqrt(2)`` exactly. Leech's belong to the minimal vectors
+    (height 1) and those of norm 6 (height 1.22): the surface is at most 24 and close
+    to it, 23.97 being measured, as 99.5 % of the crossings are over minimal vectors. The cube
+    has ``2 n``.
+
+    *Flips.* For points that differ by ``delta`` (in units of the lattice), P[codes differ] is at
+    most ``integral over the surface of <normal, delta>_+``, which is half the integral of
+    ``|<normal, delta>|``, and equals it in the limit of small ``delta``; for large ones cut the
+    segment into short pieces, each of which has the same law, and add up. Averaged over
+    directions this gives `isotropic_flips`. For the worst direction: the symmetry group acts
+    irreducibly, so the integral of ``normal normal^T`` is ``surface / n`` times the identity, and
+    Cauchy-Schwarz gives `worst_flips`.
+
+    All of these are tested in tests/theory/test_lattices.py.
+    """
+
+    block: int
+    unit: float
+    dither_side: float
+    minimal_norm: float
+    second_moment: float
+    surface: float
+
+    @property
+    def isotropic_flips(self) -> float:
+        """P[codes differ] per unit of E|delta|, at most, for delta of random direction.
+
+        ``surface / 2 * E|u_1|`` with u uniform on the sphere: 1.646 for E8, 1.975 for Leech.
+        """
+        n = self.block
+        mean_abs = math.exp(math.lgamma(n / 2) - math.lgamma((n + 1) / 2)) / math.sqrt(math.pi)
+        return self.surface / 2 * mean_abs
+
+    @property
+    def worst_flips(self) -> float:
+        """P[codes differ] per unit of |delta|, at most, in any direction.
+
+        ``surface / 2 / sqrt(n)``: 2 for E8, 2.449 for Leech.
+        """
+        return self.surface / 2 / math.sqrt(self.block)
+
+
+E8 = Lattice(
+    block=E8_BLOCK,
+    unit=0.5,
+    dither_side=2.0,
+    minimal_norm=math.sqrt(2.0),
+    second_moment=929 / 12960,
+    surface=_SQRT8 * 4,
+)
+LEECH = Lattice(
+    block=LEECH_BLOCK,
+    unit=_SQRT_EIGHTH,
+    dither_side=_SQRT8,
+    minimal_norm=2.0,
+    second_moment=0.065771,
+    surface=24.0,
+)
+
+
+def _span(generators: list[int]) -> NDArray[np.uint8]:
+    """All sums of the generators; word ``i ^ j`` is the sum of words ``i`` and ``j``."""
+    words = np.zeros(1, dtype=np.uint8)
+    for generator in generators:
+        words = np.concatenate([words, words ^ np.uint8(generator)])
+    return words
+
+
+# Turyn's form of the Golay code [CS99, Sec. 11.12]: the words (a+x, b+x, a+b+x), with a and b in
+# the extended Hamming code and x in its reverse. GOLAY_BYTES[x, a] is the byte a+x; bit i of
+# byte j stands for coordinate 8 j + i.
+_HAMMING = _span([0b10001011, 0b10010110, 0b10101100, 0b11011000])
+_REVERSE = _span([0b10001101, 0b10011010, 0b10110100, 0b11101000])
+GOLAY_BYTES = _HAMMING[None, :] ^ _REVERSE[:, None]
+
+_BITS = 52  # fractions are integers in units of 2**-52
+_ONE = 1 << _BITS
+
+
+@njit(cache=True, nogil=True)
+def _split(value, log_step):
+    """Write a value as ``whole * 2**log_step + fraction``, the fraction in units of 2**-52.
+
+    All of it is exact, but for the last rounding when the value is smaller than 1.
+    """
+    step = float(1 << log_step)
+    whole = np.rint(value / step)
+    return np.int64(whole), np.int64(np.rint((value - whole * step) * float(_ONE)))
+
+
+@njit(cache=True, nogil=True)
+def _nearest_of_class(fraction, residue, log_step):
+    """Nearest integer that is ``residue`` modulo the step: how many steps, value, error.
+
+    The error, ``fraction - value``, is in (-step/2, step/2]: the lower value wins a tie.
+    """
+    shift = _BITS + log_step
+    distance = fraction - residue * _ONE
+    n_steps = (distance + (1 << (shift - 1)) - 1) >> shift
+    return n_steps, residue + (n_steps << log_step), distance - (n_steps << shift)
+
+
+@njit(cache=True, nogil=True)
+def _flip_sum_parity(codes, errors, step):
+    """Move one coordinate to its second nearest value, at the least cost.
+
+    That is where the error is largest. Among equals the lexicographically smallest result: the
+    first coordinate that can go down (``error <= 0``), or else the last one.
+    """
+    largest = np.abs(errors).max()
+    chosen = -1
+    for i in range(errors.size):
+        if abs(errors[i]) == largest:
+            chosen = i
+            if errors[i] <= 0:
+                break
+    codes[chosen] += step if errors[chosen] > 0 else -step
+
+
+@njit(cache=True, nogil=True)
+def _precedes(codes, others):
+    for i in range(codes.size):
+        if codes[i] != others[i]:
+            return codes[i] < others[i]
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _e8_coset(wholes, fractions, parity, codes, errors):
+    """Write the nearest point with even (odd) coordinates into codes; return its cost."""
+    cost = np.int64(0)
+    odd = np.int64(0)
+    for i in range(E8_BLOCK):
+        n_steps, value, errors[i] = _nearest_of_class(fractions[i], parity, 1)
+        codes[i] = 2 * wholes[i] + value
+        cost += value * (value * _ONE - 2 * fractions[i])
+        odd ^= (wholes[i] + n_steps) & 1
+    if odd:
+        cost += 4 * (_ONE - np.abs(errors).max())
+        _flip_sum_parity(codes, errors, 2)
+    return cost
+
+
+@njit(cache=True, nogil=True)
+def _nearest_e8_scaled(scaled):
+    """Nearest E8 points of points in units of the integer coordinates."""
+    codes = np.empty(scaled.shape, dtype=np.int64)
+    wholes = np.empty(E8_BLOCK, dtype=np.int64)
+    fractions = np.empty(E8_BLOCK, dtype=np.int64)
+    errors = np.empty(E8_BLOCK, dtype=np.int64)
+    odd_codes = np.empty(E8_BLOCK, dtype=np.int64)
+    for block in range(scaled.shape[0]):
+        for i in range(E8_BLOCK):
+            wholes[i], fractions[i] = _split(scaled[block, i], 1)
+        even = _e8_coset(wholes, fractions, 0, codes[block], errors)
+        odd = _e8_coset(wholes, fractions, 1, odd_codes, errors)
+        if odd < even or (odd == even and _precedes(odd_codes, codes[block])):
+            codes[block] = odd_codes
+    return codes
+
+
+@njit(cache=True, nogil=True)
+def nearest_e8(points: Matrix) -> Codes:
+    """Integer coordinates of the nearest points of the E8 lattice.
+
+    Parameters
+    ----------
+    points : float64 array of shape (n_blocks, 8)
+        In units where the lattice has unit volume.
+
+    Returns
+    -------
+    codes : int64 array of shape (n_blocks, 8)
+        `lattice_points` gives the points back.
+
+    Notes
+    -----
+    The better of the nearest points of D8 and D8 + 1/2; for each, round every coordinate and
+    move the worst one if the sum rule fails [CS99, Sec. 20.3]. Exact; see the module for ties.
+
+    Examples
+    --------
+    >>> nearest_e8(np.array([[0.9, 0.1, -1.2, 0.0, 0.2, 0.1, 0.0, 0.0]]))
+    array([[ 2,  0, -2,  0,  0,  0,  0,  0]])
+    """
+    return _nearest_e8_scaled(points * 2.0)
+
+
+@njit(cache=True, nogil=True)
+def _leech_classes(fractions, odd_wholes, parity, costs, repairs, odds):
+    """Tabulate, for the three octets and all 256 patterns, what the pattern's coordinates cost.
+
+    ``repairs`` is the least extra cost of moving one of them to its second nearest value,
+    ``odds`` whether they are an odd number of steps from ``parity + 2 * pattern``.
+    """
+    for octet in range(3):
+        cost, repair, odd = costs[octet], repairs[octet], odds[octet]
+        cost[0], repair[0], odd[0] = 0, 16 * _ONE, 0
+        for i in range(8):
+            fraction = fractions[8 * octet + i]
+            # a 1 at this place first: its half of the table is copied from the other one
+            for bit in (1, 0):
+                n_steps, value, error = _nearest_of_class(fraction, parity + 2 * bit, 2)
+                add = value * (value * _ONE - 2 * fraction)
+                extra = 16 * _ONE - 8 * abs(error)
+                flip = (odd_wholes[8 * octet + i] + n_steps) & 1
+                for s in range(1 << i):
+                    to = s + (bit << i)
+                    cost[to] = cost[s] + add
+                    repair[to] = min(repair[s], extra)
+                    odd[to] = odd[s] ^ flip
+
+
+@njit(cache=True, nogil=True)
+def _leech_coset(wholes, fractions, word, codes, errors):
+    """Write the nearest point of one (parity, Golay word) pair into codes."""
+    parity, x, a, b = word
+    odd = parity
+    for octet, pattern in enumerate((GOLAY_BYTES[x, a], GOLAY_BYTES[x, b], GOLAY_BYTES[x, a ^ b])):
+        for bit in range(8):
+            i = 8 * octet + bit
+            residue = parity + 2 * ((np.int64(pattern) >> bit) & 1)
+            n_steps, value, errors[i] = _nearest_of_class(fractions[i], residue, 2)
+            codes[i] = 4 * wholes[i] + value
+            odd ^= (wholes[i] + n_steps) & 1
+    # Words have weight 0 mod 4, so sum(c) is 4 times the number of steps, modulo 8.
+    if odd:
+        _flip_sum_parity(codes, errors, 4)
+
+
+@njit(cache=True, nogil=True)
+def _nearest_leech_scaled(scaled):
+    """Nearest Leech points of points in units of the integer coordinates."""
+    codes = np.empty(scaled.shape, dtype=np.int64)
+    wholes = np.empty(LEECH_BLOCK, dtype=np.int64)
+    fractions = np.empty(LEECH_BLOCK, dtype=np.int64)
+    errors = np.empty(LEECH_BLOCK, dtype=np.int64)
+    rival = np.empty(LEECH_BLOCK, dtype=np.int64)
+    costs = np.empty((3, 256), dtype=np.int64)
+    repairs = np.empty((3, 256), dtype=np.int64)
+    odds = np.empty((3, 256), dtype=np.int64)
+    for block in range(scaled.shape[0]):
+        for i in range(LEECH_BLOCK):
+            wholes[i], fractions[i] = _split(scaled[block, i], 2)
+        best = np.int64(1) << 62
+        best_word = (0, 0, 0, 0)
+        for parity in range(2):
+            _leech_classes(fractions, wholes & 1, parity, costs, repairs, odds)
+            for x in range(16):
+                for a in range(16):
+                    first = GOLAY_BYTES[x, a]
+                    for b in range(16):
+                        second, third = GOLAY_BYTES[x, b], GOLAY_BYTES[x, a ^ b]
+                        cost = costs[0, first] + costs[1, second] + costs[2, third]
+                        if odds[0, first] ^ odds[1, second] ^ odds[2, third] ^ parity:
+                            repair = min(repairs[0, first], repairs[1, second])
+                            cost += min(repair, repairs[2, third])
+                        if cost > best:
+                            continue
+                        word = (parity, x, a, b)
+                        if cost == best:
+                            _leech_coset(wholes, fractions, best_word, codes[block], errors)
+                            _leech_coset(wholes, fractions, word, rival, errors)
+                            if not _precedes(rival, codes[block]):
+                                continue
+                        best, best_word = cost, word
+        _leech_coset(wholes, fractions, best_word, codes[block], errors)
+    return codes
+
+
+@njit(cache=True, nogil=True)
+def nearest_leech(points: Matrix) -> Codes:
+    """Integer coordinates of the nearest points of the Leech lattice.
+
+    Parameters
+    ----------
+    points : float64 array of shape (n_blocks, 24)
+        In units where the lattice has unit volume.
+
+    Returns
+    -------
+    codes : int64 array of shape (n_blocks, 24)
+        `lattice_points` gives the points back.
+
+    Notes
+    -----
+    All 2 * 4096 pairs (parity, Golay word) are tried: given the pair, every coordinate has its
+    residue modulo 4 and takes the nearest such value; if the sum rule fails, the
+    coordinate with the largest error takes its second nearest value. Turyn's construction makes
+    the cost of a word the sum of three table entries. Exact; see the module for ties.
+    """
+    return _nearest_leech_scaled(points * _SQRT8)
+
+
+def lattice_points(codes: Codes) -> Matrix:
+    """The points with these integer coordinates, blocks of 8 or 24 along the last axis.
+
+    One correctly rounded multiplication per coordinate, so equal codes give equal bits.
+
+    Examples
+    --------
+    >>> lattice_points(np.array([[2, 0, -2, 0, 0, 0, 0, 0]]))
+    array([[ 1.,  0., -1.,  0.,  0.,  0.,  0.,  0.]])
+    """
+    return codes.astype(np.float64) * _lattice_of(codes.shape[-1]).unit
+
+
+def _lattice_of(block: int) -> Lattice:
+    return {E8_BLOCK: E8, LEECH_BLOCK: LEECH}[block]
+
+
+def _signed_pairs(n: int, size: int) -> NDArray[np.int8]:
+    """All vectors with two entries +-size and zeros elsewhere."""
+    first, second = np.triu_indices(n, k=1)
+    rows = np.arange(first.size)
+    vectors = np.zeros((4, first.size, n), dtype=np.int8)
+    for signs in range(4):
+        vectors[signs, rows, first] = size if signs & 1 else -size
+        vectors[signs, rows, second] = size if signs & 2 else -size
+    return vectors.reshape(-1, n)
+
+
+def _even_signs(n: int) -> NDArray[np.int8]:
+    """All +-1 vectors with an even number of minus signs."""
+    bits = np.arange(1 << n)[:, None] >> np.arange(n) & 1
+    return (1 - 2 * bits[bits.sum(axis=1) % 2 == 0]).astype(np.int8)
+
+
+def _golay_words() -> NDArray[np.int8]:
+    """The 4096 words of the extended Golay code as rows of 24 bits."""
+    x, a, b = np.indices((16, 16, 16)).reshape(3, -1)
+    octets = np.stack([GOLAY_BYTES[x, a], GOLAY_BYTES[x, b], GOLAY_BYTES[x, a ^ b]], axis=1)
+    return np.unpackbits(octets, axis=1, bitorder="little").astype(np.int8)
+
+
+@functools.cache
+def minimal_vectors(lattice: Lattice) -> NDArray[np.int8]:
+    """All shortest nonzero vectors, as integer coordinates. Made once; read-only.
+
+    Returns
+    -------
+    vectors : int8 array of shape (240, 8) or (196560, 24)
+
+    Notes
+    -----
+    E8: two entries +-2, or eight +-1 with an even number of minus signs. Leech: two entries +-4;
+    +-2 on a Golay word of weight 8 with an even number of minus signs; -1 on a
+    Golay word and 1 elsewhere, with one entry moved by 4 to the other side of 0
+    [CS99, Sec. 4.8.1 and 4.11].
+    """
+    if lattice == E8:
+        vectors = np.concatenate([_signed_pairs(8, 2), _even_signs(8)])
+    else:
+        words = _golay_words()
+        places = np.nonzero(words[words.sum(axis=1) == 8])[1].reshape(-1, 1, 8)
+        eights = np.zeros((len(places), 128, 24), dtype=np.int8)
+        np.put_along_axis(eights, places, 2 * _even_signs(8)[None], axis=2)
+        ones = np.repeat(1 - 2 * words[:, None], 24, axis=1)
+        ones[:, range(24), range(24)] *= -3
+        parts = [_signed_pairs(24, 4), eights.reshape(-1, 24), ones.reshape(-1, 24)]
+        vectors = np.concatenate(parts)
+    vectors.flags.writeable = False
+    return vectors
+
+
+@functools.cache
+def _columns(lattice: Lattice) -> NDArray[np.int8]:
+    return np.ascontiguousarray(minimal_vectors(lattice).T)
+
+
+@njit(cache=True, nogil=True)
+def _inner_products(columns, weights):
+    """``weights @ columns`` in a fixed order, without a float copy of the columns."""
+    n, size = columns.shape
+    products = np.zeros(size)
+    for start in range(0, size, 2048):  # a stretch of the result stays in the cache
+        stretch = products[start : start + 2048]
+        for i in range(n):
+            column = columns[i, start : start + 2048]
+            for j in range(stretch.size):
+                stretch[j] += weights[i] * column[j]
+    return products
+
+
+def near_facets(residual: Vector, reach: float) -> tuple[Vector, Matrix]:
+    """The facets of the Voronoi cell that are close to a point of it.
+
+    Parameters
+    ----------
+    residual : float64 array of shape (8,) or (24,)
+        A point minus its nearest lattice point.
+    reach : float
+        Facets at this distance or further are left out; ``inf`` keeps all.
+
+    Returns
+    -------
+    slacks : float64 array of shape (n_facets,)
+        Distances ``(|v|**2 / 2 - <residual, v>) / |v|`` to the facets' hyperplanes.
+    normals : float64 array of shape (n_facets, 8 or 24)
+        Their outer unit normals ``v / |v|``.
+
+    Notes
+    -----
+    ``residual + step`` stays in the cell if ``normals @ step < slacks``, for steps shorter than
+    ``reach``. For E8 this is exact. For Leech only the facets of the 196,560 minimal vectors
+    are here; those of the 16,773,120 vectors of norm 6 are not, which
+    carry .5 % of the crossings: good for an estimate, no proof.
+    """
+    lattice = _lattice_of(residual.size)
+    to_unit = lattice.unit / lattice.minimal_norm
+    slacks = lattice.minimal_norm / 2 - _inner_products(_columns(lattice), residual * to_unit)
+    near = np.flatnonzero(slacks < reach)
+    return slacks[near], minimal_vectors(lattice)[near].astype(np.float64) * to_unit

@@ -1,0 +1,211 @@
+"""Philox4x64-10 [SMDS11] and what is made of its bits, without libm.
+
+Word ``j`` of row ``r`` under a key is word ``j % 4`` of the Philox block with counter
+``(1 + j // 4, r, 0, 0)``: the stream of ``numpy.random.Philox(key=key, counter=[0, r, 0, 0])``.
+Any word can be made anywhere, in any order. Only IEEE additions, multiplications, divisions
+and square roots follow, in a fixed order, so every platform gets the same bits.
+The format is specified in docs/shared-randomness.md.
+"""
+
+import math
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+_MULTIPLIER_0 = np.uint64(0xD2E7470EE14C6C93)
+_MULTIPLIER_1 = np.uint64(0xCA5A826395121157)
+_WEYL_0 = np.uint64(0x9E3779B97F4A7C15)
+_WEYL_1 = np.uint64(0xBB67AE8584CAA73B)
+_ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+
+_LN2_HI = 6.93147180369123816490e-01  # the leading 32 bits: e * _LN2_HI is exact
+_LN2_LO = 1.90821492927058770002e-10
+_SQRT_HALF = 0.7071067811865476
+
+
+@intrinsic
+def _high_product(typing_context, a, b):  # numba gives the intrinsic its typing context
+    """Upper 64 bits of the 128-bit product, as the one machine instruction that it is."""
+
+    def emit(context, builder, signature, arguments):
+        wide = ir.IntType(128)
+        left, right = (builder.zext(value, wide) for value in arguments)
+        high = builder.lshr(builder.mul(left, right), ir.Constant(wide, 64))
+        return builder.trunc(high, ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), emit
+
+
+@njit(cache=True, nogil=True)
+def philox_block(block, row, key0, key1):
+    """The four words of one block: ten rounds on the counter ``(block + 1, row, 0, 0)``."""
+    c0, c1, c2, c3 = block + _ONE, row, _ZERO, _ZERO
+    for _ in range(10):
+        high0, low0 = _high_product(_MULTIPLIER_0, c0), _MULTIPLIER_0 * c0
+        high1, low1 = _high_product(_MULTIPLIER_1, c2), _MULTIPLIER_1 * c2
+        c0, c1, c2, c3 = high1 ^ c1 ^ key0, low1, high0 ^ c3 ^ key1, low0
+        key0 += _WEYL_0
+        key1 += _WEYL_1
+    return c0, c1, c2, c3
+
+
+@njit(cache=True, nogil=True)
+def fill_words(row, key0, key1, out):
+    """Write the first ``out.size`` words of a row."""
+    n_whole = out.size // 4
+    for block in range(n_whole):
+        part = out[4 * block : 4 * block + 4]
+        part[0], part[1], part[2], part[3] = philox_block(np.uint64(block), row, key0, key1)
+    if out.size > 4 * n_whole:
+        four = philox_block(np.uint64(n_whole), row, key0, key1)
+        for i in range(4 * n_whole, out.size):
+            out[i] = four[i - 4 * n_whole]
+
+
+@njit(cache=True, nogil=True)
+def natural_log(x):
+    """Natural logarithm of a normal positive number, within 2 units in the last place.
+
+    ``ln(x) = e ln 2 + 2 artanh(s)`` with ``s = (m - 1) / (m + 1)``, ``m`` in ``[.7, 1.4)``.
+    """
+    mantissa, exponent = math.frexp(x)
+    if mantissa < _SQRT_HALF:
+        mantissa *= 2.0
+        exponent -= 1
+    s = (mantissa - 1.0) / (mantissa + 1.0)
+    s2 = s * s
+    series = 0.0
+    for i in range(11, 0, -1):
+        series = (series + 1.0 / (2 * i + 1)) * s2
+    return exponent * _LN2_HI + (2.0 * s + (2.0 * s * series + exponent * _LN2_LO))
+
+
+@njit(cache=True, nogil=True)
+def _tail_quantile(p):
+    """Minus the normal quantile of ``p < .075``: the two outer branches of AS 241 [Wichura88]."""
+    r = math.sqrt(-natural_log(p))
+    if r <= 5.0:
+        r -= 1.6
+        num = 7.74545014278341407640e-4
+        num = num * r + 2.27238449892691845833e-2
+        num = num * r + 2.41780725177450611770e-1
+        num = num * r + 1.27045825245236838258e0
+        num = num * r + 3.64784832476320460504e0
+        num = num * r + 5.76949722146069140550e0
+        num = num * r + 4.63033784615654529590e0
+        num = num * r + 1.42343711074968357734e0
+        den = 1.05075007164441684324e-9
+        den = den * r + 5.47593808499534494600e-4
+        den = den * r + 1.51986665636164571966e-2
+        den = den * r + 1.48103976427480074590e-1
+        den = den * r + 6.89767334985100004550e-1
+        den = den * r + 1.67638483018380384940e0
+        den = den * r + 2.05319162663775882187e0
+        den = den * r + 1.0
+        return num / den
+    r -= 5.0
+    num = 2.01033439929228813265e-7
+    num = num * r + 2.71155556874348757815e-5
+    num = num * r + 1.24266094738807843860e-3
+    num = num * r + 2.65321895265761230930e-2
+    num = num * r + 2.96560571828504891230e-1
+    num = num * r + 1.78482653991729133580e0
+    num = num * r + 5.46378491116411436990e0
+    num = num * r + 6.65790464350110377720e0
+    den = 2.04426310338993978564e-15
+    den = den * r + 1.42151175831644588870e-7
+    den = den * r + 1.84631831751005468180e-5
+    den = den * r + 7.86869131145613259100e-4
+    den = den * r + 1.48753612908506148525e-2
+    den = den * r + 1.36929880922735805310e-1
+    den = den * r + 5.99832206555887937690e-1
+    den = den * r + 1.0
+    return num / den
+
+
+@njit(cache=True, nogil=True)
+def _central_quantile(q):
+    """The normal quantile of ``.5 + q``, ``|q| <= .425``: the inner branch of AS 241."""
+    r = 0.180625 - q * q
+    num = 2509.0809287301226727
+    num = num * r + 33430.575583588128105
+    num = num * r + 67265.770927008700853
+    num = num * r + 45921.953931549871457
+    num = num * r + 13731.693765509461125
+    num = num * r + 1971.5909503065514427
+    num = num * r + 133.14166789178437745
+    num = num * r + 3.387132872796366608
+    den = 5226.495278852545925
+    den = den * r + 28729.085735721942674
+    den = den * r + 39307.89580009271061
+    den = den * r + 21213.794301586595867
+    den = den * r + 5394.1960214247511077
+    den = den * r + 687.1870074920579083
+    den = den * r + 42.313330701600911252
+    den = den * r + 1.0
+    return q * num / den
+
+
+@njit(cache=True, nogil=True)
+def _midpoint(word):
+    """Midpoint of one of 2^52 equal intervals of ``(0, 1)``; it and its complement are exact."""
+    return np.float64(np.int64(word >> np.uint64(12)) * 2 + 1) * 2.0**-53
+
+
+@njit(cache=True, nogil=True)
+def uniform_from_word(word):
+    """Uniform on the multiples of 2^-53 in ``[0, 1)``."""
+    return np.float64(np.int64(word >> np.uint64(11))) * 2.0**-53
+
+
+@njit(cache=True, nogil=True)
+def fill_uniforms(row, key0, key1, out):
+    """Write the first ``out.size`` uniforms of a row."""
+    words = np.empty(out.size, dtype=np.uint64)
+    fill_words(row, key0, key1, words)
+    for i in range(out.size):
+        out[i] = uniform_from_word(words[i])
+
+
+@njit(cache=True, nogil=True)
+def fill_normals(row, key0, key1, out):
+    """Write the first ``out.size`` standard normals of a row: inversion of ``_midpoint``."""
+    words = np.empty(out.size, dtype=np.uint64)
+    fill_words(row, key0, key1, words)
+    for i in range(out.size):  # no branch here, so that the compiler can vectorise it
+        out[i] = _central_quantile(_midpoint(words[i]) - 0.5)
+    for i in range(out.size):
+        p = _midpoint(words[i])
+        if p < 0.075:
+            out[i] = -_tail_quantile(p)
+        elif p > 0.925:
+            out[i] = _tail_quantile(1.0 - p)
+
+
+@njit(cache=True, nogil=True)
+def fill_signs(row, key0, key1, out):
+    """Write the first ``out.size`` signs of a row: bit ``j % 64`` of word ``j // 64``, 1 for +1."""
+    n = out.size
+    words = np.empty((n + 63) // 64, dtype=np.uint64)
+    fill_words(row, key0, key1, words)
+    for j in range(n):
+        bit = (words[j >> 6] >> np.uint64(j & 63)) & _ONE
+        out[j] = 1.0 if bit else -1.0
+
+
+@njit(cache=True, nogil=True)
+def shuffle_front(row, key0, key1, n_front, items):
+    """Fisher-Yates from the front, in place: after it ``items[:n_front]`` is a uniform sample.
+
+    Step ``i`` swaps ``items[i]`` with ``items[i + floor(word_i (n - i) / 2^64)]``; one word a
+    step, whatever happens (the bias is below ``n / 2^64``).
+    """
+    n = items.size
+    words = np.empty(n_front, dtype=np.uint64)
+    fill_words(row, key0, key1, words)
+    for i in range(n_front):
+        j = i + np.int64(_high_product(words[i], np.uint64(n - i)))
+        items[i], items[j] = items[j], items[i]

@@ -1,0 +1,233 @@
+"""From a guarantee to sizes. Every constant of the theory is here; no data is seen here.
+
+What defines the code space and the expected vector (batch size, regularisation, projection,
+rounding, grid) is a function of the arguments and the number of inputs alone, so that labs
+with different numbers of rows agree. Only the number of batches follows from the rows.
+Derived reals are rounded to three significant digits and kept as decimal strings, so that
+no version of a mathematical library moves them.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from replearn.errors import NotEnoughSamples, ReplearnError
+
+MODES = ("practical", "certified", "paper")
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What is promised.
+
+    Attributes
+    ----------
+    margin : float
+        tau: some direction separates the classes with this margin, rows scaled to length 1.
+    max_error : float
+        epsilon: share of new points that the classifier may get wrong.
+    max_disagreement : float
+        rho: probability that two labs get different classifiers.
+    failure_prob : float
+        delta: probability that the error is larger than ``max_error``.
+    """
+
+    margin: float
+    max_error: float
+    max_disagreement: float
+    failure_prob: float
+
+    def __post_init__(self) -> None:
+        for name in ("margin", "max_error", "max_disagreement", "failure_prob"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+                raise ReplearnError(
+                    f"{name} must be a number in (0, 1), got {value!r}. {_REMEDIES[name]}"
+                )
+
+
+_REMEDIES = {
+    "margin": "It is the cosine between a row and the boundary's normal; .02 to .5 are common.",
+    "max_error": "It is a share of points; for 5 % pass 0.05.",
+    "max_disagreement": "It is a probability; for 5 % pass 0.05.",
+    "failure_prob": "It is a probability; for 5 % pass 0.05.",
+}
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """When the solver of one batch may stop.
+
+    Attributes
+    ----------
+    margin_share : float
+        Hard margin: certified share of the batch's largest margin.
+    margin_floor : float
+        Hard margin: a batch proved to have a smaller margin is given up (zero vector).
+    abs_gap, rel_gap : float
+        Soft margin: duality gap, absolute, and relative to half the squared length.
+    max_sweeps : int
+    """
+
+    margin_share: float = 0.8
+    margin_floor: float = 0.0
+    abs_gap: float = 0.0
+    rel_gap: float = 3e-4
+    max_sweeps: int = 1000
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a fit did with its rows.
+
+    Attributes
+    ----------
+    n_rows, n_batches : int
+        Rows given, batches used.
+    n_dropped : int
+        Rows beyond the last whole batch.
+    n_zero_rows : int
+        All-zero rows; they have no direction and were skipped.
+    n_unconverged, n_infeasible : int
+        Batches whose solver hit the sweep limit, and batches without the required margin.
+    worst_gap : float
+        Largest duality gap of a batch.
+    n_row_visits : int
+        Rows read by the solver, all sweeps together.
+    """
+
+    n_rows: int
+    n_batches: int
+    n_dropped: int
+    n_zero_rows: int
+    n_unconverged: int
+    n_infeasible: int
+    worst_gap: float
+    n_row_visits: int
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes that the user sets by hand; None leaves the choice to the plan."""
+
+    n_batches: int | None = None
+    batch_size: int | None = None
+    n_components: int | None = None
+    grid_width: float | None = None
+    projection: str | None = None
+    rounding: str | None = None
+    regularization: float | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Names and values of the sizes that were set."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every size of a fit, before any data is spent.
+
+    Attributes
+    ----------
+    algorithm, mode : str
+    guarantee : Guarantee
+    n_inputs : int
+        Features, and one more for the intercept.
+    batch_size, n_batches : int
+        ``n_batches`` is the number that the promise needs; a fit uses what its rows allow.
+    regularization : str
+        lambda = 1/(batch_size C) of the batch SVM; "0" is the hard margin.
+    unit_vectors : bool
+        Average unit normals (as printed in the paper) instead of ``margin * u``.
+    length_cap : float
+        Longer batch vectors are shortened to this length.
+    projection, n_components, rounding, grid_width
+        The code space.
+    accuracy : Accuracy
+    basis : str
+        Where the sizes come from, and what they assume.
+    by_hand : tuple of str
+        Names of the sizes that the user set.
+    spent : Spent or None
+        After a fit: what was used.
+    """
+
+    algorithm: str
+    mode: str
+    guarantee: Guarantee
+    n_inputs: int
+    batch_size: int
+    n_batches: int
+    regularization: str
+    unit_vectors: bool
+    length_cap: float
+    projection: str
+    n_components: int
+    rounding: str
+    grid_width: str
+    accuracy: Accuracy
+    basis: str
+    by_hand: tuple[str, ...] = ()
+    spent: Spent | None = field(default=None, compare=False)
+
+    @property
+    def n_samples(self) -> int:
+        """Rows that one lab needs for the promise."""
+        return self.n_batches * self.batch_size
+
+    @property
+    def box_constraint(self) -> float:
+        """C of the batch SVM."""
+        weight = float(self.regularization)
+        return math.inf if weight == 0 else 1 / (self.batch_size * weight)
+
+    def with_spent(self, spent: Spent) -> "Plan":
+        """The plan of a fit that was done."""
+        return replace(self, spent=spent)
+
+    def __str__(self) -> str:
+        promise = self.guarantee
+        hand = ", ".join(self.by_hand)
+        lines = [
+            f"Plan: {self.algorithm}, {self.mode} mode ({self.basis})",
+            f"  promise          margin {promise.margin:g}, error <= {promise.max_error:g}, "
+            f"disagreement <= {promise.max_disagreement:g}, failure <= {promise.failure_prob:g}",
+            f"  samples needed   {self.n_samples:,} = {self.n_batches:,} batches of "
+            f"{self.batch_size:,}",
+            f"  batch SVM        regularization {self.regularization}, "
+            + ("unit normals" if self.unit_vectors else "margin times solution"),
+            f"  code space       {self.n_inputs:,} inputs > {self.projection} > "
+            f"{self.n_components:,} components > {self.rounding}, width {self.grid_width}",
+        ]
+        if hand:
+            lines.append(f"  set by hand      {hand}")
+        if self.spent is not None:
+            spent = self.spent
+            lines.append(
+                f"  spent            {spent.n_rows:,} rows, {spent.n_batches:,} batches, "
+                f"{spent.n_dropped:,} rows left over, {spent.n_zero_rows:,} zero rows, "
+                f"{spent.n_unconverged:,} batches not converged, "
+                f"{spent.n_infeasible:,} without margin"
+            )
+        return "\n".join(lines)
+
+
+def decimal(value: float) -> str:
+    """Three significant digits, as text that every platform reads as the same number."""
+    return f"{value:.3g}"
+
+
+def require_samples(plan: Plan, n_rows: int) -> None:
+    """Refuse a fit that could not keep the promise of its mode."""
+    if plan.mode == "practical" or n_rows >= plan.n_samples:
+        return
+    raise NotEnoughSamples(
+        f"{plan.mode} mode needs {plan.n_samples:,} rows ({plan.n_batches:,} batches of "
+        f"{plan.batch_size:,}) for margin {plan.guarantee.margin:g}, max_error "
+        f"{plan.guarantee.max_error:g}, max_disagreement {plan.guarantee.max_disagreement:g}; "
+        f"got {n_rows:,}. Get more rows, relax max_disagreement, max_error or margin, "
+        + ("set n_batches and batch_size by hand, " if plan.mode == "paper" else "")
+        + 'or use mode="practical", which fits and estimates the disagreement.',
+        available=n_rows,
+        needed=plan.n_samples,
+    )

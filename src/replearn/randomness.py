@@ -1,0 +1,79 @@
+"""Shared randomness: one published seed, one named stream for each purpose.
+
+Two labs that publish one seed draw the same coins, on any machine and any version of any
+library. A draw is addressed by (seed, stream name, row, position), so it never matters how
+much was drawn before. The bits are specified in docs/shared-randomness.md.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from replearn.kernels import philox
+from replearn.types import Order, Vector, Words
+
+STREAM_FORMAT = b"replearn/streams/1\n"
+
+
+@dataclass(frozen=True)
+class SharedRandomness:
+    """The published coins of one study.
+
+    Parameters
+    ----------
+    seed : int or str
+        Published. ``2024`` and ``"2024"`` are the same seed.
+
+    Examples
+    --------
+    >>> shared = SharedRandomness(2024)
+    >>> shared.signs("example", 4)
+    array([-1.,  1., -1., -1.])
+    >>> bool((shared.uniforms("example", 3) == SharedRandomness("2024").uniforms("example", 3)).all())
+    True
+    """
+
+    seed: int | str
+
+    def key(self, stream: str) -> tuple[np.uint64, np.uint64]:
+        """Philox key of a named stream: the first 16 bytes of a SHA-256, little-endian."""
+        seed = str(self.seed).encode()
+        digest = hashlib.sha256(
+            STREAM_FORMAT + len(seed).to_bytes(8, "little") + seed + stream.encode()
+        ).digest()
+        key0, key1 = np.frombuffer(digest[:16], dtype="<u8")
+        return np.uint64(key0), np.uint64(key1)
+
+    def words(self, stream: str, n: int, row: int = 0) -> Words:
+        """``n`` raw 64-bit words."""
+        out = np.empty(n, dtype=np.uint64)
+        philox.fill_words(np.uint64(row), *self.key(stream), out)
+        return out
+
+    def uniforms(self, stream: str, n: int, row: int = 0) -> Vector:
+        """``n`` uniforms on ``[0, 1)``, multiples of 2^-53."""
+        return self._filled(philox.fill_uniforms, stream, n, row)
+
+    def signs(self, stream: str, n: int, row: int = 0) -> Vector:
+        """``n`` fair signs, +1 or -1."""
+        return self._filled(philox.fill_signs, stream, n, row)
+
+    def normals(self, stream: str, n: int, row: int = 0) -> Vector:
+        """``n`` standard normals."""
+        return self._filled(philox.fill_normals, stream, n, row)
+
+    def sample(self, stream: str, n: int, size: int, row: int = 0) -> Order:
+        """``size`` different indices below ``n``, in random order."""
+        items = np.arange(n, dtype=np.int64)
+        philox.shuffle_front(np.uint64(row), *self.key(stream), size, items)
+        return items[:size]
+
+    def permutation(self, stream: str, n: int) -> Order:
+        """A uniformly random order of ``n`` rows."""
+        return self.sample(stream, n, n)
+
+    def _filled(self, fill: object, stream: str, n: int, row: int) -> Vector:
+        out = np.empty(n)
+        fill(np.uint64(row), *self.key(stream), out)  # type: ignore[operator]
+        return out

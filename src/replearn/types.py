@@ -1,0 +1,17 @@
+"""Array aliases used in every signature."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Codes = NDArray[np.int64]
+Words = NDArray[np.uint64]
+Order = NDArray[np.int64]
+Signs = NDArray[np.int8]
+
+#: A backend: applies a function to block descriptors, in any order, anywhere.
+BlockMap = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]

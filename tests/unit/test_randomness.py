@@ -1,0 +1,80 @@
+"""Streams are addressed, not advanced; their draws have the laws they should."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.special import ndtri
+
+from replearn.kernels.philox import natural_log
+from replearn.randomness import SharedRandomness
+
+SHARED = SharedRandomness(11)
+N = 200_000
+FALSE_ALARM = 1e-6
+
+
+def test_an_int_and_its_text_are_one_seed() -> None:
+    assert (SharedRandomness(7).words("a", 5) == SharedRandomness("7").words("a", 5)).all()
+
+
+def test_seed_and_name_cannot_be_confused() -> None:
+    assert SharedRandomness("1").key("2/a") != SharedRandomness("12").key("/a")
+
+
+@given(st.integers(0, 200), st.integers(0, 50))
+def test_a_longer_draw_begins_with_the_shorter(n: int, more: int) -> None:
+    for draw in (SHARED.words, SHARED.uniforms, SHARED.signs, SHARED.normals):
+        assert (draw("prefix", n + more)[:n] == draw("prefix", n)).all()
+
+
+def test_rows_and_streams_differ() -> None:
+    first = SHARED.words("a", 64)
+    assert not (first == SHARED.words("a", 64, row=1)).any()
+    assert not (first == SHARED.words("b", 64)).any()
+    assert not (first == SharedRandomness(12).words("a", 64)).any()
+
+
+def test_uniforms_are_uniform() -> None:
+    assert stats.kstest(SHARED.uniforms("u", N), "uniform").pvalue > FALSE_ALARM
+
+
+def test_normals_are_normal() -> None:
+    assert stats.kstest(SHARED.normals("n", N), "norm").pvalue > FALSE_ALARM
+
+
+def test_signs_are_fair_and_uncorrelated() -> None:
+    signs = SHARED.signs("s", N)
+    assert set(np.unique(signs)) == {-1.0, 1.0}
+    # a bias of .01 in mean or lag would be caught with probability > .99
+    for lag in (0, 1, 63, 64):
+        product = signs if lag == 0 else signs[lag:] * signs[:-lag]
+        assert abs(product.mean()) < stats.norm.isf(FALSE_ALARM / 2) / np.sqrt(product.size)
+
+
+def test_normals_invert_the_distribution_function() -> None:
+    words = SHARED.words("n", N)
+    p = ((words >> np.uint64(12)).astype(np.int64) * 2 + 1) * 2.0**-53
+    np.testing.assert_allclose(SHARED.normals("n", N), ndtri(p), rtol=3e-15)
+
+
+@given(st.floats(min_value=1e-300, max_value=1e300))
+def test_natural_log_is_accurate(x: float) -> None:
+    assert natural_log(x) == pytest.approx(np.log(x), rel=4e-16, abs=4e-16)
+
+
+def test_samples_are_distinct_and_uniform() -> None:
+    counts = np.zeros(6)
+    for row in range(6000):
+        chosen = SHARED.sample("c", 6, 3, row)
+        assert len(set(chosen.tolist())) == 3
+        counts[chosen] += 1
+    assert stats.chisquare(counts).pvalue > FALSE_ALARM
+
+
+def test_permutations_are_uniform() -> None:
+    orders = [tuple(SHARED.sample("p", 3, 3, row).tolist()) for row in range(6000)]
+    counts = [orders.count(order) for order in set(orders)]
+    assert len(counts) == 6
+    assert stats.chisquare(counts).pvalue > FALSE_ALARM
