@@ -10,7 +10,6 @@ from replearn.cells import CELLS, provable_flip_constant
 from replearn.plan import Plan
 from replearn.randomness import SharedRandomness
 from replearn.stages.batches import BatchSums
-from replearn.stages.rounding import residual
 from replearn.stages.space import CodeSpace
 from replearn.types import Codes, Matrix, Vector
 
@@ -153,12 +152,12 @@ def _estimate(
     if n_groups < _MIN_GROUPS:
         return None
     # rows of `spread` are such that their standard normal combination has the law of z' - z
-    spread = space.project_all(deviations, shared) * math.sqrt(
-        2 / (sums.n_batches * (n_groups - 1))
-    )
-    unit_spread = spread / float(space.grid_width)
-    offset = residual(space.project(sums.mean(), shared), codes, space, shared)
-    slacks, reaches = _walls(offset, unit_spread, space.rounding)
+    spread = np.zeros((n_groups, space.n_codes))
+    for row, deviation in zip(spread, deviations, strict=True):
+        row[: space.n_components] = space.project(deviation, shared)
+    spread *= math.sqrt(2 / (sums.n_batches * (n_groups - 1))) / float(space.grid_width)
+    offset = space.residual(sums.mean(), codes, shared)
+    slacks, reaches = _walls(offset, spread, space.rounding)
     if slacks.size == 0:
         return 0.0
     draws = shared.normals("certificate/draws", _DRAWS * n_groups).reshape(_DRAWS, n_groups)

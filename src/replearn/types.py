@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
+IntegerArray = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Order = NDArray[np.int64]
 Signs = NDArray[np.int8]

@@ -8,10 +8,10 @@ Voronoi cell is rounder, so it has less surface through which a second run can l
 Integer coordinates ``c`` of a point:
 
 - E8 (``x = c / 2``): all ``c`` even or all odd, and ``sum(c) % 4 == 0``. This is the union of
-  D8 and D8 + 1/2 [CS99, Sec. 4.8.1].
+  D8 and D8 + 1/2 [CS99, Ch. 4].
 - Leech (``x = c / sqrt(8)``): for ``p`` 0 or 1, all ``c % 2 == p``, the places where
   ``(c - p) / 2`` is odd are a word of the extended binary Golay code, and
-  ``sum(c) % 8 == 4 * p`` [CS99, Sec. 4.11]. The order of the 24 places is that of `GOLAY_BYTES`.
+  ``sum(c) % 8 == 4 * p`` [CS99, Ch. 4]. The order of the 24 places is that of `GOLAY_BYTES`.
 
 **Exactness.** A point is scaled, split into a whole part and a fraction (both exact), and the
 fraction is taken to the nearest multiple of 2**-52. From there on everything is integer
@@ -35,6 +35,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from replearn.cells import CELLS, Cell
 from replearn.types import Codes, Matrix, Vector
 
 E8_BLOCK = 8
@@ -46,13 +47,11 @@ _SQRT_EIGHTH = math.sqrt(0.125)
 
 
 @dataclass(frozen=True)
-class Lattice:
-    """Constants of a unit-volume lattice and its Voronoi cell (volume 1).
+class Lattice(Cell):
+    """A unit-volume lattice whose Voronoi cell is the cell of a rounding.
 
     Attributes
     ----------
-    block : int
-        Dimension n: how many coordinates are rounded together.
     unit : float
         A lattice point is ``codes * unit``.
     dither_side : float
@@ -61,77 +60,15 @@ class Lattice:
         cube is a whole number of fundamental cells and the shift is uniform modulo the lattice.
     minimal_norm : float
         Length of the shortest vectors.
-    second_moment : float
-        Mean squared rounding error per coordinate.
-    surface : float
-        Surface of the cell: exact for E8, an upper bound for Leech.
-
-    Notes
-    -----
-    *Second moment.* Shifted uniformly, the error is uniform on the cell, whatever the point.
-    E8: 929/12960 exactly; Leech: .065771, numerically [CS99, Ch. 21 and Table 2.3]. The cube
-    has 1/12 = .0833.
-
-    *Surface.* The cell is a union of pyramids over its facets with the centre as their apex, so
-    ``1 = sum(area * height) / n``. E8's facets belong to its 240 minimal vectors, all at height
-    ``sqrt(2)/2``: the surface is ``8 sqrt(2)`` exactly. Leech's belong to the minimal vectors
-    (height 1) and those of norm 6 (height 1.22): the surface is at most 24 and close
-    to it, 23.97 being measured, as 99.5 % of the crossings are over minimal vectors. The cube
-    has ``2 n``.
-
-    *Flips.* For points that differ by ``delta`` (in units of the lattice), P[codes differ] is at
-    most ``integral over the surface of <normal, delta>_+``, which is half the integral of
-    ``|<normal, delta>|``, and equals it in the limit of small ``delta``; for large ones cut the
-    segment into short pieces, each of which has the same law, and add up. Averaged over
-    directions this gives `isotropic_flips`. For the worst direction: the symmetry group acts
-    irreducibly, so the integral of ``normal normal^T`` is ``surface / n`` times the identity, and
-    Cauchy-Schwarz gives `worst_flips`.
-
-    All of these are tested in tests/theory/test_lattices.py.
     """
 
-    block: int
     unit: float
     dither_side: float
     minimal_norm: float
-    second_moment: float
-    surface: float
-
-    @property
-    def isotropic_flips(self) -> float:
-        """P[codes differ] per unit of E|delta|, at most, for delta of random direction.
-
-        ``surface / 2 * E|u_1|`` with u uniform on the sphere: 1.646 for E8, 1.975 for Leech.
-        """
-        n = self.block
-        mean_abs = math.exp(math.lgamma(n / 2) - math.lgamma((n + 1) / 2)) / math.sqrt(math.pi)
-        return self.surface / 2 * mean_abs
-
-    @property
-    def worst_flips(self) -> float:
-        """P[codes differ] per unit of |delta|, at most, in any direction.
-
-        ``surface / 2 / sqrt(n)``: 2 for E8, 2.449 for Leech.
-        """
-        return self.surface / 2 / math.sqrt(self.block)
 
 
-E8 = Lattice(
-    block=E8_BLOCK,
-    unit=0.5,
-    dither_side=2.0,
-    minimal_norm=math.sqrt(2.0),
-    second_moment=929 / 12960,
-    surface=_SQRT8 * 4,
-)
-LEECH = Lattice(
-    block=LEECH_BLOCK,
-    unit=_SQRT_EIGHTH,
-    dither_side=_SQRT8,
-    minimal_norm=2.0,
-    second_moment=0.065771,
-    surface=24.0,
-)
+E8 = Lattice(**vars(CELLS["e8"]), unit=0.5, dither_side=2.0, minimal_norm=math.sqrt(2.0))
+LEECH = Lattice(**vars(CELLS["leech"]), unit=_SQRT_EIGHTH, dither_side=_SQRT8, minimal_norm=2.0)
 
 
 def _span(generators: list[int]) -> NDArray[np.uint8]:
@@ -142,7 +79,7 @@ def _span(generators: list[int]) -> NDArray[np.uint8]:
     return words
 
 
-# Turyn's form of the Golay code [CS99, Sec. 11.12]: the words (a+x, b+x, a+b+x), with a and b in
+# Turyn's form of the Golay code [CS99, Ch. 11]: the words (a+x, b+x, a+b+x), with a and b in
 # the extended Hamming code and x in its reverse. GOLAY_BYTES[x, a] is the byte a+x; bit i of
 # byte j stands for coordinate 8 j + i.
 _HAMMING = _span([0b10001011, 0b10010110, 0b10101100, 0b11011000])
@@ -252,7 +189,7 @@ def nearest_e8(points: Matrix) -> Codes:
     Notes
     -----
     The better of the nearest points of D8 and D8 + 1/2; for each, round every coordinate and
-    move the worst one if the sum rule fails [CS99, Sec. 20.3]. Exact; see the module for ties.
+    move the worst one if the sum rule fails [CS99, Ch. 20]. Exact; see the module for ties.
 
     Examples
     --------
@@ -420,9 +357,8 @@ def minimal_vectors(lattice: Lattice) -> NDArray[np.int8]:
     Notes
     -----
     E8: two entries +-2, or eight +-1 with an even number of minus signs. Leech: two entries +-4;
-    +-2 on a Golay word of weight 8 with an even number of minus signs; -1 on a
-    Golay word and 1 elsewhere, with one entry moved by 4 to the other side of 0
-    [CS99, Sec. 4.8.1 and 4.11].
+    +-2 on a Golay word of weight 8 with an even number of minus signs; -1 on a Golay word and 1
+    elsewhere, with one entry moved by 4 to the other side of 0 [CS99, Ch. 4].
     """
     if lattice == E8:
         vectors = np.concatenate([_signed_pairs(8, 2), _even_signs(8)])
@@ -479,8 +415,8 @@ def near_facets(residual: Vector, reach: float) -> tuple[Vector, Matrix]:
     -----
     ``residual + step`` stays in the cell if ``normals @ step < slacks``, for steps shorter than
     ``reach``. For E8 this is exact. For Leech only the facets of the 196,560 minimal vectors
-    are here; those of the 16,773,120 vectors of norm 6 are not, which
-    carry .5 % of the crossings: good for an estimate, no proof.
+    are here; those of the 16,773,120 vectors of norm 6, with .3 % of the crossings, are
+    not: good for an estimate, no proof.
     """
     lattice = _lattice_of(residual.size)
     to_unit = lattice.unit / lattice.minimal_norm

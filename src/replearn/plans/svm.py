@@ -130,7 +130,7 @@ def _certified_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
             'Leave it "auto", or use mode="practical".'
         )
     rounding = sizes.rounding or "centre"
-    if not CELLS[rounding].proved:
+    if not CELLS[rounding].proxy_proved:
         raise ReplearnError(
             f'certified mode proves its error bound for the roundings "centre" and "ak", got '
             f'{rounding!r}. Leave it "auto", or use mode="practical".'
@@ -144,7 +144,7 @@ def _certified_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
     delta, rho = guarantee.failure_prob, guarantee.max_disagreement
     error_before = error_after = eps / 2
     log = math.log(1 / (0.9 * error_after * delta))
-    proxy = CELLS[rounding].variance
+    proxy = CELLS[rounding].second_moment
     best: tuple[int, Plan] | None = None
     for slack in (i / 100 for i in range(5, 60)):
         batch_size = math.ceil(1 / ((1 - _GAP_SHARE) * slack * error_before * tau**2))
@@ -271,7 +271,7 @@ def _best_space(n_inputs: int, noise: float, sizes: Sizes) -> tuple[str, str, in
             n_components, rounding_noise = _noise_split(
                 projection, rounding, n_inputs, noise, sizes.n_components
             )
-            width = sizes.grid_width or rounding_noise / math.sqrt(CELLS[rounding].variance)
+            width = sizes.grid_width or rounding_noise / math.sqrt(CELLS[rounding].second_moment)
             flips = flip_constant(rounding, n_components) / width
             if best is None or flips < best[0]:
                 best = flips, (projection, rounding, n_components, width)

@@ -37,12 +37,16 @@ class Rounding:
     ----------
     to_codes : (point, shared) -> codes
     to_point : (codes, shared) -> point
+        The point that stands for the codes.
+    to_centre : (codes, shared) -> point
+        Centre of the cell: of all points that get these codes.
     block : int
         Coordinates are rounded in blocks of this many; a point is padded with zeros.
     """
 
     to_codes: Callable[[Vector, SharedRandomness], Codes]
     to_point: Callable[[Codes, SharedRandomness], Vector]
+    to_centre: Callable[[Codes, SharedRandomness], Vector]
     block: int = 1
 
 
@@ -75,10 +79,7 @@ def round_codes(point: Vector, grid_width: float, rounding: str, shared: SharedR
     >>> round_codes(np.array([0.26, -0.27, 1.3]), 0.5, "centre", SharedRandomness(7))
     array([ 0, -1,  1])
     """
-    scheme = ROUNDINGS[rounding]
-    padded = np.zeros(padded_size(point.size, rounding))
-    padded[: point.size] = point / grid_width
-    return scheme.to_codes(padded, shared)
+    return ROUNDINGS[rounding].to_codes(_in_cells(point, grid_width, rounding), shared)
 
 
 def unround(
@@ -86,6 +87,19 @@ def unround(
 ) -> Vector:
     """Give back the point that stands for the codes."""
     return ROUNDINGS[rounding].to_point(codes, shared)[:n_components] * grid_width
+
+
+def residual(
+    point: Vector, codes: Codes, grid_width: float, rounding: str, shared: SharedRandomness
+) -> Vector:
+    """Place of a point in its cell: measured from the centre, in grid widths, padded."""
+    return _in_cells(point, grid_width, rounding) - ROUNDINGS[rounding].to_centre(codes, shared)
+
+
+def _in_cells(point: Vector, grid_width: float, rounding: str) -> Vector:
+    padded = np.zeros(padded_size(point.size, rounding))
+    padded[: point.size] = point / grid_width
+    return padded
 
 
 def padded_size(n_components: int, rounding: str) -> int:
@@ -110,6 +124,12 @@ def _ak_point(codes: Codes, shared: SharedRandomness) -> Vector:
     return codes + _offsets(codes.size, shared)
 
 
+def _ak_centre(codes: Codes, shared: SharedRandomness) -> Vector:
+    # code c stands for the points from c - u to c + 1 - u above the offset, u the threshold
+    thresholds = shared.uniforms("rounding/threshold", codes.size)
+    return _ak_point(codes, shared) + (0.5 - thresholds)
+
+
 def _centre_codes(point: Vector, shared: SharedRandomness) -> Codes:
     return np.floor(point - _offsets(point.size, shared)).astype(np.int64)
 
@@ -119,32 +139,32 @@ def _centre_point(codes: Codes, shared: SharedRandomness) -> Vector:
 
 
 def _e8_codes(point: Vector, shared: SharedRandomness) -> Codes:
-    shifted = point - _dither(point.size, lattices.E8_PERIOD, shared)
+    shifted = point - _dither(point.size, lattices.E8.dither_side, shared)
     return lattices.nearest_e8(shifted.reshape(-1, lattices.E8_BLOCK)).ravel()
 
 
 def _e8_point(codes: Codes, shared: SharedRandomness) -> Vector:
-    return codes * lattices.E8_UNIT + _dither(codes.size, lattices.E8_PERIOD, shared)
+    return codes * lattices.E8.unit + _dither(codes.size, lattices.E8.dither_side, shared)
 
 
 def _leech_codes(point: Vector, shared: SharedRandomness) -> Codes:
-    shifted = point - _dither(point.size, lattices.LEECH_PERIOD, shared)
+    shifted = point - _dither(point.size, lattices.LEECH.dither_side, shared)
     return lattices.nearest_leech(shifted.reshape(-1, lattices.LEECH_BLOCK)).ravel()
 
 
 def _leech_point(codes: Codes, shared: SharedRandomness) -> Vector:
-    return codes * lattices.LEECH_UNIT + _dither(codes.size, lattices.LEECH_PERIOD, shared)
+    return codes * lattices.LEECH.unit + _dither(codes.size, lattices.LEECH.dither_side, shared)
 
 
-def _dither(size: int, period: float, shared: SharedRandomness) -> Vector:
-    # A cube of side `period` is a whole number of fundamental cells, so a point uniform on
+def _dither(size: int, side: float, shared: SharedRandomness) -> Vector:
+    # A cube of this side is a whole number of fundamental cells, so a point uniform on
     # it is uniform modulo the lattice.
-    return shared.uniforms("rounding/offset", size) * period
+    return shared.uniforms("rounding/offset", size) * side
 
 
 ROUNDINGS: dict[str, Rounding] = {
-    "ak": Rounding(_ak_codes, _ak_point),
-    "centre": Rounding(_centre_codes, _centre_point),
-    "e8": Rounding(_e8_codes, _e8_point, block=8),
-    "leech": Rounding(_leech_codes, _leech_point, block=24),
+    "ak": Rounding(_ak_codes, _ak_point, _ak_centre),
+    "centre": Rounding(_centre_codes, _centre_point, _centre_point),
+    "e8": Rounding(_e8_codes, _e8_point, _e8_point, block=8),
+    "leech": Rounding(_leech_codes, _leech_point, _leech_point, block=24),
 }

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from replearn.randomness import SharedRandomness
 from replearn.stages.projection import PROJECTIONS
-from replearn.stages.rounding import padded_size, round_codes, unround
+from replearn.stages.rounding import padded_size, residual, round_codes, unround
 from replearn.types import Codes, Vector
 
 
@@ -42,6 +42,11 @@ class CodeSpace:
         """Codes of a direction."""
         components = self.project(direction, shared)
         return round_codes(components, float(self.grid_width), self.rounding, shared)
+
+    def residual(self, direction: Vector, codes: Codes, shared: SharedRandomness) -> Vector:
+        """Where a direction lies in the cell of its codes, from the centre, in grid widths."""
+        components = self.project(direction, shared)
+        return residual(components, codes, float(self.grid_width), self.rounding, shared)
 
     def rounded(self, codes: Codes, shared: SharedRandomness) -> Vector:
         """Components that stand for the codes."""
