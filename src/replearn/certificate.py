@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replearn.kernels import lattices
 from replearn.cells import CELLS, provable_flip_constant
+from replearn.kernels import lattices
 from replearn.plan import Plan
 from replearn.randomness import SharedRandomness
 from replearn.stages.batches import BatchSums

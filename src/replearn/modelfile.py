@@ -24,7 +24,9 @@ MAX_TEXT = 1 << 12
 _DECIMAL = re.compile(r"(0|[1-9][0-9]{0,17})(\.[0-9]{1,20})?(e[+-][0-9]{1,3})?")
 
 
-def save(model: Model, path: str | os.PathLike[str], provenance: Mapping[str, Any] | None = None) -> None:
+def save(
+    model: Model, path: str | os.PathLike[str], provenance: Mapping[str, Any] | None = None
+) -> None:
     """Write a model file, whole or not at all.
 
     Parameters
@@ -60,7 +62,7 @@ def load(path: str | os.PathLike[str]) -> Model:
     if document["fingerprint"] != model.fingerprint:
         raise InvalidFile(
             f"{path} was altered or damaged: its content has the fingerprint {model.fingerprint}, "
-            f"the file says {str(document['fingerprint'])[:64]!r}. Get the file again from its source."
+            f"the file says {str(document['fingerprint'])[:64]!r}. Get it again from its source."
         )
     return model
 
@@ -122,9 +124,7 @@ def _expect_keys(document: Mapping[str, Any], keys: set[str], path: object) -> N
     if set(document) != keys:
         odd = sorted(set(document) ^ keys)[0][:64]
         word = "lacks" if odd in keys else "has the unknown key"
-        raise InvalidFile(
-            f"{path} {word} {odd!r}. Is it a model file of this version of replearn?"
-        )
+        raise InvalidFile(f"{path} {word} {odd!r}. Is it a model file of this version of replearn?")
 
 
 class _Unfit(Exception):

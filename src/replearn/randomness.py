@@ -30,7 +30,9 @@ class SharedRandomness:
     >>> shared = SharedRandomness(2024)
     >>> shared.signs("example", 4)
     array([-1.,  1., -1., -1.])
-    >>> bool((shared.uniforms("example", 3) == SharedRandomness("2024").uniforms("example", 3)).all())
+    >>> bool(
+    ...     (shared.uniforms("example", 3) == SharedRandomness("2024").uniforms("example", 3)).all()
+    ... )
     True
     """
 

@@ -3,28 +3,24 @@
 A sum of floats depends on its order, and compilers and BLAS choose the order by machine. Here
 it is fixed: column ``j`` is added to lane ``j mod 16``, in ascending order of ``j``, and the
 sixteen lanes are folded in halves (lane ``l`` with lane ``l + 8``, then ``+ 4``, ``+ 2``,
-``+ 1``). Multiplication and addition are rounded apart (no fused multiply-add). Absent columns
-of a sparse row add exactly nothing, so dense and sparse rows give equal bits.
+``+ 1``). Products and sums are rounded apart (no fused multiply-add). Absent columns of a
+sparse row add exactly nothing, so dense and sparse rows give equal bits.
 
-A **row** is a contiguous 1-D array, or a pair ``(values, slots)`` of a sparse row, where
-``values[p]`` belongs to entry ``slots[p]`` of the dense vector; slots ascend within a lane.
-Values are float32 or float64; they are widened one by one, never as an array.
+A **row** is a contiguous 1-D array, or a pair ``(values, slots)``: a sparse row whose
+``values[p]`` belongs to entry ``slots[p]`` of the vector. The values are float32 or float64,
+widened one by one and never as an array.
 
-The lanes are written as one LLVM vector of sixteen doubles, because numba does not turn
-sixteen scalar sums into vector instructions (measured: six times slower). LLVM splits the
-vector to whatever the processor has, which changes no result.
+The lanes are one LLVM vector of sixteen doubles, because numba does not turn sixteen scalar
+sums into vector instructions (measured: six times slower). LLVM splits that vector into
+whatever the processor has, which changes no result.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple
 
-import numba
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic as _untyped_intrinsic
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+from numba.extending import intrinsic
 
 N_LANES = 16
 
@@ -32,93 +28,78 @@ _DOUBLE = ir.DoubleType()
 _INT32 = ir.IntType(32)
 _INT64 = ir.IntType(64)
 _LANES = ir.VectorType(_DOUBLE, N_LANES)
-_NO_LANES = ir.Constant(_LANES, [0.0] * N_LANES)
 
 
-def kernel(function: Function) -> Function:
-    """Compile with the settings of every kernel: cached on disk, GIL released, strict floats."""
-    return cast(Function, numba.njit(cache=True, nogil=True)(function))
-
-
-def intrinsic(function: Function) -> Function:
-    """``numba.extending.intrinsic``, typed."""
-    return cast(Function, _untyped_intrinsic(function))
-
-
-# ---------------------------------------------------------------------- what kernels call
-
-
-@kernel
-def dot(x: Any, w: Any) -> Any:
+@njit(cache=True, nogil=True, inline="always")
+def dot(x, w):
     """``<x, w>`` for a row ``x`` and a float64 vector ``w`` at least as long."""
     return _dot(x, w)
 
 
-@kernel
-def dot_and_square(x: Any, w: Any) -> Any:
+@njit(cache=True, nogil=True, inline="always")
+def dot_and_square(x, w):
     """``(<x, w>, <x, x>)`` in one pass; the same bits as the two apart."""
     return _dot_and_square(x, w)
 
 
-@kernel
-def square(x: Any) -> Any:
+@njit(cache=True, nogil=True, inline="always")
+def square(x):
     """``<x, x>`` of a row."""
     return _square(x)
 
 
-@kernel
-def axpy(a: Any, x: Any, w: Any) -> None:
+@njit(cache=True, nogil=True, inline="always")
+def axpy(a, x, w):
     """``w += a * x`` in place, for a row ``x`` and a float64 vector ``w`` at least as long."""
     _axpy(a, x, w)
 
 
-# ------------------------------------------------------------------------------ intrinsics
+# --- the intrinsics: what numba shall emit for them -------------------------------------------
 
 
 @intrinsic
-def _dot(typingctx: Any, x: Any, w: Any) -> Any:
+def _dot(typing_context, x, w):
     return types.float64(x, w), _lane_sums("w")
 
 
 @intrinsic
-def _square(typingctx: Any, x: Any) -> Any:
+def _square(typing_context, x):
     return types.float64(x), _lane_sums("x")
 
 
 @intrinsic
-def _dot_and_square(typingctx: Any, x: Any, w: Any) -> Any:
+def _dot_and_square(typing_context, x, w):
     return types.UniTuple(types.float64, 2)(x, w), _lane_sums("wx")
 
 
 @intrinsic
-def _axpy(typingctx: Any, a: Any, x: Any, w: Any) -> Any:
-    return types.void(types.float64, x, w), _scaled_addition
+def _axpy(typing_context, a, x, w):
+    return types.void(types.float64, x, w), _emit_axpy
 
 
-def _lane_sums(factors: str) -> Callable[..., Any]:
-    """Code for the lane sums of x times each factor: "w" the vector, "x" the row itself."""
+def _lane_sums(factors):
+    """Code for the sums of x times each factor: "w" is the vector, "x" the row itself."""
 
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        row = _open_row(context, builder, signature.args[0], args[0])
-        vector = _open_array(context, builder, signature.args[-1], args[-1])
+    def emit(context, builder, signature, arguments):
+        row = _open(context, builder, signature.args[0], arguments[0])
+        vector = _open(context, builder, signature.args[-1], arguments[-1])
         sums = [cgutils.alloca_once(builder, _LANES) for _ in factors]
         for lanes in sums:
-            builder.store(_NO_LANES, lanes)
+            builder.store(ir.Constant(_LANES, [0.0] * N_LANES), lanes)
 
-        def add_block(start: Any, mask: Any) -> None:
+        def add(cell, x, other):
+            builder.store(builder.fadd(builder.load(cell), builder.fmul(x, other)), cell)
+
+        def add_block(start, mask):
             x = _load(builder, row, start, mask)
             for lanes, factor in zip(sums, factors, strict=True):
-                other = x if factor == "x" else _load(builder, vector, start, mask)
-                product = builder.fmul(x, other)
-                builder.store(builder.fadd(builder.load(lanes), product), lanes)
+                add(lanes, x, x if factor == "x" else _load(builder, vector, start, mask))
 
-        def add_entry(value: Any, slot: Any) -> None:
+        def add_entry(x, slot):
             lane = builder.and_(slot, _INT64(N_LANES - 1))
             for lanes, factor in zip(sums, factors, strict=True):
                 cell = builder.gep(builder.bitcast(lanes, _DOUBLE.as_pointer()), [lane])
-                other = value if factor == "x" else builder.load(builder.gep(vector.data, [slot]))
-                product = builder.fmul(value, other)
-                builder.store(builder.fadd(builder.load(cell), product), cell)
+                add(cell, x, x if factor == "x" else builder.load(builder.gep(vector.data, [slot])))
 
         _for_each(builder, row, add_block, add_entry)
         folded = [_fold(builder, builder.load(lanes)) for lanes in sums]
@@ -129,58 +110,54 @@ def _lane_sums(factors: str) -> Callable[..., Any]:
     return emit
 
 
-def _scaled_addition(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """Code for ``w += a * x``."""
-    row = _open_row(context, builder, signature.args[1], args[1])
-    vector = _open_array(context, builder, signature.args[2], args[2])
-    factor = args[0]
-    factors = _broadcast(builder, factor)
+def _emit_axpy(context, builder, signature, arguments):
+    row = _open(context, builder, signature.args[1], arguments[1])
+    vector = _open(context, builder, signature.args[2], arguments[2])
+    a = arguments[0]
+    a_block = _broadcast(builder, a)
 
-    def add_block(start: Any, mask: Any) -> None:
-        step = builder.fmul(factors, _load(builder, row, start, mask))
-        _store(builder, builder.fadd(_load(builder, vector, start, mask), step), vector, start, mask)
+    def add_block(start, mask):
+        step = builder.fmul(a_block, _load(builder, row, start, mask))
+        moved = builder.fadd(_load(builder, vector, start, mask), step)
+        _store(builder, moved, vector, start, mask)
 
-    def add_entry(value: Any, slot: Any) -> None:
+    def add_entry(x, slot):
         cell = builder.gep(vector.data, [slot])
-        builder.store(builder.fadd(builder.load(cell), builder.fmul(factor, value)), cell)
+        builder.store(builder.fadd(builder.load(cell), builder.fmul(a, x)), cell)
 
     _for_each(builder, row, add_block, add_entry)
     return context.get_dummy_value()
 
 
-# -------------------------------------------------------------------- pieces of LLVM code
+# --- pieces of code ---------------------------------------------------------------------------
 
 
-class _Row:
-    """The pointers of a row: ``data`` and ``size``, and ``slots`` when it is sparse."""
+class _Pointers(NamedTuple):
+    """A row while code is emitted; ``slots`` is None when it is dense."""
 
-    def __init__(self, values: Any, element: Any, slots: Any = None) -> None:
-        self.data, self.size, self.element = values.data, values.nitems, element
-        self.slots = slots.data if slots is not None else None
-
-
-def _open_array(context: Any, builder: Any, array_type: Any, value: Any) -> _Row:
-    array = context.make_array(array_type)(context, builder, value)
-    return _Row(array, context.get_data_type(array_type.dtype))
+    data: Any
+    size: Any
+    element: Any
+    slots: Any
 
 
-def _open_row(context: Any, builder: Any, row_type: Any, value: Any) -> _Row:
+def _open(context, builder, row_type, value):
     if isinstance(row_type, types.Array):
-        return _open_array(context, builder, row_type, value)
-    values, slots = (
-        context.make_array(part)(context, builder, builder.extract_value(value, k))
-        for k, part in enumerate(row_type)
-    )
-    return _Row(values, context.get_data_type(row_type[0].dtype), slots)
+        array = context.make_array(row_type)(context, builder, value)
+        return _Pointers(array.data, array.nitems, context.get_data_type(row_type.dtype), None)
+    values = _open(context, builder, row_type[0], builder.extract_value(value, 0))
+    slots = _open(context, builder, row_type[1], builder.extract_value(value, 1))
+    return values._replace(slots=slots.data)
 
 
-def _for_each(builder: Any, row: _Row, add_block: Any, add_entry: Any) -> None:
-    """Run over a row: blocks of sixteen and a masked rest, or the entries of a sparse row."""
+def _for_each(builder, row, add_block, add_entry):
+    """Run over the blocks of a dense row, the last one masked, or the entries of a sparse one."""
     if row.slots is not None:
         with cgutils.for_range(builder, row.size, intp=_INT64) as loop:
             value = builder.load(builder.gep(row.data, [loop.index]))
             slot = builder.load(builder.gep(row.slots, [loop.index]))
-            add_entry(_widen(builder, value, _DOUBLE), _as_index(builder, slot))
+            slot = slot if slot.type == _INT64 else builder.zext(slot, _INT64)
+            add_entry(_widen(builder, value, _DOUBLE), slot)
         return
     whole = builder.and_(row.size, _INT64(-N_LANES))
     with cgutils.for_range_slice(builder, _INT64(0), whole, _INT64(N_LANES)) as (start, _):
@@ -191,35 +168,36 @@ def _for_each(builder: Any, row: _Row, add_block: Any, add_entry: Any) -> None:
         add_block(whole, builder.icmp_unsigned("<", numbers, _broadcast(builder, rest)))
 
 
-def _load(builder: Any, array: _Row, start: Any, mask: Any) -> Any:
-    """Sixteen entries as doubles; those outside the mask are read as 0 (and not touched)."""
+def _load(builder, array, start, mask):
+    """Sixteen entries as doubles; those outside the mask are not touched and count as 0."""
     block = ir.VectorType(array.element, N_LANES)
     pointer = builder.bitcast(builder.gep(array.data, [start]), block.as_pointer())
     size = 8 if array.element == _DOUBLE else 4
     if mask is None:
-        entries = builder.load(pointer, align=size)
-    else:
-        name = f"llvm.masked.load.v{N_LANES}f{8 * size}.p0"
-        signature = ir.FunctionType(block, [block.as_pointer(), _INT32, mask.type, block])
-        function = cgutils.get_or_insert_function(builder.module, signature, name)
-        nothing = ir.Constant(block, [0.0] * N_LANES)
-        entries = builder.call(function, [pointer, _INT32(size), mask, nothing])
+        return _widen(builder, builder.load(pointer, align=size), _LANES)
+    nothing = ir.Constant(block, [0.0] * N_LANES)
+    entries = _call(builder, "load", block, [pointer, _INT32(size), mask, nothing])
     return _widen(builder, entries, _LANES)
 
 
-def _store(builder: Any, entries: Any, array: _Row, start: Any, mask: Any) -> None:
+def _store(builder, entries, array, start, mask):
     pointer = builder.bitcast(builder.gep(array.data, [start]), _LANES.as_pointer())
     if mask is None:
         builder.store(entries, pointer, align=8)
-        return
-    name = f"llvm.masked.store.v{N_LANES}f64.p0"
-    arguments = [_LANES, _LANES.as_pointer(), _INT32, mask.type]
-    signature = ir.FunctionType(ir.VoidType(), arguments)
-    function = cgutils.get_or_insert_function(builder.module, signature, name)
-    builder.call(function, [entries, pointer, _INT32(8), mask])
+    else:
+        _call(builder, "store", _LANES, [entries, pointer, _INT32(8), mask])
 
 
-def _fold(builder: Any, lanes: Any) -> Any:
+def _call(builder, what, block, arguments):
+    """Call ``llvm.masked.load`` or ``.store``, by the name that every LLVM since 14 takes."""
+    kind = f"v{N_LANES}f{64 if block.element == _DOUBLE else 32}"
+    result = block if what == "load" else ir.VoidType()
+    signature = ir.FunctionType(result, [argument.type for argument in arguments])
+    name = f"llvm.masked.{what}.{kind}.p0{kind}"
+    return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), arguments)
+
+
+def _fold(builder, lanes):
     """Add the upper half of the lanes to the lower half until one is left."""
     half = N_LANES // 2
     while half:
@@ -229,20 +207,15 @@ def _fold(builder: Any, lanes: Any) -> Any:
     return builder.extract_element(lanes, _INT32(0))
 
 
-def _pick(builder: Any, vector: Any, which: Sequence[int]) -> Any:
-    return builder.shuffle_vector(
-        vector, vector, ir.Constant(ir.VectorType(_INT32, len(which)), list(which))
-    )
-
-
-def _broadcast(builder: Any, value: Any) -> Any:
+def _broadcast(builder, value):
     empty = ir.Constant(ir.VectorType(value.type, N_LANES), ir.Undefined)
     return _pick(builder, builder.insert_element(empty, value, _INT32(0)), [0] * N_LANES)
 
 
-def _widen(builder: Any, value: Any, wanted: Any) -> Any:
+def _pick(builder, vector, lanes):
+    numbers = ir.Constant(ir.VectorType(_INT32, len(lanes)), list(lanes))
+    return builder.shuffle_vector(vector, vector, numbers)
+
+
+def _widen(builder, value, wanted):
     return value if value.type == wanted else builder.fpext(value, wanted)
-
-
-def _as_index(builder: Any, slot: Any) -> Any:
-    return slot if slot.type == _INT64 else builder.zext(slot, _INT64)

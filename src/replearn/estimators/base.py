@@ -1,9 +1,9 @@
-"""scikit-learn classifiers: thin shells around plans, recipes and models."""
+"""What all replicable classifiers share: checks, one fit, prediction."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,12 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from replearn import recipes
-from replearn.certificate import certify
+from replearn.cells import CELLS
+from replearn.certificate import Certificate, certify
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.model import Label, Model
-from replearn.cells import CELLS
 from replearn.plan import Guarantee, Plan, Sizes, Spent, require_samples
-from replearn.plans.svm import plan_svm
 from replearn.randomness import SharedRandomness
 from replearn.stages.batches import Rows, looks_sorted
 from replearn.stages.projection import PROJECTIONS
@@ -41,12 +40,62 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     random_state: int | None
     n_jobs: int | None
     verbose: int
+    n_batches: int | str
+    batch_size: int | str
+    n_components: int | str
+    grid_width: float | str
+    projection: str
+    rounding: str
+    regularization: float | str
 
     # set by fit
     classes_: NDArray[Any]
     n_features_in_: int
     plan_: Plan
     model_: Model
+    certificate_: Certificate
+
+    #: The algorithm, a function of ``recipes``.
+    _recipe: ClassVar[Callable[..., recipes.Fitted]]
+
+    def _plan(self, n_inputs: int) -> Plan:
+        """Sizes of this estimator's algorithm."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn a halfspace that another lab would learn too.
+
+        Parameters
+        ----------
+        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+            Any two labels.
+
+        Returns
+        -------
+        self
+        """
+        shared = self._shared()
+        X, signs = self._check_training_data(X, y)
+        n_features = X.shape[1]
+        plan = self._plan(n_features + bool(self.fit_intercept))
+        require_samples(plan, signs.size)
+        rows = Rows(X, signs, self._row_order(signs, signs.size // plan.batch_size))
+        fitted = type(self)._recipe(rows, plan, shared, self._run())
+        self.plan_ = plan.with_spent(fitted.spent)
+        self.model_ = Model(
+            recipe=plan.algorithm,
+            n_features=n_features,
+            fit_intercept=bool(self.fit_intercept),
+            space=fitted.space,
+            seed=str(shared.seed),
+            classes=label_values(self.classes_),
+            codes=fitted.codes,
+            feature_names=_names(self),
+        )
+        self.certificate_ = certify(fitted.sums, fitted.codes, fitted.space, self.plan_, shared)
+        self._warn()
+        return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Signed distance of each row to the boundary; positive means ``classes_[1]``.
@@ -60,9 +109,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         scores : array of shape (n_samples,)
         """
         check_is_fitted(self, "model_")
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-        )
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return self.model_.decision_function(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -176,168 +223,6 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
 
         return run
 
-
-def label_values(classes: NDArray[Any]) -> tuple[Label, Label]:
-    """The two labels as they stand in a model file; 1.0 is written as 1."""
-    low, high = (
-        int(label) if isinstance(label, float) and label.is_integer() else label
-        for label in classes.tolist()
-    )
-    return (low, high) if isinstance(low, bool | int | str) else (str(low), str(high))
-
-
-class ReplicableSVMClassifier(ReplicableClassifier):
-    """Replicable large-margin halfspaces by batch SVMs: Algorithm 1 of [KKLVZ24].
-
-    Two labs that fit on different samples of one population, with the same parameters and
-    ``shared_seed``, get exactly the same model with probability at least
-    ``1 - max_disagreement`` (proved in certified mode given enough samples, estimated by
-    ``certificate_`` in practical mode).
-
-    Parameters
-    ----------
-    margin : float, default=0.1
-        Margin that some halfspace has on the population, rows scaled to length 1.
-    max_error : float, default=0.05
-        Share of new points that may be misclassified.
-    max_disagreement : float, default=0.1
-        Probability that two labs may get different models.
-    failure_prob : float, default=0.05
-        Probability that the error may exceed ``max_error``.
-    shared_seed : int or str, default=0
-        Published; the same at every site.
-    mode : {"practical", "certified", "paper"}, default="practical"
-        Where the sizes come from. Practical: calibrated formulas, fits on any number of
-        rows. Certified: proved constants, refuses too few rows. Paper: the algorithm as
-        printed.
-    fit_intercept : bool, default=True
-        Append a constant 1 to each row (before rows are scaled to length 1).
-    shuffle : bool, default=True
-        Permute the rows before they are cut into batches, by a permutation keyed with the
-        shared seed, or with ``random_state`` if that is given.
-    random_state : int or None, default=None
-        Private key of the permutation.
-    n_jobs : int or None, default=None
-        Threads. The model does not depend on it.
-    verbose : int, default=0
-        Print progress.
-    n_batches, batch_size, n_components, grid_width, projection, rounding, regularization : \
-"auto" or value, default="auto"
-        Sizes of the plan, by hand.
-    constants : dict or None, default=None
-        Paper mode: the constants C1 to C4 of Algorithm 1, default 1.
-
-    Attributes
-    ----------
-    model_ : Model
-        The integers that are the classifier.
-    fingerprint_ : str
-        SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
-    plan_ : Plan
-        Every size that was used.
-    certificate_ : Certificate
-        How likely another lab gets the same model.
-    coef_ : array of shape (1, n_features)
-    intercept_ : array of shape (1,)
-    classes_ : array of shape (2,)
-    n_features_in_ : int
-    feature_names_in_ : array of str, if X had column names
-
-    Examples
-    --------
-    >>> from replearn import ReplicableSVMClassifier
-    >>> from replearn.datasets import make_margin
-    >>> labs = [make_margin(40_000, 10, margin=0.3, random_state=lab) for lab in (1, 2)]
-    >>> first, second = (
-    ...     ReplicableSVMClassifier(margin=0.3, shared_seed=2024).fit(X, y) for X, y in labs
-    ... )
-    >>> first.fingerprint_ == second.fingerprint_
-    True
-    """
-
-    def __init__(
-        self,
-        margin: float = 0.1,
-        max_error: float = 0.05,
-        max_disagreement: float = 0.1,
-        failure_prob: float = 0.05,
-        shared_seed: int | str = 0,
-        mode: str = "practical",
-        fit_intercept: bool = True,
-        shuffle: bool = True,
-        random_state: int | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        n_batches: int | str = "auto",
-        batch_size: int | str = "auto",
-        n_components: int | str = "auto",
-        grid_width: float | str = "auto",
-        projection: str = "auto",
-        rounding: str = "auto",
-        regularization: float | str = "auto",
-        constants: dict[str, float] | None = None,
-    ) -> None:
-        self.margin = margin
-        self.max_error = max_error
-        self.max_disagreement = max_disagreement
-        self.failure_prob = failure_prob
-        self.shared_seed = shared_seed
-        self.mode = mode
-        self.fit_intercept = fit_intercept
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.n_batches = n_batches
-        self.batch_size = batch_size
-        self.n_components = n_components
-        self.grid_width = grid_width
-        self.projection = projection
-        self.rounding = rounding
-        self.regularization = regularization
-        self.constants = constants
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn a halfspace that another lab would learn too.
-
-        Parameters
-        ----------
-        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
-        y : array of shape (n_samples,)
-            Any two labels.
-
-        Returns
-        -------
-        self
-        """
-        shared = self._shared()
-        X, signs = self._check_training_data(X, y)
-        n_features = X.shape[1]
-        plan = plan_svm(
-            self._guarantee(),
-            n_inputs=n_features + bool(self.fit_intercept),
-            mode=self.mode,
-            sizes=self._sizes(),
-            constants=self.constants,
-        )
-        require_samples(plan, signs.size)
-        rows = Rows(X, signs, self._row_order(signs, signs.size // plan.batch_size))
-        fitted = recipes.svm(rows, plan, shared, self._run())
-        self.plan_ = plan.with_spent(fitted.spent)
-        self.model_ = Model(
-            recipe="svm",
-            n_features=n_features,
-            fit_intercept=bool(self.fit_intercept),
-            space=fitted.space,
-            seed=str(shared.seed),
-            classes=label_values(self.classes_),
-            codes=fitted.codes,
-            feature_names=_names(self),
-        )
-        self.certificate_ = certify(fitted.sums, fitted.codes, fitted.space, self.plan_, shared)
-        self._warn()
-        return self
-
     def _sizes(self) -> Sizes:
         return Sizes(
             n_batches=_whole(self.n_batches, "n_batches"),
@@ -390,6 +275,15 @@ class ReplicableSVMClassifier(ReplicableClassifier):
                 ReplicabilityWarning,
                 stacklevel=3,
             )
+
+
+def label_values(classes: NDArray[Any]) -> tuple[Label, Label]:
+    """The two labels as they stand in a model file; 1.0 is written as 1."""
+    low, high = (
+        int(label) if isinstance(label, float) and label.is_integer() else label
+        for label in classes.tolist()
+    )
+    return (low, high) if isinstance(low, bool | int | str) else (str(low), str(high))
 
 
 def _names(estimator: Any) -> tuple[str, ...] | None:

@@ -1,0 +1,123 @@
+"""Algorithm 1 as a scikit-learn classifier."""
+
+from replearn import recipes
+from replearn.estimators.base import ReplicableClassifier
+from replearn.plan import Plan
+from replearn.plans.svm import plan_svm
+
+
+class ReplicableSVMClassifier(ReplicableClassifier):
+    """Replicable large-margin halfspaces by batch SVMs: Algorithm 1 of [KKLVZ24].
+
+    Two labs that fit on different samples of one population, with the same parameters and
+    ``shared_seed``, get exactly the same model with probability at least
+    ``1 - max_disagreement`` (proved in certified mode given enough samples, estimated by
+    ``certificate_`` in practical mode).
+
+    Parameters
+    ----------
+    margin : float, default=0.1
+        Margin that some halfspace has on the population, rows scaled to length 1.
+    max_error : float, default=0.05
+        Share of new points that may be misclassified.
+    max_disagreement : float, default=0.1
+        Probability that two labs may get different models.
+    failure_prob : float, default=0.05
+        Probability that the error may exceed ``max_error``.
+    shared_seed : int or str, default=0
+        Published; the same at every site.
+    mode : {"practical", "certified", "paper"}, default="practical"
+        Where the sizes come from. Practical: calibrated formulas, fits on any number of
+        rows. Certified: proved constants, refuses too few rows. Paper: the algorithm as
+        printed.
+    fit_intercept : bool, default=True
+        Append a constant 1 to each row (before rows are scaled to length 1).
+    shuffle : bool, default=True
+        Permute the rows before they are cut into batches, by a permutation keyed with the
+        shared seed, or with ``random_state`` if that is given.
+    random_state : int or None, default=None
+        Private key of the permutation.
+    n_jobs : int or None, default=None
+        Threads. The model does not depend on it.
+    verbose : int, default=0
+        Print progress.
+    n_batches, batch_size, n_components, grid_width, projection, rounding, regularization : \
+"auto" or value, default="auto"
+        Sizes of the plan, by hand.
+    constants : dict or None, default=None
+        Paper mode: the constants C1 to C4 of Algorithm 1, default 1.
+
+    Attributes
+    ----------
+    model_ : Model
+        The integers that are the classifier.
+    fingerprint_ : str
+        SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
+    plan_ : Plan
+        Every size that was used.
+    certificate_ : Certificate
+        How likely another lab gets the same model.
+    coef_ : array of shape (1, n_features)
+    intercept_ : array of shape (1,)
+    classes_ : array of shape (2,)
+    n_features_in_ : int
+    feature_names_in_ : array of str, if X had column names
+
+    Examples
+    --------
+    >>> from replearn import ReplicableSVMClassifier
+    >>> from replearn.datasets import make_margin
+    >>> labs = [make_margin(40_000, 10, margin=0.3, random_state=lab) for lab in (1, 2)]
+    >>> first, second = (
+    ...     ReplicableSVMClassifier(margin=0.3, shared_seed=2024).fit(X, y) for X, y in labs
+    ... )
+    >>> first.fingerprint_ == second.fingerprint_
+    True
+    """
+
+    def __init__(
+        self,
+        margin: float = 0.1,
+        max_error: float = 0.05,
+        max_disagreement: float = 0.1,
+        failure_prob: float = 0.05,
+        shared_seed: int | str = 0,
+        mode: str = "practical",
+        fit_intercept: bool = True,
+        shuffle: bool = True,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        n_batches: int | str = "auto",
+        batch_size: int | str = "auto",
+        n_components: int | str = "auto",
+        grid_width: float | str = "auto",
+        projection: str = "auto",
+        rounding: str = "auto",
+        regularization: float | str = "auto",
+        constants: dict[str, float] | None = None,
+    ) -> None:
+        self.margin = margin
+        self.max_error = max_error
+        self.max_disagreement = max_disagreement
+        self.failure_prob = failure_prob
+        self.shared_seed = shared_seed
+        self.mode = mode
+        self.fit_intercept = fit_intercept
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.n_batches = n_batches
+        self.batch_size = batch_size
+        self.n_components = n_components
+        self.grid_width = grid_width
+        self.projection = projection
+        self.rounding = rounding
+        self.regularization = regularization
+        self.constants = constants
+
+    _recipe = staticmethod(recipes.svm)
+
+    def _plan(self, n_inputs: int) -> Plan:
+        return plan_svm(self._guarantee(), n_inputs, self.mode, self._sizes(), self.constants)

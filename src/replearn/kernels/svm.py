@@ -1,0 +1,729 @@
+"""Large-margin vectors of consecutive batches, added up exactly.
+
+Rows are directions: ``v_i = sign_i x_i / ||x_i||``, with a constant 1 appended before the
+normalisation if there is an intercept. A batch's vector solves
+
+    ``min_u  1/2 ||u||^2 + C sum_i (1 - <u, v_i>)_+``,    C = inf: the hard margin,
+
+by dual coordinate descent on ``u = sum_i a_i v_i``, ``0 <= a_i <= C``. One sweep in the order of
+the rows computes the lengths too (the only pass through main memory: rows are never copied or
+normalised, ``1/||x||`` goes into the row's scalar). The next sweep drops the rows that look
+settled, further sweeps run over the rest in shuffled order, and a pass over the whole batch
+verifies the result or says which rows to take up again. The shuffle starts afresh for each
+batch, so a batch's vector depends on its rows alone.
+
+Stopping is by proof. With ``g_i = <u, v_i>``:
+
+* soft: the duality gap ``||u||^2 + C sum (1 - g_i)_+ - sum a_i`` is at most
+  ``max(abs_gap, rel_gap ||u||^2 / 2)``; then ``||u - u*|| <= sqrt(2 gap)``.
+* hard: ``min g_i >= share ||u||^2 / sum a_i``. No unit vector has a margin above
+  ``||u|| / sum a_i`` on the batch, so the margin of u is at least ``share`` of the largest. When
+  that bound is below ``floor_margin``, the batch is proved to have no such margin.
+
+``||u||^2`` is taken as ``sum a_i g_i``, a sum over rows, so that it has the same bits for dense
+rows and for sparse ones, whose columns are renumbered within each batch.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numba.extending import overload
+from numpy.typing import NDArray
+
+from replearn.kernels.exact import MAX_ENTRY, add_fixed_at, fixed_mean, split_fixed
+from replearn.kernels.lanes import N_LANES, axpy, dot, dot_and_square, square
+from replearn.types import Order, Signs
+
+MAX_LENGTH = MAX_ENTRY  # longer vectors would not fit into the exact sums
+
+_TINY, _HUGE = 2.0**-900, 2.0**1000  # squared lengths outside have lost digits
+_ZERO_VECTOR = 1e-10  # below this share of sum a_i, the length of u is rounding noise
+_OVERSTEP = 1.3  # over-relaxation of soft sweeps: about 15 % fewer updates
+_PAIR_QUANTUM = 2.0**24  # distances are sums of squared integers, so that order cannot matter
+
+_DONE, _GO_ON, _INFEASIBLE, _EXTREME = range(4)
+
+
+# --- what callers use -------------------------------------------------------------------------
+
+
+class TallyArrays(NamedTuple):
+    """What the kernels count, in arrays: merged by ``merge_tallies``, read by ``read_tally``."""
+
+    counts: NDArray[np.int64]
+    extremes: NDArray[np.float64]
+
+
+# places in `counts`; the last three are pairs of limbs
+_BATCHES, _UNCONVERGED, _INFEASIBLE_BATCHES, _SHORTENED, _ZERO_ROWS, _VISITS, _PAIRS = range(7)
+_NORM, _PAIR, _PAIR_SQUARE, _N_COUNTS = 7, 9, 11, 13
+# these bring the summands below 4, given vectors no longer than 8
+_NORM_UNIT, _PAIR_UNIT, _PAIR_SQUARE_UNIT = 2.0**4, 2.0**6, 2.0**14
+# places in `extremes`
+_WORST_GAP, _WORST_RELATIVE_GAP, _MARGIN_BOUND = range(3)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What happened in the batches, by name.
+
+    Attributes
+    ----------
+    n_batches, n_unconverged, n_infeasible, n_shortened : int
+        Batches in all; stopped by ``max_sweeps``; proved to have no margin ``floor_margin``;
+        with a vector shortened to the length cap.
+    n_zero_rows : int
+        All-zero rows, which have no direction and were skipped.
+    n_row_visits : int
+        Dot products with a row: the cost.
+    n_pairs : int
+        Disjoint pairs of neighbouring batches (2k, 2k + 1).
+    worst_gap, worst_relative_gap : float
+        Soft: largest duality gap, and largest ratio of it to ``||u||^2 / 2``. Hard: largest
+        distance of a margin from its upper bound, and largest ``1 - certified share``.
+        Infeasible batches are left out. 0 if there were none.
+    margin_bound : float
+        Smallest proved upper bound of a batch's margin; inf if there were none.
+    squared_norm_sum : float
+        Sum of ``||w||^2`` over the batches.
+    pair_sum, pair_square_sum : float
+        Sums of ``||w - w'||^2`` and of its square over the pairs.
+    """
+
+    n_batches: int
+    n_unconverged: int
+    n_infeasible: int
+    n_shortened: int
+    n_zero_rows: int
+    n_row_visits: int
+    n_pairs: int
+    worst_gap: float
+    worst_relative_gap: float
+    margin_bound: float
+    squared_norm_sum: float
+    pair_sum: float
+    pair_square_sum: float
+
+
+def new_tally() -> TallyArrays:
+    """A tally of nothing."""
+    return TallyArrays(np.zeros(_N_COUNTS, np.int64), np.array([0.0, 0.0, math.inf]))
+
+
+def merge_tallies(one: TallyArrays, other: TallyArrays) -> TallyArrays:
+    """The tally of both runs; order and grouping do not matter."""
+    worst = np.maximum(one.extremes, other.extremes)
+    worst[_MARGIN_BOUND] = min(one.extremes[_MARGIN_BOUND], other.extremes[_MARGIN_BOUND])
+    return TallyArrays(one.counts + other.counts, worst)
+
+
+def read_tally(arrays: TallyArrays) -> Tally:
+    """The tally by name."""
+    counts, extremes = arrays
+    sums = [
+        float(fixed_mean(counts[place : place + 1], counts[place + 1 : place + 2], 1)[0]) * unit
+        for place, unit in (
+            (_NORM, _NORM_UNIT),
+            (_PAIR, _PAIR_UNIT),
+            (_PAIR_SQUARE, _PAIR_SQUARE_UNIT),
+        )
+    ]
+    return Tally(*map(int, counts[: _PAIRS + 1]), *map(float, extremes), *sums)
+
+
+def sum_batches_dense(
+    X: NDArray[np.floating[Any]],
+    signs: Signs,
+    order: Order,
+    first: int,
+    last: int,
+    batch_size: int,
+    intercept: bool,
+    C: float,
+    share: float,
+    floor_margin: float,
+    abs_gap: float,
+    rel_gap: float,
+    max_sweeps: int,
+    unit: bool,
+    scale: float,
+    hi: NDArray[np.int64],
+    lo: NDArray[np.int64],
+    tally: TallyArrays,
+    length_cap: float = MAX_LENGTH,
+) -> None:
+    """Add the vectors of batches ``first <= b < last`` to ``hi``, ``lo`` and ``tally``.
+
+    Parameters
+    ----------
+    X : C-contiguous float32 or float64 array of shape (n_rows, n_features)
+    signs : int8 array of -1 and +1, one per row of X
+    order : int64 array
+        Rows of batch b: ``order[(b - first) * batch_size : (b - first + 1) * batch_size]``.
+    first, last, batch_size : int
+        Global batch numbers. Pairs (2k, 2k + 1) are compared only within one call.
+    intercept : bool
+        Append a constant 1 to each row; its coefficient is the last entry of a vector.
+    C : float in (0, inf]
+    share, floor_margin : float
+        Hard margin only: the share of the largest margin to certify, in (0, 1), and the margin
+        without which a batch contributes the zero vector.
+    abs_gap, rel_gap : float
+        Soft margin only.
+    max_sweeps : int
+        A batch that is not done by then counts as unconverged. It contributes the vector it
+        has; with a hard margin, the zero vector if some ``<u, v_i> <= 0``.
+    unit, scale : bool, float
+        What is added up: ``u / ||u||`` if ``unit`` (0 if u = 0), else ``scale * u``, where a
+        hard-margin u is first brought to ``min <u, v_i> = 1``.
+    hi, lo : int64 arrays of shape (n_groups, n_features + intercept)
+        Limbs of exact sums (see ``exact``); batch b goes to group ``(b // 2) % n_groups``.
+    tally : TallyArrays
+    length_cap : float
+        Longer vectors are shortened to this length, and to 8 in any case.
+
+    Notes
+    -----
+    The result has the same bits for any split into ranges, float32 or float64, dense or CSR.
+    Twin: ``batch_vector`` in tests/reference.py; tests in tests/unit/test_svm_kernel.py.
+    """
+    problem = _problem(C, share, floor_margin, abs_gap, rel_gap, max_sweeps, intercept)
+    output = Output(bool(unit), float(scale), min(float(length_cap), MAX_LENGTH))
+    _sum_dense(X, signs, order, first, last, batch_size, problem, output, hi, lo, tally)
+
+
+def sum_batches_csr(
+    data: NDArray[np.floating[Any]],
+    indices: NDArray[np.integer[Any]],
+    indptr: NDArray[np.integer[Any]],
+    n_features: int,
+    signs: Signs,
+    order: Order,
+    first: int,
+    last: int,
+    batch_size: int,
+    intercept: bool,
+    C: float,
+    share: float,
+    floor_margin: float,
+    abs_gap: float,
+    rel_gap: float,
+    max_sweeps: int,
+    unit: bool,
+    scale: float,
+    hi: NDArray[np.int64],
+    lo: NDArray[np.int64],
+    tally: TallyArrays,
+    length_cap: float = MAX_LENGTH,
+) -> None:
+    """``sum_batches_dense`` for CSR rows, whose column numbers ascend without duplicates."""
+    problem = _problem(C, share, floor_margin, abs_gap, rel_gap, max_sweeps, intercept)
+    output = Output(bool(unit), float(scale), min(float(length_cap), MAX_LENGTH))
+    csr = CSR(data, indices, indptr, n_features)
+    _sum_csr(csr, signs, order, first, last, batch_size, problem, output, hi, lo, tally)
+
+
+# --- rows of a batch --------------------------------------------------------------------------
+
+
+class DenseRows(NamedTuple):
+    """Rows ``members`` of X, in place."""
+
+    X: Any
+    members: Any
+
+
+class SparseRows(NamedTuple):
+    """Row k has ``values[starts[k] : starts[k + 1]]`` at these slots of the batch's vector."""
+
+    values: Any
+    slots: Any
+    starts: Any
+
+
+def row(rows, k):
+    """Row k of a batch, as ``lanes`` takes it. Compiled code only."""
+    raise NotImplementedError
+
+
+def rescaled(rows, bias):
+    """The rows, those of extreme length multiplied by a power of two. Compiled code only."""
+    raise NotImplementedError
+
+
+@overload(row)
+def _row(rows, k):
+    if rows.instance_class is DenseRows:
+        return lambda rows, k: rows.X[rows.members[k]]
+    return lambda rows, k: (
+        rows.values[rows.starts[k] : rows.starts[k + 1]],
+        rows.slots[rows.starts[k] : rows.starts[k + 1]],
+    )
+
+
+@overload(rescaled)
+def _rescaled(rows, bias):
+    def dense(rows, bias):
+        copy = rows.X[rows.members]
+        for k in range(copy.shape[0]):
+            _rescale(copy[k], bias)
+        return DenseRows(copy, np.arange(copy.shape[0]))
+
+    def sparse(rows, bias):  # the values are the batch's own copy already
+        for k in range(rows.starts.size - 1):
+            _rescale(rows.values[rows.starts[k] : rows.starts[k + 1]], bias)
+        return rows
+
+    return dense if rows.instance_class is DenseRows else sparse
+
+
+@njit(cache=True, nogil=True)
+def _rescale(values, bias):
+    """Bring a row whose squared length over- or underflows to a safe scale, in place."""
+    length = square(values) + bias
+    top = _largest(values)
+    if _TINY < length < _HUGE or top == 0.0:
+        return
+    # a huge row stays so huge that the 1 of an intercept is as negligible as it was
+    shift = (300 if top > 1.0 else 0) - math.frexp(top)[1]
+    for j in range(values.size):
+        values[j] = math.ldexp(np.float64(values[j]), shift)
+
+
+@njit(cache=True, nogil=True)
+def _largest(values):
+    top = 0.0
+    for value in values:
+        top = max(top, abs(np.float64(value)))
+    return top
+
+
+# --- one batch --------------------------------------------------------------------------------
+
+
+class Problem(NamedTuple):
+    """What is solved, and how well. ``bias`` is 1 with an intercept, else 0."""
+
+    C: float
+    share: float
+    floor_margin: float
+    abs_gap: float
+    rel_gap: float
+    max_sweeps: int
+    bias: float
+
+
+class Work(NamedTuple):
+    """Vector (its last entry is the intercept), duals, sign over length, rows to visit."""
+
+    u: Any
+    alpha: Any
+    factor: Any
+    active: Any
+
+
+class Solution(NamedTuple):
+    """A verified state: ``square = ||u||^2``, ``total = sum a_i``, ``lowest = min g_i``."""
+
+    status: int
+    square: float
+    total: float
+    lowest: float
+    gap: float
+    n_visits: int
+    n_zero_rows: int
+
+
+def _problem(
+    C: float,
+    share: float,
+    floor_margin: float,
+    abs_gap: float,
+    rel_gap: float,
+    max_sweeps: int,
+    intercept: bool,
+) -> Problem:
+    """The same types in every call, or numba would compile anew for ``C=1``."""
+    numbers = (float(value) for value in (C, share, floor_margin, abs_gap, rel_gap))
+    return Problem(*numbers, int(max_sweeps), 1.0 if intercept else 0.0)
+
+
+@njit(cache=True, nogil=True)
+def solve(rows, members, signs, problem, work):
+    """Solve one batch; leaves the vector in ``work.u`` and the duals in ``work.alpha``."""
+    solution = _solve(rows, members, signs, problem, work)
+    if solution.status == _EXTREME:
+        solution = _solve(rescaled(rows, problem.bias), members, signs, problem, work)
+    return solution
+
+
+@njit(cache=True, nogil=True)
+def _solve(rows, members, signs, problem, work):
+    n = members.size
+    hard = problem.C == np.inf
+    slack, step = ((1.0 - problem.share) / 2.0, 1.0) if hard else (0.0, _OVERSTEP)
+    n_active, length, total = _first_sweep(rows, members, signs, problem, work)
+    if n_active <= 0:
+        status = _DONE if n_active == 0 else _EXTREME
+        return Solution(status, 0.0, 0.0, np.inf, 0.0, n, n)
+    n_zero, n_visits, n_sweeps = n - n_active, n, 1
+    state = np.uint64(0)
+    while True:
+        promising = True
+        if n_sweeps < problem.max_sweeps:
+            state = _shuffle(work.active, n_active, state)
+            n_visits += n_active
+            n_sweeps += 1
+            n_active, lowest, gap, longer, moved = _sweep(rows, n_active, slack, step, problem, work)
+            length += longer
+            total += moved
+            # with numbers of different moments: a guess that only decides when to verify
+            promising = n_active == 0 or _status(length, total, lowest, gap, problem) != _GO_ON
+        if promising or n_sweeps >= problem.max_sweeps:
+            level = problem.share * length / total if hard else 1.0
+            n_active, lowest, gap, length, total = _verify(rows, n, level, problem, work)
+            n_visits += n
+            status = _status(length, total, lowest, gap, problem)
+            if status != _GO_ON or n_sweeps >= problem.max_sweeps:
+                return Solution(status, length, total, lowest, gap, n_visits, n_zero)
+
+
+@njit(cache=True, nogil=True)
+def _status(length, total, lowest, gap, problem):
+    """What these numbers prove; ``length`` is squared."""
+    if problem.C < np.inf:
+        small = gap <= max(problem.abs_gap, problem.rel_gap * 0.5 * length)
+        return _DONE if small else _GO_ON
+    if length < (problem.floor_margin * total) ** 2:
+        return _INFEASIBLE
+    return _DONE if lowest * total >= problem.share * length else _GO_ON
+
+
+@njit(cache=True, nogil=True)
+def _first_sweep(rows, members, signs, problem, work):
+    """Lengths of the rows, and a first step for each; -1 active rows: there is an extreme one."""
+    u, alpha, factor, active = work
+    last = u.size - 1
+    u[:] = 0.0
+    n_active, length, total = 0, 0.0, 0.0
+    for i in range(members.size):
+        x = row(rows, i)
+        product, size = dot_and_square(x, u)
+        size += problem.bias
+        alpha[i] = factor[i] = 0.0
+        if not _TINY < size < _HUGE:
+            if size == 0.0 and _is_zero(x):
+                continue
+            return -1, 0.0, 0.0
+        factor[i] = signs[members[i]] / math.sqrt(size)
+        g = factor[i] * (product + problem.bias * u[last])
+        a = min(max(1.0 - g, 0.0), problem.C)
+        if a > 0.0:
+            alpha[i] = a
+            axpy(a * factor[i], x, u)
+            u[last] += problem.bias * (a * factor[i])
+            length += a * (2.0 * g + a)
+            total += a
+        active[n_active] = i
+        n_active += 1
+    return n_active, length, total
+
+
+@njit(cache=True, nogil=True)
+def _sweep(rows, n_active, slack, step, problem, work):
+    """A step for each active row. Settled rows leave; returns how many stay, and estimates."""
+    u, alpha, factor, active = work
+    C, bias, last = problem.C, problem.bias, u.size - 1
+    lowest, gap, longer, moved = np.inf, 0.0, 0.0, 0.0
+    ceiling = C if C < np.inf else 0.0
+    kept = 0
+    for k in range(n_active):
+        i = active[k]
+        x = row(rows, i)
+        g = factor[i] * (dot(x, u) + bias * u[last])
+        before = alpha[i]
+        lowest = min(lowest, g)
+        gap += _row_gap(g, before, ceiling)
+        after = min(max(before + step * (1.0 - g), 0.0), C)
+        change = after - before
+        if change != 0.0:
+            alpha[i] = after
+            axpy(change * factor[i], x, u)
+            u[last] += bias * (change * factor[i])
+            longer += change * (2.0 * g + change)
+            moved += change
+        if (after > 0.0 or g < 1.0 + slack) and (after < C or g > 1.0 - slack):
+            active[k] = active[kept]
+            active[kept] = i
+            kept += 1
+    return kept, lowest, gap, longer, moved
+
+
+@njit(cache=True, nogil=True)
+def _verify(rows, n, level, problem, work):
+    """The exact state of the whole batch, and the rows that are not settled at ``level``."""
+    u, alpha, factor, active = work
+    C, bias, last = problem.C, problem.bias, u.size - 1
+    lowest, gap, length, total = np.inf, 0.0, 0.0, 0.0
+    ceiling = C if C < np.inf else 0.0
+    n_active = 0
+    for i in range(n):
+        if factor[i] == 0.0:
+            continue
+        g = factor[i] * (dot(row(rows, i), u) + bias * u[last])
+        a = alpha[i]
+        lowest = min(lowest, g)
+        gap += _row_gap(g, a, ceiling)
+        length += a * g
+        total += a
+        if (a > 0.0 or g < level) and (a < C or g > 1.0):
+            active[n_active] = i
+            n_active += 1
+    return n_active, lowest, gap, max(length, 0.0), total
+
+
+@njit(cache=True, nogil=True)
+def _row_gap(g, a, C):
+    """A row's part of the duality gap, ``C (1 - g)_+ - a (1 - g)``; never negative."""
+    return max((C - a) * (1.0 - g), a * (g - 1.0))
+
+
+@njit(cache=True, nogil=True)
+def _shuffle(active, n_active, state):
+    """Fisher-Yates with a 64-bit linear congruential generator (Knuth's MMIX constants)."""
+    for k in range(n_active - 1, 0, -1):
+        state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+        other = np.int64(((state >> np.uint64(32)) * np.uint64(k + 1)) >> np.uint64(32))
+        active[k], active[other] = active[other], active[k]
+    return state
+
+
+def _is_zero(x):
+    """Whether all values of a row are 0. Compiled code only."""
+    raise NotImplementedError
+
+
+@overload(_is_zero)
+def _is_zero_row(x):
+    if hasattr(x, "ndim"):
+        return lambda x: _largest(x) == 0.0
+    return lambda x: _largest(x[0]) == 0.0
+
+
+# --- what a batch adds to the sums ------------------------------------------------------------
+
+
+class Output(NamedTuple):
+    """What is made of a batch's solution."""
+
+    unit: bool
+    scale: float
+    length_cap: float
+
+
+@njit(cache=True, nogil=True)
+def _multiplier(solution, hard, output, tally):
+    """Turn a solution into the factor of its vector, and count what there is to count."""
+    counts, extremes = tally
+    counts[_BATCHES] += 1
+    counts[_ZERO_ROWS] += solution.n_zero_rows
+    counts[_VISITS] += solution.n_visits
+    size = math.sqrt(solution.square)
+    if solution.total > 0.0:
+        extremes[_MARGIN_BOUND] = min(extremes[_MARGIN_BOUND], size / solution.total)
+    if solution.status == _INFEASIBLE:
+        counts[_INFEASIBLE_BATCHES] += 1
+        return 0.0
+    if solution.status == _GO_ON:
+        counts[_UNCONVERGED] += 1
+    is_zero = size <= _ZERO_VECTOR * solution.total
+    if hard and not is_zero:
+        gap = size / solution.total - solution.lowest / size
+        relative = 1.0 - solution.lowest * solution.total / solution.square
+    else:
+        gap = solution.gap
+        relative = gap / (0.5 * solution.square) if gap > 0.0 else 0.0
+    extremes[_WORST_GAP] = max(extremes[_WORST_GAP], gap)
+    extremes[_WORST_RELATIVE_GAP] = max(extremes[_WORST_RELATIVE_GAP], relative)
+    if is_zero or (hard and solution.lowest <= 0.0):
+        return 0.0
+    if output.unit:
+        factor = 1.0 / size
+    else:
+        factor = output.scale / solution.lowest if hard else output.scale
+    if abs(factor) * size > output.length_cap:
+        counts[_SHORTENED] += 1
+        factor = math.copysign(output.length_cap / size, factor)
+    _count_exactly(counts, _NORM, factor * factor * solution.square / _NORM_UNIT)
+    return factor
+
+
+@njit(cache=True, nogil=True)
+def _count_exactly(counts, place, value):
+    hi, lo = split_fixed(value)
+    counts[place] += hi
+    counts[place + 1] += lo
+
+
+@njit(cache=True, nogil=True)
+def _whole(value):
+    """A coordinate as a whole number of quanta."""
+    return np.int64(np.rint(value * _PAIR_QUANTUM))
+
+
+@njit(cache=True, nogil=True)
+def _remember(w, columns, mate):
+    """Put the first vector of a pair into ``mate``, by original column; returns its square."""
+    own = np.int64(0)
+    for j in range(w.size):
+        q = _whole(w[j])
+        mate[columns[j]] += q
+        own += q * q
+    return own
+
+
+@njit(cache=True, nogil=True)
+def _compare(w, columns, mate, mate_square, counts):
+    """Count the squared distance of the second vector of a pair from the first."""
+    distance = mate_square
+    for j in range(w.size):
+        q = _whole(w[j])
+        distance += q * (q - 2 * mate[columns[j]])
+    value = distance / _PAIR_QUANTUM**2
+    counts[_PAIRS] += 1
+    _count_exactly(counts, _PAIR, value / _PAIR_UNIT)
+    _count_exactly(counts, _PAIR_SQUARE, value * value / _PAIR_SQUARE_UNIT)
+
+
+@njit(cache=True, nogil=True)
+def _forget(columns, mate):
+    for column in columns:
+        mate[column] = 0
+
+
+# --- all batches ------------------------------------------------------------------------------
+
+
+class CSR(NamedTuple):
+    """A matrix as scipy stores it."""
+
+    data: Any
+    indices: Any
+    indptr: Any
+    n_features: int
+
+
+@njit(cache=True, nogil=True)
+def _sum_dense(X, signs, order, first, last, batch_size, problem, output, hi, lo, tally):
+    n_inputs = hi.shape[1]
+    columns = np.arange(n_inputs)
+    work = _new_work(X.shape[1] + 1, batch_size)
+    mate, mate_square = np.zeros(n_inputs, np.int64), np.int64(0)
+    for batch in range(first, last):
+        members = order[(batch - first) * batch_size : (batch - first + 1) * batch_size]
+        solution = solve(DenseRows(X, members), members, signs, problem, work)
+        w = work.u[:n_inputs]
+        w *= _multiplier(solution, problem.C == np.inf, output, tally)
+        group = (batch // 2) % hi.shape[0]
+        add_fixed_at(hi[group], lo[group], columns, w)
+        if batch % 2 == 0:
+            mate_square = _remember(w, columns, mate)
+        elif batch > first:
+            _compare(w, columns, mate, mate_square, tally.counts)
+            _forget(columns, mate)
+
+
+@njit(cache=True, nogil=True)
+def _sum_csr(csr, signs, order, first, last, batch_size, problem, output, hi, lo, tally):
+    buffers = _new_buffers(csr, order, batch_size)
+    whole_work = _new_work(buffers.columns.shape[1], batch_size)
+    mate, mate_square = np.zeros(hi.shape[1], np.int64), np.int64(0)
+    n_mate_slots = base = 0
+    for batch in range(first, last):
+        members = order[(batch - first) * batch_size : (batch - first + 1) * batch_size]
+        columns = buffers.columns[batch % 2]
+        n_slots = _compact(csr, members, base, columns, buffers)
+        base += n_slots
+        columns[n_slots] = csr.n_features
+        work = Work(whole_work.u[: n_slots + 1], *whole_work[1:])
+        rows = SparseRows(buffers.values, buffers.slots, buffers.starts)
+        solution = solve(rows, members, signs, problem, work)
+        n_used = n_slots + hi.shape[1] - csr.n_features
+        w = work.u[:n_used]
+        w *= _multiplier(solution, problem.C == np.inf, output, tally)
+        group = (batch // 2) % hi.shape[0]
+        add_fixed_at(hi[group], lo[group], columns, w)
+        if batch % 2 == 0:
+            mate_square, n_mate_slots = _remember(w, columns, mate), n_used
+        elif batch > first:
+            _compare(w, columns, mate, mate_square, tally.counts)
+            _forget(buffers.columns[0, :n_mate_slots], mate)
+
+
+@njit(cache=True, nogil=True)
+def _new_work(size, batch_size):
+    return Work(
+        np.zeros(size), np.empty(batch_size), np.empty(batch_size), np.empty(batch_size, np.int64)
+    )
+
+
+class Buffers(NamedTuple):
+    """A batch of a sparse matrix with its columns renumbered.
+
+    Slots keep the lane of their column (``slot % 16 == column % 16``), so some stay unused;
+    the vector is 0 there, and ``columns`` of them is anything valid. ``places[column]`` is the
+    column's slot plus a base that grows from batch to batch, so nothing has to be cleared.
+    """
+
+    values: Any
+    slots: Any
+    starts: Any
+    columns: Any
+    places: Any
+    fill: Any
+
+
+@njit(cache=True, nogil=True)
+def _new_buffers(csr, order, batch_size):
+    n_values = 0
+    for start in range(0, order.size, batch_size):
+        n_here = 0
+        for i in order[start : start + batch_size]:
+            n_here += csr.indptr[i + 1] - csr.indptr[i]
+        n_values = max(n_values, n_here)
+    n_slots = N_LANES * (-(-csr.n_features // N_LANES))
+    return Buffers(
+        np.empty(n_values, csr.data.dtype),
+        np.empty(n_values, np.uint32),
+        np.zeros(batch_size + 1, np.int64),
+        np.zeros((2, n_slots + 1), np.int64),
+        np.full(csr.n_features, -1),
+        np.zeros(N_LANES, np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _compact(csr, members, base, columns, buffers):
+    """Copy the rows of a batch with renumbered columns; returns the number of slots."""
+    values, slots, starts, _, places, fill = buffers
+    fill[:] = 0
+    p = 0
+    for k in range(members.size):
+        i = members[k]
+        for source in range(csr.indptr[i], csr.indptr[i + 1]):
+            column = csr.indices[source]
+            slot = places[column] - base
+            if slot < 0:
+                lane = column % N_LANES
+                slot = N_LANES * fill[lane] + lane
+                fill[lane] += 1
+                places[column] = base + slot
+                columns[slot] = column
+            values[p] = csr.data[source]
+            slots[p] = slot
+            p += 1
+        starts[k + 1] = p
+    return N_LANES * fill.max()

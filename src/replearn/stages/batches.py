@@ -1,0 +1,194 @@
+"""Rows to batches to exact sums of batch vectors."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from replearn.kernels import svm as kernel
+from replearn.kernels.exact import fixed_mean
+from replearn.plan import Plan
+from replearn.types import BlockMap, IntegerArray, Matrix, Order, Signs, Vector
+
+#: Batches whose sums are kept apart, so that their spread can be seen; fewer for wide data,
+#: so that the groups take at most 8 MB.
+_MAX_GROUPS = 64
+_MIN_GROUPS = 4
+_GROUP_ENTRIES = 1 << 19
+
+#: Batches in one block of work: even, so that pairs of batches are not cut apart.
+_BLOCK_BATCHES = 64
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Training rows in memory.
+
+    Attributes
+    ----------
+    X : C-contiguous array or CSR matrix, float32 or float64
+    signs : int8 array of -1 and +1
+    order : int64 array
+        Canonical order of the rows; batches are consecutive blocks of it.
+    """
+
+    X: Any
+    signs: Signs
+    order: Order
+
+
+@dataclass(frozen=True)
+class BatchSums:
+    """Exact sums of batch vectors, by group (batch number modulo the number of groups).
+
+    Integers throughout, so sums of blocks can be merged in any order, on any machine, and give
+    the same bits. The mean is within ``2^-62`` (and its rounding to a float) of the exact
+    mean of the batch vectors.
+    """
+
+    hi: IntegerArray
+    lo: IntegerArray
+    counted: kernel.TallyArrays
+    batch_size: int
+
+    @cached_property
+    def tally(self) -> kernel.Tally:
+        """What happened in the batches."""
+        return kernel.read_tally(self.counted)
+
+    @property
+    def n_batches(self) -> int:
+        """Number of batches added up."""
+        return self.tally.n_batches
+
+    def mean(self) -> Vector:
+        """Mean of all batch vectors."""
+        return fixed_mean(self.hi.sum(axis=0), self.lo.sum(axis=0), self.n_batches)
+
+    def group_deviations(self) -> Matrix:
+        """``sqrt(count) * (group mean - mean)`` of each group that has batches.
+
+        With n groups, their second moments over n - 1 estimate the covariance of one batch vector.
+        """
+        n_groups = min(self.hi.shape[0], self.n_batches)
+        counts = [len(range(g, self.n_batches, self.hi.shape[0])) for g in range(n_groups)]
+        mean = self.mean()
+        return np.array(
+            [
+                math.sqrt(count) * (fixed_mean(self.hi[g], self.lo[g], count) - mean)
+                for g, count in enumerate(counts)
+            ]
+        ).reshape(n_groups, mean.size)
+
+    def merge(self, other: "BatchSums") -> "BatchSums":
+        """Sums of both."""
+        return BatchSums(
+            self.hi + other.hi,
+            self.lo + other.lo,
+            kernel.merge_tallies(self.counted, other.counted),
+            self.batch_size,
+        )
+
+
+#: (rows, first, last, batch_size, hi, lo, tally): adds batches ``first`` to ``last`` to the sums.
+BatchKernel = Callable[[Rows, int, int, int, IntegerArray, IntegerArray, kernel.TallyArrays], None]
+
+
+def max_margin(plan: Plan) -> BatchKernel:
+    """The batch SVM of a plan: a large-margin vector for each batch."""
+    accuracy = plan.accuracy
+    settings: dict[str, Any] = {
+        "share": accuracy.margin_share,
+        "floor_margin": accuracy.margin_floor,
+        "abs_gap": accuracy.abs_gap,
+        "rel_gap": accuracy.rel_gap,
+        "max_sweeps": accuracy.max_sweeps,
+        "unit": plan.unit_vectors,
+        "scale": plan.guarantee.margin,
+        "length_cap": plan.length_cap,
+    }
+
+    def solve(
+        rows: Rows,
+        first: int,
+        last: int,
+        batch_size: int,
+        hi: IntegerArray,
+        lo: IntegerArray,
+        tally: kernel.TallyArrays,
+    ) -> None:
+        X = rows.X
+        intercept = plan.n_inputs > X.shape[1]
+        order = rows.order[first * batch_size : last * batch_size]
+        # a sample smaller than a batch is solved with the same regularisation
+        weight = float(plan.regularization)
+        C = math.inf if weight == 0 else 1 / (batch_size * weight)
+        where: tuple[Any, ...] = (rows.signs, order, first, last, batch_size, intercept, C)
+        if sp.issparse(X):
+            parts = (X.data, X.indices, X.indptr, X.shape[1])
+            kernel.sum_batches_csr(*parts, *where, hi=hi, lo=lo, tally=tally, **settings)
+        else:
+            kernel.sum_batches_dense(X, *where, hi=hi, lo=lo, tally=tally, **settings)
+
+    return solve
+
+
+def sum_batches(solve: BatchKernel, rows: Rows, plan: Plan, run: BlockMap = map) -> BatchSums:
+    """Cut rows into batches, turn each into a vector, and add these up exactly.
+
+    Fewer rows than one batch make one batch; a remainder is left over.
+
+    Parameters
+    ----------
+    solve : BatchKernel
+    rows : Rows
+    plan : Plan
+    run : BlockMap
+        Where the blocks are worked on.
+
+    Returns
+    -------
+    BatchSums
+        The same bits for every ``run``.
+    """
+    n_rows = rows.signs.size
+    batch_size = min(plan.batch_size, n_rows)
+    n_batches = n_rows // batch_size
+    if plan.mode == "paper":
+        n_batches = min(n_batches, plan.n_batches)
+    n_groups = max(_MIN_GROUPS, min(_MAX_GROUPS, _GROUP_ENTRIES // plan.n_inputs))
+
+    def work(block: tuple[int, int]) -> BatchSums:
+        hi = np.zeros((n_groups, plan.n_inputs), dtype=np.int64)
+        lo = np.zeros_like(hi)
+        tally = kernel.new_tally()
+        solve(rows, *block, batch_size, hi, lo, tally)
+        return BatchSums(hi, lo, tally, batch_size)
+
+    return reduce(BatchSums.merge, run(work, _blocks(n_batches)))
+
+
+def _blocks(n_batches: int) -> Iterator[tuple[int, int]]:
+    for first in range(0, n_batches, _BLOCK_BATCHES):
+        yield first, min(first + _BLOCK_BATCHES, n_batches)
+
+
+def looks_sorted(signs: Signs) -> bool:
+    """Whether the labels change too rarely for rows in random order.
+
+    Runs test: in random order the number of runs is nearly normal; more than eight standard
+    deviations too few happen with probability below 1e-14.
+    """
+    n = signs.size
+    n_positive = int((signs > 0).sum())
+    product = 2.0 * n_positive * (n - n_positive)
+    if n < 50 or product == 0:
+        return False
+    expected = product / n + 1
+    variance = product * (product - n) / (n**2 * (n - 1.0))
+    n_runs = 1 + int(np.count_nonzero(signs[1:] != signs[:-1]))
+    return n_runs < expected - 8 * math.sqrt(max(variance, 0.0))
