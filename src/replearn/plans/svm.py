@@ -227,12 +227,12 @@ def _practical_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
     """Sizes from the noise budget: max_error sets the noise, all samples go into stability.
 
     Regularisation margin^2 makes the functional margin <u, y x> about 1 on most points of a
-    population with that margin, so noise of standard deviation ``1/z`` with ``z`` the normal
-    quantile of 1 - max_error/4 costs about max_error at the most (measured on several
+    population with that margin, so noise of standard deviation ``1/z``, with ``z`` the normal
+    quantile of 1 - .45 max_error, costs about max_error at the most (measured on several
     populations, benchmarks/sample_cost.py). In units of margin * u the noise is margin / z.
     """
     tau = guarantee.margin
-    noise = tau / NormalDist().inv_cdf(1 - guarantee.max_error / 4)
+    noise = tau / NormalDist().inv_cdf(1 - 0.45 * guarantee.max_error)
     low, high = _BATCH_LIMITS
     batch_size = sizes.batch_size or min(max(math.ceil(_BATCH_ROWS / tau**2), low), high)
     weight = _weight(sizes, tau**2)

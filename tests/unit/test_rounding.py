@@ -1,0 +1,172 @@
+"""Roundings: the paper's definition to the last bit, and what codes and points have in common."""
+
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from replearn.cells import CELLS
+from replearn.kernels.lattices import E8, LEECH
+from replearn.randomness import SharedRandomness
+from replearn.stages.rounding import ROUNDINGS, padded_size, residual, round_codes, unround
+
+CUBES = ["ak", "centre"]
+# the largest distance from a centre to a corner of its cell, per coordinate for the cubes
+CELL_RADIUS = {"ak": 1.0, "centre": 0.5, "e8": 1.0, "leech": 2**0.5}
+
+cubes = pytest.mark.parametrize("rounding", CUBES)
+every = pytest.mark.parametrize("rounding", list(ROUNDINGS))
+sizes = st.sampled_from([1, 2, 3, 7, 8, 9, 24, 25, 50])
+seeds_drawn = st.integers(0, 2**32)
+points = sizes.flatmap(lambda n: arrays(np.float64, n, elements=st.floats(-1e3, 1e3)))
+widths = st.floats(1e-3, 1e3)
+
+
+class ChosenCoins:
+    """Shared randomness of which the test chooses every draw."""
+
+    def __init__(self, offsets, thresholds):
+        self.streams = {"rounding/offset": offsets, "rounding/threshold": thresholds}
+
+    def uniforms(self, stream, n, row=0):
+        return np.array(self.streams[stream][:n])
+
+
+def akround(z, beta, o, u):
+    """AKround of one number as the paper words it, in exact arithmetic."""
+    corner = o + floor((z - o) / beta) * beta
+    p = (corner + beta - z) / beta
+    return corner if u <= p else corner + beta
+
+
+sixteenths = st.integers(0, 15).map(lambda i: i / 16)
+
+
+@given(st.lists(st.tuples(st.integers(-200, 200), sixteenths, sixteenths), min_size=1))
+def test_akround_is_exact_also_on_the_walls(draws):
+    # sixteenths: floats are exact here, and points often lie on a wall or a threshold
+    z = np.array([number / 16 for number, _, _ in draws])
+    offsets = [o for _, o, _ in draws]
+    thresholds = [u for _, _, u in draws]
+    coins = ChosenCoins(offsets, thresholds)
+    beta = 0.5
+    rounded = unround(round_codes(z, beta, "ak", coins), z.size, beta, "ak", coins)
+    expected = [
+        akround(Fraction(number), Fraction(beta), Fraction(o) * Fraction(beta), Fraction(u))
+        for number, o, u in zip(z.tolist(), offsets, thresholds, strict=True)
+    ]
+    assert [Fraction(value) for value in rounded.tolist()] == expected
+
+
+@given(st.lists(st.tuples(st.integers(-200, 200), sixteenths), min_size=1))
+def test_centre_is_the_middle_of_the_half_open_cell(draws):
+    z = np.array([number / 16 for number, _ in draws])
+    offsets = np.array([o for _, o in draws])
+    coins = ChosenCoins(offsets, None)
+    codes = round_codes(z, 0.5, "centre", coins)
+    low = (codes + offsets) * 0.5
+    assert np.all((low <= z) & (z < low + 0.5))
+    np.testing.assert_array_equal(unround(codes, z.size, 0.5, "centre", coins), low + 0.25)
+
+
+@cubes
+@given(point=points, seed=seeds_drawn, data=st.data())
+def test_codes_shift_by_whole_cells(rounding, point, seed, data):
+    shift = data.draw(arrays(np.int64, point.size, elements=st.integers(-1000, 1000)))
+    point = np.round(point * 2**20) / 2**20  # so that adding whole widths is exact
+    shared = SharedRandomness(seed)
+    codes = round_codes(point, 0.5, rounding, shared)
+    moved = round_codes(point + shift * 0.5, 0.5, rounding, shared)
+    place = residual(point, codes, 0.5, rounding, shared)
+    clear = np.abs(place) < 0.5 - 1e-9  # on a wall, the last bit of the offset decides
+    np.testing.assert_array_equal(moved[clear], (codes + shift)[clear])
+    assert np.all(np.abs(moved - (codes + shift)) <= 1)
+
+
+@pytest.mark.parametrize("lattice", [E8, LEECH], ids=["e8", "leech"])
+@given(seed=seeds_drawn, shift=st.integers(-100, 100))
+def test_lattice_codes_shift_by_whole_lattice_vectors(lattice, seed, shift):
+    # dither_side along an axis is a lattice vector
+    rounding = {E8: "e8", LEECH: "leech"}[lattice]
+    shared = SharedRandomness(seed)
+    point = SharedRandomness(seed + 1).normals("point", lattice.block)
+    step = np.zeros(lattice.block)
+    step[0] = shift * lattice.dither_side
+    difference = round_codes(point + step, 1.0, rounding, shared) - round_codes(
+        point, 1.0, rounding, shared
+    )
+    expected = np.zeros(lattice.block, dtype=np.int64)
+    expected[0] = shift * round(lattice.dither_side / lattice.unit)
+    np.testing.assert_array_equal(difference, expected)
+
+
+@every
+@given(point=points, width=widths, seed=seeds_drawn)
+def test_unround_stays_in_reach(rounding, point, width, seed):
+    shared = SharedRandomness(seed)
+    codes = round_codes(point, width, rounding, shared)
+    rounded = unround(codes, point.size, width, rounding, shared)
+    block = CELLS[rounding].block
+    assert rounded.shape == point.shape
+    padding = np.zeros(-point.size % block)
+    errors = np.concatenate([rounded - point, padding]).reshape(-1, block)
+    slack = 1e-9 * (1 + np.abs(point).max() / width)
+    assert np.linalg.norm(errors, axis=1).max() <= width * (CELL_RADIUS[rounding] + slack)
+
+
+@every
+@given(point=points, width=widths, seed=seeds_drawn)
+def test_residual_is_in_the_cell(rounding, point, width, seed):
+    shared = SharedRandomness(seed)
+    codes = round_codes(point, width, rounding, shared)
+    place = residual(point, codes, width, rounding, shared)
+    assert place.shape == codes.shape
+    block = CELLS[rounding].block
+    radius = 0.5 if block == 1 else CELL_RADIUS[rounding]
+    slack = 1e-9 * (1 + np.abs(point).max() / width)
+    assert np.linalg.norm(place.reshape(-1, block), axis=1).max() <= radius + slack
+
+
+@every
+@given(point=points, width=widths, seed=seeds_drawn)
+def test_codes_are_integers_in_whole_blocks_and_the_same_when_asked_again(
+    rounding, point, width, seed
+):
+    shared = SharedRandomness(seed)
+    codes = round_codes(point, width, rounding, shared)
+    assert codes.dtype == np.int64
+    assert codes.shape == (padded_size(point.size, rounding),)
+    assert codes.size % CELLS[rounding].block == 0
+    assert codes.size - point.size < CELLS[rounding].block
+    np.testing.assert_array_equal(
+        codes, round_codes(point, width, rounding, SharedRandomness(seed))
+    )
+
+
+@every
+@given(point=points, seed=seeds_drawn)
+def test_points_of_a_cell_are_rounded_to_their_own_cell(rounding, point, seed):
+    # the centre of a cell has the codes of the cell
+    shared = SharedRandomness(seed)
+    codes = round_codes(point, 1.0, rounding, shared)
+    centre = ROUNDINGS[rounding].to_centre(codes, shared)
+    np.testing.assert_array_equal(ROUNDINGS[rounding].to_codes(centre, shared), codes)
+
+
+@cubes
+@given(point=points, more=points, seed=seeds_drawn)
+def test_a_coordinate_does_not_see_the_others(rounding, point, more, seed):
+    shared = SharedRandomness(seed)
+    alone = round_codes(point, 0.3, rounding, shared)
+    together = round_codes(np.concatenate([point, more]), 0.3, rounding, shared)
+    np.testing.assert_array_equal(together[: point.size], alone)
+
+
+def test_roundings_and_cells_have_the_same_names_and_blocks():
+    assert {name: rounding.block for name, rounding in ROUNDINGS.items()} == {
+        name: cell.block for name, cell in CELLS.items()
+    }
