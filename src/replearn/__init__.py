@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from replearn.model import compare as compare
     from replearn.modelfile import load as load
     from replearn.modelfile import save as save
+    from replearn.pilot import PilotPlan as PilotPlan
+    from replearn.pilot import plan_from_pilot as plan_from_pilot
     from replearn.plan import Plan as Plan
+    from replearn.protocol import Protocol as Protocol
 
 # Imported on first use (PEP 562): `import replearn` is instant, and the command line does not
 # load scikit-learn before it has parsed its arguments.
@@ -32,13 +35,16 @@ _HOME = {
     "InvalidFile": "errors",
     "Model": "model",
     "NotEnoughSamples": "errors",
+    "PilotPlan": "pilot",
     "Plan": "plan",
+    "Protocol": "protocol",
     "ReplearnError": "errors",
     "ReplicabilityWarning": "errors",
     "ReplicableSVMClassifier": "estimators",
     "compare": "model",
     "datasets": "datasets",
     "load": "modelfile",
+    "plan_from_pilot": "pilot",
     "save": "modelfile",
 }
 

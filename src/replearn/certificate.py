@@ -7,8 +7,10 @@ import numpy as np
 
 from replearn.cells import CELLS, provable_flip_constant
 from replearn.kernels import lattices
+from replearn.kernels.lanes import square
 from replearn.plan import Plan
 from replearn.randomness import SharedRandomness
+from replearn.recipes import mean_direction
 from replearn.stages.batches import BatchSums
 from replearn.stages.space import CodeSpace
 from replearn.types import Codes, Matrix, Vector
@@ -89,8 +91,11 @@ def certify(
     Calibration is tested in tests/theory/test_certificate.py.
     """
     bound, confidence = _bound(sums, plan)
+    mean = mean_direction(sums, plan)
     return Certificate(
-        estimated_disagreement=_estimate(sums, codes, space, shared),
+        estimated_disagreement=_estimate(
+            _deviations(sums, mean, plan), mean, sums.n_batches, codes, space, shared
+        ),
         disagreement_bound=bound,
         confidence=confidence,
         assumes="rows drawn independently from one population, by both labs, the same number",
@@ -103,15 +108,31 @@ def certify(
 
 def _bound(sums: BatchSums, plan: Plan) -> tuple[float, float]:
     """Bound of the disagreement over seeds, and its confidence."""
-    prior = _prior_variance(plan)
-    observed = _bernstein_variance(sums, plan.length_cap, plan.guarantee.failure_prob)
     constant = provable_flip_constant(
         plan.projection, plan.rounding, plan.n_inputs, plan.n_components
     ) / float(plan.grid_width)
+    if plan.basis_map is not None:  # a displacement is stretched most where cells are smallest
+        constant /= min(float(width) for width in plan.basis_map.widths)
+    distance, confidence = _distance(sums, plan)
+    return min(1.0, constant * distance), confidence
+
+
+def _distance(sums: BatchSums, plan: Plan) -> tuple[float, float]:
+    """Bound of the expected distance of two labs' means, and its confidence."""
+    prior = _prior_variance(plan)
+    observed = _bernstein_variance(sums, plan.length_cap, plan.guarantee.failure_prob / 2)
     variance, confidence = (
-        (prior, 1.0) if prior <= observed else (observed, 1 - plan.guarantee.failure_prob)
+        (prior, 1.0) if prior <= observed else (observed, 1 - plan.guarantee.failure_prob / 2)
     )
-    return min(1.0, constant * math.sqrt(2 * variance / sums.n_batches)), confidence
+    spread = math.sqrt(variance / sums.n_batches)  # of one lab's mean
+    if not plan.unit_mean:
+        return math.sqrt(2) * spread, confidence
+    # Both unit vectors against that of the expected mean mu: |a/|a| - mu/|mu|| is at most
+    # sqrt(2) |a - mu| / |mu|, and Chebyshev keeps |mu| from being much shorter than my mean.
+    length = math.sqrt(float(square(sums.mean())))
+    shortest = length - spread / math.sqrt(plan.guarantee.failure_prob / 2)
+    distance = 2 * math.sqrt(2) * spread / shortest if shortest > 0 else math.inf
+    return distance, confidence - plan.guarantee.failure_prob / 2
 
 
 def _prior_variance(plan: Plan) -> float:
@@ -143,11 +164,24 @@ def _bernstein_variance(sums: BatchSums, length_cap: float, failure_prob: float)
 # --- the estimate ---------------------------------------------------------------------------
 
 
+def _deviations(sums: BatchSums, mean: Vector, plan: Plan) -> Matrix:
+    """Group deviations of what is rounded; a unit mean moves only across its own direction."""
+    deviations = sums.group_deviations()
+    if not plan.unit_mean:
+        return deviations
+    across = deviations - np.outer(deviations @ mean, mean)
+    return across / math.sqrt(float(square(sums.mean())))
+
+
 def _estimate(
-    sums: BatchSums, codes: Codes, space: CodeSpace, shared: SharedRandomness
+    deviations: Matrix,
+    mean: Vector,
+    n_batches: int,
+    codes: Codes,
+    space: CodeSpace,
+    shared: SharedRandomness,
 ) -> float | None:
     """Estimated probability of other codes under this seed."""
-    deviations = sums.group_deviations()
     n_groups = deviations.shape[0]
     if n_groups < _MIN_GROUPS:
         return None
@@ -155,8 +189,8 @@ def _estimate(
     spread = np.zeros((n_groups, space.n_codes))
     for row, deviation in zip(spread, deviations, strict=True):
         row[: space.n_components] = space.project(deviation, shared)
-    spread *= math.sqrt(2 / (sums.n_batches * (n_groups - 1))) / float(space.grid_width)
-    offset = space.residual(sums.mean(), codes, shared)
+    spread *= math.sqrt(2 / (n_batches * (n_groups - 1))) / float(space.grid_width)
+    offset = space.residual(mean, codes, shared)
     slacks, reaches = _walls(offset, spread, space.rounding)
     if slacks.size == 0:
         return 0.0

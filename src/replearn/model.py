@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from replearn.encoding import Encoding
 from replearn.errors import ReplearnError
 from replearn.randomness import SharedRandomness
-from replearn.stages.space import CodeSpace
+from replearn.stages.space import CodeSpace, unit
 from replearn.types import Codes, Vector
 
 FORMAT = "replearn-model"
 FORMAT_VERSION = 1
 
 #: A class label as it stands in the file: JSON keeps these three apart.
-Label = bool | int | float | str
+Label = bool | int | str
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,9 @@ class Model:
     feature_names : tuple of str or None
         Kept in the file, checked at prediction; not part of the fingerprint, since a lab may
         hold the same columns without names.
+    encoding : Encoding or None
+        How a table of raw columns becomes the ``n_features`` numbers of a row, if a protocol
+        fixed that.
     """
 
     recipe: str
@@ -55,6 +59,7 @@ class Model:
     classes: tuple[Label, Label]
     codes: Codes
     feature_names: tuple[str, ...] | None = None
+    encoding: Encoding | None = None
 
     def content(self) -> dict[str, Any]:
         """What defines the classifier, as JSON types. Reals are decimal strings."""
@@ -66,14 +71,9 @@ class Model:
             "n_features": self.n_features,
             "recipe": self.recipe,
             "seed": self.seed,
-            "space": {
-                "grid_width": self.space.grid_width,
-                "n_components": self.space.n_components,
-                "projection": self.space.projection,
-                "rounding": self.space.rounding,
-            },
+            "space": self.space.content(),
             "version": FORMAT_VERSION,
-        }
+        } | ({} if self.encoding is None else {"encoding": self.encoding.content()})
 
     def canonical_bytes(self) -> bytes:
         """Canonical JSON (RFC 8785) of the content; the fingerprint is its SHA-256."""
@@ -98,9 +98,7 @@ class Model:
     @cached_property
     def direction(self) -> Vector:
         """The halfspace's normal, length 1, intercept last; the same bits on every machine."""
-        lifted = self.space.decode(self.codes, self.shared)
-        length = math.sqrt(math.fsum(lifted * lifted))
-        return lifted / length if length > 0 else lifted
+        return unit(self.space.decode(self.codes, self.shared))
 
     @property
     def coef(self) -> Vector:
@@ -113,7 +111,11 @@ class Model:
         return float(self.direction[-1]) if self.fit_intercept else 0.0
 
     def decision_function(self, X: Any) -> Vector:
-        """Signed distance to the boundary, of each row (dense or CSR)."""
+        """Signed distance to the boundary, of each row (array, CSR, or table with columns)."""
+        return self.scores(X if self.encoding is None else self.encoding.transform(X))
+
+    def scores(self, X: Any) -> Vector:
+        """``decision_function`` of rows that are encoded already."""
         n_columns = np.shape(X)[1] if len(np.shape(X)) == 2 else None
         if n_columns != self.n_features:
             raise ReplearnError(

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from replearn.basis import Basis
 from replearn.errors import NotEnoughSamples, ReplearnError
 
 MODES = ("practical", "certified", "paper")
@@ -117,6 +118,8 @@ class Sizes:
     projection: str | None = None
     rounding: str | None = None
     regularization: float | None = None
+    basis: Basis | None = None
+    unit_mean: bool | None = None
 
     def given(self) -> dict[str, Any]:
         """Names and values of the sizes that were set."""
@@ -148,6 +151,10 @@ class Plan:
         Where the sizes come from, and what they assume.
     by_hand : tuple of str
         Names of the sizes that the user set.
+    unit_mean : bool
+        Scale the mean of the batch vectors to length 1 before rounding.
+    basis_map : Basis or None
+        Published directions, for the projection "published".
     spent : Spent or None
         After a fit: what was used.
     """
@@ -168,6 +175,8 @@ class Plan:
     accuracy: Accuracy
     basis: str
     by_hand: tuple[str, ...] = ()
+    unit_mean: bool = False
+    basis_map: Basis | None = None
     spent: Spent | None = field(default=None, compare=False)
 
     @property

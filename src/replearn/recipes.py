@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from replearn.plan import Plan, Spent
 from replearn.randomness import SharedRandomness
 from replearn.stages.batches import BatchSums, Rows, max_margin, sum_batches
-from replearn.stages.space import CodeSpace
-from replearn.types import BlockMap, Codes
+from replearn.stages.space import CodeSpace, unit
+from replearn.types import BlockMap, Codes, Vector
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,13 @@ def svm(rows: Rows, plan: Plan, shared: SharedRandomness, run: BlockMap = map) -
     """Algorithm 1: a large-margin vector per batch, then mean, project, round."""
     sums = sum_batches(max_margin(plan), rows, plan, run)
     space = code_space(plan)
-    return Fitted(space.encode(sums.mean(), shared), space, sums, _spent(rows, sums))
+    codes = space.encode(mean_direction(sums, plan), shared)
+    return Fitted(codes, space, sums, _spent(rows, sums))
+
+
+def mean_direction(sums: BatchSums, plan: Plan) -> Vector:
+    """What is rounded: the mean of the batch vectors, at its own length or at length 1."""
+    return unit(sums.mean()) if plan.unit_mean else sums.mean()
 
 
 def code_space(plan: Plan) -> CodeSpace:
@@ -41,6 +47,7 @@ def code_space(plan: Plan) -> CodeSpace:
         n_components=plan.n_components,
         rounding=plan.rounding,
         grid_width=plan.grid_width,
+        basis=plan.basis_map,
     )
 
 

@@ -14,8 +14,10 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from replearn import recipes
+from replearn.basis import Basis
 from replearn.cells import CELLS
 from replearn.certificate import Certificate, certify
+from replearn.encoding import Encoding
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.model import Label, Model
 from replearn.plan import Guarantee, Plan, Sizes, Spent, require_samples
@@ -47,6 +49,10 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     projection: str
     rounding: str
     regularization: float | str
+    unit_mean: bool
+    basis: Basis | None
+    encoding: Encoding | None
+    classes: tuple[Label, Label] | None
 
     # set by fit
     classes_: NDArray[Any]
@@ -91,7 +97,8 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             seed=str(shared.seed),
             classes=label_values(self.classes_),
             codes=fitted.codes,
-            feature_names=_names(self),
+            feature_names=_names(self) if self.encoding is None else self.encoding.output_names,
+            encoding=self.encoding,
         )
         self.certificate_ = certify(fitted.sums, fitted.codes, fitted.space, self.plan_, shared)
         self._warn()
@@ -109,8 +116,14 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         scores : array of shape (n_samples,)
         """
         check_is_fitted(self, "model_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return self.model_.decision_function(X)
+        X = validate_data(
+            self,
+            self._encoded(X),
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            reset=False,
+        )
+        return self.model_.scores(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Class of each row.
@@ -169,11 +182,14 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             )
         return SharedRandomness(str(self.shared_seed))
 
+    def _encoded(self, X: Any) -> Any:
+        return X if self.encoding is None else self.encoding.transform(X)
+
     def _check_training_data(self, X: Any, y: Any) -> tuple[Any, NDArray[np.int8]]:
         """Validated rows, and their labels as signs; sets ``classes_``."""
         X, y = validate_data(
             self,
-            X,
+            self._encoded(X),
             y,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
@@ -191,6 +207,12 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             raise ReplearnError(
                 f"y must hold two classes, got one class: {self.classes_[0]!r}. "
                 "Check the label column; a sample of one class cannot be learned from."
+            )
+        if self.classes is not None and set(label_values(self.classes_)) != set(self.classes):
+            raise ReplearnError(
+                f"y must hold the labels of the protocol, {self.classes[0]!r} and "
+                f"{self.classes[1]!r}, got {self.classes_[0]!r} and {self.classes_[1]!r}. "
+                "Recode the labels, or use the protocol of this study."
             )
         if sp.issparse(X):
             X.sort_indices()
@@ -229,9 +251,15 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             batch_size=_whole(self.batch_size, "batch_size"),
             n_components=_whole(self.n_components, "n_components"),
             grid_width=_real(self.grid_width, "grid_width", zero_allowed=False),
-            projection=_choice(self.projection, "projection", PROJECTIONS),
+            projection=_choice(
+                self.projection,
+                "projection",
+                ["published"] if self.basis is not None else PROJECTIONS,
+            ),
             rounding=_choice(self.rounding, "rounding", CELLS),
             regularization=_real(self.regularization, "regularization", zero_allowed=True),
+            basis=self.basis,
+            unit_mean=True if self.unit_mean else None,
         )
 
     def _warn(self) -> None:

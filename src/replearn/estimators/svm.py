@@ -1,7 +1,10 @@
 """Algorithm 1 as a scikit-learn classifier."""
 
 from replearn import recipes
+from replearn.basis import Basis
+from replearn.encoding import Encoding
 from replearn.estimators.base import ReplicableClassifier
+from replearn.model import Label
 from replearn.plan import Plan
 from replearn.plans.svm import plan_svm
 
@@ -46,6 +49,14 @@ class ReplicableSVMClassifier(ReplicableClassifier):
         Sizes of the plan, by hand.
     constants : dict or None, default=None
         Paper mode: the constants C1 to C4 of Algorithm 1, default 1.
+    unit_mean : bool, default=False
+        Scale the mean of the batch vectors to length 1 before it is rounded.
+    basis : Basis or None, default=None
+        Published directions to round in, from a protocol.
+    encoding : Encoding or None, default=None
+        Published scaling and categories of the columns, from a protocol.
+    classes : tuple of two labels or None, default=None
+        Labels of the protocol; data with others are refused.
 
     Attributes
     ----------
@@ -96,6 +107,10 @@ class ReplicableSVMClassifier(ReplicableClassifier):
         rounding: str = "auto",
         regularization: float | str = "auto",
         constants: dict[str, float] | None = None,
+        unit_mean: bool = False,
+        basis: Basis | None = None,
+        encoding: Encoding | None = None,
+        classes: tuple[Label, Label] | None = None,
     ) -> None:
         self.margin = margin
         self.max_error = max_error
@@ -116,6 +131,10 @@ class ReplicableSVMClassifier(ReplicableClassifier):
         self.rounding = rounding
         self.regularization = regularization
         self.constants = constants
+        self.unit_mean = unit_mean
+        self.basis = basis
+        self.encoding = encoding
+        self.classes = classes
 
     _recipe = staticmethod(recipes.svm)
 

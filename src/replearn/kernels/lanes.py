@@ -6,9 +6,9 @@ sixteen lanes are folded in halves (lane ``l`` with lane ``l + 8``, then ``+ 4``
 ``+ 1``). Products and sums are rounded apart (no fused multiply-add). Absent columns of a
 sparse row add exactly nothing, so dense and sparse rows give equal bits.
 
-A **row** is a contiguous 1-D array, or a pair ``(values, slots)``: a sparse row whose
-``values[p]`` belongs to entry ``slots[p]`` of the vector. The values are float32 or float64,
-widened one by one and never as an array.
+Values are float32 or float64; they are widened one by one and never as an array. The rows of a
+batch are a ``DenseRows`` or a ``SparseRows``, and the functions on them take the number of a
+row: a slice ``X[i]`` in a hot loop would cost two atomic reference counts, as much as the dot.
 
 The lanes are one LLVM vector of sixteen doubles, because numba does not turn sixteen scalar
 sums into vector instructions (measured: six times slower). LLVM splits that vector into
@@ -30,28 +30,58 @@ _INT64 = ir.IntType(64)
 _LANES = ir.VectorType(_DOUBLE, N_LANES)
 
 
+class DenseRows(NamedTuple):
+    """Rows ``members`` of the C-contiguous array ``X``, in place."""
+
+    X: Any
+    members: Any
+
+
+class SparseRows(NamedTuple):
+    """Row k has ``values[starts[k] : starts[k + 1]]`` at these ``slots`` of the vector.
+
+    Slots are column numbers, or other numbers with the same lanes and the same order per lane.
+    """
+
+    values: Any
+    slots: Any
+    starts: Any
+
+
 @njit(cache=True, nogil=True, inline="always")
 def dot(x, w):
-    """``<x, w>`` for a row ``x`` and a float64 vector ``w`` at least as long."""
+    """``<x, w>`` for a contiguous vector ``x`` and a float64 vector ``w`` at least as long."""
     return _dot(x, w)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def dot_and_square(x, w):
-    """``(<x, w>, <x, x>)`` in one pass; the same bits as the two apart."""
-    return _dot_and_square(x, w)
-
-
-@njit(cache=True, nogil=True, inline="always")
 def square(x):
-    """``<x, x>`` of a row."""
+    """``<x, x>`` for a contiguous vector."""
     return _square(x)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def axpy(a, x, w):
-    """``w += a * x`` in place, for a row ``x`` and a float64 vector ``w`` at least as long."""
+    """``w += a * x`` in place, for a contiguous vector ``x``."""
     _axpy(a, x, w)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def row_dot(rows, k, w):
+    """``<x_k, w>`` for row k of a batch."""
+    return _row_dot(rows, k, w)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def row_dot_and_square(rows, k, w):
+    """``(<x_k, w>, <x_k, x_k>)`` in one pass; the same bits as the two apart."""
+    return _row_dot_and_square(rows, k, w)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def row_axpy(a, rows, k, w):
+    """``w += a * x_k`` in place."""
+    _row_axpy(a, rows, k, w)
 
 
 # --- the intrinsics: what numba shall emit for them -------------------------------------------
@@ -59,30 +89,41 @@ def axpy(a, x, w):
 
 @intrinsic
 def _dot(typing_context, x, w):
-    return types.float64(x, w), _lane_sums("w")
+    return types.float64(x, w), _sums_of_products("w", _open_vector)
 
 
 @intrinsic
 def _square(typing_context, x):
-    return types.float64(x), _lane_sums("x")
-
-
-@intrinsic
-def _dot_and_square(typing_context, x, w):
-    return types.UniTuple(types.float64, 2)(x, w), _lane_sums("wx")
+    return types.float64(x), _sums_of_products("x", _open_vector)
 
 
 @intrinsic
 def _axpy(typing_context, a, x, w):
-    return types.void(types.float64, x, w), _emit_axpy
+    return types.void(types.float64, x, w), _scaled_addition(_open_vector)
 
 
-def _lane_sums(factors):
+@intrinsic
+def _row_dot(typing_context, rows, k, w):
+    return types.float64(rows, types.int64, w), _sums_of_products("w", _open_row)
+
+
+@intrinsic
+def _row_dot_and_square(typing_context, rows, k, w):
+    pair = types.UniTuple(types.float64, 2)
+    return pair(rows, types.int64, w), _sums_of_products("wx", _open_row)
+
+
+@intrinsic
+def _row_axpy(typing_context, a, rows, k, w):
+    return types.void(types.float64, rows, types.int64, w), _scaled_addition(_open_row)
+
+
+def _sums_of_products(factors, open_row):
     """Code for the sums of x times each factor: "w" is the vector, "x" the row itself."""
 
     def emit(context, builder, signature, arguments):
-        row = _open(context, builder, signature.args[0], arguments[0])
-        vector = _open(context, builder, signature.args[-1], arguments[-1])
+        row = open_row(context, builder, signature.args, arguments)
+        vector = _open_vector(context, builder, signature.args[-1:], arguments[-1:])
         sums = [cgutils.alloca_once(builder, _LANES) for _ in factors]
         for lanes in sums:
             builder.store(ir.Constant(_LANES, [0.0] * N_LANES), lanes)
@@ -110,23 +151,28 @@ def _lane_sums(factors):
     return emit
 
 
-def _emit_axpy(context, builder, signature, arguments):
-    row = _open(context, builder, signature.args[1], arguments[1])
-    vector = _open(context, builder, signature.args[2], arguments[2])
-    a = arguments[0]
-    a_block = _broadcast(builder, a)
+def _scaled_addition(open_row):
+    """Code for ``w += a x``."""
 
-    def add_block(start, mask):
-        step = builder.fmul(a_block, _load(builder, row, start, mask))
-        moved = builder.fadd(_load(builder, vector, start, mask), step)
-        _store(builder, moved, vector, start, mask)
+    def emit(context, builder, signature, arguments):
+        a = arguments[0]
+        row = open_row(context, builder, signature.args[1:], arguments[1:])
+        vector = _open_vector(context, builder, signature.args[-1:], arguments[-1:])
+        a_block = _broadcast(builder, a)
 
-    def add_entry(x, slot):
-        cell = builder.gep(vector.data, [slot])
-        builder.store(builder.fadd(builder.load(cell), builder.fmul(a, x)), cell)
+        def add_block(start, mask):
+            step = builder.fmul(a_block, _load(builder, row, start, mask))
+            moved = builder.fadd(_load(builder, vector, start, mask), step)
+            _store(builder, moved, vector, start, mask)
 
-    _for_each(builder, row, add_block, add_entry)
-    return context.get_dummy_value()
+        def add_entry(x, slot):
+            cell = builder.gep(vector.data, [slot])
+            builder.store(builder.fadd(builder.load(cell), builder.fmul(a, x)), cell)
+
+        _for_each(builder, row, add_block, add_entry)
+        return context.get_dummy_value()
+
+    return emit
 
 
 # --- pieces of code ---------------------------------------------------------------------------
@@ -141,13 +187,34 @@ class _Pointers(NamedTuple):
     slots: Any
 
 
-def _open(context, builder, row_type, value):
-    if isinstance(row_type, types.Array):
-        array = context.make_array(row_type)(context, builder, value)
-        return _Pointers(array.data, array.nitems, context.get_data_type(row_type.dtype), None)
-    values = _open(context, builder, row_type[0], builder.extract_value(value, 0))
-    slots = _open(context, builder, row_type[1], builder.extract_value(value, 1))
-    return values._replace(slots=slots.data)
+def _open_vector(context, builder, kinds, values):
+    """The vector that is the first of these values."""
+    array = context.make_array(kinds[0])(context, builder, values[0])
+    return _Pointers(array.data, array.nitems, context.get_data_type(kinds[0].dtype), None)
+
+
+def _open_row(context, builder, kinds, values):
+    """The row that the first two of these values name: a batch and a number."""
+    fields = [
+        context.make_array(kind)(context, builder, builder.extract_value(values[0], place))
+        for place, kind in enumerate(kinds[0])
+    ]
+    element, k = context.get_data_type(kinds[0][0].dtype), values[1]
+    if kinds[0].instance_class is DenseRows:
+        matrix, members = fields
+        n_columns = builder.extract_value(matrix.shape, 1)
+        member = builder.load(builder.gep(members.data, [k]))
+        data = builder.gep(matrix.data, [builder.mul(member, n_columns)])
+        return _Pointers(data, n_columns, element, None)
+    entries, slots, starts = fields
+    start = builder.load(builder.gep(starts.data, [k]))
+    stop = builder.load(builder.gep(starts.data, [builder.add(k, _INT64(1))]))
+    return _Pointers(
+        builder.gep(entries.data, [start]),
+        builder.sub(stop, start),
+        element,
+        builder.gep(slots.data, [start]),
+    )
 
 
 def _for_each(builder, row, add_block, add_entry):

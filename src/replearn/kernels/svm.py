@@ -34,7 +34,15 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from replearn.kernels.exact import MAX_ENTRY, add_fixed_at, fixed_mean, split_fixed
-from replearn.kernels.lanes import N_LANES, axpy, dot, dot_and_square, square
+from replearn.kernels.lanes import (
+    N_LANES,
+    DenseRows,
+    SparseRows,
+    row_axpy,
+    row_dot,
+    row_dot_and_square,
+    square,
+)
 from replearn.types import Order, Signs
 
 MAX_LENGTH = MAX_ENTRY  # longer vectors would not fit into the exact sums
@@ -177,8 +185,8 @@ def sum_batches_dense(
         A batch that is not done by then counts as unconverged. It contributes the vector it
         has; with a hard margin, the zero vector if some ``<u, v_i> <= 0``.
     unit, scale : bool, float
-        What is added up: ``u / ||u||`` if ``unit`` (0 if u = 0), else ``scale * u``, where a
-        hard-margin u is first brought to ``min <u, v_i> = 1``.
+        What is added up: ``u / ||u||`` if ``unit`` (0 if u = 0), else ``scale * u`` with a
+        positive scale, where a hard-margin u is first brought to ``min <u, v_i> = 1``.
     hi, lo : int64 arrays of shape (n_groups, n_features + intercept)
         Limbs of exact sums (see ``exact``); batch b goes to group ``(b // 2) % n_groups``.
     tally : TallyArrays
@@ -226,27 +234,7 @@ def sum_batches_csr(
     _sum_csr(csr, signs, order, first, last, batch_size, problem, output, hi, lo, tally)
 
 
-# --- rows of a batch --------------------------------------------------------------------------
-
-
-class DenseRows(NamedTuple):
-    """Rows ``members`` of X, in place."""
-
-    X: Any
-    members: Any
-
-
-class SparseRows(NamedTuple):
-    """Row k has ``values[starts[k] : starts[k + 1]]`` at these slots of the batch's vector."""
-
-    values: Any
-    slots: Any
-    starts: Any
-
-
-def row(rows, k):
-    """Row k of a batch, as ``lanes`` takes it. Compiled code only."""
-    raise NotImplementedError
+# --- rows of extreme length -------------------------------------------------------------------
 
 
 def rescaled(rows, bias):
@@ -254,14 +242,16 @@ def rescaled(rows, bias):
     raise NotImplementedError
 
 
-@overload(row)
-def _row(rows, k):
+def is_zero(rows, k):
+    """Whether row k has no entry but zeros. Compiled code only."""
+    raise NotImplementedError
+
+
+@overload(is_zero)
+def _is_zero(rows, k):
     if rows.instance_class is DenseRows:
-        return lambda rows, k: rows.X[rows.members[k]]
-    return lambda rows, k: (
-        rows.values[rows.starts[k] : rows.starts[k + 1]],
-        rows.slots[rows.starts[k] : rows.starts[k + 1]],
-    )
+        return lambda rows, k: _largest(rows.X[rows.members[k]]) == 0.0
+    return lambda rows, k: _largest(rows.values[rows.starts[k] : rows.starts[k + 1]]) == 0.0
 
 
 @overload(rescaled)
@@ -305,9 +295,9 @@ def _largest(values):
 
 
 class Problem(NamedTuple):
-    """What is solved, and how well. ``bias`` is 1 with an intercept, else 0."""
+    """What is solved, and how well: ``box`` is C, ``bias`` 1 with an intercept, else 0."""
 
-    C: float
+    box: float
     share: float
     floor_margin: float
     abs_gap: float
@@ -326,10 +316,10 @@ class Work(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """A verified state: ``square = ||u||^2``, ``total = sum a_i``, ``lowest = min g_i``."""
+    """A verified state: ``squared = ||u||^2``, ``total = sum a_i``, ``lowest = min g_i``."""
 
     status: int
-    square: float
+    squared: float
     total: float
     lowest: float
     gap: float
@@ -346,9 +336,16 @@ def _problem(
     max_sweeps: int,
     intercept: bool,
 ) -> Problem:
-    """The same types in every call, or numba would compile anew for ``C=1``."""
-    numbers = (float(value) for value in (C, share, floor_margin, abs_gap, rel_gap))
-    return Problem(*numbers, int(max_sweeps), 1.0 if intercept else 0.0)
+    """The same types in every call: numba would compile anew for ``C=1``."""
+    return Problem(
+        float(C),
+        float(share),
+        float(floor_margin),
+        float(abs_gap),
+        float(rel_gap),
+        int(max_sweeps),
+        float(intercept),
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -363,9 +360,9 @@ def solve(rows, members, signs, problem, work):
 @njit(cache=True, nogil=True)
 def _solve(rows, members, signs, problem, work):
     n = members.size
-    hard = problem.C == np.inf
-    slack, step = ((1.0 - problem.share) / 2.0, 1.0) if hard else (0.0, _OVERSTEP)
-    n_active, length, total = _first_sweep(rows, members, signs, problem, work)
+    hard = problem.box == np.inf
+    slack, stride = ((1.0 - problem.share) / 2.0, 1.0) if hard else (0.0, _OVERSTEP)
+    n_active, squared, total = _first_sweep(rows, members, signs, problem, work)
     if n_active <= 0:
         status = _DONE if n_active == 0 else _EXTREME
         return Solution(status, 0.0, 0.0, np.inf, 0.0, n, n)
@@ -374,32 +371,34 @@ def _solve(rows, members, signs, problem, work):
     while True:
         promising = True
         if n_sweeps < problem.max_sweeps:
-            state = _shuffle(work.active, n_active, state)
             n_visits += n_active
             n_sweeps += 1
-            n_active, lowest, gap, longer, moved = _sweep(rows, n_active, slack, step, problem, work)
-            length += longer
+            state = _shuffle(work.active, n_active, state)
+            n_active, lowest, gap, longer, moved = _sweep(
+                rows, n_active, slack, stride, problem, work
+            )
+            squared += longer
             total += moved
-            # with numbers of different moments: a guess that only decides when to verify
-            promising = n_active == 0 or _status(length, total, lowest, gap, problem) != _GO_ON
+            # the rows were seen at different moments: this only guesses when to verify
+            promising = n_active == 0 or _status(squared, total, lowest, gap, problem) != _GO_ON
         if promising or n_sweeps >= problem.max_sweeps:
-            level = problem.share * length / total if hard else 1.0
-            n_active, lowest, gap, length, total = _verify(rows, n, level, problem, work)
+            level = problem.share * squared / total if hard else 1.0
+            n_active, lowest, gap, squared, total = _verify(rows, n, level, problem, work)
             n_visits += n
-            status = _status(length, total, lowest, gap, problem)
+            status = _status(squared, total, lowest, gap, problem)
             if status != _GO_ON or n_sweeps >= problem.max_sweeps:
-                return Solution(status, length, total, lowest, gap, n_visits, n_zero)
+                return Solution(status, squared, total, lowest, gap, n_visits, n_zero)
 
 
 @njit(cache=True, nogil=True)
-def _status(length, total, lowest, gap, problem):
-    """What these numbers prove; ``length`` is squared."""
-    if problem.C < np.inf:
-        small = gap <= max(problem.abs_gap, problem.rel_gap * 0.5 * length)
+def _status(squared, total, lowest, gap, problem):
+    """What these numbers prove."""
+    if problem.box < np.inf:
+        small = gap <= max(problem.abs_gap, problem.rel_gap * 0.5 * squared)
         return _DONE if small else _GO_ON
-    if length < (problem.floor_margin * total) ** 2:
+    if squared < (problem.floor_margin * total) ** 2:
         return _INFEASIBLE
-    return _DONE if lowest * total >= problem.share * length else _GO_ON
+    return _DONE if lowest * total >= problem.share * squared else _GO_ON
 
 
 @njit(cache=True, nogil=True)
@@ -408,87 +407,84 @@ def _first_sweep(rows, members, signs, problem, work):
     u, alpha, factor, active = work
     last = u.size - 1
     u[:] = 0.0
-    n_active, length, total = 0, 0.0, 0.0
+    n_active, squared, total = 0, 0.0, 0.0
     for i in range(members.size):
-        x = row(rows, i)
-        product, size = dot_and_square(x, u)
-        size += problem.bias
+        product, length = row_dot_and_square(rows, i, u)
+        length += problem.bias
         alpha[i] = factor[i] = 0.0
-        if not _TINY < size < _HUGE:
-            if size == 0.0 and _is_zero(x):
+        if not _TINY < length < _HUGE:
+            if length == 0.0 and is_zero(rows, i):
                 continue
             return -1, 0.0, 0.0
-        factor[i] = signs[members[i]] / math.sqrt(size)
+        factor[i] = signs[members[i]] / math.sqrt(length)
         g = factor[i] * (product + problem.bias * u[last])
-        a = min(max(1.0 - g, 0.0), problem.C)
+        a = min(max(1.0 - g, 0.0), problem.box)
         if a > 0.0:
             alpha[i] = a
-            axpy(a * factor[i], x, u)
+            row_axpy(a * factor[i], rows, i, u)
             u[last] += problem.bias * (a * factor[i])
-            length += a * (2.0 * g + a)
+            squared += a * (2.0 * g + a)
             total += a
         active[n_active] = i
         n_active += 1
-    return n_active, length, total
+    return n_active, squared, total
 
 
 @njit(cache=True, nogil=True)
-def _sweep(rows, n_active, slack, step, problem, work):
+def _sweep(rows, n_active, slack, stride, problem, work):
     """A step for each active row. Settled rows leave; returns how many stay, and estimates."""
     u, alpha, factor, active = work
-    C, bias, last = problem.C, problem.bias, u.size - 1
+    box, bias, last = problem.box, problem.bias, u.size - 1
     lowest, gap, longer, moved = np.inf, 0.0, 0.0, 0.0
-    ceiling = C if C < np.inf else 0.0
-    kept = 0
+    n_kept = 0
     for k in range(n_active):
         i = active[k]
-        x = row(rows, i)
-        g = factor[i] * (dot(x, u) + bias * u[last])
+        g = factor[i] * (row_dot(rows, i, u) + bias * u[last])
         before = alpha[i]
-        lowest = min(lowest, g)
-        gap += _row_gap(g, before, ceiling)
-        after = min(max(before + step * (1.0 - g), 0.0), C)
-        change = after - before
-        if change != 0.0:
+        after = min(max(before + stride * (1.0 - g), 0.0), box)
+        step = after - before
+        if step != 0.0:
             alpha[i] = after
-            axpy(change * factor[i], x, u)
-            u[last] += bias * (change * factor[i])
-            longer += change * (2.0 * g + change)
-            moved += change
-        if (after > 0.0 or g < 1.0 + slack) and (after < C or g > 1.0 - slack):
-            active[k] = active[kept]
-            active[kept] = i
-            kept += 1
-    return kept, lowest, gap, longer, moved
+            row_axpy(step * factor[i], rows, i, u)
+            u[last] += bias * (step * factor[i])
+            longer += step * (2.0 * g + step)
+            moved += step
+        lowest = min(lowest, g)
+        gap += _row_gap(g, before, box)
+        if (after > 0.0 or g < 1.0 + slack) and (after < box or g > 1.0 - slack):
+            active[k] = active[n_kept]
+            active[n_kept] = i
+            n_kept += 1
+    return n_kept, lowest, gap, longer, moved
 
 
 @njit(cache=True, nogil=True)
 def _verify(rows, n, level, problem, work):
     """The exact state of the whole batch, and the rows that are not settled at ``level``."""
     u, alpha, factor, active = work
-    C, bias, last = problem.C, problem.bias, u.size - 1
-    lowest, gap, length, total = np.inf, 0.0, 0.0, 0.0
-    ceiling = C if C < np.inf else 0.0
+    box, bias, last = problem.box, problem.bias, u.size - 1
+    lowest, gap, squared, total = np.inf, 0.0, 0.0, 0.0
     n_active = 0
     for i in range(n):
-        if factor[i] == 0.0:
+        if factor[i] == 0.0:  # an all-zero row
             continue
-        g = factor[i] * (dot(row(rows, i), u) + bias * u[last])
+        g = factor[i] * (row_dot(rows, i, u) + bias * u[last])
         a = alpha[i]
         lowest = min(lowest, g)
-        gap += _row_gap(g, a, ceiling)
-        length += a * g
+        gap += _row_gap(g, a, box)
+        squared += a * g
         total += a
-        if (a > 0.0 or g < level) and (a < C or g > 1.0):
+        if (a > 0.0 or g < level) and (a < box or g > 1.0):
             active[n_active] = i
             n_active += 1
-    return n_active, lowest, gap, max(length, 0.0), total
+    return n_active, lowest, gap, max(squared, 0.0), total
 
 
 @njit(cache=True, nogil=True)
-def _row_gap(g, a, C):
-    """A row's part of the duality gap, ``C (1 - g)_+ - a (1 - g)``; never negative."""
-    return max((C - a) * (1.0 - g), a * (g - 1.0))
+def _row_gap(g, a, box):
+    """A row's part of the duality gap, ``C (1 - g)_+ - a (1 - g)`` >= 0; nothing if C = inf."""
+    # without a branch, which would be guessed wrong half of the time
+    return max((box - a) * (1.0 - g), a * (g - 1.0)) if box < np.inf else 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -499,18 +495,6 @@ def _shuffle(active, n_active, state):
         other = np.int64(((state >> np.uint64(32)) * np.uint64(k + 1)) >> np.uint64(32))
         active[k], active[other] = active[other], active[k]
     return state
-
-
-def _is_zero(x):
-    """Whether all values of a row are 0. Compiled code only."""
-    raise NotImplementedError
-
-
-@overload(_is_zero)
-def _is_zero_row(x):
-    if hasattr(x, "ndim"):
-        return lambda x: _largest(x) == 0.0
-    return lambda x: _largest(x[0]) == 0.0
 
 
 # --- what a batch adds to the sums ------------------------------------------------------------
@@ -525,40 +509,46 @@ class Output(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _multiplier(solution, hard, output, tally):
-    """Turn a solution into the factor of its vector, and count what there is to count."""
+def _factor(solution, hard, output, tally):
+    """What a batch's u is multiplied by; also counts the batch."""
     counts, extremes = tally
     counts[_BATCHES] += 1
     counts[_ZERO_ROWS] += solution.n_zero_rows
     counts[_VISITS] += solution.n_visits
-    size = math.sqrt(solution.square)
+    length = math.sqrt(solution.squared)
     if solution.total > 0.0:
-        extremes[_MARGIN_BOUND] = min(extremes[_MARGIN_BOUND], size / solution.total)
+        extremes[_MARGIN_BOUND] = min(extremes[_MARGIN_BOUND], length / solution.total)
     if solution.status == _INFEASIBLE:
         counts[_INFEASIBLE_BATCHES] += 1
         return 0.0
     if solution.status == _GO_ON:
         counts[_UNCONVERGED] += 1
-    is_zero = size <= _ZERO_VECTOR * solution.total
-    if hard and not is_zero:
-        gap = size / solution.total - solution.lowest / size
-        relative = 1.0 - solution.lowest * solution.total / solution.square
-    else:
-        gap = solution.gap
-        relative = gap / (0.5 * solution.square) if gap > 0.0 else 0.0
+    gap, relative = _gaps(solution, hard)
     extremes[_WORST_GAP] = max(extremes[_WORST_GAP], gap)
     extremes[_WORST_RELATIVE_GAP] = max(extremes[_WORST_RELATIVE_GAP], relative)
-    if is_zero or (hard and solution.lowest <= 0.0):
+    if length <= _ZERO_VECTOR * solution.total or (hard and solution.lowest <= 0.0):
         return 0.0
     if output.unit:
-        factor = 1.0 / size
+        factor = 1.0 / length
     else:
         factor = output.scale / solution.lowest if hard else output.scale
-    if abs(factor) * size > output.length_cap:
+    if factor * length > output.length_cap:
         counts[_SHORTENED] += 1
-        factor = math.copysign(output.length_cap / size, factor)
-    _count_exactly(counts, _NORM, factor * factor * solution.square / _NORM_UNIT)
+        factor = output.length_cap / length
+    _count_exactly(counts, _NORM, factor * factor * solution.squared / _NORM_UNIT)
     return factor
+
+
+@njit(cache=True, nogil=True)
+def _gaps(solution, hard):
+    """Absolute and relative gap of a solution, as ``Tally`` defines them."""
+    if solution.squared == 0.0:
+        return solution.gap, np.inf if solution.gap > 0.0 else 0.0
+    if not hard:
+        return solution.gap, solution.gap / (0.5 * solution.squared)
+    length = math.sqrt(solution.squared)
+    shortfall = length / solution.total - solution.lowest / length
+    return shortfall, 1.0 - solution.lowest * solution.total / solution.squared
 
 
 @njit(cache=True, nogil=True)
@@ -626,7 +616,7 @@ def _sum_dense(X, signs, order, first, last, batch_size, problem, output, hi, lo
         members = order[(batch - first) * batch_size : (batch - first + 1) * batch_size]
         solution = solve(DenseRows(X, members), members, signs, problem, work)
         w = work.u[:n_inputs]
-        w *= _multiplier(solution, problem.C == np.inf, output, tally)
+        w *= _factor(solution, problem.box == np.inf, output, tally)
         group = (batch // 2) % hi.shape[0]
         add_fixed_at(hi[group], lo[group], columns, w)
         if batch % 2 == 0:
@@ -653,7 +643,7 @@ def _sum_csr(csr, signs, order, first, last, batch_size, problem, output, hi, lo
         solution = solve(rows, members, signs, problem, work)
         n_used = n_slots + hi.shape[1] - csr.n_features
         w = work.u[:n_used]
-        w *= _multiplier(solution, problem.C == np.inf, output, tally)
+        w *= _factor(solution, problem.box == np.inf, output, tally)
         group = (batch // 2) % hi.shape[0]
         add_fixed_at(hi[group], lo[group], columns, w)
         if batch % 2 == 0:

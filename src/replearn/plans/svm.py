@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from statistics import NormalDist
 
+from replearn.basis import check_basis
 from replearn.cells import CELLS, flip_constant, provable_flip_constant
 from replearn.errors import ReplearnError
 from replearn.plan import MODES, Accuracy, Guarantee, Plan, Sizes, decimal
@@ -258,11 +259,16 @@ def _practical_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
         accuracy=Accuracy(),
         basis="calibrated on synthetic populations, not proved",
         by_hand=tuple(sizes.given()),
+        unit_mean=bool(sizes.unit_mean),
+        basis_map=sizes.basis,
     )
 
 
 def _best_space(n_inputs: int, noise: float, sizes: Sizes) -> tuple[str, str, int, float]:
     """The (projection, rounding, components, width) with the fewest flips at the given noise."""
+    if sizes.basis is not None:
+        check_basis(sizes.basis, n_inputs)
+        sizes = replace(sizes, projection="published", n_components=len(sizes.basis.widths))
     projections = [sizes.projection] if sizes.projection else ["none", "hadamard"]
     roundings = [sizes.rounding] if sizes.rounding else ["leech", "e8", "centre"]
     best: tuple[float, tuple[str, str, int, float]] | None = None
@@ -288,6 +294,9 @@ def _noise_split(
     (orthonormal rows). Flips grow like sqrt(k) over the rounding noise; they are fewest when
     |z|^2/k takes half of noise^2, plus |z|^2/d for orthonormal rows.
     """
+    if projection == "published":
+        assert by_hand is not None
+        return by_hand, noise
     budget = noise**2 + (_SQUARED_LENGTH / n_inputs if projection == "hadamard" else 0.0)
     n_components = by_hand or math.ceil(2 * _SQUARED_LENGTH / budget)
     block = CELLS[rounding].block

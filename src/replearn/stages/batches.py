@@ -69,20 +69,22 @@ class BatchSums:
         """Mean of all batch vectors."""
         return fixed_mean(self.hi.sum(axis=0), self.lo.sum(axis=0), self.n_batches)
 
+    def group_counts(self) -> IntegerArray:
+        """Number of batches in each group that has any."""
+        n_groups = min(self.hi.shape[0], self.n_batches)
+        return (self.n_batches - np.arange(n_groups) - 1) // self.hi.shape[0] + 1
+
+    def group_means(self) -> Matrix:
+        """Mean of the batch vectors of each group that has any."""
+        counts = self.group_counts()
+        return fixed_mean(self.hi[: counts.size], self.lo[: counts.size], counts[:, None])
+
     def group_deviations(self) -> Matrix:
         """``sqrt(count) * (group mean - mean)`` of each group that has batches.
 
         With n groups, their second moments over n - 1 estimate the covariance of one batch vector.
         """
-        n_groups = min(self.hi.shape[0], self.n_batches)
-        counts = [len(range(g, self.n_batches, self.hi.shape[0])) for g in range(n_groups)]
-        mean = self.mean()
-        return np.array(
-            [
-                math.sqrt(count) * (fixed_mean(self.hi[g], self.lo[g], count) - mean)
-                for g, count in enumerate(counts)
-            ]
-        ).reshape(n_groups, mean.size)
+        return np.sqrt(self.group_counts())[:, None] * (self.group_means() - self.mean())
 
     def merge(self, other: "BatchSums") -> "BatchSums":
         """Sums of both."""
@@ -137,7 +139,13 @@ def max_margin(plan: Plan) -> BatchKernel:
     return solve
 
 
-def sum_batches(solve: BatchKernel, rows: Rows, plan: Plan, run: BlockMap = map) -> BatchSums:
+def sum_batches(
+    solve: BatchKernel,
+    rows: Rows,
+    plan: Plan,
+    run: BlockMap = map,
+    n_groups: int | None = None,
+) -> BatchSums:
     """Cut rows into batches, turn each into a vector, and add these up exactly.
 
     Fewer rows than one batch make one batch; a remainder is left over.
@@ -149,6 +157,8 @@ def sum_batches(solve: BatchKernel, rows: Rows, plan: Plan, run: BlockMap = map)
     plan : Plan
     run : BlockMap
         Where the blocks are worked on.
+    n_groups : int, optional
+        Number of groups; default by the width of the data.
 
     Returns
     -------
@@ -160,11 +170,12 @@ def sum_batches(solve: BatchKernel, rows: Rows, plan: Plan, run: BlockMap = map)
     n_batches = n_rows // batch_size
     if plan.mode == "paper":
         n_batches = min(n_batches, plan.n_batches)
-    n_groups = max(_MIN_GROUPS, min(_MAX_GROUPS, _GROUP_ENTRIES // plan.n_inputs))
+    if n_groups is None:
+        n_groups = max(_MIN_GROUPS, min(_MAX_GROUPS, _GROUP_ENTRIES // plan.n_inputs))
+    shape = (n_groups, plan.n_inputs)
 
     def work(block: tuple[int, int]) -> BatchSums:
-        hi = np.zeros((n_groups, plan.n_inputs), dtype=np.int64)
-        lo = np.zeros_like(hi)
+        hi, lo = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         tally = kernel.new_tally()
         solve(rows, *block, batch_size, hi, lo, tally)
         return BatchSums(hi, lo, tally, batch_size)

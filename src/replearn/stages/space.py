@@ -1,7 +1,11 @@
 """The code space: everything besides the seed that turns a direction into codes and back."""
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
+from replearn.basis import Basis
+from replearn.kernels.lanes import square
 from replearn.randomness import SharedRandomness
 from replearn.stages.projection import PROJECTIONS
 from replearn.stages.rounding import padded_size, residual, round_codes, unround
@@ -17,10 +21,12 @@ class CodeSpace:
     n_inputs : int
         Length of a direction (features, and one more for the intercept).
     projection, rounding : str
-        Names in ``PROJECTIONS`` and ``ROUNDINGS``.
+        Names in ``PROJECTIONS`` and ``ROUNDINGS``; projection "published" uses ``basis``.
     n_components : int
     grid_width : str
         A decimal number. A string, so that no platform reads another number.
+    basis : Basis or None
+        Published directions, for the projection "published".
     """
 
     n_inputs: int
@@ -28,6 +34,17 @@ class CodeSpace:
     n_components: int
     rounding: str
     grid_width: str
+    basis: Basis | None = None
+
+    def content(self) -> dict[str, Any]:
+        """As JSON types."""
+        content: dict[str, Any] = {
+            "grid_width": self.grid_width,
+            "n_components": self.n_components,
+            "projection": self.projection,
+            "rounding": self.rounding,
+        }
+        return content if self.basis is None else content | {"basis": self.basis.content()}
 
     @property
     def n_codes(self) -> int:
@@ -36,6 +53,8 @@ class CodeSpace:
 
     def project(self, direction: Vector, shared: SharedRandomness) -> Vector:
         """Components of a direction, before rounding."""
+        if self.basis is not None:
+            return self.basis.apply(direction)
         return PROJECTIONS[self.projection].apply(direction, self.n_components, shared)
 
     def encode(self, direction: Vector, shared: SharedRandomness) -> Codes:
@@ -54,4 +73,13 @@ class CodeSpace:
 
     def decode(self, codes: Codes, shared: SharedRandomness) -> Vector:
         """Direction that stands for the codes: a function of codes and coins alone."""
-        return PROJECTIONS[self.projection].lift(self.rounded(codes, shared), self.n_inputs, shared)
+        components = self.rounded(codes, shared)
+        if self.basis is not None:
+            return self.basis.lift(components)
+        return PROJECTIONS[self.projection].lift(components, self.n_inputs, shared)
+
+
+def unit(vector: Vector) -> Vector:
+    """The vector at length 1, the same bits everywhere; the zero vector as it is."""
+    length = math.sqrt(square(vector))
+    return vector / length if length > 0 else vector

@@ -1,0 +1,183 @@
+"""JSON files that are safe to open: strict reading, checked values, whole or no writing."""
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Set
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from replearn.basis import Basis
+from replearn.encoding import CategoryColumn, Column, Encoding, NumberColumn
+from replearn.errors import InvalidFile
+from replearn.model import Label
+
+MAX_FILE_BYTES = 1 << 28
+MAX_TEXT = 1 << 12
+MAX_ENTRIES = 1 << 24
+
+_DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,20})?(e[+-][0-9]{1,3})?")
+
+
+class Unfit(Exception):
+    """A value that does not fit the format."""
+
+
+def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read one JSON object strictly: limited size, no duplicate keys, no NaN."""
+    size = os.path.getsize(path)
+    if size > MAX_FILE_BYTES:
+        raise InvalidFile(f"{path} has {size:,} bytes; at most {MAX_FILE_BYTES:,} are read.")
+    try:
+        document = json.loads(
+            Path(path).read_bytes().decode("utf-8"),
+            object_pairs_hook=_no_duplicates,
+            parse_constant=_no_constants,
+        )
+    except (ValueError, RecursionError) as problem:
+        raise InvalidFile(
+            f"{path} is not valid JSON: {str(problem)[:200]}. Is it the right file?"
+        ) from None
+    if not isinstance(document, dict):
+        raise InvalidFile(f"{path} must hold one JSON object. Is it the right file?")
+    return document
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write beside the target and rename, so that no reader ever sees half a file."""
+    target = Path(path)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return result
+
+
+def _no_constants(text: str) -> None:
+    raise ValueError(f"{text} is not a JSON number")
+
+
+def read_integer(value: Any, name: str, low: int, high: int) -> int:
+    """An integer in a range."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise Unfit(f"{name} must be an integer from {low:,} to {high:,}")
+    return value
+
+
+def read_text(value: Any, name: str) -> str:
+    """A string of limited length."""
+    if not isinstance(value, str) or len(value) > MAX_TEXT:
+        raise Unfit(f"{name} must be a string of at most {MAX_TEXT} characters")
+    return value
+
+
+def read_classes(value: Any) -> tuple[Label, Label]:
+    """Two labels."""
+    if (
+        not isinstance(value, list)
+        or len(value) != 2
+        or type(value[0]) is not type(value[1])
+        or not isinstance(value[0], bool | int | str)
+        or value[0] == value[1]
+    ):
+        raise Unfit("classes must be two different labels of one type (string, integer, boolean)")
+    for label in value:
+        if isinstance(label, str):
+            read_text(label, "a label")
+        else:
+            read_integer(int(label), "a label", -(2**53), 2**53)
+    return value[0], value[1]
+
+
+def read_object(
+    value: Any, name: str, keys: Set[str], optional: Set[str] = frozenset()
+) -> dict[str, Any]:
+    """An object with exactly these keys, and perhaps the optional ones."""
+    if not isinstance(value, dict) or set(value) - optional != keys:
+        raise Unfit(f"{name} must be an object with the keys {', '.join(sorted(keys))}")
+    return value
+
+
+def read_decimal(value: Any, name: str, low: float = -1e300) -> str:
+    """A decimal number above ``low``, in a string."""
+    fits = isinstance(value, str) and _DECIMAL.fullmatch(value) is not None
+    if not fits or not low < float(value) < 1e300:
+        what = "a positive decimal" if low == 0 else "a decimal"
+        raise Unfit(f"{name} must be {what} number in a string")
+    return str(value)
+
+
+def read_basis(value: Any, n_inputs: int | None = None) -> Basis:
+    """Published directions."""
+    content = read_object(value, "basis", {"rows", "widths"})
+    rows, widths = content["rows"], content["widths"]
+    if (
+        not isinstance(rows, list)
+        or not isinstance(widths, list)
+        or not 0 < len(rows) == len(widths)
+    ):
+        raise Unfit("basis must have as many rows as widths, at least one")
+    n_columns = len(rows[0]) if n_inputs is None and isinstance(rows[0], list) else n_inputs
+    for row in rows:
+        if not isinstance(row, list) or len(row) != n_columns:
+            raise Unfit(f"each row of the basis must be a list of {n_columns} integers")
+        if not all(type(entry) is int and abs(entry) <= 1 << 15 for entry in row):
+            raise Unfit("entries of the basis must be integers of at most 2^15")
+    return Basis(
+        np.array(rows, dtype=np.int64).reshape(len(rows), -1),
+        tuple(read_decimal(width, "a width of the basis", 0) for width in widths),
+    )
+
+
+def read_encoding(value: Any) -> Encoding:
+    """Published columns."""
+    if not isinstance(value, list) or not 0 < len(value) <= MAX_ENTRIES:
+        raise Unfit("encoding must be a list of columns")
+    columns = tuple(_column(content) for content in value)
+    if len({column.name for column in columns}) != len(columns):
+        raise Unfit("two columns of the encoding have the same name")
+    return Encoding(columns)
+
+
+def _column(content: Any) -> Column:
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if kind == "number":
+        read_object(content, "a column", {"kind", "name", "centre", "scale", "fill_missing"})
+        if not isinstance(content["fill_missing"], bool):
+            raise Unfit("fill_missing must be true or false")
+        return NumberColumn(
+            read_text(content["name"], "a column's name"),
+            read_decimal(content["centre"], "centre"),
+            read_decimal(content["scale"], "scale", 0),
+            content["fill_missing"],
+        )
+    if kind == "category":
+        read_object(content, "a column", {"kind", "name", "values"})
+        values = content["values"]
+        if not isinstance(values, list) or not values:
+            raise Unfit("values must be a list of categories")
+        texts = tuple(read_text(value, "a category") for value in values)
+        return CategoryColumn(read_text(content["name"], "a column's name"), texts)
+    raise Unfit("a column must have the kind 'number' or 'category'")
