@@ -19,7 +19,9 @@ def lane_dot(x: Any, w: Any) -> float:
     """``<x, w>`` in the order of ``lanes``: sixteen lanes, folded in halves."""
     lanes = np.zeros(16)
     for start in range(0, len(x), 16):
-        products = np.asarray(x[start : start + 16], float) * w[start : start + 16][: len(x) - start]
+        products = (
+            np.asarray(x[start : start + 16], float) * w[start : start + 16][: len(x) - start]
+        )
         lanes[: products.size] += products
     while lanes.size > 1:
         half = lanes.size // 2

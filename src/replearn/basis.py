@@ -1,6 +1,7 @@
 """A published linear map, chosen from a pilot sample and written into the protocol."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,13 +40,13 @@ class Basis:
 
     def apply(self, direction: Vector) -> Vector:
         """Components of a direction, each in units of its relative width; a fixed order of sums."""
-        products = np.array([dot(row, direction) for row in self._directions()])
-        return products / self._widths()
+        products = np.array([dot(row, direction) for row in self._directions])
+        return products / self._widths
 
     def lift(self, components: Vector) -> Vector:
         """Direction that has these components."""
         lifted = np.zeros(self.rows.shape[1])
-        for row, component in zip(self._directions(), components * self._widths(), strict=True):
+        for row, component in zip(self._directions, components * self._widths, strict=True):
             axpy(component, row, lifted)
         return lifted
 
@@ -59,9 +60,11 @@ class Basis:
     def __hash__(self) -> int:
         return hash((self.rows.tobytes(), self.widths))
 
+    @cached_property
     def _directions(self) -> Matrix:
         return self.rows.astype(np.float64) * UNIT
 
+    @cached_property
     def _widths(self) -> Vector:
         return np.array([float(width) for width in self.widths])
 

@@ -2,8 +2,10 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replearn.cells import CELLS, provable_flip_constant
 from replearn.kernels import lattices
@@ -18,6 +20,7 @@ from replearn.types import Codes, Matrix, Vector
 _DRAWS = 2000  # standard error .007 at a disagreement of .1
 _MIN_GROUPS = 4  # fewer batches than this say nothing about their own spread
 _REACH = 6.0  # walls further away than this many standard deviations are left out
+_MAX_WALLS = 1000  # of a block: the nearest, in standard deviations, take nearly all crossings
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def certify(
     space : CodeSpace
     plan : Plan
     shared : SharedRandomness
-        Reads the streams "certificate/..." besides those of the code space.
+        Reads the streams of the code space.
 
     Returns
     -------
@@ -194,12 +197,20 @@ def _estimate(
     slacks, reaches = _walls(offset, spread, space.rounding)
     if slacks.size == 0:
         return 0.0
-    draws = shared.normals("certificate/draws", _DRAWS * n_groups).reshape(_DRAWS, n_groups)
-    degrees = n_groups - 1
-    chi = shared.normals("certificate/scale", _DRAWS * degrees).reshape(_DRAWS, degrees)
-    draws *= np.sqrt(degrees / (chi**2).sum(axis=1))[:, None]
-    left = (draws @ reaches > slacks).any(axis=1)
+    left = (_student_draws(n_groups) @ reaches > slacks).any(axis=1)
     return float(left.mean())
+
+
+@cache
+def _student_draws(n_groups: int) -> Matrix:
+    """Normal draws, each divided by the root of a mean of ``n_groups - 1`` squared normals.
+
+    The same for every fit: they decide about no code.
+    """
+    shared, degrees = SharedRandomness("certificate"), n_groups - 1
+    draws = shared.normals("draws", _DRAWS * n_groups).reshape(_DRAWS, n_groups)
+    chi = shared.normals("scale", _DRAWS * degrees).reshape(_DRAWS, degrees)
+    return draws * np.sqrt(degrees / (chi**2).sum(axis=1))[:, None]
 
 
 def _walls(offset: Vector, spread: Matrix, rounding: str) -> tuple[Vector, Matrix]:
@@ -219,14 +230,32 @@ def _walls(offset: Vector, spread: Matrix, rounding: str) -> tuple[Vector, Matri
     block = CELLS[rounding].block
     if block == 1:
         slacks = np.concatenate([0.5 - offset, 0.5 + offset])
-        reaches = np.concatenate([spread, -spread], axis=1)
-        near = slacks < _REACH * np.sqrt((reaches**2).sum(axis=0))
-        return slacks[near], reaches[:, near]
-    all_slacks, all_reaches = [np.empty(0)], [np.empty((spread.shape[0], 0))]
-    for start in range(0, offset.size, block):
-        part = spread[:, start : start + block]
-        reach = _REACH * math.sqrt(float(np.linalg.norm(part.T @ part, 2)))
-        slacks, normals = lattices.near_facets(offset[start : start + block], reach)
-        all_slacks.append(slacks)
-        all_reaches.append(part @ normals.T)
-    return np.concatenate(all_slacks), np.concatenate(all_reaches, axis=1)
+        return _nearest_walls(slacks, np.concatenate([spread, -spread], axis=1))
+    walls = [
+        _block_walls(offset[start : start + block], spread[:, start : start + block])
+        for start in range(0, offset.size, block)
+    ]
+    slacks = np.concatenate([slacks for slacks, _ in walls])
+    return slacks, np.concatenate([reaches for _, reaches in walls], axis=1)
+
+
+def _block_walls(offset: Vector, spread: Matrix) -> tuple[Vector, Matrix]:
+    """Near facets of one lattice cell, and the spread across them."""
+    covariance = spread.T @ spread
+    largest = math.sqrt(float(np.linalg.norm(covariance, 2)))
+    slacks, normals = lattices.near_facets(offset, _REACH * largest)
+    deviations = np.sqrt(np.einsum("ij,ij->i", normals @ covariance, normals))
+    near = _order_by_ratio(slacks, deviations)
+    return slacks[near], spread @ normals[near].T
+
+
+def _nearest_walls(slacks: Vector, reaches: Matrix) -> tuple[Vector, Matrix]:
+    near = _order_by_ratio(slacks, np.sqrt((reaches**2).sum(axis=0)))
+    return slacks[near], reaches[:, near]
+
+
+def _order_by_ratio(slacks: Vector, deviations: Vector) -> NDArray[np.int64]:
+    """The walls that matter: nearest first, in standard deviations, and not too many."""
+    ratios = slacks / np.maximum(deviations, 1e-300)
+    near = np.flatnonzero(ratios < _REACH)
+    return near[np.argsort(ratios[near])[:_MAX_WALLS]]

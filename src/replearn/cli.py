@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from replearn import __version__
-from replearn.errors import ReplearnError
+from replearn.errors import ReplearnError, ReplicabilityWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.json:
             print(json.dumps(outcome.data | {"warnings": warned}, allow_nan=False))
         elif outcome.text:
-            print(_printable(outcome.text))
+            print(outcome.text)
         sys.stdout.flush()
         return outcome.code
     except ReplearnError as problem:
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain("error", f"{where}{problem.strerror or problem}. Check the path and its rights.")
         return BAD_INPUT
     except KeyboardInterrupt:
-        _complain("interrupted", "nothing was written")
+        print("replearn: interrupted", file=sys.stderr)
         return INTERRUPTED
     except Exception:
         traceback.print_exc()
@@ -133,7 +133,9 @@ def _estimator(options: argparse.Namespace) -> "ReplicableSVMClassifier":
     from replearn.estimators import ReplicableSVMClassifier
     from replearn.progress import on_terminal
 
-    given = {name: getattr(options, name) for name in _PROMISE if getattr(options, name) is not None}
+    given = {
+        name: getattr(options, name) for name in _PROMISE if getattr(options, name) is not None
+    }
     return ReplicableSVMClassifier(
         **given,
         shared_seed=options.seed,
@@ -216,7 +218,8 @@ def _predict(options: argparse.Namespace) -> Outcome:
     with _writing(options.out):
         write_atomically(options.out, _csv_text(labels, scores).encode())
     shares = ", ".join(f"{count:,} {label}" for label, count in counts.items())
-    return Outcome(f"{len(labels):,} rows: {shares}; written to {options.out}", data)
+    text = f"{len(labels):,} rows: {shares}; written to {options.out}"
+    return Outcome(_printable(text), data)
 
 
 def _csv_text(labels: Sequence[Any], scores: Any) -> str:
@@ -236,12 +239,16 @@ def _compare(options: argparse.Namespace) -> Outcome:
 
     first, second = load(options.first), load(options.second)
     result = compare(first, second)
-    lines = [str(result), f"  {first.fingerprint}  {options.first}"]
-    lines += [f"  {second.fingerprint}  {options.second}"]
+    lines = [
+        str(result),
+        f"  {first.fingerprint}  {options.first}",
+        f"  {second.fingerprint}  {options.second}",
+    ]
     if not result.same and result.angle_degrees is not None:
         lines.append(f"  angle between the two normals: {result.angle_degrees:.3g} degrees")
     data = asdict(result) | {"fingerprints": [first.fingerprint, second.fingerprint]}
-    return Outcome("\n".join(lines), data, DONE if result.same else DIFFERENT)
+    text = "\n".join(map(_printable, lines))
+    return Outcome(text, data, DONE if result.same else DIFFERENT)
 
 
 def _show(options: argparse.Namespace) -> Outcome:
@@ -331,7 +338,9 @@ def _check_target(path: str | None) -> None:
     if target.exists() and not target.is_file():
         raise ReplearnError(f"{path} must be a regular file, or not exist yet. Name another file.")
     if not target.parent.is_dir():
-        raise ReplearnError(f"{path} cannot be written: {target.parent} is no folder. Make it first.")
+        raise ReplearnError(
+            f"{path} cannot be written: {target.parent} is no folder. Make it first."
+        )
     if not os.access(target.parent, os.W_OK):
         raise ReplearnError(f"{path} cannot be written: no right to write to {target.parent}.")
 
@@ -362,12 +371,12 @@ def _largest_weights(model: "Model", n_shown: int = 5) -> str:
 
 def _aligned(lines: Sequence[tuple[str, ...]]) -> str:
     width = max(len(line[0]) for line in lines) + 2
-    return "\n".join(f"{name:<{width}}{value}" for name, value in lines)
+    return "\n".join(f"{name:<{width}}{_printable(value)}" for name, value in lines)
 
 
 def _printable(text: str) -> str:
-    """Text from a file must not steer the terminal; colours of our own tables may."""
-    return re.sub(r"(?!\n|\x1b\[[0-9;]*m)[\x00-\x1f\x7f-\x9f]", "?", text)
+    """One line that cannot steer the terminal: names and labels in a file are not ours."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", "?", text)
 
 
 def _complain(kind: str, message: object) -> None:
@@ -380,11 +389,12 @@ def _warnings_in_one_line() -> "Iterator[list[str]]":
     """Show warnings without file names and source lines; collect them for ``--json``."""
     collected: list[str] = []
 
-    def show(message: Warning | str, *_: Any) -> None:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
         collected.append(" ".join(str(message).split()))
         _complain("warning", message)
 
     with warnings.catch_warnings():
+        warnings.simplefilter("always", ReplicabilityWarning)
         warnings.showwarning = show
         yield collected
 
@@ -459,7 +469,8 @@ same model are counted, for replearn and for LinearSVC on the same rows. Takes h
 
 JSON keys: setting, labs (rows, accuracy, fingerprint, estimated_disagreement,
   disagreement_bound, bound_confidence), same, codes, methods (name, same, studies,
-  rate, interval, accuracy), mean_estimated_disagreement, seconds, warnings""",
+  rate, interval, accuracy), mean_estimated_disagreement, largest_disagreement_bound,
+  seconds, warnings""",
     )
     parser.add_argument(
         "--repetitions",

@@ -95,6 +95,13 @@ class Spent:
         Largest duality gap of a batch.
     n_row_visits : int
         Rows read by the solver, all sweeps together.
+    n_tested : int
+        Net algorithms: candidates whose errors were counted.
+    below : bool
+        Net algorithms: some candidate was below the threshold.
+    privacy_epsilon : float or None
+        Exponential mechanism: it would be differentially private with this parameter (replacing
+        one row) if the noise were secret. The published seed makes it replicable instead.
     """
 
     n_rows: int
@@ -105,6 +112,9 @@ class Spent:
     n_infeasible: int
     worst_gap: float
     n_row_visits: int
+    n_tested: int = 0
+    below: bool = True
+    privacy_epsilon: float | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +134,68 @@ class Sizes:
     def given(self) -> dict[str, Any]:
         """Names and values of the sizes that were set."""
         return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class NetSizes:
+    """Sizes of the algorithms that choose among the candidates of a net. Reals are decimals.
+
+    Attributes
+    ----------
+    net : {"random", "lattice"}
+        Independent random directions, or the integer vectors in a ball.
+    n_candidates : int
+        Size of the net; of each of the ``n_strings`` nets if it is random.
+    radius : str
+        Sine of the angle within which every direction has a candidate (with high probability,
+        for the random net).
+    rule : {"first_below", "gumbel", "holenstein"}
+    low, high, cell : str
+        Rule first_below: law of the threshold (see `replearn.stages.selection.ThresholdLaw`).
+    root : bool
+        Rule first_below: the threshold is uniform on the scale of square roots.
+    n_repeats, n_strings : int
+        Rule first_below: repetitions for each of so many shared strings; 1 and 1: none.
+    inverse_temperature : str
+        Other rules: the weight of a candidate is ``exp(-inverse_temperature * error rate)``.
+    calibration : {"", "margin", "generic"}
+        Other rules: for which populations the disagreement is proved.
+    exceptions : str
+        Net and projection leave the best candidate wrong on at most this share of a population
+        that keeps the promise.
+    net_failure : str
+        Except with this probability, over seeds.
+    """
+
+    net: str
+    n_candidates: int
+    radius: str
+    rule: str
+    low: str = "0"
+    high: str = "0"
+    cell: str = "0"
+    root: bool = True
+    n_repeats: int = 1
+    n_strings: int = 1
+    inverse_temperature: str = "0"
+    calibration: str = ""
+    exceptions: str = "0"
+    net_failure: str = "0"
+
+    def lines(self) -> list[str]:
+        """The net and the choice, in words."""
+        net = f"{self.n_candidates:,} {self.net} candidates, radius {self.radius}"
+        if self.rule == "first_below":
+            start = f"the best error in cells of {self.cell} plus " if float(self.cell) else ""
+            choice = f"first below a threshold from {start}{self.low} to {self.high}"
+            if self.n_repeats > 1:
+                choice += f", {self.n_repeats:,} repeats of {self.n_strings} shared strings"
+        else:
+            choice = (
+                f"exponential mechanism, inverse temperature {self.inverse_temperature}, "
+                f"{self.rule} sampling, {self.calibration} calibration"
+            )
+        return [f"  net              {net}", f"  choice           {choice}"]
 
 
 @dataclass(frozen=True)
@@ -155,6 +227,8 @@ class Plan:
         Scale the mean of the batch vectors to length 1 before rounding.
     basis_map : Basis or None
         Published directions, for the projection "published".
+    net : NetSizes or None
+        Net and choice of the algorithms "net" and "dp", which use one batch and no rounding.
     spent : Spent or None
         After a fit: what was used.
     """
@@ -177,12 +251,18 @@ class Plan:
     by_hand: tuple[str, ...] = ()
     unit_mean: bool = False
     basis_map: Basis | None = None
+    net: NetSizes | None = None
     spent: Spent | None = field(default=None, compare=False)
 
     @property
     def n_samples(self) -> int:
         """Rows that one lab needs for the promise."""
         return self.n_batches * self.batch_size
+
+    @property
+    def exact_batches(self) -> bool:
+        """Use ``n_batches`` and no more: as printed in the paper, or as set by hand."""
+        return self.mode == "paper" or "n_batches" in self.by_hand
 
     @property
     def box_constraint(self) -> float:
@@ -201,6 +281,16 @@ class Plan:
             f"Plan: {self.algorithm}, {self.mode} mode ({self.basis})",
             f"  promise          margin {promise.margin:g}, error <= {promise.max_error:g}, "
             f"disagreement <= {promise.max_disagreement:g}, failure <= {promise.failure_prob:g}",
+            *(self._batch_lines() if self.net is None else self._net_lines(self.net)),
+        ]
+        if hand:
+            lines.append(f"  set by hand      {hand}")
+        if self.spent is not None:
+            lines.append(f"  spent            {self._spent_words(self.spent)}")
+        return "\n".join(lines)
+
+    def _batch_lines(self) -> list[str]:
+        return [
             f"  samples needed   {self.n_samples:,} = {self.n_batches:,} batches of "
             f"{self.batch_size:,}",
             f"  batch SVM        regularization {self.regularization}, "
@@ -208,17 +298,27 @@ class Plan:
             f"  code space       {self.n_inputs:,} inputs > {self.projection} > "
             f"{self.n_components:,} components > {self.rounding}, width {self.grid_width}",
         ]
-        if hand:
-            lines.append(f"  set by hand      {hand}")
-        if self.spent is not None:
-            spent = self.spent
-            lines.append(
-                f"  spent            {spent.n_rows:,} rows, {spent.n_batches:,} batches, "
-                f"{spent.n_dropped:,} rows left over, {spent.n_zero_rows:,} zero rows, "
-                f"{spent.n_unconverged:,} batches not converged, "
+
+    def _net_lines(self, net: NetSizes) -> list[str]:
+        return [
+            f"  samples needed   {self.n_samples:,}",
+            f"  space            {self.n_inputs:,} inputs > {self.projection} > "
+            f"{self.n_components:,} components",
+            *net.lines(),
+        ]
+
+    def _spent_words(self, spent: Spent) -> str:
+        words = f"{spent.n_rows:,} rows, {spent.n_dropped:,} left over, "
+        words += f"{spent.n_zero_rows:,} zero rows, "
+        if self.net is None:
+            return words + (
+                f"{spent.n_batches:,} batches, {spent.n_unconverged:,} not converged, "
                 f"{spent.n_infeasible:,} without margin"
             )
-        return "\n".join(lines)
+        words += f"{spent.n_tested:,} candidates tested"
+        if spent.privacy_epsilon is not None:
+            words += f", privacy epsilon {spent.privacy_epsilon:.2g}"
+        return words if spent.below else words + ", none below the threshold"
 
 
 def decimal(value: float) -> str:

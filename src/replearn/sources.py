@@ -101,9 +101,8 @@ def _choose(
     path: Path, names: Sequence[str], target: str | None, columns: Sequence[str] | None
 ) -> list[int]:
     """Places of the feature columns."""
-    absent = [
-        name for name in (*(columns or ()), *([target] if target else ())) if name not in names
-    ]
+    asked = [*(columns or ()), *([] if target is None else [target])]
+    absent = [name for name in asked if name not in names]
     if absent:
         listed = ", ".join(repr(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
         raise ReplearnError(
@@ -121,36 +120,48 @@ def _choose(
 
 
 def _read_csv(path: Path, target: str | None, columns: Sequence[str] | None, watch: Watch) -> Table:
-    numbers = array("d")
-    labels: list[str] = []
     with path.open("rb") as raw, _as_text(path, raw) as text:
         lines = _lines(path, text)
         _, names = next(lines, (1, []))
         _check_header(path, names)
         chosen = _choose(path, names, target, columns)
-        take = itemgetter(*chosen) if len(chosen) > 1 else lambda cells: (cells[chosen[0]],)
-        label_place = None if target is None else names.index(target)
         size = max(1, path.stat().st_size)
-        n_rows = 0
-        for line, cells in lines:
-            if len(cells) != len(names):
-                raise ReplearnError(
-                    f"{path}, line {line} must have {len(names)} cells like the header, got "
-                    f"{len(cells)}. Repair the line, or quote cells that contain commas."
-                )
-            numbers.extend(_floats(take(cells), path, line, names, chosen))
-            if label_place is not None:
-                if not cells[label_place].strip():
-                    raise _bad_cell(path, line, names[label_place], "", "hold a label")
-                labels.append(cells[label_place])
-            n_rows += 1
-            if n_rows % _ROWS_PER_CALL == 0:
-                watch(raw.tell() / size)
-    if n_rows == 0:
+        numbers, labels = _cells(
+            path, names, chosen, target, lines, lambda: watch(raw.tell() / size)
+        )
+    if not numbers:
         raise ReplearnError(f"{path} must have rows below its header, got none. Check the file.")
-    X = np.frombuffer(numbers, dtype=np.float64).reshape(n_rows, len(chosen))
+    X = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(chosen))
     y = None if target is None else _typed_labels(labels)
     return Table(X, y, tuple(names[i] for i in chosen))
+
+
+def _cells(
+    path: Path,
+    names: list[str],
+    chosen: list[int],
+    target: str | None,
+    lines: Iterator[tuple[int, list[str]]],
+    report: Callable[[], None],
+) -> tuple["array[float]", list[str]]:
+    """Numbers of all rows, one after the other, and their labels."""
+    numbers, labels = array("d"), []
+    take = itemgetter(*chosen) if len(chosen) > 1 else lambda cells: (cells[chosen[0]],)
+    label_place = None if target is None else names.index(target)
+    for n_rows, (line, cells) in enumerate(lines, start=1):
+        if len(cells) != len(names):
+            raise ReplearnError(
+                f"{path}, line {line} must have {len(names)} cells like the header, got "
+                f"{len(cells)}. Repair the line, or quote cells that contain commas."
+            )
+        numbers.extend(_floats(take(cells), path, line, names, chosen))
+        if label_place is not None:
+            if not cells[label_place].strip():
+                raise _bad_cell(path, line, names[label_place], "", "hold a label")
+            labels.append(cells[label_place])
+        if n_rows % _ROWS_PER_CALL == 0:
+            report()
+    return numbers, labels
 
 
 def _as_text(path: Path, raw: Any) -> io.TextIOWrapper:

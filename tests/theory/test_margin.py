@@ -71,7 +71,7 @@ def test_lemma_projecting_rounding_preserves_margin(rounding, m, k, length, seed
     assert_rate_close(n_wrong, n_seeds, student, 0.03 * student, FALSE_ALARM / 3)
     # The bounds are .398, .513, .621 (.526) and .0182, four to eight times what is true; rates of
     # .422, .537, .645 and .0250 would be caught with probability .8. Of Student's t, .089, .130,
-    # .130 and .0024, a deviation of 20 %, 17 %, 17 % and 125 % to above.
+    # .130 and .0024, a deviation of 20 %, 17 %, 17 % and 122 % to above.
 
 
 @cubes

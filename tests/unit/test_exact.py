@@ -22,8 +22,8 @@ entries = st.floats(-8, 8, allow_nan=False)
 
 
 @njit
-def sparse_row(values, slots, w, a):
-    rows = lanes.SparseRows(values, slots, np.array([0, values.size]))
+def sparse_row(values, columns, w, a):
+    rows = lanes.SparseRows(values, columns, np.array([0, values.size]), np.array([0]))
     both = lanes.row_dot_and_square(rows, 0, w)
     product = lanes.row_dot(rows, 0, w)
     lanes.row_axpy(a, rows, 0, w)
@@ -63,7 +63,7 @@ def test_dense_and_sparse_rows_have_the_bits_of_vectors(dtype):
         w = rng.standard_normal(n + 1)
         for k, member in enumerate(members):
             x = X[member]
-            columns = np.flatnonzero(x).astype(np.uint32)
+            columns = np.flatnonzero(x).astype(np.int32)
             dense, sparse, moved = w.copy(), w.copy(), w.copy()
             lanes.axpy(-1.7, x, moved)
             product = lane_dot(x, w)

@@ -21,6 +21,7 @@ from replearn.encoding import Encoding
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.model import Label, Model
 from replearn.plan import Guarantee, Plan, Sizes, Spent, require_samples
+from replearn.progress import tracked
 from replearn.randomness import SharedRandomness
 from replearn.stages.batches import Rows, looks_sorted
 from replearn.stages.projection import PROJECTIONS
@@ -121,8 +122,10 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             self._encoded(X),
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
             reset=False,
         )
+        _check_finite(X, self)
         return self.model_.scores(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -194,7 +197,9 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             order="C",
+            ensure_all_finite=False,
         )
+        _check_finite(X, self)
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind != "binary":
@@ -214,8 +219,9 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
                 f"{self.classes[1]!r}, got {self.classes_[0]!r} and {self.classes_[1]!r}. "
                 "Recode the labels, or use the protocol of this study."
             )
-        if sp.issparse(X):
-            X.sort_indices()
+        if sp.issparse(X) and not X.has_canonical_format:
+            X = X.copy()  # the caller's matrix stays as it is
+            X.sum_duplicates()
         return X, (2 * indices - 1).astype(np.int8).ravel()
 
     def _row_order(self, signs: NDArray[np.int8], n_batches: int) -> Order:
@@ -224,6 +230,11 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         if self.shuffle:
             if self.random_state is None:
                 return self._shared().permutation("order", n_rows)
+            if not isinstance(self.random_state, int | np.integer):
+                raise ReplearnError(
+                    f"random_state must be an int or None, got {self.random_state!r}. It is a "
+                    "key, so that the same rows give the same model."
+                )
             return SharedRandomness(str(self.random_state)).permutation("order/private", n_rows)
         if n_batches > 1 and looks_sorted(signs):
             raise ReplearnError(
@@ -236,14 +247,13 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     def _run(self) -> BlockMap:
         """Map over blocks with ``n_jobs`` threads; the kernels release the interpreter lock."""
         n_threads = effective_n_jobs(self.n_jobs)
-        if n_threads == 1:
-            return map
 
-        def run(function: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
+        def threaded(function: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
             with ThreadPoolExecutor(n_threads) as pool:
                 yield from pool.map(function, blocks)
 
-        return run
+        run: BlockMap = map if n_threads == 1 else threaded
+        return tracked(run, "fitting") if self.verbose else run
 
     def _sizes(self) -> Sizes:
         return Sizes(
@@ -312,6 +322,26 @@ def label_values(classes: NDArray[Any]) -> tuple[Label, Label]:
         for label in classes.tolist()
     )
     return (low, high) if isinstance(low, bool | int | str) else (str(low), str(high))
+
+
+def _check_finite(X: Any, estimator: Any) -> None:
+    """Refuse NaN and infinity, and say where they are."""
+    values = X.data if sp.issparse(X) else X
+    with np.errstate(all="ignore"):
+        total = values.sum()  # finite for nearly all data: no array of flags is needed
+    if np.isfinite(total) or np.isfinite(values).all():
+        return
+    place = int(np.argmin(np.isfinite(values)))
+    if sp.issparse(X):
+        row, column = int(np.searchsorted(X.indptr, place, side="right")) - 1, X.indices[place]
+    else:
+        row, column = divmod(place, X.shape[1])
+    names = _names(estimator)
+    raise ReplearnError(
+        f"X must be finite, got {'NaN' if np.isnan(values.flat[place]) else 'inf'} in row {row}, "
+        f"column {column if names is None else repr(names[column])}. Fill in such values, or "
+        "drop their rows."
+    )
 
 
 def _names(estimator: Any) -> tuple[str, ...] | None:

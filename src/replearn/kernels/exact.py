@@ -24,11 +24,10 @@ _CARRY = 31  # bits between the two limbs
 
 @njit(cache=True, nogil=True)
 def split_fixed(value):
-    """The limbs ``(hi, lo)`` of one number, ``|value| <= 8``."""
+    """The limbs ``(hi, lo)`` of one number, ``|value| <= 8``, as whole floats."""
     hi = np.rint(value * _HI)
     # products with powers of two and this difference of near numbers are exact
-    lo = np.rint((value - hi / _HI) * _LO)
-    return np.int64(hi), np.int64(lo)
+    return hi, np.rint((value - hi * (1.0 / _HI)) * _LO)
 
 
 @njit(cache=True, nogil=True)
@@ -36,8 +35,8 @@ def add_fixed(hi, lo, w):
     """Add the float64 vector ``w`` to the sum held in the int64 vectors ``hi`` and ``lo``."""
     for j in range(w.size):
         high, low = split_fixed(w[j])
-        hi[j] += high
-        lo[j] += low
+        hi[j] += np.int64(high)
+        lo[j] += np.int64(low)
 
 
 @njit(cache=True, nogil=True)
@@ -45,11 +44,11 @@ def add_fixed_at(hi, lo, columns, w):
     """Add ``w[j]`` to entry ``columns[j]`` of the sum; other entries are not touched."""
     for j in range(w.size):
         high, low = split_fixed(w[j])
-        hi[columns[j]] += high
-        lo[columns[j]] += low
+        hi[columns[j]] += np.int64(high)
+        lo[columns[j]] += np.int64(low)
 
 
-def fixed_mean(hi: NDArray[np.int64], lo: NDArray[np.int64], count: int) -> Vector:
+def fixed_mean(hi: NDArray[np.int64], lo: NDArray[np.int64], count: int | NDArray[np.int64]) -> Vector:
     """The mean of the ``count`` summands of a sum.
 
     Parameters

@@ -28,6 +28,7 @@ _DOUBLE = ir.DoubleType()
 _INT32 = ir.IntType(32)
 _INT64 = ir.IntType(64)
 _LANES = ir.VectorType(_DOUBLE, N_LANES)
+_BYTES = ir.IntType(8).as_pointer()
 
 
 class DenseRows(NamedTuple):
@@ -38,14 +39,12 @@ class DenseRows(NamedTuple):
 
 
 class SparseRows(NamedTuple):
-    """Row k has ``values[starts[k] : starts[k + 1]]`` at these ``slots`` of the vector.
+    """Rows ``members`` of a CSR matrix, in place; column numbers ascend within a row."""
 
-    Slots are column numbers, or other numbers with the same lanes and the same order per lane.
-    """
-
-    values: Any
-    slots: Any
-    starts: Any
+    data: Any
+    indices: Any
+    indptr: Any
+    members: Any
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -84,6 +83,12 @@ def row_axpy(a, rows, k, w):
     _row_axpy(a, rows, k, w)
 
 
+@njit(cache=True, nogil=True, inline="always")
+def row_prefetch(rows, k):
+    """Ask for row k to be brought into the cache; changes no result."""
+    _row_prefetch(rows, k)
+
+
 # --- the intrinsics: what numba shall emit for them -------------------------------------------
 
 
@@ -118,6 +123,11 @@ def _row_axpy(typing_context, a, rows, k, w):
     return types.void(types.float64, rows, types.int64, w), _scaled_addition(_open_row)
 
 
+@intrinsic
+def _row_prefetch(typing_context, rows, k):
+    return types.void(rows, types.int64), _prefetches
+
+
 def _sums_of_products(factors, open_row):
     """Code for the sums of x times each factor: "w" is the vector, "x" the row itself."""
 
@@ -136,11 +146,12 @@ def _sums_of_products(factors, open_row):
             for lanes, factor in zip(sums, factors, strict=True):
                 add(lanes, x, x if factor == "x" else _load(builder, vector, start, mask))
 
-        def add_entry(x, slot):
-            lane = builder.and_(slot, _INT64(N_LANES - 1))
+        def add_entry(x, column):
+            lane = builder.and_(column, _INT64(N_LANES - 1))
             for lanes, factor in zip(sums, factors, strict=True):
                 cell = builder.gep(builder.bitcast(lanes, _DOUBLE.as_pointer()), [lane])
-                add(cell, x, x if factor == "x" else builder.load(builder.gep(vector.data, [slot])))
+                weight = builder.gep(vector.data, [column])
+                add(cell, x, x if factor == "x" else builder.load(weight))
 
         _for_each(builder, row, add_block, add_entry)
         folded = [_fold(builder, builder.load(lanes)) for lanes in sums]
@@ -165,8 +176,8 @@ def _scaled_addition(open_row):
             moved = builder.fadd(_load(builder, vector, start, mask), step)
             _store(builder, moved, vector, start, mask)
 
-        def add_entry(x, slot):
-            cell = builder.gep(vector.data, [slot])
+        def add_entry(x, column):
+            cell = builder.gep(vector.data, [column])
             builder.store(builder.fadd(builder.load(cell), builder.fmul(a, x)), cell)
 
         _for_each(builder, row, add_block, add_entry)
@@ -175,16 +186,31 @@ def _scaled_addition(open_row):
     return emit
 
 
+def _prefetches(context, builder, signature, arguments):
+    """Code that asks for each cache line of a row, and waits for none."""
+    row = _open_row(context, builder, signature.args, arguments)
+    kind = ir.FunctionType(ir.VoidType(), [_BYTES, _INT32, _INT32, _INT32])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    for array in (row.data,) if row.columns is None else (row.data, row.columns):
+        size = array.type.pointee.get_abi_size(context.target_data)
+        n_bytes = builder.mul(row.size, _INT64(size))
+        start = builder.bitcast(array, _BYTES)
+        with cgutils.for_range_slice(builder, _INT64(0), n_bytes, _INT64(64)) as (place, _):
+            line = builder.gep(start, [place])
+            builder.call(prefetch, [line, _INT32(0), _INT32(3), _INT32(1)])  # to read, data
+    return context.get_dummy_value()
+
+
 # --- pieces of code ---------------------------------------------------------------------------
 
 
 class _Pointers(NamedTuple):
-    """A row while code is emitted; ``slots`` is None when it is dense."""
+    """A row while code is emitted; ``columns`` is None when it is dense."""
 
     data: Any
     size: Any
     element: Any
-    slots: Any
+    columns: Any
 
 
 def _open_vector(context, builder, kinds, values):
@@ -199,32 +225,31 @@ def _open_row(context, builder, kinds, values):
         context.make_array(kind)(context, builder, builder.extract_value(values[0], place))
         for place, kind in enumerate(kinds[0])
     ]
-    element, k = context.get_data_type(kinds[0][0].dtype), values[1]
+    element = context.get_data_type(kinds[0][0].dtype)
+    member = builder.load(builder.gep(fields[-1].data, [values[1]]))
     if kinds[0].instance_class is DenseRows:
-        matrix, members = fields
+        matrix = fields[0]
         n_columns = builder.extract_value(matrix.shape, 1)
-        member = builder.load(builder.gep(members.data, [k]))
         data = builder.gep(matrix.data, [builder.mul(member, n_columns)])
         return _Pointers(data, n_columns, element, None)
-    entries, slots, starts = fields
-    start = builder.load(builder.gep(starts.data, [k]))
-    stop = builder.load(builder.gep(starts.data, [builder.add(k, _INT64(1))]))
+    entries, columns, ends = fields[:3]
+    start = _index(builder, builder.gep(ends.data, [member]))
+    stop = _index(builder, builder.gep(ends.data, [builder.add(member, _INT64(1))]))
     return _Pointers(
         builder.gep(entries.data, [start]),
         builder.sub(stop, start),
         element,
-        builder.gep(slots.data, [start]),
+        builder.gep(columns.data, [start]),
     )
 
 
 def _for_each(builder, row, add_block, add_entry):
     """Run over the blocks of a dense row, the last one masked, or the entries of a sparse one."""
-    if row.slots is not None:
+    if row.columns is not None:
         with cgutils.for_range(builder, row.size, intp=_INT64) as loop:
             value = builder.load(builder.gep(row.data, [loop.index]))
-            slot = builder.load(builder.gep(row.slots, [loop.index]))
-            slot = slot if slot.type == _INT64 else builder.zext(slot, _INT64)
-            add_entry(_widen(builder, value, _DOUBLE), slot)
+            slot = builder.load(builder.gep(row.columns, [loop.index]))
+            add_entry(_widen(builder, value, _DOUBLE), _as_int64(builder, slot))
         return
     whole = builder.and_(row.size, _INT64(-N_LANES))
     with cgutils.for_range_slice(builder, _INT64(0), whole, _INT64(N_LANES)) as (start, _):
@@ -233,6 +258,12 @@ def _for_each(builder, row, add_block, add_entry):
     with builder.if_then(builder.icmp_unsigned("!=", rest, _INT64(0))):
         numbers = ir.Constant(ir.VectorType(_INT64, N_LANES), list(range(N_LANES)))
         add_block(whole, builder.icmp_unsigned("<", numbers, _broadcast(builder, rest)))
+
+
+def _index(builder, pointer):
+    """An int32 or int64 entry of an index array, as int64."""
+    number = builder.load(pointer)
+    return number if number.type == _INT64 else builder.sext(number, _INT64)
 
 
 def _load(builder, array, start, mask):
@@ -282,6 +313,11 @@ def _broadcast(builder, value):
 def _pick(builder, vector, lanes):
     numbers = ir.Constant(ir.VectorType(_INT32, len(lanes)), list(lanes))
     return builder.shuffle_vector(vector, vector, numbers)
+
+
+def _as_int64(builder, index):
+    """An index that is not negative, of any type."""
+    return index if index.type == _INT64 else builder.zext(index, _INT64)
 
 
 def _widen(builder, value, wanted):

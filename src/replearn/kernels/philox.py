@@ -175,6 +175,12 @@ def fill_normals(row, key0, key1, out):
     """Write the first ``out.size`` standard normals of a row: inversion of ``_midpoint``."""
     words = np.empty(out.size, dtype=np.uint64)
     fill_words(row, key0, key1, words)
+    normals_from_words(words, out)
+
+
+@njit(cache=True, nogil=True)
+def normals_from_words(words, out):
+    """A standard normal from each word."""
     for i in range(out.size):  # no branch here, so that the compiler can vectorise it
         out[i] = _central_quantile(_midpoint(words[i]) - 0.5)
     for i in range(out.size):
@@ -209,3 +215,18 @@ def shuffle_front(row, key0, key1, n_front, items):
     for i in range(n_front):
         j = i + np.int64(_high_product(words[i], np.uint64(n - i)))
         items[i], items[j] = items[j], items[i]
+
+
+@njit(cache=True, nogil=True)
+def fill_gumbels(row, key0, key1, out):
+    """Write the first ``out.size`` Gumbel draws of a row: ``-ln(-ln p)``, p its ``_midpoint``."""
+    words = np.empty(out.size, dtype=np.uint64)
+    fill_words(row, key0, key1, words)
+    for i in range(out.size):
+        out[i] = -natural_log(-natural_log(_midpoint(words[i])))
+
+
+@njit(cache=True, nogil=True)
+def index_from_word(word, n):
+    """Uniform on ``0, ..., n - 1``: ``floor(word n / 2^64)`` (the bias is below ``n / 2^64``)."""
+    return np.int64(_high_product(word, np.uint64(n)))

@@ -20,8 +20,7 @@ Stopping is by proof. With ``g_i = <u, v_i>``:
   ``||u|| / sum a_i`` on the batch, so the margin of u is at least ``share`` of the largest. When
   that bound is below ``floor_margin``, the batch is proved to have no such margin.
 
-``||u||^2`` is taken as ``sum a_i g_i``, a sum over rows, so that it has the same bits for dense
-rows and for sparse ones, whose columns are renumbered within each batch.
+``||u||^2`` is taken as ``sum a_i g_i``: no sum over columns, of which sparse data have many.
 """
 
 import math
@@ -33,24 +32,26 @@ from numba import njit
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from replearn.kernels.exact import MAX_ENTRY, add_fixed_at, fixed_mean, split_fixed
+from replearn.kernels.exact import MAX_ENTRY, fixed_mean, split_fixed
 from replearn.kernels.lanes import (
-    N_LANES,
     DenseRows,
     SparseRows,
     row_axpy,
     row_dot,
     row_dot_and_square,
-    square,
 )
+from replearn.kernels.rows import HUGE, TINY, clear, is_zero, rescale, rescaled, take
 from replearn.types import Order, Signs
 
 MAX_LENGTH = MAX_ENTRY  # longer vectors would not fit into the exact sums
 
-_TINY, _HUGE = 2.0**-900, 2.0**1000  # squared lengths outside have lost digits
 _ZERO_VECTOR = 1e-10  # below this share of sum a_i, the length of u is rounding noise
 _OVERSTEP = 1.3  # over-relaxation of soft sweeps: about 15 % fewer updates
-_PAIR_QUANTUM = 2.0**24  # distances are sums of squared integers, so that order cannot matter
+_STREAM = 16  # touching a column at random costs as much as passing by this many in order
+# distances are sums of squared integers, so that order cannot matter; 2**-24 is their quantum
+_COARSER, _PAIR_QUANTUM = 2.0**-6, 2.0**24
+
+_TINY, _HUGE, _rescale = TINY, HUGE, rescale  # names that kernels.sgd imports
 
 _DONE, _GO_ON, _INFEASIBLE, _EXTREME = range(4)
 
@@ -200,7 +201,9 @@ def sum_batches_dense(
     """
     problem = _problem(C, share, floor_margin, abs_gap, rel_gap, max_sweeps, intercept)
     output = Output(bool(unit), float(scale), min(float(length_cap), MAX_LENGTH))
-    _sum_dense(X, signs, order, first, last, batch_size, problem, output, hi, lo, tally)
+    rows = DenseRows(X, order)
+    n_features = X.shape[1]
+    _add_up(rows, n_features, signs, first, last, batch_size, problem, output, hi, lo, tally)
 
 
 def sum_batches_csr(
@@ -230,65 +233,8 @@ def sum_batches_csr(
     """``sum_batches_dense`` for CSR rows, whose column numbers ascend without duplicates."""
     problem = _problem(C, share, floor_margin, abs_gap, rel_gap, max_sweeps, intercept)
     output = Output(bool(unit), float(scale), min(float(length_cap), MAX_LENGTH))
-    csr = CSR(data, indices, indptr, n_features)
-    _sum_csr(csr, signs, order, first, last, batch_size, problem, output, hi, lo, tally)
-
-
-# --- rows of extreme length -------------------------------------------------------------------
-
-
-def rescaled(rows, bias):
-    """The rows, those of extreme length multiplied by a power of two. Compiled code only."""
-    raise NotImplementedError
-
-
-def is_zero(rows, k):
-    """Whether row k has no entry but zeros. Compiled code only."""
-    raise NotImplementedError
-
-
-@overload(is_zero)
-def _is_zero(rows, k):
-    if rows.instance_class is DenseRows:
-        return lambda rows, k: _largest(rows.X[rows.members[k]]) == 0.0
-    return lambda rows, k: _largest(rows.values[rows.starts[k] : rows.starts[k + 1]]) == 0.0
-
-
-@overload(rescaled)
-def _rescaled(rows, bias):
-    def dense(rows, bias):
-        copy = rows.X[rows.members]
-        for k in range(copy.shape[0]):
-            _rescale(copy[k], bias)
-        return DenseRows(copy, np.arange(copy.shape[0]))
-
-    def sparse(rows, bias):  # the values are the batch's own copy already
-        for k in range(rows.starts.size - 1):
-            _rescale(rows.values[rows.starts[k] : rows.starts[k + 1]], bias)
-        return rows
-
-    return dense if rows.instance_class is DenseRows else sparse
-
-
-@njit(cache=True, nogil=True)
-def _rescale(values, bias):
-    """Bring a row whose squared length over- or underflows to a safe scale, in place."""
-    length = square(values) + bias
-    top = _largest(values)
-    if _TINY < length < _HUGE or top == 0.0:
-        return
-    # a huge row stays so huge that the 1 of an intercept is as negligible as it was
-    shift = (300 if top > 1.0 else 0) - math.frexp(top)[1]
-    for j in range(values.size):
-        values[j] = math.ldexp(np.float64(values[j]), shift)
-
-
-@njit(cache=True, nogil=True)
-def _largest(values):
-    top = 0.0
-    for value in values:
-        top = max(top, abs(np.float64(value)))
-    return top
+    rows = SparseRows(data, indices, indptr, order)
+    _add_up(rows, n_features, signs, first, last, batch_size, problem, output, hi, lo, tally)
 
 
 # --- one batch --------------------------------------------------------------------------------
@@ -311,7 +257,7 @@ class Work(NamedTuple):
 
     u: Any
     alpha: Any
-    factor: Any
+    inverse: Any
     active: Any
 
 
@@ -349,104 +295,117 @@ def _problem(
 
 
 @njit(cache=True, nogil=True)
-def solve(rows, members, signs, problem, work):
-    """Solve one batch; leaves the vector in ``work.u`` and the duals in ``work.alpha``."""
-    solution = _solve(rows, members, signs, problem, work)
+def solve(rows, signs, problem, work):
+    """Solve one batch: the duals go to ``work.alpha``, the vector to ``work.u``, 0 before."""
+    solution = _solve(rows, signs, problem, work)
     if solution.status == _EXTREME:
-        solution = _solve(rescaled(rows, problem.bias), members, signs, problem, work)
+        clear(rows, work.u)
+        solution = _solve(rescaled(rows, problem.bias), signs[rows.members], problem, work)
     return solution
 
 
 @njit(cache=True, nogil=True)
-def _solve(rows, members, signs, problem, work):
-    n = members.size
+def _solve(rows, signs, problem, work):
+    n = rows.members.size
     hard = problem.box == np.inf
-    slack, stride = ((1.0 - problem.share) / 2.0, 1.0) if hard else (0.0, _OVERSTEP)
-    n_active, squared, total = _first_sweep(rows, members, signs, problem, work)
+    n_active, squared, total = _first_sweep(rows, signs, problem, work)
     if n_active <= 0:
         status = _DONE if n_active == 0 else _EXTREME
         return Solution(status, 0.0, 0.0, np.inf, 0.0, n, n)
     n_zero, n_visits, n_sweeps = n - n_active, n, 1
-    state = np.uint64(0)
+    random = np.uint64(0)
+    # in high dimension the first sweep is often enough; elsewhere one glance shows it is not
+    hasty = problem.max_sweeps > 1
     while True:
-        promising = True
-        if n_sweeps < problem.max_sweeps:
+        level = problem.share * squared / total if hard else 1.0
+        floor = level if hasty and hard else -np.inf
+        ceiling = _allowed_gap(squared, problem) if hasty else np.inf
+        n_seen, n_active, state = _verify(rows, level, floor, ceiling, problem, work)
+        n_visits += n_seen
+        if n_seen < n:
+            n_active = _take_all(work)
+        else:
+            lowest, gap, squared, total = state
+            status = _status(lowest, gap, squared, total, problem)
+            if status != _GO_ON or n_sweeps >= problem.max_sweeps:
+                return Solution(status, squared, total, lowest, gap, n_visits, n_zero)
+        hasty = False
+        promising = False
+        while n_sweeps < problem.max_sweeps and n_active > 0 and not promising:
             n_visits += n_active
             n_sweeps += 1
-            state = _shuffle(work.active, n_active, state)
-            n_active, lowest, gap, longer, moved = _sweep(
-                rows, n_active, slack, stride, problem, work
-            )
+            random = _shuffle(work.active, n_active, random)
+            n_active, lowest, gap, longer, moved = _sweep(rows, n_active, problem, work)
             squared += longer
             total += moved
             # the rows were seen at different moments: this only guesses when to verify
-            promising = n_active == 0 or _status(squared, total, lowest, gap, problem) != _GO_ON
-        if promising or n_sweeps >= problem.max_sweeps:
-            level = problem.share * squared / total if hard else 1.0
-            n_active, lowest, gap, squared, total = _verify(rows, n, level, problem, work)
-            n_visits += n
-            status = _status(squared, total, lowest, gap, problem)
-            if status != _GO_ON or n_sweeps >= problem.max_sweeps:
-                return Solution(status, squared, total, lowest, gap, n_visits, n_zero)
+            promising = _status(lowest, gap, squared, total, problem) != _GO_ON
 
 
 @njit(cache=True, nogil=True)
-def _status(squared, total, lowest, gap, problem):
+def _status(lowest, gap, squared, total, problem):
     """What these numbers prove."""
     if problem.box < np.inf:
-        small = gap <= max(problem.abs_gap, problem.rel_gap * 0.5 * squared)
-        return _DONE if small else _GO_ON
+        return _DONE if gap <= _allowed_gap(squared, problem) else _GO_ON
     if squared < (problem.floor_margin * total) ** 2:
         return _INFEASIBLE
     return _DONE if lowest * total >= problem.share * squared else _GO_ON
 
 
 @njit(cache=True, nogil=True)
-def _first_sweep(rows, members, signs, problem, work):
-    """Lengths of the rows, and a first step for each; -1 active rows: there is an extreme one."""
-    u, alpha, factor, active = work
-    last = u.size - 1
-    u[:] = 0.0
-    n_active, squared, total = 0, 0.0, 0.0
-    for i in range(members.size):
-        product, length = row_dot_and_square(rows, i, u)
-        length += problem.bias
-        alpha[i] = factor[i] = 0.0
-        if not _TINY < length < _HUGE:
-            if length == 0.0 and is_zero(rows, i):
-                continue
-            return -1, 0.0, 0.0
-        factor[i] = signs[members[i]] / math.sqrt(length)
-        g = factor[i] * (product + problem.bias * u[last])
-        a = min(max(1.0 - g, 0.0), problem.box)
-        if a > 0.0:
-            alpha[i] = a
-            row_axpy(a * factor[i], rows, i, u)
-            u[last] += problem.bias * (a * factor[i])
-            squared += a * (2.0 * g + a)
-            total += a
-        active[n_active] = i
-        n_active += 1
-    return n_active, squared, total
+def _allowed_gap(squared, problem):
+    return max(problem.abs_gap, problem.rel_gap * 0.5 * squared)
 
 
 @njit(cache=True, nogil=True)
-def _sweep(rows, n_active, slack, stride, problem, work):
+def _first_sweep(rows, signs, problem, work):
+    """Lengths of the rows, and a first step for each; returns how many rows are not zero.
+
+    -1: there is a row whose squared length is no good.
+    """
+    u, alpha, inverse, _ = work
+    last = u.size - 1
+    n_used, squared, total = 0, 0.0, 0.0
+    for i in range(rows.members.size):
+        product, length = row_dot_and_square(rows, i, u)
+        length += problem.bias
+        alpha[i] = inverse[i] = 0.0
+        if not TINY < length < HUGE:
+            if length == 0.0 and is_zero(rows, i):
+                continue
+            return -1, 0.0, 0.0
+        inverse[i] = signs[rows.members[i]] / math.sqrt(length)
+        g = inverse[i] * (product + problem.bias * u[last])
+        a = min(max(1.0 - g, 0.0), problem.box)
+        if a > 0.0:
+            alpha[i] = a
+            row_axpy(a * inverse[i], rows, i, u)
+            u[last] += problem.bias * (a * inverse[i])
+            squared += a * (2.0 * g + a)
+            total += a
+        n_used += 1
+    return n_used, squared, total
+
+
+@njit(cache=True, nogil=True)
+def _sweep(rows, n_active, problem, work):
     """A step for each active row. Settled rows leave; returns how many stay, and estimates."""
-    u, alpha, factor, active = work
+    u, alpha, inverse, active = work
     box, bias, last = problem.box, problem.bias, u.size - 1
     lowest, gap, longer, moved = np.inf, 0.0, 0.0, 0.0
+    hard = box == np.inf
+    slack, stride = ((1.0 - problem.share) / 2.0, 1.0) if hard else (0.0, _OVERSTEP)
     n_kept = 0
     for k in range(n_active):
         i = active[k]
-        g = factor[i] * (row_dot(rows, i, u) + bias * u[last])
+        g = inverse[i] * (row_dot(rows, i, u) + bias * u[last])
         before = alpha[i]
         after = min(max(before + stride * (1.0 - g), 0.0), box)
         step = after - before
         if step != 0.0:
             alpha[i] = after
-            row_axpy(step * factor[i], rows, i, u)
-            u[last] += bias * (step * factor[i])
+            row_axpy(step * inverse[i], rows, i, u)
+            u[last] += bias * (step * inverse[i])
             longer += step * (2.0 * g + step)
             moved += step
         lowest = min(lowest, g)
@@ -459,16 +418,20 @@ def _sweep(rows, n_active, slack, stride, problem, work):
 
 
 @njit(cache=True, nogil=True)
-def _verify(rows, n, level, problem, work):
-    """The exact state of the whole batch, and the rows that are not settled at ``level``."""
-    u, alpha, factor, active = work
+def _verify(rows, level, floor, ceiling, problem, work):
+    """The state of the whole batch, and the rows that are not settled at ``level``.
+
+    Gives up at the first row with ``g_i < floor``, or when the gap is above ``ceiling``.
+    Returns the number of rows seen, the number that are not settled, and the state.
+    """
+    u, alpha, inverse, active = work
     box, bias, last = problem.box, problem.bias, u.size - 1
     lowest, gap, squared, total = np.inf, 0.0, 0.0, 0.0
     n_active = 0
-    for i in range(n):
-        if factor[i] == 0.0:  # an all-zero row
+    for i in range(rows.members.size):
+        if inverse[i] == 0.0:  # an all-zero row
             continue
-        g = factor[i] * (row_dot(rows, i, u) + bias * u[last])
+        g = inverse[i] * (row_dot(rows, i, u) + bias * u[last])
         a = alpha[i]
         lowest = min(lowest, g)
         gap += _row_gap(g, a, box)
@@ -477,7 +440,20 @@ def _verify(rows, n, level, problem, work):
         if (a > 0.0 or g < level) and (a < box or g > 1.0):
             active[n_active] = i
             n_active += 1
-    return n_active, lowest, gap, max(squared, 0.0), total
+        if g < floor or gap > ceiling:
+            return i, n_active, (lowest, gap, squared, total)
+    return rows.members.size, n_active, (lowest, gap, max(squared, 0.0), total)
+
+
+@njit(cache=True, nogil=True)
+def _take_all(work):
+    """Make every row active that is not zero."""
+    n_active = 0
+    for i in range(work.inverse.size):
+        if work.inverse[i] != 0.0:
+            work.active[n_active] = i
+            n_active += 1
+    return n_active
 
 
 @njit(cache=True, nogil=True)
@@ -497,7 +473,7 @@ def _shuffle(active, n_active, state):
     return state
 
 
-# --- what a batch adds to the sums ------------------------------------------------------------
+# --- what a pair of batches adds to the sums ---------------------------------------------------
 
 
 class Output(NamedTuple):
@@ -554,8 +530,62 @@ def _gaps(solution, hard):
 @njit(cache=True, nogil=True)
 def _count_exactly(counts, place, value):
     hi, lo = split_fixed(value)
-    counts[place] += hi
-    counts[place + 1] += lo
+    counts[place] += np.int64(hi)
+    counts[place + 1] += np.int64(lo)
+
+
+def settle(rows, u, factors, hi, lo):
+    """Add ``factors @ u`` to the exact sum and set u to 0, where these rows can have changed it.
+
+    ``u`` has two rows, a pair of batches. Returns their squared distance in squared quanta.
+    """
+    raise NotImplementedError("compiled code only")
+
+
+@overload(settle)
+def _settle(rows, u, factors, hi, lo):
+    def dense(rows, u, factors, hi, lo):
+        return _settle_all(u[0], u[1], factors, hi, lo)
+
+    def sparse(rows, u, factors, hi, lo):
+        n_entries = 0
+        for member in rows.members:
+            n_entries += rows.indptr[member + 1] - rows.indptr[member]
+        if _STREAM * n_entries > hi.size:
+            return _settle_all(u[0], u[1], factors, hi, lo)
+        distance = np.int64(0)
+        for member in rows.members:
+            for p in range(rows.indptr[member], rows.indptr[member + 1]):
+                column = rows.indices[p]
+                if u[0, column] != 0.0 or u[1, column] != 0.0:
+                    distance += _settle_column(column, u[0], u[1], factors, hi, lo)
+        if hi.size == u.shape[1]:
+            distance += _settle_column(hi.size - 1, u[0], u[1], factors, hi, lo)
+        return distance
+
+    return dense if rows.instance_class is DenseRows else sparse
+
+
+@njit(cache=True, nogil=True)
+def _settle_all(u, v, factors, hi, lo):
+    distance = np.int64(0)
+    for column in range(hi.size):
+        distance += _settle_column(column, u, v, factors, hi, lo)
+    return distance
+
+
+@njit(cache=True, nogil=True)
+def _settle_column(column, u, v, factors, hi, lo):
+    u_hi, u_lo = split_fixed(factors[0] * u[column])
+    v_hi, v_lo = split_fixed(factors[1] * v[column])
+    u[column] = v[column] = 0.0
+    hi[column] += np.int64(u_hi + v_hi)
+    lo[column] += np.int64(u_lo + v_lo)
+    quanta = np.int64(np.rint((u_hi - v_hi) * _COARSER))
+    return quanta * quanta
+
+
+# --- pairs of vectors by list of columns, for kernels that make one vector at a time -------------
 
 
 @njit(cache=True, nogil=True)
@@ -566,7 +596,7 @@ def _whole(value):
 
 @njit(cache=True, nogil=True)
 def _remember(w, columns, mate):
-    """Put the first vector of a pair into ``mate``, by original column; returns its square."""
+    """Put the first vector of a pair into ``mate``, by column; returns its square."""
     own = np.int64(0)
     for j in range(w.size):
         q = _whole(w[j])
@@ -582,10 +612,7 @@ def _compare(w, columns, mate, mate_square, counts):
     for j in range(w.size):
         q = _whole(w[j])
         distance += q * (q - 2 * mate[columns[j]])
-    value = distance / _PAIR_QUANTUM**2
-    counts[_PAIRS] += 1
-    _count_exactly(counts, _PAIR, value / _PAIR_UNIT)
-    _count_exactly(counts, _PAIR_SQUARE, value * value / _PAIR_SQUARE_UNIT)
+    _count_pair(distance / _PAIR_QUANTUM**2, counts)
 
 
 @njit(cache=True, nogil=True)
@@ -597,123 +624,32 @@ def _forget(columns, mate):
 # --- all batches ------------------------------------------------------------------------------
 
 
-class CSR(NamedTuple):
-    """A matrix as scipy stores it."""
-
-    data: Any
-    indices: Any
-    indptr: Any
-    n_features: int
-
-
 @njit(cache=True, nogil=True)
-def _sum_dense(X, signs, order, first, last, batch_size, problem, output, hi, lo, tally):
-    n_inputs = hi.shape[1]
-    columns = np.arange(n_inputs)
-    work = _new_work(X.shape[1] + 1, batch_size)
-    mate, mate_square = np.zeros(n_inputs, np.int64), np.int64(0)
+def _add_up(rows, n_features, signs, first, last, batch_size, problem, output, hi, lo, tally):
+    """Solve the batches; the vectors of a pair (2k, 2k + 1) are added to the sums together."""
+    hard = problem.box == np.inf
+    u, factors = np.zeros((2, n_features + 1)), np.zeros(2)
+    alpha, inverse = np.empty(batch_size), np.empty(batch_size)
+    active = np.empty(batch_size, np.int64)
+    start = 0
     for batch in range(first, last):
-        members = order[(batch - first) * batch_size : (batch - first + 1) * batch_size]
-        solution = solve(DenseRows(X, members), members, signs, problem, work)
-        w = work.u[:n_inputs]
-        w *= _factor(solution, problem.box == np.inf, output, tally)
+        side = batch % 2
+        stop = (batch - first + 1) * batch_size
+        work = Work(u[side], alpha, inverse, active)
+        solution = solve(take(rows, stop - batch_size, stop), signs, problem, work)
+        factors[side] = _factor(solution, hard, output, tally)
+        if side == 0 and batch + 1 < last:
+            continue
         group = (batch // 2) % hi.shape[0]
-        add_fixed_at(hi[group], lo[group], columns, w)
-        if batch % 2 == 0:
-            mate_square = _remember(w, columns, mate)
-        elif batch > first:
-            _compare(w, columns, mate, mate_square, tally.counts)
-            _forget(columns, mate)
+        distance = settle(take(rows, start, stop), u, factors, hi[group], lo[group])
+        if side == 1 and batch > first:
+            _count_pair(distance / _PAIR_QUANTUM**2, tally.counts)
+        factors[:] = 0.0
+        start = stop
 
 
 @njit(cache=True, nogil=True)
-def _sum_csr(csr, signs, order, first, last, batch_size, problem, output, hi, lo, tally):
-    buffers = _new_buffers(csr, order, batch_size)
-    whole_work = _new_work(buffers.columns.shape[1], batch_size)
-    mate, mate_square = np.zeros(hi.shape[1], np.int64), np.int64(0)
-    n_mate_slots = base = 0
-    for batch in range(first, last):
-        members = order[(batch - first) * batch_size : (batch - first + 1) * batch_size]
-        columns = buffers.columns[batch % 2]
-        n_slots = _compact(csr, members, base, columns, buffers)
-        base += n_slots
-        columns[n_slots] = csr.n_features
-        work = Work(whole_work.u[: n_slots + 1], *whole_work[1:])
-        rows = SparseRows(buffers.values, buffers.slots, buffers.starts)
-        solution = solve(rows, members, signs, problem, work)
-        n_used = n_slots + hi.shape[1] - csr.n_features
-        w = work.u[:n_used]
-        w *= _factor(solution, problem.box == np.inf, output, tally)
-        group = (batch // 2) % hi.shape[0]
-        add_fixed_at(hi[group], lo[group], columns, w)
-        if batch % 2 == 0:
-            mate_square, n_mate_slots = _remember(w, columns, mate), n_used
-        elif batch > first:
-            _compare(w, columns, mate, mate_square, tally.counts)
-            _forget(buffers.columns[0, :n_mate_slots], mate)
-
-
-@njit(cache=True, nogil=True)
-def _new_work(size, batch_size):
-    return Work(
-        np.zeros(size), np.empty(batch_size), np.empty(batch_size), np.empty(batch_size, np.int64)
-    )
-
-
-class Buffers(NamedTuple):
-    """A batch of a sparse matrix with its columns renumbered.
-
-    Slots keep the lane of their column (``slot % 16 == column % 16``), so some stay unused;
-    the vector is 0 there, and ``columns`` of them is anything valid. ``places[column]`` is the
-    column's slot plus a base that grows from batch to batch, so nothing has to be cleared.
-    """
-
-    values: Any
-    slots: Any
-    starts: Any
-    columns: Any
-    places: Any
-    fill: Any
-
-
-@njit(cache=True, nogil=True)
-def _new_buffers(csr, order, batch_size):
-    n_values = 0
-    for start in range(0, order.size, batch_size):
-        n_here = 0
-        for i in order[start : start + batch_size]:
-            n_here += csr.indptr[i + 1] - csr.indptr[i]
-        n_values = max(n_values, n_here)
-    n_slots = N_LANES * (-(-csr.n_features // N_LANES))
-    return Buffers(
-        np.empty(n_values, csr.data.dtype),
-        np.empty(n_values, np.uint32),
-        np.zeros(batch_size + 1, np.int64),
-        np.zeros((2, n_slots + 1), np.int64),
-        np.full(csr.n_features, -1),
-        np.zeros(N_LANES, np.int64),
-    )
-
-
-@njit(cache=True, nogil=True)
-def _compact(csr, members, base, columns, buffers):
-    """Copy the rows of a batch with renumbered columns; returns the number of slots."""
-    values, slots, starts, _, places, fill = buffers
-    fill[:] = 0
-    p = 0
-    for k in range(members.size):
-        i = members[k]
-        for source in range(csr.indptr[i], csr.indptr[i + 1]):
-            column = csr.indices[source]
-            slot = places[column] - base
-            if slot < 0:
-                lane = column % N_LANES
-                slot = N_LANES * fill[lane] + lane
-                fill[lane] += 1
-                places[column] = base + slot
-                columns[slot] = column
-            values[p] = csr.data[source]
-            slots[p] = slot
-            p += 1
-        starts[k + 1] = p
-    return N_LANES * fill.max()
+def _count_pair(distance, counts):
+    counts[_PAIRS] += 1
+    _count_exactly(counts, _PAIR, distance / _PAIR_UNIT)
+    _count_exactly(counts, _PAIR_SQUARE, distance * distance / _PAIR_SQUARE_UNIT)

@@ -43,7 +43,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class BatchSums:
-    """Exact sums of batch vectors, by group (batch number modulo the number of groups).
+    """Exact sums of batch vectors, by group: batch b is in group ``(b // 2) % n_groups``.
 
     Integers throughout, so sums of blocks can be merged in any order, on any machine, and give
     the same bits. The mean is within ``2^-62`` (and its rounding to a float) of the exact
@@ -71,8 +71,13 @@ class BatchSums:
 
     def group_counts(self) -> IntegerArray:
         """Number of batches in each group that has any."""
-        n_groups = min(self.hi.shape[0], self.n_batches)
-        return (self.n_batches - np.arange(n_groups) - 1) // self.hi.shape[0] + 1
+        n_groups = self.hi.shape[0]
+        n_pairs = (self.n_batches + 1) // 2
+        counts = np.zeros(min(n_groups, n_pairs), dtype=np.int64)
+        np.add.at(counts, np.arange(n_pairs) % n_groups, 2)
+        if self.n_batches % 2:  # the last batch has no mate
+            counts[(n_pairs - 1) % n_groups] -= 1
+        return counts
 
     def group_means(self) -> Matrix:
         """Mean of the batch vectors of each group that has any."""
@@ -102,17 +107,6 @@ BatchKernel = Callable[[Rows, int, int, int, IntegerArray, IntegerArray, kernel.
 
 def max_margin(plan: Plan) -> BatchKernel:
     """The batch SVM of a plan: a large-margin vector for each batch."""
-    accuracy = plan.accuracy
-    settings: dict[str, Any] = {
-        "share": accuracy.margin_share,
-        "floor_margin": accuracy.margin_floor,
-        "abs_gap": accuracy.abs_gap,
-        "rel_gap": accuracy.rel_gap,
-        "max_sweeps": accuracy.max_sweeps,
-        "unit": plan.unit_vectors,
-        "scale": plan.guarantee.margin,
-        "length_cap": plan.length_cap,
-    }
 
     def solve(
         rows: Rows,
@@ -129,12 +123,17 @@ def max_margin(plan: Plan) -> BatchKernel:
         # a sample smaller than a batch is solved with the same regularisation
         weight = float(plan.regularization)
         C = math.inf if weight == 0 else 1 / (batch_size * weight)
-        where: tuple[Any, ...] = (rows.signs, order, first, last, batch_size, intercept, C)
+        accuracy = plan.accuracy
+        settings: tuple[Any, ...] = (
+            *(rows.signs, order, first, last, batch_size, intercept, C),
+            *(accuracy.margin_share, accuracy.margin_floor, accuracy.abs_gap, accuracy.rel_gap),
+            *(accuracy.max_sweeps, plan.unit_vectors, plan.guarantee.margin),
+            *(hi, lo, tally, plan.length_cap),
+        )
         if sp.issparse(X):
-            parts = (X.data, X.indices, X.indptr, X.shape[1])
-            kernel.sum_batches_csr(*parts, *where, hi=hi, lo=lo, tally=tally, **settings)
+            kernel.sum_batches_csr(X.data, X.indices, X.indptr, X.shape[1], *settings)
         else:
-            kernel.sum_batches_dense(X, *where, hi=hi, lo=lo, tally=tally, **settings)
+            kernel.sum_batches_dense(X, *settings)
 
     return solve
 
@@ -168,7 +167,7 @@ def sum_batches(
     n_rows = rows.signs.size
     batch_size = min(plan.batch_size, n_rows)
     n_batches = n_rows // batch_size
-    if plan.mode == "paper":
+    if plan.exact_batches:
         n_batches = min(n_batches, plan.n_batches)
     if n_groups is None:
         n_groups = max(_MIN_GROUPS, min(_MAX_GROUPS, _GROUP_ENTRIES // plan.n_inputs))

@@ -1,0 +1,264 @@
+"""How many samples per lab does each variant of Algorithm 1 need for error .05, disagreement .1?
+
+    python benchmarks/sample_cost.py [--quick] [--figure docs/figures/sample-cost.svg]
+
+From the paper's structure (unit normals of hard-margin SVMs on batches of 300, Gaussian projection,
+AKround; k and beta tuned by hand to the margins of the population) each improvement in turn.
+
+Method, for the variants: labs of `rows` fresh rows each give mean vectors; the noise is set so that the
+error on fresh rows is .05; the difference of two real labs is scaled by sqrt(rows/m), rounded with
+many seeds by the real code, and m is found where a tenth of the pairs differ. Method, for the
+last lines ("measured"): pairs of fresh samples of just that size, public interface, fresh seeds.
+"""
+
+import argparse
+import math
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import binomtest, norm
+
+import replearn as rl
+from replearn.cells import CELLS
+from replearn.datasets import make_margin
+from replearn.plan import Accuracy, Guarantee, Sizes
+from replearn.plans.svm import plan_svm
+from replearn.randomness import SharedRandomness
+from replearn.stages.batches import Rows, max_margin, sum_batches
+from replearn.stages.space import CodeSpace, unit
+
+ERROR, DISAGREEMENT, MARGIN = 0.05, 0.1, 0.1
+N_TEST = 20_000
+
+
+@dataclass(frozen=True)
+class Population:
+    name: str
+    n_features: int
+    rows: int
+    options: dict
+    promise_rows: int  # a size for the measured line "promise only"
+    pilot_rows: int  # and for "pilot"
+
+    def draw(self, n, state):
+        return make_margin(n, self.n_features, MARGIN, random_state=state, **self.options)
+
+
+POPULATIONS = [
+    Population("margins .1-.4, d=20", 20, 100_000, {}, 120_000, 12_000),
+    Population("margins .1-.4, d=100", 100, 100_000, {}, 800_000, 20_000),
+    Population(
+        "decoy, power-law spectrum, d=100",
+        100,
+        100_000,
+        {"decoy": 0.7, "decay": 0.5},
+        500_000,
+        60_000,
+    ),
+    Population("margins .1-.4, d=1000", 1000, 30_000, {}, 3_500_000, 20_000),
+]
+
+
+@dataclass(frozen=True)
+class Variant:
+    name: str
+    hard: bool
+    projection: str
+    rounding: str
+
+
+VARIANTS = [
+    Variant("paper structure, tuned k and beta", True, "gaussian", "ak"),
+    Variant("+ centre rounding", True, "gaussian", "centre"),
+    Variant("+ no JL, or Hadamard", True, "best", "centre"),
+    Variant("+ soft margin", False, "best", "centre"),
+    Variant("+ E8", False, "best", "e8"),
+    Variant("+ Leech", False, "best", "leech"),
+]
+#: Tried for the soft margin; the one that needs fewest samples is reported.
+WEIGHTS = (0.01, 0.03, 0.1)
+
+
+def plan_of(population, hard, weight):
+    guarantee = Guarantee(MARGIN, ERROR, DISAGREEMENT, 0.05)
+    if hard:
+        sizes = Sizes(batch_size=300, n_batches=10**9)
+        return plan_svm(guarantee, population.n_features, "paper", sizes)
+    sizes = Sizes(batch_size=200, regularization=weight)
+    return plan_svm(guarantee, population.n_features, "practical", sizes)
+
+
+def mean_vectors(population, n_labs, plans):
+    """For each plan the unit mean vectors of several labs, from the same rows."""
+    found = [[] for _ in plans]
+    for lab in range(n_labs):
+        X, y = population.draw(population.rows, [1, lab])
+        rows = Rows(X, y.astype(np.int8), np.arange(len(y)))
+        for vectors, plan in zip(found, plans, strict=True):
+            vectors.append(unit(sum_batches(max_margin(plan), rows, plan).mean()))
+    return [np.array(vectors) for vectors in found]
+
+
+def noise_for_error(margins):
+    """Standard deviation of the noise that makes ERROR of the signs wrong; None if too many are."""
+    if (margins <= 0).mean() >= ERROR:
+        return None
+    return brentq(lambda s: norm.cdf(-margins / s).mean() - ERROR, 1e-6, 10)
+
+
+def spaces(variant, d, noise):
+    """Code spaces with that noise: the tuned split, and no projection where that is allowed."""
+    cell = CELLS[variant.rounding]
+
+    def space(projection, k, rounding_noise):
+        width = f"{rounding_noise / math.sqrt(cell.second_moment):.3g}"
+        return CodeSpace(d, projection, k, variant.rounding, width)
+
+    if variant.projection == "gaussian":
+        return [space("gaussian", math.ceil(2 / noise**2), noise / math.sqrt(2))]
+    budget = noise**2 + 1 / d
+    k = math.ceil(2 / budget)
+    options = [space("none", d, noise)]
+    if k < d:
+        options.append(space("hadamard", k, math.sqrt(budget / 2)))
+    return options
+
+
+def disagreement(space, vectors, rows, m, n_seeds):
+    """Share of (pair, seed) that get different codes, labs of m rows."""
+    shrink = math.sqrt(rows / m)
+    differ = trials = 0
+    for pair in range(len(vectors) // 2):
+        one, other = vectors[2 * pair], vectors[2 * pair + 1]
+        near = one + shrink * (other - one)
+        for seed in range(n_seeds):
+            shared = SharedRandomness(f"{pair}/{seed}")
+            differ += not np.array_equal(space.encode(one, shared), space.encode(near, shared))
+            trials += 1
+    return differ / trials
+
+
+def samples_needed(space, vectors, rows, n_seeds):
+    """Rows per lab at which DISAGREEMENT of the pairs differ."""
+    m = 30.0 * rows
+    for _ in range(6):  # crossings are proportional to 1/sqrt(m), so this converges at once
+        rate = min(max(disagreement(space, vectors, rows, m, n_seeds), 0.002), 0.9)
+        step = (math.log1p(-rate) / math.log1p(-DISAGREEMENT)) ** 2
+        m *= step
+        if 0.85 < step < 1.18:
+            break
+    return m
+
+
+def measured(population, fit, n_rows, n_pairs):
+    """Pairs of fresh samples of n_rows, fresh seeds: disagreement, interval, error."""
+    differ, errors = 0, []
+    X_test, y_test = population.draw(N_TEST, [3])
+    for pair in range(n_pairs):
+        prints = []
+        for lab in (0, 1):
+            X, y = population.draw(n_rows, [2, pair, lab])
+            model = fit(X, y, pair)
+            prints.append(model.fingerprint_)
+            errors.append(1 - model.score(X_test, y_test))
+        differ += prints[0] != prints[1]
+    low, high = binomtest(differ, n_pairs).proportion_ci(0.95)
+    return differ / n_pairs, low, high, float(np.mean(errors))
+
+
+def run(population, n_labs, n_seeds, n_pairs):
+    results = []
+    started = time.perf_counter()
+    plans = [plan_of(population, True, 0)] + [plan_of(population, False, w) for w in WEIGHTS]
+    vectors = mean_vectors(population, n_labs, plans)
+    X_test, y_test = population.draw(N_TEST, [3])
+    noises = [noise_for_error(y_test * (X_test @ v.mean(axis=0))) for v in vectors]
+    print(f"\n{population.name}   ({n_labs} labs of {population.rows:,} rows)")
+    first = None
+    for variant in VARIANTS:
+        chosen = range(1) if variant.hard else range(1, len(plans))
+        options = [
+            (samples_needed(space, vectors[i], population.rows, n_seeds), space)
+            for i in chosen
+            if noises[i] is not None
+            for space in spaces(variant, population.n_features, noises[i])
+        ]
+        needed, space = min(options, key=lambda option: option[0])
+        first = first or needed
+        note = f"{space.projection}, {space.n_components} components, width {space.grid_width}"
+        print(f"  {variant.name:38} {needed:10.2g}   {first / needed:7.1f}x   {note}", flush=True)
+        results.append((variant.name, needed))
+    print(f"  (with the paper's factor 2 in the stability lemma: {4 * first:.2g})")
+    for name, fit, n_rows in (
+        ("promise only, measured", promise_fit, population.promise_rows),
+        ("pilot of 1,000 rows, measured", pilot_fit(population), population.pilot_rows),
+    ):
+        pairs = max(4, min(n_pairs, int(4e8 / (n_rows * population.n_features))))
+        rate, low, high, error = measured(population, fit, n_rows, pairs)
+        note = f"disagreement {rate:.3f} [{low:.3f}, {high:.3f}] over {pairs} pairs, error {error:.3f}"
+        print(f"  {name:38} {n_rows:10.2g}   {first / n_rows:7.1f}x   {note}", flush=True)
+        results.append((name, n_rows))
+    print(f"  {time.perf_counter() - started:.0f} s")
+    return results
+
+
+def promise_fit(X, y, seed):
+    return rl.ReplicableSVMClassifier(
+        margin=MARGIN, shared_seed=seed, fit_intercept=False, n_jobs=2
+    ).fit(X, y)
+
+
+def pilot_fit(population):
+    X, y = population.draw(1000, [4])
+    plan = rl.plan_from_pilot(
+        X, y, samples_per_site=population.pilot_rows, fit_intercept=False, max_disagreement=0.15
+    )
+    return lambda X, y, seed: (
+        plan.protocol.estimator(n_jobs=2).set_params(shared_seed=seed).fit(X, y)
+    )
+
+
+def draw(results, path):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    matplotlib.rcParams["svg.hashsalt"] = "replearn"
+    figure, axes = plt.subplots(figsize=(8, 4.2), layout="constrained")
+    names = [name for name, _ in next(iter(results.values()))]
+    height = 0.8 / len(results)
+    for i, (population, rows) in enumerate(results.items()):
+        places = np.arange(len(names)) + i * height
+        axes.barh(places, [m for _, m in rows], height, label=population)
+    axes.set_yticks(np.arange(len(names)) + 0.4 - height / 2, names)
+    axes.invert_yaxis()
+    axes.set(xscale="log", xlabel="samples per lab for error .05 and disagreement .1")
+    axes.legend(fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer labs, seeds and pairs")
+    parser.add_argument("--only", default="", help="populations whose name contains this")
+    parser.add_argument("--figure", type=Path)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", rl.ReplicabilityWarning)
+    n_labs, n_seeds, n_pairs = (6, 60, 12) if arguments.quick else (16, 200, 100)
+    results = {
+        population.name: run(population, n_labs, n_seeds, n_pairs)
+        for population in POPULATIONS
+        if arguments.only in population.name
+    }
+    if arguments.figure:
+        draw(results, arguments.figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""What a batch of rows can do, whether dense or sparse.
+
+A batch is a ``DenseRows`` or a ``SparseRows`` (see ``lanes``). The functions below are for
+compiled code only: numba takes the version that fits the rows.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+from numba.extending import overload
+
+from replearn.kernels.lanes import DenseRows, SparseRows, square
+
+#: Squared lengths outside these bounds have lost digits.
+TINY, HUGE = 2.0**-900, 2.0**1000
+
+
+def take(rows, start, stop):
+    """Rows ``start`` to ``stop`` of these rows."""
+    raise NotImplementedError("compiled code only")
+
+
+def is_zero(rows, k):
+    """Whether row k has no entry but zeros."""
+    raise NotImplementedError("compiled code only")
+
+
+def rescaled(rows, bias):
+    """A copy of the rows in which those of extreme length are multiplied by a power of two."""
+    raise NotImplementedError("compiled code only")
+
+
+def clear(rows, u):
+    """Set the entries of u to 0 that these rows can have changed."""
+    raise NotImplementedError("compiled code only")
+
+
+@overload(take)
+def _take(rows, start, stop):
+    if rows.instance_class is DenseRows:
+        return lambda rows, start, stop: DenseRows(rows.X, rows.members[start:stop])
+    return lambda rows, start, stop: SparseRows(
+        rows.data, rows.indices, rows.indptr, rows.members[start:stop]
+    )
+
+
+@overload(is_zero)
+def _is_zero(rows, k):
+    def dense(rows, k):
+        return _largest(rows.X[rows.members[k]]) == 0.0
+
+    def sparse(rows, k):
+        member = rows.members[k]
+        return _largest(rows.data[rows.indptr[member] : rows.indptr[member + 1]]) == 0.0
+
+    return dense if rows.instance_class is DenseRows else sparse
+
+
+@overload(rescaled)
+def _rescaled(rows, bias):
+    def dense(rows, bias):
+        X = rows.X[rows.members]
+        for k in range(X.shape[0]):
+            rescale(X[k], bias)
+        return DenseRows(X, np.arange(X.shape[0]))
+
+    def sparse(rows, bias):
+        n = rows.members.size
+        indptr = np.zeros(n + 1, rows.indptr.dtype)
+        for k, member in enumerate(rows.members):
+            indptr[k + 1] = indptr[k] + rows.indptr[member + 1] - rows.indptr[member]
+        data = np.empty(indptr[n], rows.data.dtype)
+        indices = np.empty(indptr[n], rows.indices.dtype)
+        for k, member in enumerate(rows.members):
+            here = slice(indptr[k], indptr[k + 1])
+            there = slice(rows.indptr[member], rows.indptr[member + 1])
+            data[here] = rows.data[there]
+            indices[here] = rows.indices[there]
+            rescale(data[here], bias)
+        return SparseRows(data, indices, indptr, np.arange(n))
+
+    return dense if rows.instance_class is DenseRows else sparse
+
+
+@overload(clear)
+def _clear(rows, u):
+    def dense(rows, u):
+        u[:] = 0.0
+
+    def sparse(rows, u):
+        for member in rows.members:
+            for p in range(rows.indptr[member], rows.indptr[member + 1]):
+                u[rows.indices[p]] = 0.0
+        u[u.size - 1] = 0.0
+
+    return dense if rows.instance_class is DenseRows else sparse
+
+
+@njit(cache=True, nogil=True)
+def rescale(values, bias):
+    """Bring a row whose squared length over- or underflows to a safe scale, in place."""
+    top = _largest(values)
+    if TINY < square(values) + bias < HUGE or top == 0.0:
+        return
+    # a huge row stays so huge that the 1 of an intercept is as negligible as it was
+    shift = (300 if top > 1.0 else 0) - math.frexp(top)[1]
+    for j in range(values.size):
+        values[j] = math.ldexp(np.float64(values[j]), shift)
+
+
+@njit(cache=True, nogil=True)
+def _largest(values):
+    top = 0.0
+    for value in values:
+        top = max(top, abs(np.float64(value)))
+    return top

@@ -1,0 +1,465 @@
+"""Averages of short runs of projected stochastic gradient descent, added up exactly.
+
+Rows are directions: ``v = sign x / ||x||``, with a constant 1 appended before the normalisation
+if there is an intercept. A run takes one step for each of its rows, from zero, on
+
+    ``f(w) = E (1 - <w, v> / margin)_+  +  weight / (2 margin^2) ||w||^2``,    ``||w|| <= radius``,
+
+with ``step_t = 2 / (mu (t + 1))``, mu the strong convexity ``weight / margin^2``: with
+``c_t = 2 margin / (weight (t + 1))``,
+
+    ``w_{t+1} = P( (t - 1)/(t + 1) w_t  +  c_t v_t [<w_t, v_t> < margin] )``.
+
+Its result is the average of ``w_1 .. w_T`` with weights t. A factor before f would change
+nothing, since the steps are relative to mu: the paper's surrogate loss is 2 f.
+
+A block is one or several runs, and rows on which these are compared: the run with the lowest f
+there is the block's vector (``best_of_sgd``). With one run there is nothing to compare.
+
+Vectors are kept lazily, so that a step costs one pass over the row's own entries, and two more
+if w moves along it: ``w = scale * raw``, and with ``mass_t`` the sum of ``j scale_j`` up to t,
+
+    ``sum_t t w_t = mass_T raw_T - late_T``,    ``late = sum of mass_t (step added to raw at t)``.
+
+When ``scale`` gets small, this is brought back to scale 1, or digits would cancel. Everything
+that decides anything (products, lengths, scale) is a number that has the same bits for dense
+rows and for sparse ones, see ``lanes``.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numba.extending import overload
+from numpy.typing import NDArray
+
+from replearn.kernels.exact import MAX_ENTRY, add_fixed_at
+from replearn.kernels.lanes import (
+    DenseRows,
+    SparseRows,
+    row_axpy,
+    row_dot,
+    row_dot_and_square,
+)
+from replearn.kernels.prefetch import row_prefetch
+from replearn.kernels.rows import HUGE, TINY, is_zero, rescaled, take
+from replearn.kernels.svm import (
+    _BATCHES,
+    _NORM,
+    _NORM_UNIT,
+    _VISITS,
+    _ZERO_ROWS,
+    TallyArrays,
+    _count_exactly,
+    _count_pair,
+)
+from replearn.types import Order, Signs
+
+_SMALL_SCALE = 2.0**-20
+_AHEAD = 4  # rows to ask for in advance: 20 % faster in order, 40 % faster when shuffled
+_QUANTA = 2.0**24  # squared lengths are sums of squared integers, so that order cannot matter
+
+
+# --- what callers use -------------------------------------------------------------------------
+
+
+class Run(NamedTuple):
+    """What a block does.
+
+    Attributes
+    ----------
+    margin, weight, radius : float
+        See the module. The radius is at most 8, the range of the exact sums.
+    bias : float
+        1 with an intercept, else 0.
+    n_steps, n_runs, n_validation : int
+        Rows of a run, runs of a block, rows on which they are compared.
+    """
+
+    margin: float
+    weight: float
+    radius: float
+    bias: float
+    n_steps: int
+    n_runs: int
+    n_validation: int
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of a block."""
+        return self.n_runs * self.n_steps + self.n_validation
+
+
+class State(NamedTuple):
+    """Blocks in progress: all that the next row needs to know.
+
+    Attributes
+    ----------
+    raw, late : float64 arrays of shape (n_features + 1,)
+        See the module; the last entry belongs to the intercept.
+    numbers : float64 array
+        ``scale``, ``mass`` and the squared length of w.
+    counts : int64 array
+        Places: see ``_BLOCK`` and those after it.
+    results : float64 array of shape (n_runs, n_features + 1)
+        Averages of the finished runs of this block.
+    losses : float64 array of shape (n_runs,)
+        Their summed losses on the validation rows so far.
+    touched, marks : int64 and bool arrays of shape (n_features + 1,)
+        Columns that this block may have moved, as a list and as marks.
+    mate, mate_columns : int64 arrays of shape (n_features + 1,)
+        Vector of the last even block in quanta, and its columns.
+    """
+
+    raw: NDArray[np.float64]
+    late: NDArray[np.float64]
+    numbers: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    results: NDArray[np.float64]
+    losses: NDArray[np.float64]
+    touched: NDArray[np.int64]
+    marks: NDArray[np.bool_]
+    mate: NDArray[np.int64]
+    mate_columns: NDArray[np.int64]
+
+
+# places in `numbers` and in `counts`; a zero row is taken but makes no step
+_SCALE, _MASS, _LENGTH, _N_NUMBERS = range(4)
+_BLOCK, _TAKEN, _STEPS, _VALIDATED, _TOUCHED, _MATE_COLUMNS, _N_PLACES = range(7)
+_NO_MATE = -1  # in place of a number of columns
+
+
+def new_run(
+    margin: float,
+    weight: float,
+    radius: float,
+    intercept: bool,
+    n_steps: int,
+    n_runs: int = 1,
+    n_validation: int = 0,
+) -> Run:
+    """The same types in every call, or numba would compile anew for ``margin=1``."""
+    numbers = float(margin), float(weight), min(float(radius), MAX_ENTRY), float(bool(intercept))
+    return Run(*numbers, int(n_steps), int(n_runs), int(n_validation))
+
+
+def new_state(n_features: int, run: Run, block: int = 0) -> State:
+    """The state before the first row of a block."""
+    size = n_features + 1
+    state = State(
+        raw=np.zeros(size),
+        late=np.zeros(size),
+        numbers=np.zeros(_N_NUMBERS),
+        counts=np.zeros(_N_PLACES, np.int64),
+        results=np.zeros((run.n_runs, size)),
+        losses=np.zeros(run.n_runs),
+        touched=np.zeros(size, np.int64),
+        marks=np.zeros(size, np.bool_),
+        mate=np.zeros(size, np.int64),
+        mate_columns=np.zeros(size, np.int64),
+    )
+    state.numbers[_SCALE] = 1.0
+    state.counts[_BLOCK] = block
+    state.counts[_MATE_COLUMNS] = _NO_MATE
+    return state
+
+
+def advance_dense(
+    X: NDArray[np.floating[Any]],
+    signs: Signs,
+    order: Order,
+    run: Run,
+    state: State,
+    hi: NDArray[np.int64],
+    lo: NDArray[np.int64],
+    tally: TallyArrays,
+) -> None:
+    """Take the rows ``order`` of X; blocks that get complete go to ``hi``, ``lo`` and ``tally``.
+
+    Parameters
+    ----------
+    X : C-contiguous float32 or float64 array of shape (n_rows, n_features)
+    signs : int8 array of -1 and +1, one per row of X
+    order : int64 array
+        Rows to take, in this order.
+    run : Run
+    state : State
+        Is changed.
+    hi, lo : int64 arrays of shape (n_groups, n_features + intercept)
+        Limbs of exact sums (see ``exact``); block b goes to group ``b % n_groups``.
+    tally : TallyArrays
+        Gaps and what else has no meaning here are left as they are.
+
+    Notes
+    -----
+    Taking rows in several calls is the same as in one, to the bit, and so are float32 and
+    float64, dense and CSR, calls on disjoint ranges of blocks whose sums are merged. Twin:
+    ``sgd_average`` in tests/reference.py; tests in tests/unit/test_sgd_kernel.py.
+    """
+    _advance(DenseRows(X, order), signs, run, state, hi, lo, tally)
+
+
+def advance_csr(
+    data: NDArray[np.floating[Any]],
+    indices: NDArray[np.integer[Any]],
+    indptr: NDArray[np.integer[Any]],
+    signs: Signs,
+    order: Order,
+    run: Run,
+    state: State,
+    hi: NDArray[np.int64],
+    lo: NDArray[np.int64],
+    tally: TallyArrays,
+) -> None:
+    """``advance_dense`` for CSR rows, whose column numbers ascend without duplicates."""
+    _advance(SparseRows(data, indices, indptr, order), signs, run, state, hi, lo, tally)
+
+
+def close_block(
+    run: Run, state: State, hi: NDArray[np.int64], lo: NDArray[np.int64], tally: TallyArrays
+) -> None:
+    """End the block here, though it may have fewer rows than planned."""
+    _end_run(0, state)
+    _end_block(run, state, hi, lo, tally)
+
+
+# --- rows -------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _advance(rows, signs, run, state, hi, lo, tally):
+    n_rows, n_run_rows = rows.members.size, run.n_runs * run.n_steps
+    counts = state.counts
+    start = 0
+    while start < n_rows:
+        taken = counts[_TAKEN]
+        if taken < n_run_rows:
+            n = min(run.n_steps - taken % run.n_steps, n_rows - start)
+            n_zero = _take_steps(take(rows, start, start + n), signs, run, state)
+            tally.counts[_VISITS] += n
+            if (taken + n) % run.n_steps == 0:
+                _end_run(taken // run.n_steps, state)
+        else:
+            n = min(n_run_rows + run.n_validation - taken, n_rows - start)
+            n_zero = _validate(take(rows, start, start + n), signs, run, state)
+            tally.counts[_VISITS] += n * run.n_runs
+        tally.counts[_ZERO_ROWS] += n_zero
+        start += n
+        counts[_TAKEN] += n
+        if counts[_TAKEN] == n_run_rows + run.n_validation:
+            _end_block(run, state, hi, lo, tally)
+
+
+@njit(cache=True, nogil=True)
+def _take_steps(rows, signs, run, state):
+    """One step for each row, all of one run; returns the number of zero rows."""
+    raw, late, numbers, counts = state.raw, state.late, state.numbers, state.counts
+    last, bias = raw.size - 1, run.bias
+    touch_all(rows, run, state)
+    scale, mass, length, t = numbers[_SCALE], numbers[_MASS], numbers[_LENGTH], counts[_STEPS]
+    n_zero = 0
+    for k in range(rows.members.size):
+        if k + _AHEAD < rows.members.size:
+            row_prefetch(rows, k + _AHEAD)
+        product, size = row_dot_and_square(rows, k, raw)
+        size += bias
+        usual = TINY < size < HUGE
+        if not usual:
+            if size == 0.0 and is_zero(rows, k):
+                n_zero += 1
+                continue
+            product, size = row_dot_and_square(rescaled(take(rows, k, k + 1), bias), 0, raw)
+            size += bias
+        factor = signs[rows.members[k]] / math.sqrt(size)
+        g = scale * (factor * (product + bias * raw[last]))
+        t += 1
+        mass += t * scale
+        shrink = (t - 1.0) / (t + 1.0)
+        length *= shrink * shrink
+        if t > 1:  # w_1 = 0, at any scale
+            scale *= shrink
+        if g < run.margin:
+            step = 2.0 * run.margin / (run.weight * (t + 1.0))
+            a = step / scale * factor
+            if usual:
+                row_axpy(a, rows, k, raw)
+                row_axpy(mass * a, rows, k, late)
+            else:
+                single = rescaled(take(rows, k, k + 1), bias)
+                row_axpy(a, single, 0, raw)
+                row_axpy(mass * a, single, 0, late)
+            raw[last] += bias * a
+            late[last] += bias * (mass * a)
+            touch(rows, k, run, state)
+            length += step * (2.0 * shrink * g + step)
+            if length > run.radius * run.radius:
+                scale *= run.radius / math.sqrt(length)
+                length = run.radius * run.radius
+        if scale < _SMALL_SCALE:
+            _bring_back(scale, mass, state)
+            scale, mass = 1.0, 0.0
+    numbers[_SCALE], numbers[_MASS], numbers[_LENGTH], counts[_STEPS] = scale, mass, length, t
+    return n_zero
+
+
+@njit(cache=True, nogil=True)
+def _bring_back(scale, mass, state):
+    """The same w and the same sum of iterates, at scale 1 and mass 0."""
+    raw, late = state.raw, state.late
+    for j in state.touched[: state.counts[_TOUCHED]]:
+        late[j] -= mass * raw[j]
+        raw[j] *= scale
+
+
+@njit(cache=True, nogil=True)
+def _validate(rows, signs, run, state):
+    """Add up the losses of the finished runs on these rows; returns the number of zero rows."""
+    last, bias = state.raw.size - 1, run.bias
+    n_zero = 0
+    for k in range(rows.members.size):
+        one = take(rows, k, k + 1)
+        _, size = row_dot_and_square(one, 0, state.raw)  # between runs raw is 0
+        if not TINY < size + bias < HUGE:
+            if size + bias == 0.0 and is_zero(one, 0):
+                n_zero += 1
+                continue
+            one = rescaled(one, bias)
+            _, size = row_dot_and_square(one, 0, state.raw)
+        factor = signs[rows.members[k]] / math.sqrt(size + bias)
+        for r in range(run.n_runs):
+            w = state.results[r]
+            g = factor * (row_dot(one, 0, w) + bias * w[last])
+            state.losses[r] += max(0.0, 1.0 - g / run.margin)
+        state.counts[_VALIDATED] += 1
+    return n_zero
+
+
+# --- runs and blocks --------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _end_run(r, state):
+    """Put the average of the iterates into ``results[r]`` and start anew from zero."""
+    raw, late, numbers, counts = state.raw, state.late, state.numbers, state.counts
+    t = np.float64(counts[_STEPS])
+    share = 2.0 / (t * (t + 1.0)) if t > 0.0 else 0.0
+    for j in state.touched[: counts[_TOUCHED]]:
+        state.results[r, j] = share * (numbers[_MASS] * raw[j] - late[j])
+        raw[j] = late[j] = 0.0
+    numbers[_SCALE], numbers[_MASS], numbers[_LENGTH], counts[_STEPS] = 1.0, 0.0, 0.0, 0
+
+
+@njit(cache=True, nogil=True)
+def _end_block(run, state, hi, lo, tally):
+    """Add the best run's average to the sums and start a new block."""
+    counts = state.counts
+    columns = state.touched[: counts[_TOUCHED]]
+    w = state.results[_best(run, state)][columns]
+    group = counts[_BLOCK] % hi.shape[0]
+    add_fixed_at(hi[group], lo[group], columns, w)
+    tally.counts[_BATCHES] += 1
+    _count_exactly(tally.counts, _NORM, _square(w) / _NORM_UNIT)
+    _pair(w, columns, state, tally)
+    for j in columns:
+        state.marks[j] = False
+        for r in range(run.n_runs):
+            state.results[r, j] = 0.0
+    state.losses[:] = 0.0
+    counts[_BLOCK] += 1
+    counts[_TAKEN] = counts[_VALIDATED] = counts[_TOUCHED] = 0
+
+
+@njit(cache=True, nogil=True)
+def _best(run, state):
+    """The run with the lowest f on the validation rows; the first of equals."""
+    columns = state.touched[: state.counts[_TOUCHED]]
+    best, lowest = 0, np.inf
+    for r in range(run.n_runs):
+        penalty = 0.5 * run.weight / run.margin**2 * _square(state.results[r][columns])
+        value = state.losses[r] + state.counts[_VALIDATED] * penalty
+        if value < lowest:
+            best, lowest = r, value
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _pair(w, columns, state, tally):
+    """Remember the vector of an even block; compare that of an odd one with its mate."""
+    counts, mate = state.counts, state.mate
+    if counts[_BLOCK] % 2 == 0:
+        for j in range(w.size):
+            mate[columns[j]] = _whole(w[j])
+        state.mate_columns[: w.size] = columns
+        counts[_MATE_COLUMNS] = w.size
+    elif counts[_MATE_COLUMNS] != _NO_MATE:
+        distance = np.int64(0)
+        for j in range(w.size):
+            distance += (_whole(w[j]) - mate[columns[j]]) ** 2
+            mate[columns[j]] = 0
+        for j in state.mate_columns[: counts[_MATE_COLUMNS]]:  # those that w does not have
+            distance += mate[j] ** 2
+            mate[j] = 0
+        _count_pair(distance / _QUANTA**2, tally.counts)
+        counts[_MATE_COLUMNS] = _NO_MATE
+
+
+@njit(cache=True, nogil=True)
+def _square(w):
+    """Squared length, whatever the order of the columns."""
+    total = np.int64(0)
+    for value in w:
+        total += _whole(value) ** 2
+    return total / _QUANTA**2
+
+
+@njit(cache=True, nogil=True)
+def _whole(value):
+    return np.int64(np.rint(value * _QUANTA))
+
+
+# --- dense or sparse: compiled code only ------------------------------------------------------
+
+
+def touch_all(rows, run, state):
+    """Put all columns on the list, if the rows are dense."""
+    raise NotImplementedError("compiled code only")
+
+
+def touch(rows, k, run, state):
+    """Put the columns of row k on the list, if the rows are sparse."""
+    raise NotImplementedError("compiled code only")
+
+
+@overload(touch_all)
+def _touch_all(rows, run, state):
+    def dense(rows, run, state):
+        n_inputs = rows.X.shape[1] + (1 if run.bias else 0)
+        if state.counts[_TOUCHED] < n_inputs:
+            for j in range(n_inputs):
+                state.touched[j] = j
+                state.marks[j] = True
+            state.counts[_TOUCHED] = n_inputs
+
+    return dense if rows.instance_class is DenseRows else lambda rows, run, state: None
+
+
+@overload(touch)
+def _touch(rows, k, run, state):
+    def sparse(rows, k, run, state):
+        n = state.counts[_TOUCHED]
+        member = rows.members[k]
+        for p in range(rows.indptr[member], rows.indptr[member + 1]):
+            j = rows.indices[p]
+            if not state.marks[j]:
+                state.marks[j] = True
+                state.touched[n] = j
+                n += 1
+        last = state.raw.size - 1
+        if run.bias and not state.marks[last]:
+            state.marks[last] = True
+            state.touched[n] = last
+            n += 1
+        state.counts[_TOUCHED] = n
+
+    return sparse if rows.instance_class is SparseRows else lambda rows, k, run, state: None

@@ -1,0 +1,51 @@
+"""What a pilot predicts, against what labs later get."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from replearn import ReplicabilityWarning, plan_from_pilot
+from replearn.datasets import make_margin
+from tests.error_budget import assert_rate_at_most, assert_rate_between
+
+
+def disagreements(plan: Any, draw: Any, n_rows: int, n_pairs: int) -> int:
+    differ = 0
+    for pair in range(n_pairs):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReplicabilityWarning)
+            one, other = (
+                plan.protocol.estimator()
+                .set_params(shared_seed=pair)
+                .fit(*draw(n_rows, [pair, lab]))
+                .fingerprint_
+                for lab in (0, 1)
+            )
+        differ += one != other
+    return differ
+
+
+@pytest.mark.parametrize("options", [{}, {"decoy": 0.6, "decay": 0.5}], ids=["plain", "decoy"])
+def test_a_pilot_predicts_disagreement_within_a_factor_of_two(options: Any) -> None:
+    # predicted .3 (for power); would catch a true rate of .8 with probability > .99
+    def draw(n: int, state: Any) -> Any:
+        return make_margin(n, 30, 0.1, random_state=state, **options)
+
+    plan = plan_from_pilot(*draw(1000, [9]), samples_per_site=10_000, max_disagreement=0.5)
+    predicted = plan.chosen.disagreement
+    differ = disagreements(plan, draw, 10_000, 100)
+    assert_rate_between(differ, 100, predicted / 2, 2 * predicted)
+
+
+def test_a_column_that_is_constant_in_the_pilot_does_not_ruin_agreement() -> None:
+    # bound .3; would catch a true rate of .75 with probability > .99. Without floors on
+    # what the pilot shows, the rate is 1.
+    def draw(n: int, state: Any, silent: bool = False) -> Any:
+        X, y = make_margin(n, 12, 0.2, random_state=state)
+        extra = np.random.default_rng([5, *state]).normal(size=(n, 2)) * (not silent)
+        return np.hstack([X, 0.3 * extra]), y
+
+    plan = plan_from_pilot(*draw(1000, [9], silent=True), samples_per_site=10_000)
+    assert_rate_at_most(disagreements(plan, draw, 10_000, 60), 60, 0.3)
