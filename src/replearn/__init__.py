@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from replearn.errors import NotEnoughSamples as NotEnoughSamples
     from replearn.errors import ReplearnError as ReplearnError
     from replearn.errors import ReplicabilityWarning as ReplicabilityWarning
+    from replearn.estimators import ReplicableDPClassifier as ReplicableDPClassifier
+    from replearn.estimators import ReplicableNetClassifier as ReplicableNetClassifier
     from replearn.estimators import ReplicableSVMClassifier as ReplicableSVMClassifier
     from replearn.model import Comparison as Comparison
     from replearn.model import Model as Model
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from replearn.pilot import plan_from_pilot as plan_from_pilot
     from replearn.plan import Plan as Plan
     from replearn.protocol import Protocol as Protocol
+    from replearn.stages.selection import correlated_choice as correlated_choice
+    from replearn.stages.selection import first_below as first_below
 
 # Imported on first use (PEP 562): `import replearn` is instant, and the command line does not
 # load scikit-learn before it has parsed its arguments.
@@ -40,9 +44,13 @@ _HOME = {
     "Protocol": "protocol",
     "ReplearnError": "errors",
     "ReplicabilityWarning": "errors",
+    "ReplicableDPClassifier": "estimators",
+    "ReplicableNetClassifier": "estimators",
     "ReplicableSVMClassifier": "estimators",
     "compare": "model",
+    "correlated_choice": "stages.selection",
     "datasets": "datasets",
+    "first_below": "stages.selection",
     "load": "modelfile",
     "plan_from_pilot": "pilot",
     "save": "modelfile",

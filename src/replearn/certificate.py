@@ -11,9 +11,11 @@ from replearn.cells import CELLS, provable_flip_constant
 from replearn.kernels import lattices
 from replearn.kernels.lanes import square
 from replearn.plan import Plan
+from replearn.plans.net import proved_disagreement
 from replearn.randomness import SharedRandomness
-from replearn.recipes import mean_direction
+from replearn.recipes import Fitted, mean_direction
 from replearn.stages.batches import BatchSums
+from replearn.stages.net import Evidence
 from replearn.stages.space import CodeSpace
 from replearn.types import Codes, Matrix, Vector
 
@@ -63,18 +65,13 @@ class Certificate:
         )
 
 
-def certify(
-    sums: BatchSums, codes: Codes, space: CodeSpace, plan: Plan, shared: SharedRandomness
-) -> Certificate:
+def certify(fitted: Fitted, plan: Plan, shared: SharedRandomness) -> Certificate:
     """Certificate of one fit.
 
     Parameters
     ----------
-    sums : BatchSums
-        Exact sums of the batch vectors, by group.
-    codes : int64 array
-        What the fit rounded their mean to.
-    space : CodeSpace
+    fitted : Fitted
+        Exact sums of the batch vectors, by group, and what their mean was rounded to.
     plan : Plan
     shared : SharedRandomness
         Reads the streams of the code space.
@@ -93,16 +90,61 @@ def certify(
     with the smaller of the a-priori variance bound and an empirical Bernstein bound.
     Calibration is tested in tests/theory/test_certificate.py.
     """
-    bound, confidence = _bound(sums, plan)
+    sums = fitted.sums
     mean = mean_direction(sums, plan)
+    deviations = _deviations(sums, mean, plan)
+    estimate = _estimate(deviations, mean, sums.n_batches, fitted.codes, fitted.space, shared)
+    if plan.margins_tried:  # nothing is proved about the search for the margin
+        bound, confidence = 1.0, 1.0
+    else:
+        bound, confidence = _bound(sums, plan)
     return Certificate(
-        estimated_disagreement=_estimate(
-            _deviations(sums, mean, plan), mean, sums.n_batches, codes, space, shared
-        ),
+        estimated_disagreement=None if estimate is None else min(1.0, estimate + fitted.doubt),
         disagreement_bound=bound,
         confidence=confidence,
         assumes="rows drawn independently from one population, by both labs, the same number",
         n_batches=sums.n_batches,
+    )
+
+
+def certify_choice(evidence: Evidence, plan: Plan, n_points: int) -> Certificate:
+    """Certificate of a fit that chose a candidate of a net.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        How near other choices were.
+    plan : Plan
+        With sizes of a net.
+    n_points : int
+        Rows that were used.
+
+    Returns
+    -------
+    Certificate
+
+    Notes
+    -----
+    Estimate: another lab's error rates are normal around mine, jointly, with twice the
+    covariance that groups of rows show; counted is how often an earlier candidate gets below
+    the threshold or the chosen one above it, or a rival's score gets the largest. Bound: the
+    theorem of the algorithm (docs/net.md) at this number of rows. Calibration is tested in
+    tests/theory/test_net.py.
+    """
+    assert plan.net is not None
+    estimate = None
+    if evidence.estimable:
+        draws = _student_draws(evidence.spreads.shape[0])
+        estimate = float((draws @ evidence.spreads > evidence.slacks).any(axis=1).mean())
+    assumes = "rows drawn independently from one population, by both labs, the same number"
+    if plan.net.calibration != "generic":
+        assumes += f"; the population keeps the margin {plan.guarantee.margin:g}"
+    return Certificate(
+        estimated_disagreement=estimate,
+        disagreement_bound=proved_disagreement(plan, n_points),
+        confidence=1.0,
+        assumes=assumes,
+        n_batches=evidence.n_groups,
     )
 
 

@@ -26,6 +26,7 @@ from replearn.errors import ReplearnError, ReplicabilityWarning
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from replearn.certificate import Certificate
     from replearn.estimators import ReplicableSVMClassifier
     from replearn.model import Model
     from replearn.plan import Plan
@@ -108,11 +109,7 @@ def _demo(options: argparse.Namespace) -> Outcome:
 
 def _fit(options: argparse.Namespace) -> Outcome:
     _check_target(options.out)
-    table = _read(options.data, options.target)
-    if table.y is None:
-        raise ReplearnError(
-            f"{options.data}: fit needs labels, got none. Name the label column with --target."
-        )
+    table = _read_training(options.data, options.target)
     estimator = _estimator(options)
     try:
         estimator.fit(table.X, table.y)
@@ -127,6 +124,16 @@ def _fit(options: argparse.Namespace) -> Outcome:
         with _writing(options.out):
             save(model, options.out, _provenance(estimator))
     return _fit_outcome(model, estimator, options)
+
+
+def _read_training(path: str, target: str | None) -> "Table":
+    needed = f"{path}: fit needs labels, got none. Name the label column with --target."
+    if target is None and not path.lower().endswith(".npz"):  # whose labels are its array y
+        raise ReplearnError(needed)
+    table = _read(path, target)
+    if table.y is None:
+        raise ReplearnError(needed)
+    return table
 
 
 def _estimator(options: argparse.Namespace) -> "ReplicableSVMClassifier":
@@ -174,7 +181,7 @@ def _fit_outcome(
             f"{spent.n_rows:,}, in {spent.n_batches:,} batches of {plan.batch_size:,} "
             f"({spent.n_dropped:,} left over)",
         ),
-        *(tuple(line.split(": ", 1)) for line in str(certificate).splitlines()),
+        *_chances(certificate),
         ("fingerprint", model.fingerprint),
     ]
     if options.out is not None:
@@ -199,6 +206,26 @@ def _fit_outcome(
     return Outcome(_aligned(lines), data, DIFFERENT if met is False else DONE)
 
 
+def _chances(certificate: "Certificate") -> list[tuple[str, str]]:
+    """Chance of another model at another lab: the estimate, and what is proved."""
+    estimate, bound = certificate.estimated_disagreement, certificate.disagreement_bound
+    return [
+        (
+            "estimated",
+            f"cannot be said from {certificate.n_batches} batches"
+            if estimate is None
+            else f"another lab gets a different model with probability {estimate:.3f} at this seed",
+        ),
+        (
+            "certified",
+            "nothing is proved for so few rows"
+            if bound >= 1
+            else f"that probability is at most {bound:.3f} on average over seeds, at confidence "
+            f"{certificate.confidence:g}; assumes {certificate.assumes}",
+        ),
+    ]
+
+
 def _predict(options: argparse.Namespace) -> Outcome:
     from replearn.jsonfile import write_atomically
     from replearn.modelfile import load
@@ -210,7 +237,7 @@ def _predict(options: argparse.Namespace) -> Outcome:
         scores = model.decision_function(table.X)
     except ReplearnError as problem:
         raise ReplearnError(f"{options.data} does not fit {options.model}: {problem}") from None
-    labels = [model.classes[score > 0] for score in scores]
+    labels = [model.classes[int(score > 0)] for score in scores]
     counts = {str(label): labels.count(label) for label in model.classes}
     data = {"fingerprint": model.fingerprint, "rows": len(labels), "counts": counts}
     if options.out is None:
@@ -335,8 +362,11 @@ def _check_target(path: str | None) -> None:
     if path is None:
         return
     target = Path(path)
-    if target.exists() and not target.is_file():
-        raise ReplearnError(f"{path} must be a regular file, or not exist yet. Name another file.")
+    if target.is_symlink() or (target.exists() and not target.is_file()):
+        raise ReplearnError(
+            f"{path} must be a regular file or not exist yet, since it is replaced as a whole. "
+            "Name another file."
+        )
     if not target.parent.is_dir():
         raise ReplearnError(
             f"{path} cannot be written: {target.parent} is no folder. Make it first."

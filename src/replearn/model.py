@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from replearn.encoding import Encoding
 from replearn.errors import ReplearnError
 from replearn.randomness import SharedRandomness
+from replearn.stages.net import NetSpace
 from replearn.stages.space import CodeSpace, unit
 from replearn.types import Codes, Vector
 
@@ -37,7 +38,7 @@ class Model:
     n_features : int
     fit_intercept : bool
         A constant 1 is appended to each row.
-    space : CodeSpace
+    space : CodeSpace or NetSpace
     seed : str
         The published seed.
     classes : tuple of two labels
@@ -54,7 +55,7 @@ class Model:
     recipe: str
     n_features: int
     fit_intercept: bool
-    space: CodeSpace
+    space: CodeSpace | NetSpace
     seed: str
     classes: tuple[Label, Label]
     codes: Codes
@@ -175,9 +176,9 @@ def compare(first: Model, second: Model) -> Comparison:
         for name in ("recipe", "n_features", "fit_intercept", "seed", "classes")
         if left[name] != right[name]
     ] + [
-        f"{name} is {left['space'][name]!r} and {right['space'][name]!r}"
-        for name in sorted(left["space"])
-        if left["space"][name] != right["space"][name]
+        f"{name} is {left['space'].get(name)!r} and {right['space'].get(name)!r}"
+        for name in sorted(left["space"].keys() | right["space"].keys())
+        if left["space"].get(name) != right["space"].get(name)
     ]
     n_codes, n_differing = first.codes.size, 0
     if not differences:

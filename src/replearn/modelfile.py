@@ -8,7 +8,7 @@ import numpy as np
 
 from replearn.basis import Basis
 from replearn.encoding import Encoding
-from replearn.errors import InvalidFile
+from replearn.errors import InvalidFile, ReplearnError
 from replearn.jsonfile import (
     Unfit,
     read_basis,
@@ -22,6 +22,8 @@ from replearn.jsonfile import (
     write_atomically,
 )
 from replearn.model import FORMAT, FORMAT_VERSION, Model, canonical_json
+from replearn.nets import NETS, lattice_size
+from replearn.stages.net import NetSpace
 from replearn.stages.projection import PROJECTIONS
 from replearn.stages.rounding import ROUNDINGS
 from replearn.stages.space import CodeSpace
@@ -104,7 +106,7 @@ def _model(content: Any, feature_names: Any) -> Model:
         space=space,
         seed=read_text(content["seed"], "seed"),
         classes=read_classes(content["classes"]),
-        codes=_codes(content["codes"], space.n_codes),
+        codes=_codes(content["codes"], space),
         feature_names=_names(feature_names, n_features),
         encoding=_encoding(content.get("encoding"), n_features),
     )
@@ -117,7 +119,9 @@ def _encoding(content: Any, n_features: int) -> Encoding | None:
     return encoding
 
 
-def _space(content: Any, n_inputs: int) -> CodeSpace:
+def _space(content: Any, n_inputs: int) -> CodeSpace | NetSpace:
+    if isinstance(content, dict) and "net" in content:
+        return _net_space(content, n_inputs)
     keys = {"grid_width", "n_components", "projection", "rounding"}
     read_object(content, "'space'", keys, optional={"basis"})
     projections = ["published"] if "basis" in content else list(PROJECTIONS)
@@ -134,6 +138,31 @@ def _space(content: Any, n_inputs: int) -> CodeSpace:
     )
 
 
+def _net_space(content: dict[str, Any], n_inputs: int) -> NetSpace:
+    lattice = content["net"] == "lattice"
+    keys = {"n_candidates", "n_components", "net", "projection"} | ({"radius"} if lattice else set())
+    read_object(content, "'space'", keys)
+    for name, known in (("net", list(NETS)), ("projection", list(PROJECTIONS))):
+        if content[name] not in known:
+            raise Unfit(f"{name} must be one of {', '.join(known)}")
+    n_components = read_integer(content["n_components"], "n_components", 1, MAX_COMPONENTS)
+    if n_components not in _allowed(content["projection"], n_inputs, None):
+        raise Unfit(f"n_components is {n_components} for {n_inputs} inputs")
+    n_candidates = read_integer(content["n_candidates"], "n_candidates", 1, 2**53)
+    radius = ""
+    if lattice:
+        radius = read_decimal(content["radius"], "radius", 1e-9)
+        try:
+            n_points = lattice_size(n_components, radius)
+        except ReplearnError as problem:
+            raise Unfit(str(problem)) from None
+        if n_candidates != n_points:
+            raise Unfit(f"n_candidates must be {n_points}, the size of this lattice net")
+    return NetSpace(
+        n_inputs, content["projection"], n_components, content["net"], n_candidates, radius
+    )
+
+
 def _allowed(projection: str, n_inputs: int, basis: Basis | None) -> range:
     """Numbers of components that a projection may have."""
     if basis is not None:
@@ -143,11 +172,13 @@ def _allowed(projection: str, n_inputs: int, basis: Basis | None) -> range:
     return range(1, n_inputs + 1 if projection == "hadamard" else MAX_COMPONENTS + 1)
 
 
-def _codes(value: Any, n_codes: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    if not isinstance(value, list) or len(value) != n_codes:
-        raise Unfit(f"codes must be a list of {n_codes:,} integers")
+def _codes(value: Any, space: CodeSpace | NetSpace) -> np.ndarray[Any, np.dtype[np.int64]]:
+    if not isinstance(value, list) or len(value) != space.n_codes:
+        raise Unfit(f"codes must be a list of {space.n_codes:,} integers")
     if not all(type(code) is int and -(2**53) <= code <= 2**53 for code in value):
         raise Unfit("codes must be integers of at most 2^53")
+    if isinstance(space, NetSpace) and not 0 <= value[0] < space.n_candidates:
+        raise Unfit(f"the code must be the index of one of {space.n_candidates:,} candidates")
     return np.array(value, dtype=np.int64)
 
 

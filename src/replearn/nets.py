@@ -118,7 +118,9 @@ def log_projected_tail(n_components: int, margin: float, cosine: float) -> float
     """
     k, m = n_components, margin
     log_beta = math.lgamma(0.5) + math.lgamma(k - 0.5) - math.lgamma(k)
-    constant = math.log((k - 1) / math.pi) + k / 2 * math.log1p(-(m**2)) + log_beta - math.log(2) / 2
+    constant = (
+        math.log((k - 1) / math.pi) + k / 2 * math.log1p(-(m**2)) + log_beta - math.log(2) / 2
+    )
     step = (1 + cosine) / 500
     logs = [
         (k - 3) / 2 * math.log1p(-(r**2)) - (k - 0.5) * math.log1p(-m * r)

@@ -234,7 +234,8 @@ def _column_names(X: Any) -> list[str]:
 
 def _column(name: str, values: NDArray[Any], as_category: bool) -> Column:
     """Published scaling of one column. Binary columns are moved to 0 and 1, not standardised:
-    the spread of a rare one in a pilot says little."""
+    the spread of a rare one in a pilot says little.
+    """
     if as_category or values.dtype.kind not in "biuf":
         found = sorted({text for value in values if (text := as_text(value)) is not None})
         return CategoryColumn(name, tuple(found))

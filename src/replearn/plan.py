@@ -229,6 +229,12 @@ class Plan:
         Published directions, for the projection "published".
     net : NetSizes or None
         Net and choice of the algorithms "net" and "dp", which use one batch and no rounding.
+    noise : float
+        Practical mode: standard deviation of what projection and rounding add to the score
+        of a row of length 1.
+    margins_tried : tuple of (float, float)
+        ``margin="auto"``: the margins that were tried, and the share of rows that their noise
+        would turn.
     spent : Spent or None
         After a fit: what was used.
     """
@@ -252,6 +258,8 @@ class Plan:
     unit_mean: bool = False
     basis_map: Basis | None = None
     net: NetSizes | None = None
+    noise: float = 0.0
+    margins_tried: tuple[tuple[float, float], ...] = ()
     spent: Spent | None = field(default=None, compare=False)
 
     @property
@@ -283,6 +291,9 @@ class Plan:
             f"disagreement <= {promise.max_disagreement:g}, failure <= {promise.failure_prob:g}",
             *(self._batch_lines() if self.net is None else self._net_lines(self.net)),
         ]
+        if self.margins_tried:
+            tried = ", ".join(f"{margin:g} ({error:.3f})" for margin, error in self.margins_tried)
+            lines.append(f"  margins tried    {tried}; in brackets the error of its noise")
         if hand:
             lines.append(f"  set by hand      {hand}")
         if self.spent is not None:

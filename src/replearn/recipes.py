@@ -4,34 +4,136 @@
 recipe per batch    combine space     to codes
 ====== ============ ======= ========= ============
 svm    max_margin   mean    projected round_codes
+net    (one batch)  counts  projected choose_below
+dp     (one batch)  counts  projected choose_noisy
 ====== ============ ======= ========= ============
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from replearn.plan import Plan, Spent
+import numpy as np
+
+from replearn.plan import NetSizes, Plan, Spent
 from replearn.randomness import SharedRandomness
 from replearn.stages.batches import BatchSums, Rows, max_margin, sum_batches
+from replearn.stages.margins import choose_margin
+from replearn.stages.net import (
+    Choice,
+    Evidence,
+    NetSpace,
+    Points,
+    choose_amplified,
+    choose_below,
+    choose_noisy,
+    pack_points,
+)
 from replearn.stages.space import CodeSpace, unit
-from replearn.types import BlockMap, Codes, Vector
+from replearn.types import BlockMap, Codes, Order, Vector
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a recipe hands back: the codes, where they live, and how they came about."""
+    """What a recipe hands back: the codes, where they live, and how they came about.
+
+    ``doubt`` is the estimated probability that another lab makes other choices before it rounds.
+    """
 
     codes: Codes
     space: CodeSpace
     sums: BatchSums
     spent: Spent
+    doubt: float = 0.0
 
 
 def svm(rows: Rows, plan: Plan, shared: SharedRandomness, run: BlockMap = map) -> Fitted:
     """Algorithm 1: a large-margin vector per batch, then mean, project, round."""
-    sums = sum_batches(max_margin(plan), rows, plan, run)
+    return round_mean(sum_batches(max_margin(plan), rows, plan, run), rows, plan, shared)
+
+
+def svm_of_unknown_margin(
+    rows: Rows, plans: Iterable[Plan], shared: SharedRandomness, run: BlockMap = map
+) -> tuple[Plan, Fitted]:
+    """Algorithm 1 with the margin chosen replicably from a published grid."""
+    choice = choose_margin(((plan, max_margin(plan)) for plan in plans), rows, shared, run)
+    plan = replace(choice.plan, margins_tried=choice.errors)
+    return plan, replace(round_mean(choice.sums, rows, plan, shared), doubt=choice.doubt)
+
+
+def round_mean(sums: BatchSums, rows: Rows, plan: Plan, shared: SharedRandomness) -> Fitted:
+    """Round the mean of batch vectors to codes."""
     space = code_space(plan)
     codes = space.encode(mean_direction(sums, plan), shared)
     return Fitted(codes, space, sums, _spent(rows, sums))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a recipe over a net hands back."""
+
+    codes: Codes
+    space: NetSpace
+    evidence: Evidence
+    spent: Spent
+
+
+def net(rows: Rows, plan: Plan, shared: SharedRandomness, run: BlockMap = map) -> Chosen:
+    """Algorithm 3: the first candidate of a net below a random threshold, perhaps amplified."""
+    sizes, space = _net(plan), net_space(plan)
+    points = pack_points(rows, _used(rows, plan), space, shared, run)
+    choose = choose_below if sizes.n_repeats == 1 else choose_amplified
+    choice = choose(points, space, sizes, shared, run)
+    return _chosen(choice, space, rows, points)
+
+
+def dp(rows: Rows, plan: Plan, shared: SharedRandomness, run: BlockMap = map) -> Chosen:
+    """The DP reduction: the exponential mechanism over a net, with common noise."""
+    sizes, space = _net(plan), net_space(plan)
+    points = pack_points(rows, _used(rows, plan), space, shared, run)
+    choice = choose_noisy(points, space, sizes, shared, run)
+    fitted = _chosen(choice, space, rows, points)
+    # replacing one row moves every log-weight by at most heat / n, and so the normaliser
+    privacy = 2 * float(sizes.inverse_temperature) / points.n_points
+    return replace(fitted, spent=replace(fitted.spent, privacy_epsilon=privacy))
+
+
+def net_space(plan: Plan) -> NetSpace:
+    """The net of a plan; with amplification, the nets of all strings one after the other."""
+    sizes = _net(plan)
+    random = sizes.net == "random"
+    return NetSpace(
+        n_inputs=plan.n_inputs,
+        projection=plan.projection,
+        n_components=plan.n_components,
+        net=sizes.net,
+        n_candidates=sizes.n_candidates * (sizes.n_strings if random else 1),
+        radius="" if random else sizes.radius,
+    )
+
+
+def _net(plan: Plan) -> NetSizes:
+    assert plan.net is not None
+    return plan.net
+
+
+def _used(rows: Rows, plan: Plan) -> Order:
+    return rows.order[: plan.n_samples] if plan.exact_batches else rows.order
+
+
+def _chosen(choice: Choice, space: NetSpace, rows: Rows, points: Points) -> Chosen:
+    spent = Spent(
+        n_rows=rows.signs.size,
+        n_batches=1,
+        n_dropped=rows.signs.size - points.n_points - points.n_zero_rows,
+        n_zero_rows=points.n_zero_rows,
+        n_unconverged=0,
+        n_infeasible=0,
+        worst_gap=0.0,
+        n_row_visits=0,
+        n_tested=choice.n_tested,
+        below=choice.below,
+    )
+    return Chosen(np.array([choice.index]), space, choice.evidence, spent)
 
 
 def mean_direction(sums: BatchSums, plan: Plan) -> Vector:

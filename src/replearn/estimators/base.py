@@ -25,14 +25,14 @@ from replearn.progress import tracked
 from replearn.randomness import SharedRandomness
 from replearn.stages.batches import Rows, looks_sorted
 from replearn.stages.projection import PROJECTIONS
-from replearn.types import BlockMap, Order
+from replearn.types import BlockMap, Order, Signs
 
 
 class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     """What all replicable classifiers share. Not for direct use."""
 
     # Names and defaults of the constructor are those of the subclasses.
-    margin: float
+    margin: float | str
     max_error: float
     max_disagreement: float
     failure_prob: float
@@ -63,7 +63,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     certificate_: Certificate
 
     #: The algorithm, a function of ``recipes``.
-    _recipe: ClassVar[Callable[..., recipes.Fitted]]
+    _recipe: ClassVar[Callable[..., recipes.Fitted | recipes.Chosen]]
 
     def _plan(self, n_inputs: int) -> Plan:
         """Sizes of this estimator's algorithm."""
@@ -84,15 +84,11 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         """
         shared = self._shared()
         X, signs = self._check_training_data(X, y)
-        n_features = X.shape[1]
-        plan = self._plan(n_features + bool(self.fit_intercept))
-        require_samples(plan, signs.size)
-        rows = Rows(X, signs, self._row_order(signs, signs.size // plan.batch_size))
-        fitted = type(self)._recipe(rows, plan, shared, self._run())
+        plan, fitted = self._learn(X, signs, shared)
         self.plan_ = plan.with_spent(fitted.spent)
         self.model_ = Model(
             recipe=plan.algorithm,
-            n_features=n_features,
+            n_features=X.shape[1],
             fit_intercept=bool(self.fit_intercept),
             space=fitted.space,
             seed=str(shared.seed),
@@ -101,9 +97,20 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             feature_names=_names(self) if self.encoding is None else self.encoding.output_names,
             encoding=self.encoding,
         )
-        self.certificate_ = certify(fitted.sums, fitted.codes, fitted.space, self.plan_, shared)
+        self.certificate_ = self._certify(fitted, shared)
         self._warn()
         return self
+
+    def _learn(self, X: Any, signs: Signs, shared: SharedRandomness) -> tuple[Plan, Any]:
+        """Plan, then run the recipe."""
+        plan = self._plan(X.shape[1] + bool(self.fit_intercept))
+        require_samples(plan, signs.size)
+        rows = Rows(X, signs, self._row_order(signs, signs.size // plan.batch_size))
+        return plan, type(self)._recipe(rows, plan, shared, self._run())
+
+    def _certify(self, fitted: Any, shared: SharedRandomness) -> Certificate:
+        """What the fit can say about its own replicability."""
+        return certify(fitted, self.plan_, shared)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Signed distance of each row to the boundary; positive means ``classes_[1]``.
@@ -172,8 +179,9 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _guarantee(self) -> Guarantee:
-        return Guarantee(self.margin, self.max_error, self.max_disagreement, self.failure_prob)
+    def _guarantee(self, margin: float | str | None = None) -> Guarantee:
+        given: Any = self.margin if margin is None else margin
+        return Guarantee(given, self.max_error, self.max_disagreement, self.failure_prob)
 
     def _shared(self) -> SharedRandomness:
         if isinstance(self.shared_seed, bool) or not isinstance(
@@ -287,7 +295,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         if spent.n_infeasible:
             warnings.warn(
                 f"{spent.n_infeasible:,} of {spent.n_batches:,} batches have no margin of "
-                f"{self.plan_.accuracy.margin_floor:g}, so the promise of margin {self.margin:g} "
+                f"{self.plan_.accuracy.margin_floor:g}, so the promise of margin {self.margin} "
                 "does not hold. Lower margin, or set regularization above 0.",
                 ReplicabilityWarning,
                 stacklevel=3,

@@ -1,12 +1,18 @@
 """Algorithm 1 as a scikit-learn classifier."""
 
+from typing import Any
+
 from replearn import recipes
 from replearn.basis import Basis
 from replearn.encoding import Encoding
+from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.model import Label
 from replearn.plan import Plan
-from replearn.plans.svm import plan_svm
+from replearn.plans.svm import MARGIN_GRID, plan_svm
+from replearn.randomness import SharedRandomness
+from replearn.stages.batches import Rows
+from replearn.types import Signs
 
 
 class ReplicableSVMClassifier(ReplicableClassifier):
@@ -19,8 +25,10 @@ class ReplicableSVMClassifier(ReplicableClassifier):
 
     Parameters
     ----------
-    margin : float, default=0.1
-        Margin that some halfspace has on the population, rows scaled to length 1.
+    margin : float or "auto", default=0.1
+        Margin that some halfspace has on the population, rows scaled to length 1. "auto"
+        (practical mode): the largest of a published grid whose noise the data bear, chosen
+        replicably; the choice's own disagreement is part of the certificate.
     max_error : float, default=0.05
         Share of new points that may be misclassified.
     max_disagreement : float, default=0.1
@@ -88,7 +96,7 @@ class ReplicableSVMClassifier(ReplicableClassifier):
 
     def __init__(
         self,
-        margin: float = 0.1,
+        margin: float | str = 0.1,
         max_error: float = 0.05,
         max_disagreement: float = 0.1,
         failure_prob: float = 0.05,
@@ -138,5 +146,23 @@ class ReplicableSVMClassifier(ReplicableClassifier):
 
     _recipe = staticmethod(recipes.svm)
 
+    def _learn(self, X: Any, signs: Signs, shared: SharedRandomness) -> tuple[Plan, Any]:
+        if self.margin != "auto":
+            return super()._learn(X, signs, shared)
+        if self.mode != "practical":
+            raise ReplearnError(
+                f'margin="auto" needs mode="practical", got mode={self.mode!r}. A promise needs a '
+                "margin: pass the number that you rely on."
+            )
+        n_inputs = X.shape[1] + bool(self.fit_intercept)
+        plans = [self._plan_for(margin, n_inputs) for margin in MARGIN_GRID]
+        smallest_batch = min(plan.batch_size for plan in plans)
+        rows = Rows(X, signs, self._row_order(signs, signs.size // smallest_batch))
+        return recipes.svm_of_unknown_margin(rows, plans, shared, self._run())
+
     def _plan(self, n_inputs: int) -> Plan:
-        return plan_svm(self._guarantee(), n_inputs, self.mode, self._sizes(), self.constants)
+        return self._plan_for(self.margin, n_inputs)
+
+    def _plan_for(self, margin: float | str, n_inputs: int) -> Plan:
+        guarantee = self._guarantee(margin)
+        return plan_svm(guarantee, n_inputs, self.mode, self._sizes(), self.constants)

@@ -48,7 +48,9 @@ def add_fixed_at(hi, lo, columns, w):
         lo[columns[j]] += np.int64(low)
 
 
-def fixed_mean(hi: NDArray[np.int64], lo: NDArray[np.int64], count: int | NDArray[np.int64]) -> Vector:
+def fixed_mean(
+    hi: NDArray[np.int64], lo: NDArray[np.int64], count: int | NDArray[np.int64]
+) -> Vector:
     """The mean of the ``count`` summands of a sum.
 
     Parameters

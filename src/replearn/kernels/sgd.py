@@ -187,7 +187,7 @@ def advance_dense(
     state : State
         Is changed.
     hi, lo : int64 arrays of shape (n_groups, n_features + intercept)
-        Limbs of exact sums (see ``exact``); block b goes to group ``b % n_groups``.
+        Limbs of exact sums (see ``exact``); block b goes to group ``(b // 2) % n_groups``.
     tally : TallyArrays
         Gaps and what else has no meaning here are left as they are.
 
@@ -356,7 +356,7 @@ def _end_block(run, state, hi, lo, tally):
     counts = state.counts
     columns = state.touched[: counts[_TOUCHED]]
     w = state.results[_best(run, state)][columns]
-    group = counts[_BLOCK] % hi.shape[0]
+    group = (counts[_BLOCK] // 2) % hi.shape[0]
     add_fixed_at(hi[group], lo[group], columns, w)
     tally.counts[_BATCHES] += 1
     _count_exactly(tally.counts, _NORM, _square(w) / _NORM_UNIT)

@@ -282,9 +282,7 @@ def _projected_cover(guarantee: Guarantee, failure: float, n_inputs: int) -> _Co
         n_components = _fewest_components(guarantee.margin, float(radius), log_tail)
         log_size = log_random_size(n_components, float(radius), failure / 2)
         if best is None or log_size < best.log_size:
-            best = _Cover(
-                "gaussian", n_components, "random", radius, log_size, exceptions, failure
-            )
+            best = _Cover("gaussian", n_components, "random", radius, log_size, exceptions, failure)
     return best
 
 
@@ -759,9 +757,7 @@ def _plan(
     )
 
 
-def _check(
-    mode: str, constants: dict[str, float] | None, net: str | None, known: set[str]
-) -> None:
+def _check(mode: str, constants: dict[str, float] | None, net: str | None, known: set[str]) -> None:
     if mode not in MODES:
         raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {mode!r}.")
     if net is not None and net not in NETS:

@@ -4,10 +4,18 @@ import math
 from dataclasses import replace
 from statistics import NormalDist
 
-from replearn.basis import check_basis
-from replearn.cells import CELLS, flip_constant, provable_flip_constant
+from replearn.cells import flip_constant, provable_flip_constant
 from replearn.errors import ReplearnError
 from replearn.plan import MODES, Accuracy, Guarantee, Plan, Sizes, decimal
+from replearn.plans.space import (
+    best_space,
+    check_constants,
+    components,
+    provable_rounding,
+    provable_space,
+    weight_text,
+    width_text,
+)
 
 
 def plan_svm(
@@ -49,34 +57,16 @@ def plan_svm(
     raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {mode!r}.")
 
 
-def _weight(sizes: Sizes, derived: float) -> str:
-    """Regularisation as text, likewise."""
-    return decimal(derived) if sizes.regularization is None else repr(sizes.regularization)
-
-
-def _width(sizes: Sizes, derived: float) -> str:
-    """Grid width as text: the user's number as it is, a derived one in three digits."""
-    return decimal(derived) if sizes.grid_width is None else repr(sizes.grid_width)
-
-
 # --- paper mode -----------------------------------------------------------------------------
+
+_CONSTANTS = {"C1": "components", "C2": "batches", "C3": "batch size", "C4": "grid width"}
 
 
 def _paper_svm(
     guarantee: Guarantee, n_inputs: int, sizes: Sizes, constants: dict[str, float]
 ) -> Plan:
     """Lines 1 to 4 of Algorithm 1 [KKLVZ24, Sec. 3]."""
-    unknown = sorted(set(constants) - {"C1", "C2", "C3", "C4"})
-    if unknown:
-        raise ReplearnError(
-            f"constants has the unknown key {unknown[0]!r}. Algorithm 1 has C1 (components), "
-            "C2 (batches), C3 (batch size) and C4 (grid width)."
-        )
-    for name, value in constants.items():
-        if not (isinstance(value, int | float) and 0 < value < math.inf):
-            raise ReplearnError(
-                f"constants[{name!r}] must be a positive number, got {value!r}. The default is 1."
-            )
+    check_constants(constants, "Algorithm 1", _CONSTANTS)
     c1, c2, c3, c4 = (constants.get(name, 1.0) for name in ("C1", "C2", "C3", "C4"))
     tau, eps = guarantee.margin, guarantee.max_error
     rho, delta = guarantee.max_disagreement, guarantee.failure_prob
@@ -90,13 +80,13 @@ def _paper_svm(
         n_inputs=n_inputs,
         batch_size=sizes.batch_size or math.ceil(c3 * log / (eps * tau**3)),
         n_batches=sizes.n_batches or math.ceil(c2 * log / (tau**4 * rho**2)),
-        regularization=_weight(sizes, 0.0),
+        regularization=weight_text(sizes, 0.0),
         unit_vectors=True,
         length_cap=1.0,
         projection=projection,
-        n_components=_components(projection, n_components, n_inputs),
+        n_components=components(projection, n_components, n_inputs),
         rounding=sizes.rounding or "ak",
-        grid_width=_width(sizes, c4 * tau / log),
+        grid_width=width_text(sizes, c4 * tau / log),
         # SVM(S, tau/2): half of the largest margin is at least tau/2 if the promise holds
         accuracy=Accuracy(margin_share=0.5, margin_floor=tau / 2, rel_gap=1e-3),
         basis="as printed, with constants " + ", ".join(f"{c:g}" for c in (c1, c2, c3, c4)),
@@ -124,43 +114,19 @@ def _certified_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
     4. ``B >= 1/V`` batches make the codes agree with probability 1 - rho, for *every*
        distribution, because each vector is at most 1 long.
     """
-    refused = {"n_components", "grid_width", "regularization"} & set(sizes.given())
-    if refused:
-        raise ReplearnError(
-            f"certified mode derives {sorted(refused)[0]}; it cannot be set by hand. "
-            'Leave it "auto", or use mode="practical".'
-        )
-    rounding = sizes.rounding or "centre"
-    if not CELLS[rounding].proxy_proved:
-        raise ReplearnError(
-            f'certified mode proves its error bound for the roundings "centre" and "ak", got '
-            f'{rounding!r}. Leave it "auto", or use mode="practical".'
-        )
-    if sizes.projection not in (None, "gaussian", "rotation"):
-        raise ReplearnError(
-            f'certified mode needs a rotation-invariant projection, "gaussian" or "rotation", '
-            f'got {sizes.projection!r}. Leave it "auto", or use mode="practical".'
-        )
+    rounding = provable_rounding(sizes)
     tau, eps = guarantee.margin, guarantee.max_error
     delta, rho = guarantee.failure_prob, guarantee.max_disagreement
     error_before = error_after = eps / 2
-    log = math.log(1 / (0.9 * error_after * delta))
-    proxy = CELLS[rounding].second_moment
     best: tuple[int, Plan] | None = None
     for slack in (i / 100 for i in range(5, 60)):
         batch_size = math.ceil(1 / ((1 - _GAP_SHARE) * slack * error_before * tau**2))
         for shift in (j / 100 * tau for j in (1, 2, 3, 4, 6, 8, 10)):
             margin = (1 - slack) * tau - shift
             for projection in [sizes.projection] if sizes.projection else ["gaussian", "rotation"]:
-                if projection == "gaussian":
-                    gain = math.log(1 + margin**2 / (2 - margin**2))
-                    n_components = math.ceil(2 * log / gain)
-                    width = math.sqrt(1 / (proxy * n_components))
-                else:
-                    n_components = n_inputs
-                    width = math.sqrt(margin**2 / (2 * proxy * log))
-                # rounded down, so that the decimal that is used is on the safe side for the error
-                width = float(decimal(width * 0.995))
+                n_components, width = provable_space(
+                    projection, rounding, margin, 0.9 * error_after * delta, n_inputs
+                )
                 constant = provable_flip_constant(projection, rounding, n_inputs, n_components)
                 variance = (width * rho / constant) ** 2 / 2
                 for_bernstein = math.log(1 / (0.1 * error_after * delta)) / shift**2
@@ -220,8 +186,9 @@ _BATCH_LIMITS = (100, 2000)
 #: benchmarks/sample_cost.py); the proved bound for regularisation margin^2 is 1 / margin^2.
 _CALIBRATED_VARIANCE = 0.1
 
-#: Squared length of the mean of margin * u that the component count allows for; proved: 1.
-_SQUARED_LENGTH = 1.0
+
+#: The published grid for ``margin="auto"``.
+MARGIN_GRID = (0.4, 0.2, 0.1, 0.05, 0.025, 0.0125)
 
 
 def _practical_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
@@ -236,8 +203,8 @@ def _practical_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
     noise = tau / NormalDist().inv_cdf(1 - 0.45 * guarantee.max_error)
     low, high = _BATCH_LIMITS
     batch_size = sizes.batch_size or min(max(math.ceil(_BATCH_ROWS / tau**2), low), high)
-    weight = _weight(sizes, tau**2)
-    projection, rounding, n_components, width = _best_space(n_inputs, noise, sizes)
+    weight = weight_text(sizes, tau**2)
+    projection, rounding, n_components, width = best_space(n_inputs, noise, sizes)
     constant = flip_constant(rounding, n_components)
     spread = width * guarantee.max_disagreement / constant
     variance = _CALIBRATED_VARIANCE / max(float(weight), tau**2 / 10)
@@ -255,62 +222,11 @@ def _practical_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
         projection=projection,
         n_components=n_components,
         rounding=rounding,
-        grid_width=_width(sizes, width),
+        grid_width=width_text(sizes, width),
         accuracy=Accuracy(),
         basis="calibrated on synthetic populations, not proved",
         by_hand=tuple(sizes.given()),
         unit_mean=bool(sizes.unit_mean),
+        noise=noise,
         basis_map=sizes.basis,
     )
-
-
-def _best_space(n_inputs: int, noise: float, sizes: Sizes) -> tuple[str, str, int, float]:
-    """The (projection, rounding, components, width) with the fewest flips at the given noise."""
-    if sizes.basis is not None:
-        check_basis(sizes.basis, n_inputs)
-        sizes = replace(sizes, projection="published", n_components=len(sizes.basis.widths))
-    projections = [sizes.projection] if sizes.projection else ["none", "hadamard"]
-    roundings = [sizes.rounding] if sizes.rounding else ["leech", "e8", "centre"]
-    best: tuple[float, tuple[str, str, int, float]] | None = None
-    for projection in projections:
-        for rounding in roundings:
-            n_components, rounding_noise = _noise_split(
-                projection, rounding, n_inputs, noise, sizes.n_components
-            )
-            width = sizes.grid_width or rounding_noise / math.sqrt(CELLS[rounding].second_moment)
-            flips = flip_constant(rounding, n_components) / width
-            if best is None or flips < best[0]:
-                best = flips, (projection, rounding, n_components, width)
-    assert best is not None
-    return best[1]
-
-
-def _noise_split(
-    projection: str, rounding: str, n_inputs: int, noise: float, by_hand: int | None
-) -> tuple[int, float]:
-    """Components, and the noise left for the rounding.
-
-    A projection to k components adds variance |z|^2/k (independent entries) or |z|^2 (1/k - 1/d)
-    (orthonormal rows). Flips grow like sqrt(k) over the rounding noise; they are fewest when
-    |z|^2/k takes half of noise^2, plus |z|^2/d for orthonormal rows.
-    """
-    if projection == "published":
-        assert by_hand is not None
-        return by_hand, noise
-    budget = noise**2 + (_SQUARED_LENGTH / n_inputs if projection == "hadamard" else 0.0)
-    n_components = by_hand or math.ceil(2 * _SQUARED_LENGTH / budget)
-    block = CELLS[rounding].block
-    if by_hand is None and n_components > block:
-        n_components = -(-n_components // block) * block
-    n_components = _components(projection, n_components, n_inputs)
-    exact = n_components == n_inputs and projection in ("none", "rotation", "hadamard")
-    return n_components, noise if exact else math.sqrt(budget / 2)
-
-
-def _components(projection: str, n_components: int, n_inputs: int) -> int:
-    """Full maps keep all inputs; a Hadamard map has no more rows than inputs."""
-    if projection in ("none", "rotation"):
-        return n_inputs
-    if projection == "hadamard":
-        return min(n_components, n_inputs)
-    return n_components

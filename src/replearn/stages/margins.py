@@ -1,0 +1,92 @@
+"""A replicable choice of the margin, when nobody knows it."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from scipy.special import ndtr
+
+from replearn.kernels.soft_errors import QUANTUM, sum_soft_errors
+from replearn.plan import Plan
+from replearn.randomness import SharedRandomness
+from replearn.stages.batches import BatchKernel, BatchSums, Rows, sum_batches
+from replearn.types import BlockMap, Vector
+
+_BLOCK_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class MarginChoice:
+    """The plan that was chosen, its sums, and how sure the choice is.
+
+    Attributes
+    ----------
+    plan : Plan
+    sums : BatchSums
+    errors : tuple of (float, float)
+        The margins that were tried, and the share of rows that the plan's noise would turn.
+    doubt : float
+        Estimated probability that another lab with as many rows chooses another margin.
+    """
+
+    plan: Plan
+    sums: BatchSums
+    errors: tuple[tuple[float, float], ...]
+    doubt: float
+
+
+def choose_margin(
+    plans: Iterable[tuple[Plan, BatchKernel]],
+    rows: Rows,
+    shared: SharedRandomness,
+    run: BlockMap = map,
+) -> MarginChoice:
+    """Take the largest margin whose noise the data bear: a random threshold decides.
+
+    Parameters
+    ----------
+    plans : iterable of (Plan, BatchKernel)
+        One for each margin of a published grid, largest first.
+    rows : Rows
+    shared : SharedRandomness
+        Reads the stream "margin/threshold".
+    run : BlockMap
+
+    Returns
+    -------
+    MarginChoice
+
+    Notes
+    -----
+    The threshold is uniform between half of ``max_error`` and all of it, and shared. Two labs
+    choose differently only if it falls between their error shares, which are means over
+    all rows and so hardly differ: with probability ``2 |difference| / max_error`` for each
+    margin tried. Tested in tests/theory/test_margin_choice.py.
+    """
+    tried: list[tuple[float, float]] = []
+    doubt = 0.0
+    uniform = float(shared.uniforms("margin/threshold", 1)[0])
+    for plan, solve in plans:
+        threshold = plan.guarantee.max_error * (0.5 + 0.5 * uniform)
+        sums = sum_batches(solve, rows, plan, run)
+        error, n_rows = _soft_error(rows, sums.mean(), plan.noise, run)
+        tried.append((plan.guarantee.margin, error))
+        # a mean of n numbers between 0 and 1; the other lab's is as uncertain as mine
+        deviation = math.sqrt(2 * max(error * (1 - error), 1 / n_rows) / n_rows)
+        doubt += float(ndtr(-abs(error - threshold) / deviation))
+        if error <= threshold:
+            break
+    return MarginChoice(plan, sums, tuple(tried), min(doubt, 1.0))
+
+
+def _soft_error(rows: Rows, direction: Vector, noise: float, run: BlockMap) -> tuple[float, int]:
+    """Share of rows that the noise would turn, and their number; order-free."""
+
+    def work(first: int) -> tuple[int, int]:
+        last = min(first + _BLOCK_ROWS, rows.signs.size)
+        total, n_rows = sum_soft_errors(rows.X, rows.signs, first, last, direction, noise)
+        return total, n_rows
+
+    parts = list(run(work, range(0, rows.signs.size, _BLOCK_ROWS)))
+    n_rows = max(sum(count for _, count in parts), 1)
+    return sum(total for total, _ in parts) / QUANTUM / n_rows, n_rows

@@ -1,0 +1,485 @@
+"""Nets of candidates that are made on the fly, and the search for one of them.
+
+A candidate is addressed by its index and never stored:
+
+======= ================================================= =================================
+net     candidate i                                       order in which it is searched
+======= ================================================= =================================
+random  the normals of row i of stream "net/candidates",  by index: the candidates are
+        in single precision                               independent, so this is a random order
+lattice integer vector number i of a ball, the origin     permutation of stream "net/order"
+        left out, in lexicographic order
+======= ================================================= =================================
+
+Only the direction of a candidate matters. Error counts are integers and the searches below find
+what a full enumeration would find, so nothing depends on blocks or threads.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from replearn.kernels import errors as kernel
+from replearn.nets import lattice_volumes
+from replearn.plan import NetSizes
+from replearn.randomness import SharedRandomness
+from replearn.stages.batches import Rows
+from replearn.stages.projection import PROJECTIONS
+from replearn.stages.selection import ThresholdLaw, correlated_choice, draw_threshold
+from replearn.types import BlockMap, Codes, IntegerArray, Matrix, Order, Vector
+
+_ROWS_PER_BLOCK = 1 << 14
+_CANDIDATES_PER_BLOCK = 256
+_FIRST_SEARCH, _LARGEST_SEARCH = 256, 8192  # candidates between two looks at what was found
+
+_MAX_GROUPS = 64  # of rows, whose errors are counted apart to see their spread
+_MIN_GROUPS = 4
+_REACH = 6.0  # rivals further away than this many standard deviations are left out
+_MAX_RIVALS = 256
+
+Candidates = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class NetSpace:
+    """A net of directions: what turns an index into a direction.
+
+    Attributes
+    ----------
+    n_inputs : int
+        Length of a direction (features, and one more for the intercept).
+    projection : str
+        A name in ``PROJECTIONS``.
+    n_components : int
+        Of a candidate.
+    net : {"random", "lattice"}
+    n_candidates : int
+        Indices run from 0 to ``n_candidates - 1``.
+    radius : str
+        Of the lattice net, as a decimal; empty for the random net.
+    """
+
+    n_inputs: int
+    projection: str
+    n_components: int
+    net: str
+    n_candidates: int
+    radius: str = ""
+
+    def content(self) -> dict[str, Any]:
+        """As JSON types."""
+        content: dict[str, Any] = {
+            "n_candidates": self.n_candidates,
+            "n_components": self.n_components,
+            "net": self.net,
+            "projection": self.projection,
+        }
+        return content | {"radius": self.radius} if self.radius else content
+
+    @property
+    def n_codes(self) -> int:
+        """Number of integers that describe a classifier: the index."""
+        return 1
+
+    def candidates(self, indices: IntegerArray, shared: SharedRandomness) -> Candidates:
+        """The candidates with these indices, as rows."""
+        out = np.empty((indices.size, self.n_components), dtype=np.float32)
+        if self.net == "lattice":
+            kernel.fill_lattice(indices, lattice_volumes(self.n_components, self.radius), out)
+        else:
+            kernel.fill_directions(indices, *shared.key("net/candidates"), out)
+        return out
+
+    def decode(self, codes: Codes, shared: SharedRandomness) -> Vector:
+        """Direction of a candidate: a function of its index and of coins alone."""
+        candidate = self.candidates(codes, shared)[0].astype(np.float64)
+        return PROJECTIONS[self.projection].lift(candidate, self.n_inputs, shared)
+
+    def matrix(self, shared: SharedRandomness) -> Matrix:
+        """The projection, transposed: shape (n_inputs, n_components)."""
+        lift = PROJECTIONS[self.projection].lift
+        axes = np.eye(self.n_components)
+        return np.stack([lift(axis, self.n_inputs, shared) for axis in axes], axis=1)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Training rows as the kernels want them: projected, signed, sixteen in a pack."""
+
+    packs: NDArray[np.float32]
+    n_points: int
+    n_zero_rows: int = 0
+
+    def part(self, first: int, last: int) -> "Points":
+        """The points of some packs."""
+        packs = self.packs[first:last]
+        return Points(packs, int(np.count_nonzero(~np.isnan(packs[:, 0, :]))))
+
+
+def pack_points(
+    rows: Rows, order: Order, space: NetSpace, shared: SharedRandomness, run: BlockMap = map
+) -> Points:
+    """Project the rows, once for all candidates."""
+    X, signs = rows.X, rows.signs
+    matrix = space.matrix(shared)
+    n_packs = -(-order.size // kernel.PACK)
+    packs = np.empty((n_packs, space.n_components, kernel.PACK), dtype=np.float32)
+
+    def work(first: int) -> int:
+        where = order[first : first + _ROWS_PER_BLOCK]
+        out = packs[first // kernel.PACK : -(-(first + where.size) // kernel.PACK)]
+        if sp.issparse(X):
+            parts = (X.data, X.indices, X.indptr, X.shape[1])
+            return int(kernel.pack_csr(*parts, signs, where, matrix, out))
+        return int(kernel.pack_dense(X, signs, where, matrix, out))
+
+    n_points = sum(run(work, range(0, order.size, _ROWS_PER_BLOCK)))
+    return Points(packs, n_points, order.size - n_points)
+
+
+# --- the searches -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Net:
+    """A net that is searched: its candidates in the shared order, and how the work is spread."""
+
+    space: NetSpace
+    shared: SharedRandomness
+    order: Order | range
+    run: BlockMap = map
+
+    def blocks(self) -> Iterator[IntegerArray]:
+        """Indices in order, in blocks that grow: little is wasted when the first ones pass."""
+        start, size = 0, _FIRST_SEARCH
+        while start < len(self.order):
+            yield np.asarray(self.order[start : start + size], dtype=np.int64)
+            start += size
+            size = min(2 * size, _LARGEST_SEARCH)
+
+    def counts(self, points: Points, indices: IntegerArray, limits: IntegerArray) -> IntegerArray:
+        """Errors of these candidates, each counted up to ``limit + 1``."""
+        counts = np.empty(indices.size, dtype=np.int64)
+
+        def work(first: int) -> None:
+            part = slice(first, first + _CANDIDATES_PER_BLOCK)
+            candidates = self.space.candidates(indices[part], self.shared)
+            kernel.count_errors(points.packs, candidates, limits[part], counts[part])
+
+        for _ in self.run(work, range(0, indices.size, _CANDIDATES_PER_BLOCK)):
+            pass
+        return counts
+
+
+def net_in_order(
+    space: NetSpace, n_candidates: int, shared: SharedRandomness, run: BlockMap, string: int = 0
+) -> Net:
+    """The net of one shared string, in its random order."""
+    if space.net == "random":
+        first = string * n_candidates
+        return Net(space, shared, range(first, first + n_candidates), run)
+    return Net(space, shared, shared.sample("net/order", n_candidates, n_candidates, string), run)
+
+
+class Found(NamedTuple):
+    """What a search found.
+
+    Attributes
+    ----------
+    index, count : int
+        The candidate and its errors; -1 if there is none.
+    n_tested : int
+        Candidates whose errors were counted.
+    near, near_counts : int64 arrays
+        Candidates that were looked at and missed the limit narrowly.
+    """
+
+    index: int
+    count: int
+    n_tested: int
+    near: IntegerArray
+    near_counts: IntegerArray
+
+
+def first_passing(points: Points, net: Net, limit: int, near_limit: int) -> Found:
+    """The first candidate, in the shared order, with at most ``limit`` errors.
+
+    Candidates are tested block by block until one passes, so the cost is one over the share of
+    candidates that pass, and not their number.
+    """
+    near, near_counts, n_tested = [], [], 0
+    for indices in net.blocks():
+        counts = net.counts(points, indices, np.full(indices.size, near_limit))
+        n_tested += indices.size
+        passing = np.flatnonzero(counts <= limit)
+        first = int(passing[0]) if passing.size else indices.size
+        narrow = np.flatnonzero(counts[:first] <= near_limit)
+        near.append(indices[narrow])
+        near_counts.append(counts[narrow])
+        if passing.size:
+            missed = np.concatenate(near), np.concatenate(near_counts)
+            return Found(int(indices[first]), int(counts[first]), n_tested, *missed)
+    return Found(-1, -1, n_tested, np.concatenate(near), np.concatenate(near_counts))
+
+
+def fewest_errors(points: Points, net: Net) -> Found:
+    """The candidate with the fewest errors, the first of them in the shared order."""
+    index, fewest, n_tested = -1, points.n_points + 1, 0
+    for indices in net.blocks():
+        counts = net.counts(points, indices, np.full(indices.size, fewest - 1))
+        n_tested += indices.size
+        best = int(np.argmin(counts))
+        if counts[best] < fewest:
+            index, fewest = int(indices[best]), int(counts[best])
+    none = np.empty(0, dtype=np.int64)
+    return Found(index, fewest, n_tested, none, none)
+
+
+def largest_score(points: Points, net: Net, heat: float, noise: Vector, reach: float) -> Found:
+    """The candidate with the largest ``noise - heat * error rate``, the lowest index of these.
+
+    An error rate is not negative, so candidates are looked at from the largest noise down, and
+    only while their noise is above the best score: again about one over the share of good ones.
+    Rounding is monotone, so what is skipped could not have won.
+
+    Parameters
+    ----------
+    noise : array of shape (n_candidates,)
+    reach : float
+        Candidates this far below the best score are reported as near.
+    """
+    best, winner, n_tested = -math.inf, (-1, -1), 0
+    near, near_counts, near_scores = [], [], []
+    for members in _levels(noise):
+        members = members[noise[members] >= best - reach]
+        if members.size == 0:
+            break
+        for start in range(0, members.size, _LARGEST_SEARCH):
+            indices = members[start : start + _LARGEST_SEARCH]
+            room = (noise[indices] - (best - reach)) * (points.n_points / heat) + 2
+            limits = np.clip(room, -1, points.n_points).astype(np.int64)
+            counts = net.counts(points, indices, limits)
+            n_tested += indices.size
+            scores = noise_scores(noise[indices], counts, points.n_points, heat)
+            scores[counts > limits] = -math.inf
+            top = int(np.argmax(scores))
+            found = int(indices[top]), int(counts[top])
+            if scores[top] > best or (scores[top] == best and found[0] < winner[0]):
+                best, winner = float(scores[top]), found
+            near.append(indices)
+            near_counts.append(counts)
+            near_scores.append(scores)
+    all_scores = np.concatenate(near_scores)
+    close = np.flatnonzero(all_scores >= best - reach)
+    rivals, counts = np.concatenate(near)[close], np.concatenate(near_counts)[close]
+    other = rivals != winner[0]
+    return Found(*winner, n_tested, rivals[other], counts[other])
+
+
+def noise_scores(noise: Vector, counts: IntegerArray, n_points: int, heat: float) -> Vector:
+    """``noise - heat * error rate``: four roundings, in this order."""
+    return noise - heat * (counts / n_points)
+
+
+def _levels(noise: Vector) -> Iterator[IntegerArray]:
+    """Indices with large noise first, in levels that grow e-fold; ascending in each."""
+    upper = math.inf
+    lower = math.log(max(noise.size / _FIRST_SEARCH, 1.0))
+    while True:
+        members = np.flatnonzero((noise < upper) & (noise >= lower))
+        if members.size:
+            yield members
+        if lower <= noise.min():
+            return
+        upper, lower = lower, lower - 1.0
+
+
+# --- the choices -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """How near other choices are, for the certificate.
+
+    Attributes
+    ----------
+    slacks : array of shape (n_rivals,)
+        How far a statistic may move before another candidate is chosen.
+    spreads : array of shape (n_groups, n_rivals)
+        The movement from this lab to another is a standard normal combination of its rows.
+    n_groups : int
+        Independent groups that the spreads were estimated from; too few: no estimate.
+    """
+
+    slacks: Vector
+    spreads: Matrix
+    n_groups: int
+
+    @property
+    def estimable(self) -> bool:
+        """Whether there were enough groups."""
+        return self.n_groups >= _MIN_GROUPS
+
+
+class Choice(NamedTuple):
+    """A chosen candidate, and how it came about."""
+
+    index: int
+    n_tested: int
+    below: bool
+    evidence: Evidence
+
+
+def choose_below(
+    points: Points,
+    space: NetSpace,
+    sizes: NetSizes,
+    shared: SharedRandomness,
+    run: BlockMap = map,
+    string: int = 0,
+) -> Choice:
+    """Algorithm 3's choice: the first candidate below a random threshold, in a random order.
+
+    If there is none, the one with the fewest errors, which promises nothing.
+    """
+    net = net_in_order(space, sizes.n_candidates, shared, run, string)
+    law = ThresholdLaw(float(sizes.low), float(sizes.high), float(sizes.cell), sizes.root)
+    n = max(points.n_points, 1)
+    best = fewest_errors(points, net) if law.cell > 0 else None
+    smallest = best.count / n if best is not None else 0.0
+    threshold = draw_threshold(law, smallest, shared, "net", string)
+    limit = math.floor(threshold * n)
+    deviation = math.sqrt(2 * max(threshold, 1 / n) / n)  # of the difference of two labs, at most
+    found = first_passing(points, net, limit, limit + math.ceil(_REACH * deviation * n))
+    n_tested = found.n_tested + (best.n_tested if best is not None else 0)
+    if found.index < 0:
+        fallback = best if best is not None else fewest_errors(points, net)
+        nothing = Evidence(np.empty(0), np.empty((0, 0)), 0)
+        return Choice(fallback.index, n_tested + fallback.n_tested, False, nothing)
+    nearest = np.argsort(found.near_counts, kind="stable")[:_MAX_RIVALS]
+    rivals = np.append(found.near[nearest], found.index)
+    slacks = np.append(found.near_counts[nearest] / n, found.count / n) - threshold
+    signs = np.append(np.full(nearest.size, -1.0), 1.0)
+    if best is not None:  # the start may fall into another cell
+        to_floor = _above_cell(smallest, law.cell, shared, string)
+        rivals = np.append(rivals, [best.index, best.index])
+        slacks = np.append(slacks, [to_floor, to_floor - law.cell])
+        signs = np.append(signs, [-1.0, 1.0])
+    evidence = _evidence(points, net, rivals, lambda moves: moves * signs, slacks * -signs)
+    return Choice(found.index, n_tested, True, evidence)
+
+
+def _above_cell(smallest: float, cell: float, shared: SharedRandomness, string: int) -> float:
+    """How far the smallest error is above the lower end of its cell."""
+    offset = float(shared.uniforms("net/start", 1, row=string)[0])
+    place = smallest / cell - offset
+    return cell * (place - math.floor(place))
+
+
+def choose_noisy(
+    points: Points,
+    space: NetSpace,
+    sizes: NetSizes,
+    shared: SharedRandomness,
+    run: BlockMap = map,
+) -> Choice:
+    """The exponential mechanism with common noise: the DP reduction's choice."""
+    net = Net(space, shared, range(space.n_candidates), run)
+    heat, n = float(sizes.inverse_temperature), points.n_points
+    if sizes.rule == "holenstein":
+        return _choose_by_rejection(points, net, heat)
+    noise = shared.gumbels("net/gumbel", space.n_candidates)
+    # of the difference of two scores, between two labs, for errors that differ on a quarter
+    reach = _REACH * heat * math.sqrt(2 * 0.25 / n)
+    found = largest_score(points, net, heat, noise, min(reach, 30.0))
+    scores = noise_scores(noise[found.near], found.near_counts, n, heat)
+    nearest = np.argsort(-scores, kind="stable")[:_MAX_RIVALS]
+    best = float(noise[found.index] - heat * (found.count / n))
+    evidence = _evidence(
+        points,
+        net,
+        np.append(found.near[nearest], found.index),
+        lambda moves: heat * (moves[:, -1:] - moves[:, :-1]),
+        best - scores[nearest],
+    )
+    return Choice(found.index, found.n_tested, True, evidence)
+
+
+def _choose_by_rejection(points: Points, net: Net, heat: float) -> Choice:
+    """Holenstein's rejection: needs every candidate's probability; a reference, no estimate."""
+    everything = np.arange(net.space.n_candidates)
+    counts = net.counts(points, everything, np.full(everything.size, points.n_points))
+    log_weights = -heat * (counts / points.n_points)
+    index = correlated_choice(log_weights, net.shared, method="holenstein", purpose="net")
+    return Choice(index, everything.size, True, Evidence(np.empty(0), np.empty((0, 0)), 0))
+
+
+def choose_amplified(
+    points: Points,
+    space: NetSpace,
+    sizes: NetSizes,
+    shared: SharedRandomness,
+    run: BlockMap = map,
+) -> Choice:
+    """Amplification: the first shared string for which most repetitions agree.
+
+    Each string has its own net (or order) and threshold, and ``n_repeats`` fresh samples. Its
+    most frequent choice is taken if its frequency is above a shared threshold, uniform on
+    [2/3, 5/6]; if no string gets there, the last one's is taken.
+    """
+    n_groups = sizes.n_strings * sizes.n_repeats
+    edges = np.linspace(0, points.packs.shape[0], n_groups + 1).astype(np.int64)
+    slacks, spreads, n_tested, below = [], [], 0, True
+    for string in range(sizes.n_strings):
+        chosen = []
+        for repeat in range(sizes.n_repeats):
+            group = string * sizes.n_repeats + repeat
+            part = points.part(int(edges[group]), int(edges[group + 1]))
+            choice = choose_below(part, space, sizes, shared, run, string)
+            n_tested += choice.n_tested
+            below = below and choice.below
+            chosen.append(choice.index)
+        indices, repeats = np.unique(chosen, return_counts=True)
+        index, share = int(indices[np.argmax(repeats)]), repeats.max() / sizes.n_repeats
+        level = 2 / 3 + float(shared.uniforms("net/frequency", 1, row=string)[0]) / 6
+        slacks.append(abs(share - level))
+        spreads.append(_frequency_spread(share, sizes.n_repeats))
+        if share >= level:
+            break
+    evidence = Evidence(np.array(slacks), np.diag(spreads), sizes.n_repeats)
+    return Choice(index, n_tested, below, evidence)
+
+
+def _frequency_spread(share: float, n_repeats: int) -> float:
+    """Standard deviation of the difference of two labs' frequencies (Laplace's rule)."""
+    smooth = (share * n_repeats + 1) / (n_repeats + 2)
+    return math.sqrt(2 * smooth * (1 - smooth) / n_repeats)
+
+
+def _evidence(
+    points: Points,
+    net: Net,
+    rivals: IntegerArray,
+    to_statistics: Callable[[Matrix], Matrix],
+    slacks: Vector,
+) -> Evidence:
+    """Spread of the statistics that decide, from groups of rows."""
+    n_groups = min(_MAX_GROUPS, points.packs.shape[0])
+    if n_groups < _MIN_GROUPS:
+        return Evidence(slacks, np.zeros((n_groups, slacks.size)), n_groups)
+    edges = np.linspace(0, points.packs.shape[0], n_groups + 1).astype(np.int64)
+    groups = [points.part(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    groups = [group for group in groups if group.n_points > 0]
+    n_groups = len(groups)
+    unlimited = np.full(rivals.size, points.n_points)
+    counts = np.array([net.counts(group, rivals, unlimited) for group in groups])
+    sizes = np.array([group.n_points for group in groups])[:, None]
+    moves = np.sqrt(sizes) * (counts / sizes - counts.sum(axis=0) / points.n_points)
+    # n_groups - 1 degrees of freedom; twice the variance, for two labs
+    moves *= math.sqrt(2 / (points.n_points * max(1, n_groups - 1)))
+    return Evidence(slacks, to_statistics(moves), n_groups)
