@@ -140,8 +140,8 @@ def _space(content: Any, n_inputs: int) -> CodeSpace | NetSpace:
 
 def _net_space(content: dict[str, Any], n_inputs: int) -> NetSpace:
     lattice = content["net"] == "lattice"
-    keys = {"n_candidates", "n_components", "net", "projection"} | ({"radius"} if lattice else set())
-    read_object(content, "'space'", keys)
+    keys = {"n_candidates", "n_components", "net", "projection"}
+    read_object(content, "'space'", keys | {"radius"} if lattice else keys)
     for name, known in (("net", list(NETS)), ("projection", list(PROJECTIONS))):
         if content[name] not in known:
             raise Unfit(f"{name} must be one of {', '.join(known)}")

@@ -38,7 +38,7 @@ _MAX_SHAPED = 1024  # inputs: the shaped basis is square
 _MAX_PUBLISHED = 20_000  # inputs: wider bases make protocols too large to read
 _TARGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 
-#: Floors of what a pilot seems to show: a direction without spread in the pilot may have some later.
+#: Floors of what a pilot shows: a direction without spread in the pilot may have some later.
 _EIGENVALUE_FLOOR = 0.01  # of the mean eigenvalue
 _SPREAD_FLOOR = 0.1  # of the root mean square spread
 
@@ -156,8 +156,8 @@ def plan_from_pilot(
 
     Notes
     -----
-    Candidates: two scalings, six regularisations, and the projections none, Hadamard, 24 or 48 principal
-    directions of the pilot, and shaped cells. Each is judged by five-fold cross-validation
+    Candidates: two scalings, six regularisations, and the projections none, Hadamard, 24 or 48
+    principal directions of the pilot, and shaped cells. Each is judged by five-fold cross-validation
     of its margins with the rounding noise that the wanted disagreement leaves, and by the
     spread of batch vectors over random subsets of the pilot. Tested in tests/theory/test_pilot.py.
     """
@@ -233,8 +233,10 @@ def _column_names(X: Any) -> list[str]:
 
 
 def _column(name: str, values: NDArray[Any], as_category: bool) -> Column:
-    """Published scaling of one column. Binary columns are moved to 0 and 1, not standardised:
-    the spread of a rare one in a pilot says little.
+    """Published scaling of one column.
+
+    Binary columns are moved to 0 and 1, not standardised: the spread of a rare one in a pilot
+    says little.
     """
     if as_category or values.dtype.kind not in "biuf":
         found = sorted({text for value in values if (text := as_text(value)) is not None})

@@ -130,6 +130,8 @@ class Sizes:
     regularization: float | None = None
     basis: Basis | None = None
     unit_mean: bool | None = None
+    n_repetitions: int | None = None
+    n_validation: int | None = None
 
     def given(self) -> dict[str, Any]:
         """Names and values of the sizes that were set."""
@@ -235,6 +237,8 @@ class Plan:
     margins_tried : tuple of (float, float)
         ``margin="auto"``: the margins that were tried, and the share of rows that their noise
         would turn.
+    n_repetitions, n_validation : int
+        Gradient descent: runs of a batch, and its rows on which the best of them is found.
     spent : Spent or None
         After a fit: what was used.
     """
@@ -260,6 +264,8 @@ class Plan:
     net: NetSizes | None = None
     noise: float = 0.0
     margins_tried: tuple[tuple[float, float], ...] = ()
+    n_repetitions: int = 1
+    n_validation: int = 0
     spent: Spent | None = field(default=None, compare=False)
 
     @property
@@ -304,11 +310,19 @@ class Plan:
         return [
             f"  samples needed   {self.n_samples:,} = {self.n_batches:,} batches of "
             f"{self.batch_size:,}",
-            f"  batch SVM        regularization {self.regularization}, "
-            + ("unit normals" if self.unit_vectors else "margin times solution"),
+            self._solver_line(),
             f"  code space       {self.n_inputs:,} inputs > {self.projection} > "
             f"{self.n_components:,} components > {self.rounding}, width {self.grid_width}",
         ]
+
+    def _solver_line(self) -> str:
+        if self.algorithm != "sgd":
+            vectors = "unit normals" if self.unit_vectors else "margin times solution"
+            return f"  batch SVM        regularization {self.regularization}, {vectors}"
+        runs = f"{(self.batch_size - self.n_validation) // self.n_repetitions:,} steps"
+        if self.n_repetitions > 1:
+            runs = f"best of {self.n_repetitions} runs of {runs}, on {self.n_validation:,} rows"
+        return f"  gradient descent regularization {self.regularization}, {runs}"
 
     def _net_lines(self, net: NetSizes) -> list[str]:
         return [

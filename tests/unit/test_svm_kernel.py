@@ -346,8 +346,8 @@ def sparse_population(n, d, density, seed=0):
 
 
 @given(
-    d=st.sampled_from([1, 2, 15, 16, 17, 40, 200]),
-    density=st.sampled_from([0.02, 0.3, 1.0]),
+    d=st.sampled_from([1, 2, 15, 16, 17, 40, 200, 4000]),
+    density=st.sampled_from([0.001, 0.02, 0.3, 1.0]),
     seed=st.integers(0, 10**6),
     hard=st.booleans(),
     unit=st.booleans(),

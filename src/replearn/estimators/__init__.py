@@ -1,5 +1,7 @@
 """scikit-learn classifiers: thin shells around plans, recipes and models."""
 
+from replearn.estimators.dp import ReplicableDPClassifier
+from replearn.estimators.net import ReplicableNetClassifier
 from replearn.estimators.svm import ReplicableSVMClassifier
 
-__all__ = ["ReplicableSVMClassifier"]
+__all__ = ["ReplicableDPClassifier", "ReplicableNetClassifier", "ReplicableSVMClassifier"]

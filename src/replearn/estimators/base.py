@@ -85,10 +85,16 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         shared = self._shared()
         X, signs = self._check_training_data(X, y)
         plan, fitted = self._learn(X, signs, shared)
+        self._publish(plan, fitted, shared)
+        self._warn()
+        return self
+
+    def _publish(self, plan: Plan, fitted: Any, shared: SharedRandomness) -> None:
+        """Set what a fit leaves behind."""
         self.plan_ = plan.with_spent(fitted.spent)
         self.model_ = Model(
             recipe=plan.algorithm,
-            n_features=X.shape[1],
+            n_features=self.n_features_in_,
             fit_intercept=bool(self.fit_intercept),
             space=fitted.space,
             seed=str(shared.seed),
@@ -98,8 +104,6 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             encoding=self.encoding,
         )
         self.certificate_ = self._certify(fitted, shared)
-        self._warn()
-        return self
 
     def _learn(self, X: Any, signs: Signs, shared: SharedRandomness) -> tuple[Plan, Any]:
         """Plan, then run the recipe."""
@@ -265,16 +269,16 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
 
     def _sizes(self) -> Sizes:
         return Sizes(
-            n_batches=_whole(self.n_batches, "n_batches"),
-            batch_size=_whole(self.batch_size, "batch_size"),
-            n_components=_whole(self.n_components, "n_components"),
+            n_batches=whole_or_auto(self.n_batches, "n_batches"),
+            batch_size=whole_or_auto(self.batch_size, "batch_size"),
+            n_components=whole_or_auto(self.n_components, "n_components"),
             grid_width=_real(self.grid_width, "grid_width", zero_allowed=False),
-            projection=_choice(
+            projection=choice_or_auto(
                 self.projection,
                 "projection",
                 ["published"] if self.basis is not None else PROJECTIONS,
             ),
-            rounding=_choice(self.rounding, "rounding", CELLS),
+            rounding=choice_or_auto(self.rounding, "rounding", CELLS),
             regularization=_real(self.regularization, "regularization", zero_allowed=True),
             basis=self.basis,
             unit_mean=True if self.unit_mean else None,
@@ -357,7 +361,8 @@ def _names(estimator: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(str(name) for name in names)
 
 
-def _whole(value: Any, name: str) -> int | None:
+def whole_or_auto(value: Any, name: str) -> int | None:
+    """A positive integer, or None for "auto"."""
     if isinstance(value, str) and value == "auto":
         return None
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
@@ -375,7 +380,8 @@ def _real(value: Any, name: str, *, zero_allowed: bool) -> float | None:
     return float(value)
 
 
-def _choice(value: Any, name: str, known: Iterable[str]) -> str | None:
+def choice_or_auto(value: Any, name: str, known: Iterable[str]) -> str | None:
+    """One of the known names, or None for "auto"."""
     if value == "auto":
         return None
     if value not in known:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from replearn.kernels import sgd
 from replearn.kernels import svm as kernel
 from replearn.kernels.exact import fixed_mean
 from replearn.plan import Plan
@@ -20,8 +21,10 @@ _MAX_GROUPS = 64
 _MIN_GROUPS = 4
 _GROUP_ENTRIES = 1 << 19
 
-#: Batches in one block of work: even, so that pairs of batches are not cut apart.
+#: Batches in one block of work: even, so that pairs of batches are not cut apart; fewer if they
+#: are long, so that all threads get some.
 _BLOCK_BATCHES = 64
+_BLOCK_ROWS = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,57 @@ def max_margin(plan: Plan) -> BatchKernel:
     return solve
 
 
+def best_of_sgd(plan: Plan) -> BatchKernel:
+    """The gradient descent of a plan: an average of iterates for each batch."""
+
+    def solve(
+        rows: Rows,
+        first: int,
+        last: int,
+        batch_size: int,
+        hi: IntegerArray,
+        lo: IntegerArray,
+        tally: kernel.TallyArrays,
+    ) -> None:
+        order = rows.order[first * batch_size : last * batch_size]
+        descent = descent_of(plan, rows.X.shape[1], batch_size)
+        state = sgd.new_state(rows.X.shape[1], descent, first)
+        advance(rows.X, rows.signs, order, descent, state, hi, lo, tally)
+
+    return solve
+
+
+def descent_of(plan: Plan, n_features: int, batch_size: int) -> sgd.Run:
+    """What gradient descent does with the rows of one batch."""
+    return sgd.new_run(
+        margin=plan.guarantee.margin,
+        weight=float(plan.regularization),
+        radius=plan.length_cap,
+        intercept=plan.n_inputs > n_features,
+        n_steps=(batch_size - plan.n_validation) // plan.n_repetitions,
+        n_runs=plan.n_repetitions,
+        n_validation=plan.n_validation,
+    )
+
+
+def advance(
+    X: Any,
+    signs: Signs,
+    order: Order,
+    descent: sgd.Run,
+    state: sgd.State,
+    hi: IntegerArray,
+    lo: IntegerArray,
+    tally: kernel.TallyArrays,
+) -> None:
+    """Gradient descent over rows of an array or a CSR matrix."""
+    if sp.issparse(X):
+        parts = (X.data, X.indices, X.indptr)
+        sgd.advance_csr(*parts, signs, order, descent, state, hi, lo, tally)
+    else:
+        sgd.advance_dense(X, signs, order, descent, state, hi, lo, tally)
+
+
 def sum_batches(
     solve: BatchKernel,
     rows: Rows,
@@ -179,12 +233,13 @@ def sum_batches(
         solve(rows, *block, batch_size, hi, lo, tally)
         return BatchSums(hi, lo, tally, batch_size)
 
-    return reduce(BatchSums.merge, run(work, _blocks(n_batches)))
+    return reduce(BatchSums.merge, run(work, _blocks(n_batches, batch_size)))
 
 
-def _blocks(n_batches: int) -> Iterator[tuple[int, int]]:
-    for first in range(0, n_batches, _BLOCK_BATCHES):
-        yield first, min(first + _BLOCK_BATCHES, n_batches)
+def _blocks(n_batches: int, batch_size: int) -> Iterator[tuple[int, int]]:
+    size = 2 * max(1, min(_BLOCK_BATCHES, _BLOCK_ROWS // batch_size) // 2)
+    for first in range(0, n_batches, size):
+        yield first, min(first + size, n_batches)
 
 
 def looks_sorted(signs: Signs) -> bool:
@@ -193,12 +248,15 @@ def looks_sorted(signs: Signs) -> bool:
     Runs test: in random order the number of runs is nearly normal; more than eight standard
     deviations too few happen with probability below 1e-14.
     """
-    n = signs.size
-    n_positive = int((signs > 0).sum())
+    n_runs = 1 + int(np.count_nonzero(signs[1:] != signs[:-1]))
+    return too_few_runs(signs.size, int((signs > 0).sum()), n_runs)
+
+
+def too_few_runs(n: int, n_positive: int, n_runs: int) -> bool:
+    """``looks_sorted`` from the counts of rows, of positive ones and of runs of equal labels."""
     product = 2.0 * n_positive * (n - n_positive)
     if n < 50 or product == 0:
         return False
     expected = product / n + 1
     variance = product * (product - n) / (n**2 * (n - 1.0))
-    n_runs = 1 + int(np.count_nonzero(signs[1:] != signs[:-1]))
     return n_runs < expected - 8 * math.sqrt(max(variance, 0.0))

@@ -18,6 +18,7 @@ what a full enumeration would find, so nothing depends on blocks or threads.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -473,7 +474,7 @@ def _evidence(
     if n_groups < _MIN_GROUPS:
         return Evidence(slacks, np.zeros((n_groups, slacks.size)), n_groups)
     edges = np.linspace(0, points.packs.shape[0], n_groups + 1).astype(np.int64)
-    groups = [points.part(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    groups = [points.part(int(a), int(b)) for a, b in pairwise(edges)]
     groups = [group for group in groups if group.n_points > 0]
     n_groups = len(groups)
     unlimited = np.full(rivals.size, points.n_points)

@@ -1,0 +1,178 @@
+"""The DP reduction as a scikit-learn classifier."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn import recipes
+from replearn.encoding import Encoding
+from replearn.estimators.net import NetBasedClassifier
+from replearn.model import Label
+from replearn.plan import Plan
+from replearn.plans.net import plan_dp
+from replearn.types import Order
+
+
+class ReplicableDPClassifier(NetBasedClassifier):
+    """Replicable halfspaces by the exponential mechanism: [LNUZ20] through [BGH23].
+
+    A candidate of a net is drawn with probability proportional to
+    ``exp(-inverse_temperature * error rate)``, a differentially private mechanism, and both labs
+    draw with the same published noise (correlated sampling), so that they draw the same.
+    **The published seed makes the output replicable, not private**: who knows the seed knows the
+    noise. ``privacy_epsilon_`` says how private it would be with secret noise.
+
+    Two labs that fit on different samples of one population, with the same parameters and
+    ``shared_seed``, get exactly the same model with probability at least
+    ``1 - max_disagreement`` (proved in certified mode given enough samples, estimated by
+    ``certificate_`` in practical mode).
+
+    Parameters
+    ----------
+    margin : float, default=0.1
+        Margin that some halfspace has on the population, rows scaled to length 1.
+    max_error : float, default=0.05
+        Share of new points that may be misclassified.
+    max_disagreement : float, default=0.1
+        Probability that two labs may get different models.
+    failure_prob : float, default=0.05
+        Probability that the error may exceed ``max_error``.
+    shared_seed : int or str, default=0
+        Published; the same at every site.
+    mode : {"practical", "certified", "paper"}, default="practical"
+        Where the sizes come from. Practical: calibrated formulas, fits on any number of
+        rows. Certified: proved constants, refuses too few rows and nets that cannot be
+        searched. Paper: the algorithm as printed.
+    fit_intercept : bool, default=True
+        Append a constant 1 to each row (before rows are scaled to length 1).
+    shuffle : bool, default=True
+        Permute the rows, which matters only for the certificate.
+    random_state : int or None, default=None
+        Private key of the permutation.
+    n_jobs : int or None, default=None
+        Threads. The model does not depend on it.
+    verbose : int, default=0
+        Print progress.
+    batch_size : int or "auto", default="auto"
+        Rows that the plan asks for; paper mode uses so many and no more.
+    n_components, projection : "auto" or value, default="auto"
+        Space of the net, by hand.
+    net : {"auto", "random", "lattice"}, default="auto"
+        Independent random directions, or the integer vectors of a ball.
+    n_candidates : int or "auto", default="auto"
+        Size of a random net, by hand.
+    calibration : {"margin", "generic"}, default="margin"
+        Populations for which the disagreement is proved: those with the margin, or all, for more
+        rows (``1 / max_error^2`` instead of ``1 / max_error``).
+    sampling : {"gumbel", "holenstein"}, default="gumbel"
+        How the common noise is used; Holenstein's rejection is the reference.
+    constants : dict or None, default=None
+        Paper mode: the constants C1 to C3, default 1.
+    encoding : Encoding or None, default=None
+        How raw columns become numbers, if a protocol fixed that.
+    classes : tuple of two labels or None, default=None
+        The labels that the protocol fixed.
+
+    Attributes
+    ----------
+    model_ : Model
+        The index of the chosen candidate, and what is needed to read it.
+    fingerprint_ : str
+        SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
+    privacy_epsilon_ : float
+        Differential privacy (replacing one row) that the choice would have with secret noise.
+    plan_ : Plan
+        Sizes that were used, and what was spent.
+    certificate_ : Certificate
+        How likely another lab is to get another model.
+    coef_ : array of shape (1, n_features)
+    intercept_ : array of shape (1,)
+    classes_ : array of shape (2,)
+    n_features_in_ : int
+    feature_names_in_ : array of str, if X had column names
+
+    Examples
+    --------
+    >>> from replearn import ReplicableDPClassifier
+    >>> from replearn.datasets import make_margin
+    >>> labs = [make_margin(100_000, 4, margin=0.3, random_state=lab) for lab in (1, 2)]
+    >>> first, second = (
+    ...     ReplicableDPClassifier(margin=0.3, max_error=0.1, shared_seed=2024).fit(X, y)
+    ...     for X, y in labs
+    ... )
+    >>> first.fingerprint_ == second.fingerprint_
+    True
+    >>> first.privacy_epsilon_ < 0.01
+    True
+    """
+
+    def __init__(
+        self,
+        margin: float = 0.1,
+        max_error: float = 0.05,
+        max_disagreement: float = 0.1,
+        failure_prob: float = 0.05,
+        shared_seed: int | str = 0,
+        mode: str = "practical",
+        fit_intercept: bool = True,
+        shuffle: bool = True,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        batch_size: int | str = "auto",
+        n_components: int | str = "auto",
+        projection: str = "auto",
+        net: str = "auto",
+        n_candidates: int | str = "auto",
+        calibration: str = "margin",
+        sampling: str = "gumbel",
+        constants: dict[str, float] | None = None,
+        encoding: Encoding | None = None,
+        classes: tuple[Label, Label] | None = None,
+    ) -> None:
+        self.margin = margin
+        self.max_error = max_error
+        self.max_disagreement = max_disagreement
+        self.failure_prob = failure_prob
+        self.shared_seed = shared_seed
+        self.mode = mode
+        self.fit_intercept = fit_intercept
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.batch_size = batch_size
+        self.n_components = n_components
+        self.projection = projection
+        self.net = net
+        self.n_candidates = n_candidates
+        self.calibration = calibration
+        self.sampling = sampling
+        self.constants = constants
+        self.encoding = encoding
+        self.classes = classes
+
+    _recipe = staticmethod(recipes.dp)
+
+    @property
+    def privacy_epsilon_(self) -> float:
+        """Privacy parameter of the choice, had its noise been secret."""
+        self._fitted_model()
+        spent = self.plan_.spent
+        assert spent is not None
+        assert spent.privacy_epsilon is not None
+        return spent.privacy_epsilon
+
+    def _plan(self, n_inputs: int) -> Plan:
+        return plan_dp(
+            self._guarantee(),
+            n_inputs,
+            self.mode,
+            self._sizes(),
+            self.constants,
+            **self._net_options(),
+            calibration=self.calibration,
+            sampling=self.sampling,
+        )
+
+    def _row_order(self, signs: NDArray[np.int8], n_batches: int) -> Order:
+        return super()._row_order(signs, 1)  # error counts do not mind the order

@@ -1,0 +1,238 @@
+"""Algorithm 3 as a scikit-learn classifier, and what it shares with the DP reduction."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn import recipes
+from replearn.certificate import Certificate, certify_choice
+from replearn.encoding import Encoding
+from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.estimators.base import ReplicableClassifier, choice_or_auto, whole_or_auto
+from replearn.model import Label
+from replearn.nets import NETS
+from replearn.plan import Plan, Sizes
+from replearn.plans.net import plan_net
+from replearn.randomness import SharedRandomness
+from replearn.stages.projection import PROJECTIONS
+from replearn.types import Order
+
+
+class NetBasedClassifier(ReplicableClassifier):
+    """What the classifiers that choose from a net share. Not for direct use."""
+
+    net: str
+    n_candidates: int | str
+    constants: dict[str, float] | None
+
+    def _sizes(self) -> Sizes:
+        return Sizes(
+            batch_size=whole_or_auto(self.batch_size, "batch_size"),
+            n_components=whole_or_auto(self.n_components, "n_components"),
+            projection=choice_or_auto(self.projection, "projection", PROJECTIONS),
+        )
+
+    def _net_options(self) -> dict[str, Any]:
+        return {
+            "net": choice_or_auto(self.net, "net", NETS),
+            "n_candidates": whole_or_auto(self.n_candidates, "n_candidates"),
+        }
+
+    def _certify(self, fitted: recipes.Chosen, shared: SharedRandomness) -> Certificate:
+        spent = fitted.spent
+        n_points = spent.n_rows - spent.n_dropped - spent.n_zero_rows
+        return certify_choice(fitted.evidence, self.plan_, n_points)
+
+    def _warn(self) -> None:
+        """Say what the user must know about this fit, in words."""
+        spent = self.plan_.spent
+        assert spent is not None
+        estimate = self.certificate_.estimated_disagreement
+        if not spent.below:
+            message = (
+                f"None of the {spent.n_tested:,} candidates tested is below the threshold, so the "
+                "one with the fewest errors was taken, and another lab may well take another. "
+                "Lower margin, raise max_error or n_candidates, or set agnostic=True."
+            )
+        elif self.mode != "practical":
+            return
+        elif estimate is None:
+            message = (
+                f"The disagreement with another lab was not estimated: that needs more than the "
+                f"{spent.n_rows:,} rows of this fit"
+                + (', and sampling="gumbel".' if hasattr(self, "sampling") else ".")
+            )
+        elif estimate > self.max_disagreement:
+            # disagreement falls like one over the square root of the number of rows
+            needed = spent.n_rows * (estimate / self.max_disagreement) ** 2
+            message = (
+                f"Another lab would get a different model with an estimated probability of "
+                f"{estimate:.2f}, above max_disagreement={self.max_disagreement:g}. "
+                f"Get more rows (about {float(f'{needed:.1g}'):,.0f} per lab at this seed), allow "
+                "a larger max_error, or use fewer components."
+            )
+        else:
+            return
+        warnings.warn(message, ReplicabilityWarning, stacklevel=3)
+
+
+class ReplicableNetClassifier(NetBasedClassifier):
+    """Replicable choice from a net of halfspaces: Algorithm 3 of [KKLVZ24].
+
+    The candidates are the directions of a shared net. A threshold is drawn at random, and the
+    first candidate, in a shared random order, whose error on this lab's rows is below it is
+    taken (rLearnerFinite of [BGH23]). Few features, or data that many halfspaces separate well:
+    the net grows exponentially with the number of components.
+
+    Two labs that fit on different samples of one population, with the same parameters and
+    ``shared_seed``, get exactly the same model with probability at least
+    ``1 - max_disagreement`` (proved in certified mode given enough samples, estimated by
+    ``certificate_`` in practical mode).
+
+    Parameters
+    ----------
+    margin : float, default=0.1
+        Margin that some halfspace has on the population, rows scaled to length 1.
+    max_error : float, default=0.05
+        Share of new points that may be misclassified.
+    max_disagreement : float, default=0.1
+        Probability that two labs may get different models.
+    failure_prob : float, default=0.05
+        Probability that the error may exceed ``max_error``.
+    shared_seed : int or str, default=0
+        Published; the same at every site.
+    mode : {"practical", "certified", "paper"}, default="practical"
+        Where the sizes come from. Practical: calibrated formulas, fits on any number of
+        rows. Certified: proved constants, refuses too few rows and nets that cannot be
+        searched. Paper: the algorithm as printed.
+    fit_intercept : bool, default=True
+        Append a constant 1 to each row (before rows are scaled to length 1).
+    shuffle : bool, default=True
+        Permute the rows, which matters only for amplification and for the certificate.
+    random_state : int or None, default=None
+        Private key of the permutation.
+    n_jobs : int or None, default=None
+        Threads. The model does not depend on it.
+    verbose : int, default=0
+        Print progress.
+    batch_size : int or "auto", default="auto"
+        Rows that the plan asks for; paper mode uses so many and no more.
+    n_components, projection : "auto" or value, default="auto"
+        Space of the net, by hand.
+    net : {"auto", "random", "lattice"}, default="auto"
+        Independent random directions, or the integer vectors of a ball.
+    n_candidates : int or "auto", default="auto"
+        Size of a random net, by hand.
+    agnostic : bool, default=False
+        Learn the smallest error of the net, replicably, instead of assuming that it is about 0:
+        for populations that no candidate classifies with ``max_error``. The error is then at most
+        ``max_error`` above the smallest.
+    n_repeats : int, default=1
+        Amplification: choose so many times, on disjoint rows, and take what was chosen most, for
+        the first shared string for which that was chosen often.
+    constants : dict or None, default=None
+        Paper mode: the constants C1 and C2 of Algorithm 3, default 1.
+    encoding : Encoding or None, default=None
+        How raw columns become numbers, if a protocol fixed that.
+    classes : tuple of two labels or None, default=None
+        The labels that the protocol fixed.
+
+    Attributes
+    ----------
+    model_ : Model
+        The index of the chosen candidate, and what is needed to read it.
+    fingerprint_ : str
+        SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
+    plan_ : Plan
+        Sizes that were used, and what was spent.
+    certificate_ : Certificate
+        How likely another lab is to get another model.
+    coef_ : array of shape (1, n_features)
+    intercept_ : array of shape (1,)
+    classes_ : array of shape (2,)
+    n_features_in_ : int
+    feature_names_in_ : array of str, if X had column names
+
+    Examples
+    --------
+    >>> from replearn import ReplicableNetClassifier
+    >>> from replearn.datasets import make_margin
+    >>> labs = [make_margin(100_000, 4, margin=0.3, random_state=lab) for lab in (1, 2)]
+    >>> first, second = (
+    ...     ReplicableNetClassifier(margin=0.3, max_error=0.1, shared_seed=2024).fit(X, y)
+    ...     for X, y in labs
+    ... )
+    >>> first.fingerprint_ == second.fingerprint_
+    True
+    """
+
+    def __init__(
+        self,
+        margin: float = 0.1,
+        max_error: float = 0.05,
+        max_disagreement: float = 0.1,
+        failure_prob: float = 0.05,
+        shared_seed: int | str = 0,
+        mode: str = "practical",
+        fit_intercept: bool = True,
+        shuffle: bool = True,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        batch_size: int | str = "auto",
+        n_components: int | str = "auto",
+        projection: str = "auto",
+        net: str = "auto",
+        n_candidates: int | str = "auto",
+        agnostic: bool = False,
+        n_repeats: int = 1,
+        constants: dict[str, float] | None = None,
+        encoding: Encoding | None = None,
+        classes: tuple[Label, Label] | None = None,
+    ) -> None:
+        self.margin = margin
+        self.max_error = max_error
+        self.max_disagreement = max_disagreement
+        self.failure_prob = failure_prob
+        self.shared_seed = shared_seed
+        self.mode = mode
+        self.fit_intercept = fit_intercept
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.batch_size = batch_size
+        self.n_components = n_components
+        self.projection = projection
+        self.net = net
+        self.n_candidates = n_candidates
+        self.agnostic = agnostic
+        self.n_repeats = n_repeats
+        self.constants = constants
+        self.encoding = encoding
+        self.classes = classes
+
+    _recipe = staticmethod(recipes.net)
+
+    def _plan(self, n_inputs: int) -> Plan:
+        if not isinstance(self.n_repeats, int | np.integer) or self.n_repeats < 1:
+            raise ReplearnError(
+                f"n_repeats must be a positive integer, got {self.n_repeats!r}. "
+                "1 chooses once, on all rows."
+            )
+        return plan_net(
+            self._guarantee(),
+            n_inputs,
+            self.mode,
+            self._sizes(),
+            self.constants,
+            **self._net_options(),
+            agnostic=bool(self.agnostic),
+            n_repeats=int(self.n_repeats),
+        )
+
+    def _row_order(self, signs: NDArray[np.int8], n_batches: int) -> Order:
+        # error counts do not mind the order; repetitions need independent parts
+        return super()._row_order(signs, int(self.n_repeats))
