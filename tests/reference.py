@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import hadamard
 from scipy.optimize import nnls
 
 Vector = NDArray[np.float64]
@@ -90,3 +91,73 @@ def best_hard(V: Matrix) -> tuple[Vector, float]:
     point = V.T @ (weights / weights.sum())
     margin = float(np.linalg.norm(point))
     return point / margin, margin
+
+
+# --- roundings --------------------------------------------------------------------------------
+
+
+def akround(z: Any, beta: Any, o: Any, u: Any) -> Any:
+    """AKround of one number as the paper words it; floats or fractions."""
+    corner = o + math.floor((z - o) / beta) * beta
+    p = (corner + beta - z) / beta  # p * corner + (1 - p) * (corner + beta) = z
+    return corner if u <= p else corner + beta
+
+
+# --- projections, as matrices -----------------------------------------------------------------
+
+
+def gaussian_matrix(n_inputs: int, n_components: int, shared: Any) -> Matrix:
+    """Independent N(0, 1/k) entries."""
+    rows = [shared.normals("projection/gaussian", n_inputs, row=i) for i in range(n_components)]
+    return np.array(rows) / math.sqrt(n_components)
+
+
+def signs_matrix(n_inputs: int, n_components: int, shared: Any) -> Matrix:
+    """Independent +-1/sqrt(k) entries."""
+    rows = [shared.signs("projection/signs", n_inputs, row=i) for i in range(n_components)]
+    return np.array(rows) / math.sqrt(n_components)
+
+
+def hadamard_matrix(n_inputs: int, n_components: int, shared: Any) -> Matrix:
+    """Signs, Hadamard on the first window, signs, Hadamard on the last window, k of the rows."""
+    window = max(2**i for i in range(20) if 2**i <= n_inputs)
+    small = hadamard(window) / math.sqrt(window)
+    first, last = np.eye(n_inputs), np.eye(n_inputs)
+    first[:window, :window] = small
+    last[n_inputs - window :, n_inputs - window :] = small
+    signs = [
+        np.diag(shared.signs("projection/hadamard/signs", n_inputs, row=row)) for row in range(2)
+    ]
+    kept = shared.sample("projection/hadamard/rows", n_inputs, n_components)
+    mixed: Matrix = last @ signs[1] @ first @ signs[0]
+    return mixed[kept] * math.sqrt(n_inputs / n_components)
+
+
+def rotation_matrix(n_inputs: int, n_components: int, shared: Any) -> Matrix:
+    """D H_{d-2} ... H_0 with H_i the reflection that takes a Gaussian vector to an axis."""
+    product = np.eye(n_inputs)
+    for i in range(n_inputs):
+        vector = shared.normals("projection/rotation", n_inputs - i, row=i)
+        axis = np.eye(n_inputs - i)[0]
+        sign = 1.0 if vector[0] >= 0 else -1.0
+        step = np.eye(n_inputs)
+        if i < n_inputs - 1:
+            mirror = vector + sign * np.linalg.norm(vector) * axis
+            step[i:, i:] -= 2 * np.outer(mirror, mirror) / (mirror @ mirror)
+        step[i] *= -sign
+        product = step @ product
+    return product
+
+
+def same_matrix(n_inputs: int, n_components: int, shared: Any) -> Matrix:
+    """The coordinates as they are."""
+    return np.eye(n_inputs)
+
+
+PROJECTION_MATRICES = {
+    "gaussian": gaussian_matrix,
+    "signs": signs_matrix,
+    "hadamard": hadamard_matrix,
+    "rotation": rotation_matrix,
+    "none": same_matrix,
+}

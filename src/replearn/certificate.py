@@ -12,6 +12,7 @@ from replearn.kernels import lattices
 from replearn.kernels.lanes import square
 from replearn.plan import Plan
 from replearn.plans.net import proved_disagreement
+from replearn.plans.sgd import variance_bound
 from replearn.randomness import SharedRandomness
 from replearn.recipes import Fitted, mean_direction
 from replearn.stages.batches import BatchSums
@@ -164,7 +165,7 @@ def _bound(sums: BatchSums, plan: Plan) -> tuple[float, float]:
 
 def _distance(sums: BatchSums, plan: Plan) -> tuple[float, float]:
     """Bound of the expected distance of two labs' means, and its confidence."""
-    prior = _prior_variance(plan)
+    prior = _prior_variance(sums, plan)
     observed = _bernstein_variance(sums, plan.length_cap, plan.guarantee.failure_prob / 2)
     variance, confidence = (
         (prior, 1.0) if prior <= observed else (observed, 1 - plan.guarantee.failure_prob / 2)
@@ -180,14 +181,20 @@ def _distance(sums: BatchSums, plan: Plan) -> tuple[float, float]:
     return distance, confidence - plan.guarantee.failure_prob / 2
 
 
-def _prior_variance(plan: Plan) -> float:
+def _prior_variance(sums: BatchSums, plan: Plan) -> float:
     """Variance of one batch vector, at most, whatever the population.
 
     Vectors of length at most R have variance at most R^2. For soft-margin SVMs leave-one-out
-    and Efron-Stein give ``tau^2 sum alpha_i^2 <= tau^2 C / lambda`` (tests/theory).
+    and Efron-Stein give ``tau^2 sum alpha_i^2 <= tau^2 C / lambda`` (tests/theory). For gradient
+    descent see `variance_bound`; it does not know the best of several runs, nor zero rows, which
+    make a run shorter.
     """
     weight = float(plan.regularization)
     ball = plan.length_cap**2
+    if plan.algorithm == "sgd":
+        if plan.n_repetitions > 1 or sums.tally.n_zero_rows:
+            return ball
+        return min(ball, variance_bound(plan.guarantee.margin, weight, sums.batch_size))
     if plan.unit_vectors or weight == 0:
         return ball
     return min(ball, plan.guarantee.margin**2 * plan.box_constraint / weight)

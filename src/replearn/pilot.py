@@ -36,6 +36,9 @@ _REGULARIZATIONS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 _N_DIRECTIONS = (24, 48)
 _MAX_SHAPED = 1024  # inputs: the shaped basis is square
 _MAX_PUBLISHED = 20_000  # inputs: wider bases make protocols too large to read
+#: Ways to round that a pilot can choose from.
+PROJECTION_KINDS = ("none", "hadamard", "principal", "shaped")
+
 _TARGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 
 #: Floors of what a pilot shows: a direction without spread in the pilot may have some later.
@@ -127,6 +130,7 @@ def plan_from_pilot(
     shared_seed: int | str = 0,
     fit_intercept: bool = True,
     categories: Sequence[str] = (),
+    projections: Sequence[str] = PROJECTION_KINDS,
     margin: float = 0.1,
     max_error: float = 0.05,
     failure_prob: float = 0.05,
@@ -147,6 +151,8 @@ def plan_from_pilot(
     fit_intercept : bool, default=True
     categories : sequence of str
         Further columns to treat as categories.
+    projections : sequence of str
+        What to choose from: "none", "hadamard", "principal", "shaped".
     margin, max_error, failure_prob : float
         Recorded in the protocol. The pilot's margins, not these, set the grid.
 
@@ -157,9 +163,10 @@ def plan_from_pilot(
     Notes
     -----
     Candidates: two scalings, six regularisations, and the projections none, Hadamard, 24 or 48
-    principal directions of the pilot, and shaped cells. Each is judged by five-fold cross-validation
-    of its margins with the rounding noise that the wanted disagreement leaves, and by the
-    spread of batch vectors over random subsets of the pilot. Tested in tests/theory/test_pilot.py.
+    principal directions of the pilot, and shaped cells. Each is judged by five-fold
+    cross-validation of its margins, with the rounding noise that the wanted disagreement leaves,
+    and by the spread of batch vectors over random subsets of the pilot. Tested in
+    tests/theory/test_pilot.py.
     """
     guarantee = Guarantee(margin, max_error, max_disagreement, failure_prob)
     signs, classes = _signs(y)
@@ -169,7 +176,17 @@ def plan_from_pilot(
         for scaling, encoding in _encodings(X, categories)
         for weight in _REGULARIZATIONS
     ]
-    candidates = [candidate for group in judged for candidate in group]
+    candidates = [
+        candidate
+        for group in judged
+        for candidate in group
+        if candidate.projection.split()[0] in projections
+    ]
+    if not candidates:
+        raise ReplearnError(
+            f"projections must allow one that fits these data, got {list(projections)!r}. "
+            f"Known: {', '.join(PROJECTION_KINDS)}."
+        )
     target = _SAFETY * max_disagreement
 
     def best(n_samples: int, disagreement: float) -> tuple[FrontierPoint, _Candidate]:

@@ -276,18 +276,14 @@ def _read_npz(path: Path, target: str | None, columns: Sequence[str] | None, wat
 def _load_arrays(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Those of the named arrays that are there; nothing is unpickled."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ReplearnError(
-                    f"{path} must be a NumPy archive of named arrays, got a single array. Write "
-                    "it with numpy.savez(path, X=X, y=y)."
-                )
+        with path.open("rb") as raw:
+            archive = np.load(raw, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise ValueError("it is a single array")
             return {key: archive[key] for key in keys if key in archive.files}
     except ValueError as problem:
-        if isinstance(problem, ReplearnError):
-            raise
         raise ReplearnError(
-            f"{path} must be a NumPy archive of plain arrays, without pickled objects: "
+            f"{path} must be a NumPy archive of named arrays, without pickled objects: "
             f"{_one_line(problem)}. Write it with numpy.savez(path, X=X, y=y)."
         ) from None
 

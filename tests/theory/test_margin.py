@@ -171,6 +171,16 @@ def displacements(d):
     }
 
 
+def count_moves(space, start, step, seeds):
+    """How many seeds give other codes after the step."""
+    n_flips = 0
+    for seed in seeds:
+        shared = SharedRandomness(seed)
+        moved = space.encode(start + step, shared)
+        n_flips += bool(np.any(moved != space.encode(start, shared)))
+    return n_flips
+
+
 @pytest.mark.parametrize("projection", list(PROJECTIONS))
 @pytest.mark.parametrize("rounding", list(ROUNDINGS))
 def test_provable_flip_constant(projection, rounding, seeds):
@@ -185,14 +195,25 @@ def test_provable_flip_constant(projection, rounding, seeds):
     for direction in steps.values():
         bound = 0.3
         step = direction * (bound * 0.5 / constant)
-        n_flips = 0
-        for seed in seeds(n_seeds):
-            shared = SharedRandomness(seed)
-            moved = space.encode(start + step, shared)
-            n_flips += bool(np.any(moved != space.encode(start, shared)))
+        n_flips = count_moves(space, start, step, seeds(n_seeds))
         assert_rate_at_most(n_flips, n_seeds, bound, FALSE_ALARM / len(steps))
     # would catch a rate of .389 with probability .8. Largest seen, relative to the bound: gaussian
     # .96, rotation .91, signs .92, hadamard .74, none .84
+
+
+@pytest.mark.parametrize("rounding", list(ROUNDINGS))
+def test_hadamard_flips_no_more_than_signs(rounding, seeds):
+    # Single displacements may be stretched by sqrt(d/k), but E|A delta|^2 = |delta|^2, and each
+    # block has its share of it, so over seeds the constant of signs is enough.
+    n_seeds, d, k = 1000, 200, 24
+    space = CodeSpace(d, "hadamard", k, rounding, "0.5")
+    constant = provable_flip_constant("signs", rounding, d, k)
+    start = np.random.default_rng(9).normal(size=d)
+    steps = displacements(d)
+    for direction in steps.values():
+        n_flips = count_moves(space, start, direction * (0.3 * 0.5 / constant), seeds(n_seeds))
+        assert_rate_at_most(n_flips, n_seeds, 0.3, FALSE_ALARM / len(steps))
+    # would catch a rate of .389 with probability .8
 
 
 @pytest.mark.parametrize("lattice", [E8, LEECH], ids=["e8", "leech"])

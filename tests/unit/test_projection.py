@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 
 from replearn.randomness import SharedRandomness
 from replearn.stages.projection import PROJECTIONS
+from tests.reference import PROJECTION_MATRICES
 
 SIZES = [1, 2, 3, 7, 64, 100]
 SHARED = SharedRandomness(5)
@@ -31,67 +31,11 @@ def matrix(name, n_inputs, n_components, shared=SHARED):
     return np.array(columns).T
 
 
-# ---------------------------------------------------------------- twins, from their definitions
-
-
-def gaussian_twin(n_inputs, n_components, shared):
-    rows = [shared.normals("projection/gaussian", n_inputs, row=i) for i in range(n_components)]
-    return np.array(rows) / math.sqrt(n_components)
-
-
-def signs_twin(n_inputs, n_components, shared):
-    rows = [shared.signs("projection/signs", n_inputs, row=i) for i in range(n_components)]
-    return np.array(rows) / math.sqrt(n_components)
-
-
-def hadamard_twin(n_inputs, n_components, shared):
-    """Signs, Hadamard on the first window, signs, Hadamard on the last window, k of the rows."""
-    window = max(2**i for i in range(12) if 2**i <= n_inputs)
-    small = scipy.linalg.hadamard(window) / math.sqrt(window)
-    first, last = np.eye(n_inputs), np.eye(n_inputs)
-    first[:window, :window] = small
-    last[n_inputs - window :, n_inputs - window :] = small
-    signs = [
-        np.diag(shared.signs("projection/hadamard/signs", n_inputs, row=row)) for row in range(2)
-    ]
-    kept = shared.sample("projection/hadamard/rows", n_inputs, n_components)
-    return (last @ signs[1] @ first @ signs[0])[kept] * math.sqrt(n_inputs / n_components)
-
-
-def rotation_twin(n_inputs, n_components, shared):
-    """D H_{d-2} ... H_0 with H_i the reflection that takes a Gaussian vector to an axis."""
-    product = np.eye(n_inputs)
-    for i in range(n_inputs):
-        vector = shared.normals("projection/rotation", n_inputs - i, row=i)
-        axis = np.eye(n_inputs - i)[0]
-        sign = 1.0 if vector[0] >= 0 else -1.0
-        step = np.eye(n_inputs)
-        if i < n_inputs - 1:
-            mirror = vector + sign * np.linalg.norm(vector) * axis
-            step[i:, i:] -= 2 * np.outer(mirror, mirror) / (mirror @ mirror)
-        step[i] *= -sign
-        product = step @ product
-    return product
-
-
-def none_twin(n_inputs, n_components, shared):
-    return np.eye(n_inputs)
-
-
-TWINS = {
-    "gaussian": gaussian_twin,
-    "signs": signs_twin,
-    "hadamard": hadamard_twin,
-    "rotation": rotation_twin,
-    "none": none_twin,
-}
-
-
 @every
 @each_size
 def test_projection_is_its_definition(name, n_inputs):
     for n_components in component_counts(name, n_inputs):
-        expected = TWINS[name](n_inputs, n_components, SHARED)
+        expected = PROJECTION_MATRICES[name](n_inputs, n_components, SHARED)
         got = matrix(name, n_inputs, n_components)
         np.testing.assert_allclose(got, expected, atol=1e-13, rtol=0)
 

@@ -1,7 +1,6 @@
 """Roundings: the paper's definition to the last bit, and what codes and points have in common."""
 
 from fractions import Fraction
-from math import floor
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from replearn.cells import CELLS
 from replearn.kernels.lattices import E8, LEECH
 from replearn.randomness import SharedRandomness
 from replearn.stages.rounding import ROUNDINGS, padded_size, residual, round_codes, unround
+from tests.reference import akround
 
 CUBES = ["ak", "centre"]
 # the largest distance from a centre to a corner of its cell, per coordinate for the cubes
@@ -34,13 +34,6 @@ class ChosenCoins:
 
     def uniforms(self, stream, n, row=0):
         return np.array(self.streams[stream][:n])
-
-
-def akround(z, beta, o, u):
-    """AKround of one number as the paper words it, in exact arithmetic."""
-    corner = o + floor((z - o) / beta) * beta
-    p = (corner + beta - z) / beta
-    return corner if u <= p else corner + beta
 
 
 sixteenths = st.integers(0, 15).map(lambda i: i / 16)

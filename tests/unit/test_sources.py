@@ -64,7 +64,7 @@ def test_one_column(tmp_path):
 def test_columns_are_taken_by_name_in_the_given_order(tmp_path):
     table = read_table(csv_file(tmp_path), columns=["dose", "age"])
     assert table.names == ("dose", "age")
-    assert (table.X == X[:, ::-1]).all()
+    assert np.array_equal(table.X, X[:, ::-1])
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_a_column_of_the_model_that_is_not_there(tmp_path):
 def test_cut_off_gzip(tmp_path):
     path = csv_file(tmp_path, name="t.csv.gz")
     path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(ReplearnError, match="cannot be read: .* that the file is complete"):
-        read_table(path)
+    with pytest.raises(ReplearnError, match=r"cannot be read: .* that the file is complete"):
+        read_table(path, target="label")
 
 
 # ---------------------------------------------------------------- NumPy archives
@@ -164,7 +164,7 @@ def test_npz(tmp_path):
     names = np.array(["a", "b"])
     path = npz_file(tmp_path, X=X.astype(np.float32), y=[1, 0, 1], feature_names=names)
     table = read_table(path)
-    assert (table.X == X.astype(np.float32)).all()
+    assert np.array_equal(table.X, X.astype(np.float32))
     assert table.X.dtype == np.float32
     assert table.y.tolist() == [1, 0, 1]
     assert table.names == ("a", "b")
@@ -214,7 +214,7 @@ BAD_ARRAYS = {
     "sparse inf": (CSR | {"data": [1, np.inf]}, r"finite numbers, got inf in row 1, column 1"),
     "labels": ({"X": X, "y": [1, 0]}, r"y must be 3 labels .*, got shape \(2,\)"),
     "names": ({"X": X, "feature_names": ["a"]}, r"feature_names must be 2 strings, .* \(1,\)"),
-    "objects": ({"X": np.array([[None]])}, r"plain arrays, without pickled objects: .* Write it"),
+    "objects": ({"X": np.array([[None]])}, r"named arrays, without pickled objects: .* Write it"),
     "column out of range": (CSR | {"indices": [0, 2]}, r"must hold a valid CSR matrix: "),
     "negative column": (CSR | {"indices": [0, -1]}, r"must hold a valid CSR matrix: "),
     "pointers": (CSR | {"indptr": [0, 9, 2]}, r"must hold a valid CSR matrix: "),
@@ -242,7 +242,9 @@ def test_a_single_array_and_other_files_called_npz(tmp_path):
     path = tmp_path / "t.npz"
     with path.open("wb") as file:
         np.save(file, X)
-    with pytest.raises(ReplearnError, match="must be a NumPy archive of named arrays"):
+    with pytest.raises(
+        ReplearnError, match="named arrays, without pickled objects: it is a single array"
+    ):
         read_table(path)
     for content in (b"", b"hello", b"PK\x03\x04 cut off"):
         path.write_bytes(content)
@@ -260,7 +262,7 @@ def test_unknown_format(tmp_path):
 
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_files_that_are_not_there(tmp_path, suffix):
-    with pytest.raises(ReplearnError, match="cannot be read: No such file or directory. Check"):
+    with pytest.raises(ReplearnError, match=r"cannot be read: No such file or directory\. Check"):
         read_table(tmp_path / f"t{suffix}")
 
 

@@ -101,7 +101,7 @@ class State(NamedTuple):
     numbers : float64 array
         ``scale``, ``mass`` and the squared length of w.
     counts : int64 array
-        Places: see ``_BLOCK`` and those after it.
+        ``n_blocks`` and ``n_taken`` read the first two.
     results : float64 array of shape (n_runs, n_features + 1)
         Averages of the finished runs of this block.
     losses : float64 array of shape (n_runs,)
@@ -124,10 +124,13 @@ class State(NamedTuple):
     mate_columns: NDArray[np.int64]
 
 
-# places in `numbers` and in `counts`; a zero row is taken but makes no step
+# places in `numbers`
 _SCALE, _MASS, _LENGTH, _N_NUMBERS = range(4)
-_BLOCK, _TAKEN, _STEPS, _VALIDATED, _TOUCHED, _MATE_COLUMNS, _N_PLACES = range(7)
-_NO_MATE = -1  # in place of a number of columns
+# places in `counts`: number of the block; its rows so far, and those of them that were zero;
+# steps of its run (a zero row makes none); rows its runs were compared on; columns on its list;
+# columns of the last even block's vector
+_BLOCK, _TAKEN, _ZEROS, _STEPS, _VALIDATED, _TOUCHED, _MATE_COLUMNS, _N_PLACES = range(8)
+_NO_MATE = -1
 
 
 def new_run(
@@ -163,6 +166,49 @@ def new_state(n_features: int, run: Run, block: int = 0) -> State:
     state.counts[_BLOCK] = block
     state.counts[_MATE_COLUMNS] = _NO_MATE
     return state
+
+
+def n_blocks(state: State) -> int:
+    """Number of the block in progress: blocks before it."""
+    return int(state.counts[_BLOCK])
+
+
+def n_taken(state: State) -> int:
+    """Rows of the block in progress so far."""
+    return int(state.counts[_TAKEN])
+
+
+def arrays_of(state: State) -> dict[str, NDArray[Any]]:
+    """What a state consists of; lists of columns are left out, as they follow from it."""
+    kept = ("raw", "late", "numbers", "counts", "results", "losses", "mate")
+    return {name: getattr(state, name) for name in kept}
+
+
+def state_of(run: Run, arrays: dict[str, NDArray[Any]]) -> State | None:
+    """A state from its arrays, whose types and shapes are right; None if they make no sense."""
+    size = arrays["raw"].size
+    state = new_state(size - 1, run)._replace(**arrays)
+    counts = state.counts
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        return None
+    if not (0 <= counts[_TAKEN] < run.n_rows and (counts >= _NO_MATE).all()):
+        return None
+    if not (0 < state.numbers[_SCALE] <= 1 and max(counts[_ZEROS], counts[_STEPS]) <= run.n_rows):
+        return None
+    moved = (state.raw != 0) | (state.late != 0) | (state.results != 0).any(axis=0)
+    _list_columns(moved, state.touched, counts, _TOUCHED)
+    state.marks[:] = moved
+    if counts[_MATE_COLUMNS] != _NO_MATE:
+        _list_columns(state.mate != 0, state.mate_columns, counts, _MATE_COLUMNS)
+    return state
+
+
+def _list_columns(
+    which: NDArray[np.bool_], columns: NDArray[np.int64], counts: NDArray[np.int64], place: int
+) -> None:
+    found = np.flatnonzero(which)
+    columns[: found.size] = found
+    counts[place] = found.size
 
 
 def advance_dense(
@@ -236,15 +282,12 @@ def _advance(rows, signs, run, state, hi, lo, tally):
         taken = counts[_TAKEN]
         if taken < n_run_rows:
             n = min(run.n_steps - taken % run.n_steps, n_rows - start)
-            n_zero = _take_steps(take(rows, start, start + n), signs, run, state)
-            tally.counts[_VISITS] += n
+            _take_steps(take(rows, start, start + n), signs, run, state)
             if (taken + n) % run.n_steps == 0:
                 _end_run(taken // run.n_steps, state)
         else:
             n = min(n_run_rows + run.n_validation - taken, n_rows - start)
-            n_zero = _validate(take(rows, start, start + n), signs, run, state)
-            tally.counts[_VISITS] += n * run.n_runs
-        tally.counts[_ZERO_ROWS] += n_zero
+            _validate(take(rows, start, start + n), signs, run, state)
         start += n
         counts[_TAKEN] += n
         if counts[_TAKEN] == n_run_rows + run.n_validation:
@@ -253,12 +296,11 @@ def _advance(rows, signs, run, state, hi, lo, tally):
 
 @njit(cache=True, nogil=True)
 def _take_steps(rows, signs, run, state):
-    """One step for each row, all of one run; returns the number of zero rows."""
+    """One step for each row, all of one run."""
     raw, late, numbers, counts = state.raw, state.late, state.numbers, state.counts
     last, bias = raw.size - 1, run.bias
     touch_all(rows, run, state)
     scale, mass, length, t = numbers[_SCALE], numbers[_MASS], numbers[_LENGTH], counts[_STEPS]
-    n_zero = 0
     for k in range(rows.members.size):
         if k + _AHEAD < rows.members.size:
             row_prefetch(rows, k + _AHEAD)
@@ -267,7 +309,7 @@ def _take_steps(rows, signs, run, state):
         usual = TINY < size < HUGE
         if not usual:
             if size == 0.0 and is_zero(rows, k):
-                n_zero += 1
+                counts[_ZEROS] += 1
                 continue
             product, size = row_dot_and_square(rescaled(take(rows, k, k + 1), bias), 0, raw)
             size += bias
@@ -300,7 +342,6 @@ def _take_steps(rows, signs, run, state):
             _bring_back(scale, mass, state)
             scale, mass = 1.0, 0.0
     numbers[_SCALE], numbers[_MASS], numbers[_LENGTH], counts[_STEPS] = scale, mass, length, t
-    return n_zero
 
 
 @njit(cache=True, nogil=True)
@@ -314,15 +355,14 @@ def _bring_back(scale, mass, state):
 
 @njit(cache=True, nogil=True)
 def _validate(rows, signs, run, state):
-    """Add up the losses of the finished runs on these rows; returns the number of zero rows."""
+    """Add up the losses of the finished runs on these rows."""
     last, bias = state.raw.size - 1, run.bias
-    n_zero = 0
     for k in range(rows.members.size):
         one = take(rows, k, k + 1)
         _, size = row_dot_and_square(one, 0, state.raw)  # between runs raw is 0
         if not TINY < size + bias < HUGE:
             if size + bias == 0.0 and is_zero(one, 0):
-                n_zero += 1
+                state.counts[_ZEROS] += 1
                 continue
             one = rescaled(one, bias)
             _, size = row_dot_and_square(one, 0, state.raw)
@@ -332,7 +372,6 @@ def _validate(rows, signs, run, state):
             g = factor * (row_dot(one, 0, w) + bias * w[last])
             state.losses[r] += max(0.0, 1.0 - g / run.margin)
         state.counts[_VALIDATED] += 1
-    return n_zero
 
 
 # --- runs and blocks --------------------------------------------------------------------------
@@ -359,6 +398,8 @@ def _end_block(run, state, hi, lo, tally):
     group = (counts[_BLOCK] // 2) % hi.shape[0]
     add_fixed_at(hi[group], lo[group], columns, w)
     tally.counts[_BATCHES] += 1
+    tally.counts[_ZERO_ROWS] += counts[_ZEROS]
+    tally.counts[_VISITS] += counts[_TAKEN] + (run.n_runs - 1) * counts[_VALIDATED]
     _count_exactly(tally.counts, _NORM, _square(w) / _NORM_UNIT)
     _pair(w, columns, state, tally)
     for j in columns:
@@ -367,7 +408,7 @@ def _end_block(run, state, hi, lo, tally):
             state.results[r, j] = 0.0
     state.losses[:] = 0.0
     counts[_BLOCK] += 1
-    counts[_TAKEN] = counts[_VALIDATED] = counts[_TOUCHED] = 0
+    counts[_TAKEN] = counts[_ZEROS] = counts[_VALIDATED] = counts[_TOUCHED] = 0
 
 
 @njit(cache=True, nogil=True)

@@ -223,17 +223,21 @@ def sum_batches(
     n_batches = n_rows // batch_size
     if plan.exact_batches:
         n_batches = min(n_batches, plan.n_batches)
-    if n_groups is None:
-        n_groups = max(_MIN_GROUPS, min(_MAX_GROUPS, _GROUP_ENTRIES // plan.n_inputs))
-    shape = (n_groups, plan.n_inputs)
 
     def work(block: tuple[int, int]) -> BatchSums:
-        hi, lo = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        tally = kernel.new_tally()
-        solve(rows, *block, batch_size, hi, lo, tally)
-        return BatchSums(hi, lo, tally, batch_size)
+        sums = no_sums(plan.n_inputs, batch_size, n_groups)
+        solve(rows, *block, batch_size, sums.hi, sums.lo, sums.counted)
+        return sums
 
     return reduce(BatchSums.merge, run(work, _blocks(n_batches, batch_size)))
+
+
+def no_sums(n_inputs: int, batch_size: int, n_groups: int | None = None) -> BatchSums:
+    """Sums of no batches, by so many groups; default by the width of the data."""
+    if n_groups is None:
+        n_groups = max(_MIN_GROUPS, min(_MAX_GROUPS, _GROUP_ENTRIES // n_inputs))
+    hi, lo = np.zeros((2, n_groups, n_inputs), dtype=np.int64)
+    return BatchSums(hi, lo, kernel.new_tally(), batch_size)
 
 
 def _blocks(n_batches: int, batch_size: int) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,130 @@
+"""Gradient descent on rows that come in pieces, in memory that does not grow."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.kernels import sgd
+from replearn.kernels.svm import TallyArrays
+from replearn.plan import Plan
+from replearn.stages.batches import BatchSums, advance, descent_of, no_sums, too_few_runs
+from replearn.types import IntegerArray, Signs
+
+# places in `labels`
+_ROWS, _POSITIVE, _RUNS, _LAST, N_LABEL_COUNTS = range(5)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What remains of the rows so far: a block in progress, and exact sums of those before.
+
+    Attributes
+    ----------
+    plan : Plan
+    n_features : int
+    state : sgd.State
+        The block in progress.
+    sums : BatchSums
+        Of the whole blocks; its arrays change.
+    labels : int64 array of shape (4,)
+        Rows, positive ones, runs of equal labels, and the last label's sign.
+
+    Notes
+    -----
+    Taking rows in any pieces gives the same sums, to the bit, as ``sum_batches`` on all of them
+    in that order: it is the same kernel, and it knows nothing of pieces. Tested in
+    tests/unit/test_sgd.py.
+    """
+
+    plan: Plan
+    n_features: int
+    state: sgd.State
+    sums: BatchSums
+    labels: IntegerArray
+
+    @property
+    def n_rows(self) -> int:
+        """Rows so far."""
+        return int(self.labels[_ROWS])
+
+    def looks_sorted_with(self, signs: Signs) -> bool:
+        """Whether the labels so far and these change too rarely for rows in random order."""
+        n_rows, n_positive, n_runs, _ = self._labels_with(signs).tolist()
+        return n_rows >= 2 * self.plan.batch_size and too_few_runs(n_rows, n_positive, n_runs)
+
+    def take(self, X: object, signs: Signs) -> None:
+        """Take all rows of an array or a CSR matrix, in their order."""
+        self.labels[:] = self._labels_with(signs)
+        order = np.arange(self._room(signs.size), dtype=np.int64)
+        descent = descent_of(self.plan, self.n_features, self.plan.batch_size)
+        sums = self.sums
+        advance(X, signs, order, descent, self.state, sums.hi, sums.lo, sums.counted)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is to be saved, besides the plan."""
+        sums = self.sums
+        return sgd.arrays_of(self.state) | {
+            "hi": sums.hi,
+            "lo": sums.lo,
+            "tally_counts": sums.counted.counts,
+            "tally_extremes": sums.counted.extremes,
+            "labels": self.labels,
+        }
+
+    def total(self) -> BatchSums:
+        """Sums of the whole blocks, a copy; fewer rows than one block make one."""
+        total = _copy(self.sums)
+        if sgd.n_blocks(self.state) > 0:
+            return total
+        state = sgd.State(*(array.copy() for array in self.state))
+        descent = descent_of(self.plan, self.n_features, self.plan.batch_size)
+        sgd.close_block(descent, state, total.hi, total.lo, total.counted)
+        return BatchSums(total.hi, total.lo, total.counted, self.n_rows)
+
+    def _labels_with(self, signs: Signs) -> IntegerArray:
+        after = self.labels.copy()
+        after[_ROWS] += signs.size
+        after[_POSITIVE] += np.count_nonzero(signs > 0)
+        after[_RUNS] += np.count_nonzero(signs[1:] != signs[:-1])
+        after[_RUNS] += self.labels[_LAST] != signs[0]
+        after[_LAST] = signs[-1]
+        return after
+
+    def _room(self, n_rows: int) -> int:
+        """How many of so many rows belong to blocks that the plan has."""
+        if not self.plan.exact_batches:
+            return n_rows
+        batch_size = self.plan.batch_size
+        taken = sgd.n_blocks(self.state) * batch_size + sgd.n_taken(self.state)
+        return min(n_rows, self.plan.n_batches * batch_size - taken)
+
+
+def new_stream(plan: Plan, n_features: int) -> Stream:
+    """A stream before its first row."""
+    descent = descent_of(plan, n_features, plan.batch_size)
+    return Stream(
+        plan,
+        n_features,
+        sgd.new_state(n_features, descent),
+        no_sums(plan.n_inputs, plan.batch_size),
+        np.zeros(N_LABEL_COUNTS, dtype=np.int64),
+    )
+
+
+def restored(plan: Plan, n_features: int, arrays: dict[str, NDArray[Any]]) -> Stream | None:
+    """The stream that had these arrays (types and shapes are right); None if they make no sense."""
+    descent = descent_of(plan, n_features, plan.batch_size)
+    names = sgd.arrays_of(sgd.new_state(n_features, descent))
+    state = sgd.state_of(descent, {name: arrays[name] for name in names})
+    tally = TallyArrays(arrays["tally_counts"], arrays["tally_extremes"])
+    sums = BatchSums(arrays["hi"], arrays["lo"], tally, plan.batch_size)
+    if state is None or sums.n_batches != sgd.n_blocks(state) or (arrays["labels"][:3] < 0).any():
+        return None
+    return Stream(plan, n_features, state, _copy(sums), arrays["labels"])
+
+
+def _copy(sums: BatchSums) -> BatchSums:
+    tally = TallyArrays(*(array.copy() for array in sums.counted))
+    return BatchSums(sums.hi.copy(), sums.lo.copy(), tally, sums.batch_size)
