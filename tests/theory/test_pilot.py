@@ -29,7 +29,7 @@ def disagreements(plan: Any, draw: Any, n_rows: int, n_pairs: int) -> int:
 
 @pytest.mark.parametrize("options", [{}, {"decoy": 0.6, "decay": 0.5}], ids=["plain", "decoy"])
 def test_a_pilot_predicts_disagreement_within_a_factor_of_two(options: Any) -> None:
-    # predicted .3 (for power); would catch a true rate of .9 with probability > .99
+    # predicted .3 (for power); would catch a true rate of .95 with probability .97
     def draw(n: int, state: Any) -> Any:
         return make_margin(n, 30, 0.1, random_state=state, **options)
 

@@ -1,0 +1,415 @@
+"""Algorithm 2 as a scikit-learn classifier."""
+
+import os
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from replearn import recipes
+from replearn.basis import Basis
+from replearn.encoding import Encoding
+from replearn.errors import InvalidFile, ReplearnError
+from replearn.estimators.base import ReplicableClassifier, check_finite, whole_or_auto
+from replearn.estimators.sgd_state import read_header, read_stream, write_state
+from replearn.model import Label
+from replearn.plan import Plan, Sizes, require_samples
+from replearn.plans.sgd import plan_sgd
+from replearn.stages.stream import Stream, new_stream
+from replearn.types import Signs
+
+#: What a stream is asked for when it is needed, because making it after each piece would be slow.
+_ON_DEMAND = ("plan_", "model_", "certificate_")
+
+
+class ReplicableSGDClassifier(ReplicableClassifier):
+    """Replicable large-margin halfspaces by gradient descent: Algorithm 2 of [KKLVZ24].
+
+    Two labs that fit on different samples of one population, with the same parameters and
+    ``shared_seed``, get exactly the same model with probability at least
+    ``1 - max_disagreement`` (proved in certified mode given enough samples, estimated by
+    ``certificate_`` in practical mode).
+
+    Each row is read once. Blocks of ``batch_size`` rows are one run of projected stochastic
+    gradient descent each; the averages of their iterates are averaged, projected and rounded.
+    Unlike Algorithm 1 it can follow a stream: see `partial_fit`.
+
+    Parameters
+    ----------
+    margin : float, default=0.1
+        Margin that some halfspace has on the population, rows scaled to length 1.
+    max_error : float, default=0.05
+        Share of new points that may be misclassified.
+    max_disagreement : float, default=0.1
+        Probability that two labs may get different models.
+    failure_prob : float, default=0.05
+        Probability that the error may exceed ``max_error``.
+    shared_seed : int or str, default=0
+        Published; the same at every site.
+    mode : {"practical", "certified", "paper"}, default="practical"
+        Where the sizes come from. Practical: calibrated formulas, fits on any number of
+        rows. Certified: proved constants, refuses too few rows. Paper: the algorithm as
+        printed, but for one slip (see ``plan_.basis``).
+    fit_intercept : bool, default=True
+        Append a constant 1 to each row (before rows are scaled to length 1).
+    shuffle : bool, default=True
+        ``fit`` permutes the rows before they are cut into blocks, by a permutation keyed with the
+        shared seed, or with ``random_state`` if that is given. ``partial_fit`` never does.
+    random_state : int or None, default=None
+        Private key of the permutation.
+    n_jobs : int or None, default=None
+        Threads of ``fit``. The model does not depend on it.
+    verbose : int, default=0
+        Print progress.
+    n_batches, batch_size, n_components, grid_width, projection, rounding, regularization : \
+"auto" or value, default="auto"
+        Sizes of the plan, by hand. ``batch_size`` is the number of rows of a block,
+        ``regularization`` is lambda of ``lambda/2 |u|^2 + mean hinge loss``, positive.
+    n_repetitions, n_validation : "auto" or int, default="auto"
+        Paper mode: runs of a block, and its rows on which the best of them is found.
+    constants : dict or None, default=None
+        Paper mode: the constants C1 to C4 of Algorithm 2, default 1.
+    unit_mean : bool, default=False
+        Scale the mean of the block vectors to length 1 before it is rounded.
+    basis : Basis or None, default=None
+        Published directions to round in, from a protocol.
+    encoding : Encoding or None, default=None
+        Published scaling and categories of the columns, from a protocol.
+    classes : tuple of two labels or None, default=None
+        Published labels, from a protocol; others are refused.
+
+    Attributes
+    ----------
+    model_ : Model
+        The integers that are the classifier.
+    fingerprint_ : str
+        SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
+    plan_ : Plan
+        Every size that was used.
+    certificate_ : Certificate
+        How likely another lab gets the same model.
+    coef_ : array of shape (1, n_features)
+    intercept_ : array of shape (1,)
+    classes_ : array of shape (2,)
+    n_features_in_ : int
+    feature_names_in_ : array of str, if X had column names
+
+    Examples
+    --------
+    >>> from replearn import ReplicableSGDClassifier
+    >>> from replearn.datasets import make_margin
+    >>> labs = [make_margin(40_000, 10, margin=0.3, random_state=lab) for lab in (1, 2)]
+    >>> first, second = (
+    ...     ReplicableSGDClassifier(margin=0.3, shared_seed=2024).fit(X, y) for X, y in labs
+    ... )
+    >>> first.fingerprint_ == second.fingerprint_
+    True
+
+    A stream gives the model of all its rows, in their order:
+
+    >>> X, y = labs[0]
+    >>> stream = ReplicableSGDClassifier(margin=0.3, shared_seed=2024)
+    >>> for start in range(0, 40_000, 7_000):
+    ...     piece = slice(start, start + 7_000)
+    ...     stream = stream.partial_fit(X[piece], y[piece])
+    >>> whole = ReplicableSGDClassifier(margin=0.3, shared_seed=2024, shuffle=False).fit(X, y)
+    >>> stream.fingerprint_ == whole.fingerprint_
+    True
+    """
+
+    def __init__(
+        self,
+        margin: float = 0.1,
+        max_error: float = 0.05,
+        max_disagreement: float = 0.1,
+        failure_prob: float = 0.05,
+        shared_seed: int | str = 0,
+        mode: str = "practical",
+        fit_intercept: bool = True,
+        shuffle: bool = True,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        n_batches: int | str = "auto",
+        batch_size: int | str = "auto",
+        n_components: int | str = "auto",
+        grid_width: float | str = "auto",
+        projection: str = "auto",
+        rounding: str = "auto",
+        regularization: float | str = "auto",
+        n_repetitions: int | str = "auto",
+        n_validation: int | str = "auto",
+        constants: dict[str, float] | None = None,
+        unit_mean: bool = False,
+        basis: Basis | None = None,
+        encoding: Encoding | None = None,
+        classes: tuple[Label, Label] | None = None,
+    ) -> None:
+        self.margin = margin
+        self.max_error = max_error
+        self.max_disagreement = max_disagreement
+        self.failure_prob = failure_prob
+        self.shared_seed = shared_seed
+        self.mode = mode
+        self.fit_intercept = fit_intercept
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.n_batches = n_batches
+        self.batch_size = batch_size
+        self.n_components = n_components
+        self.grid_width = grid_width
+        self.projection = projection
+        self.rounding = rounding
+        self.regularization = regularization
+        self.n_repetitions = n_repetitions
+        self.n_validation = n_validation
+        self.constants = constants
+        self.unit_mean = unit_mean
+        self.basis = basis
+        self.encoding = encoding
+        self.classes = classes
+
+    _recipe = staticmethod(recipes.sgd)
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn a halfspace that another lab would learn too; forgets a stream.
+
+        Parameters
+        ----------
+        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+            Any two labels.
+
+        Returns
+        -------
+        self
+        """
+        super().fit(X, y)
+        self.__dict__.pop("_stream", None)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Take the next rows of a stream. The first call, or one after ``fit``, starts one.
+
+        The rows must come in random order; they are not permuted. What is kept does not grow with
+        their number. ``model_``, ``plan_`` and ``certificate_`` are made when they are asked for;
+        read ``certificate_``, as no warning is given here.
+
+        Parameters
+        ----------
+        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        classes : array of two labels, optional
+            Needed in the first call if its y does not hold both.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Any pieces of the same rows give the model of ``fit`` with ``shuffle=False`` on the whole,
+        to the bit. A piece after which the labels so far would look sorted is refused and not
+        taken. Tested in tests/unit/test_sgd.py.
+        """
+        self._shared()
+        stream: Stream | None = self.__dict__.get("_stream")
+        X, y = self._check_rows(X, y, reset=stream is None)
+        known = self._known_classes(y, classes, stream is None)
+        signs = _signs(y, known)
+        plan = self._plan(X.shape[1] + bool(self.fit_intercept))
+        if stream is None:
+            stream = new_stream(plan, X.shape[1])
+        elif stream.plan != plan:
+            raise ReplearnError(
+                "parameters of the plan were changed in the middle of a stream. Set them back, or "
+                "start anew with a clone."
+            )
+        if stream.looks_sorted_with(signs):
+            raise ReplearnError(
+                "y looks sorted or clustered, so blocks of consecutive rows would not be "
+                "independent samples; these rows were not taken. Shuffle the rows once, and then "
+                "keep that order."
+            )
+        stream.take(X, signs)
+        self.classes_, self._stream = known, stream
+        self._forget()
+        return self
+
+    def save_state(self, path: str | os.PathLike[str]) -> None:
+        """Write the stream to a file, to resume it later or elsewhere with `load_state`.
+
+        Parameters
+        ----------
+        path : path
+            An npz file: arrays, and a JSON text with the labels, the columns and what else
+            the blocks depend on. Written beside and renamed; no pickle.
+        """
+        stream: Stream | None = self.__dict__.get("_stream")
+        if stream is None:
+            raise ReplearnError("there is no stream to save. Call partial_fit first.")
+        names = getattr(self, "feature_names_in_", None)
+        about = {
+            "classes": self.classes_.tolist(),
+            "classes_kind": self.classes_.dtype.kind,
+            "encoding": None if self.encoding is None else self.encoding.content(),
+            "feature_names": None if names is None else [str(name) for name in names],
+            "n_features": self.n_features_in_,
+        }
+        write_state(path, stream, about)
+
+    def load_state(self, path: str | os.PathLike[str]) -> Self:
+        """Resume a stream from a file that `save_state` wrote.
+
+        Parameters
+        ----------
+        path : path
+
+        Returns
+        -------
+        self
+            ``partial_fit`` goes on where the saved stream was.
+
+        Raises
+        ------
+        InvalidFile
+            If the file is not a whole, consistent state, or belongs to other parameters.
+        """
+        header = read_header(path)
+        about = header["about"]
+        problem = _problem(about)
+        if problem:
+            raise InvalidFile(f"{path} is not a saved stream: {problem}. Is it the right file?")
+        if about["encoding"] != (None if self.encoding is None else self.encoding.content()):
+            raise InvalidFile(
+                f"{path} was saved with another encoding of the columns. Resume with the "
+                "protocol that the stream was started with."
+            )
+        n_features = about["n_features"]
+        plan = self._plan(n_features + bool(self.fit_intercept))
+        self._stream = read_stream(path, header, plan, n_features)
+        self.classes_ = _class_array(about["classes"], about["classes_kind"])
+        self.n_features_in_ = n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if about["feature_names"] is not None:
+            self.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+        self._forget()
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        # called only for what is not there: what a stream makes on demand, or nothing
+        if name in _ON_DEMAND and "_stream" in self.__dict__:
+            stream, shared = self._stream, self._shared()
+            require_samples(stream.plan, stream.n_rows)
+            fitted = recipes.round_mean(stream.total(), stream.n_rows, stream.plan, shared)
+            self._publish(stream.plan, fitted, shared)
+            return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__} has no {name}. Call fit or partial_fit first.")
+
+    def _forget(self) -> None:
+        """Drop what was made of fewer rows."""
+        for name in _ON_DEMAND:
+            self.__dict__.pop(name, None)
+
+    def _check_rows(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
+        """Validated rows of one piece; ``reset`` for the first."""
+        X, y = validate_data(
+            self,
+            self._encoded(X),
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_all_finite=False,
+            reset=reset,
+        )
+        check_finite(X, self)
+        check_classification_targets(y)
+        if sp.issparse(X) and not X.has_canonical_format:
+            X = X.copy()  # the caller's matrix stays as it is
+            X.sum_duplicates()
+        return X, y
+
+    def _known_classes(self, y: NDArray[Any], classes: Any, first: bool) -> NDArray[Any]:
+        """The two labels of a stream."""
+        if classes is None and not first:
+            return self.classes_
+        if classes is None:
+            classes = y if self.classes is None else np.array(self.classes)
+        known = np.unique(np.asarray(classes))
+        if known.size != 2:
+            raise ReplearnError(
+                f"a stream must have two classes, got {known.tolist()}. If the first rows have "
+                "but one, pass classes=[...] with both."
+            )
+        if not first and known.tolist() != self.classes_.tolist():
+            raise ReplearnError(
+                f"classes must stay the same in all calls, got {known.tolist()} after "
+                f"{self.classes_.tolist()}. Leave them out, or start anew with a clone."
+            )
+        if self.classes is not None and set(known.tolist()) != set(self.classes):
+            raise ReplearnError(
+                f"labels must be those of the protocol, {self.classes[0]!r} and "
+                f"{self.classes[1]!r}, got {known.tolist()}. Recode them, or use the protocol of "
+                "this study."
+            )
+        return known
+
+    def _sizes(self) -> Sizes:
+        return replace(
+            super()._sizes(),
+            n_repetitions=whole_or_auto(self.n_repetitions, "n_repetitions"),
+            n_validation=whole_or_auto(self.n_validation, "n_validation"),
+        )
+
+    def _plan(self, n_inputs: int) -> Plan:
+        guarantee = self._guarantee(self.margin)
+        return plan_sgd(guarantee, n_inputs, self.mode, self._sizes(), self.constants)
+
+
+def _signs(y: NDArray[Any], classes: NDArray[Any]) -> Signs:
+    """Labels as signs; +1 is ``classes[1]``."""
+    positive = y == classes[1]
+    strange = ~positive & (y != classes[0])
+    if strange.any():
+        raise ReplearnError(
+            f"y must hold the labels {classes.tolist()}, got {y[strange][0]!r}. Recode the labels, "
+            "or pass both as classes=[...] in the first call."
+        )
+    return np.where(positive, 1, -1).astype(np.int8)
+
+
+def _class_array(classes: list[Any], kind: str) -> NDArray[Any]:
+    return np.array(classes, dtype=object) if kind == "O" else np.array(classes)
+
+
+def _problem(about: Any) -> str | None:
+    """What is wrong with the labels and columns of a state file."""
+    keys = {"classes", "classes_kind", "encoding", "feature_names", "n_features"}
+    if not isinstance(about, dict) or set(about) != keys:
+        return f"'about' must have the keys {', '.join(sorted(keys))}"
+    classes, names, n_features = about["classes"], about["feature_names"], about["n_features"]
+    if type(n_features) is not int or not 0 < n_features < 1 << 31:
+        return "n_features must be a positive integer"
+    if (
+        not isinstance(classes, list)
+        or len(classes) != 2
+        or not all(isinstance(label, bool | int | float | str) for label in classes)
+        or type(classes[0]) is not type(classes[1])
+        or classes[0] == classes[1]
+        or about["classes_kind"] not in ("b", "i", "u", "f", "U", "O")
+    ):
+        return "classes must be two different labels of one type"
+    if names is not None and not (
+        isinstance(names, list)
+        and len(names) == n_features
+        and all(isinstance(name, str) for name in names)
+    ):
+        return f"feature_names must be {n_features} strings"
+    return None
