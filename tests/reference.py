@@ -93,6 +93,37 @@ def best_hard(V: Matrix) -> tuple[Vector, float]:
     return point / margin, margin
 
 
+# --- gradient descent -------------------------------------------------------------------------
+
+
+def sgd_average(V: Matrix, margin: float, weight: float, radius: float) -> Vector:
+    """Average, with weights t, of projected SGD on ``hinge(w/margin) + weight/2 |w/margin|^2``."""
+    w, total = np.zeros(V.shape[1]), np.zeros(V.shape[1])
+    convexity = weight / margin**2
+    for t, v in enumerate(V, start=1):
+        total += t * w
+        gradient = convexity * w - (v / margin if v @ w < margin else 0.0)
+        w = w - 2 / (convexity * (t + 1)) * gradient
+        w = w / max(1.0, float(np.linalg.norm(w)) / radius)
+    return total / max(1, len(V) * (len(V) + 1) // 2)
+
+
+def best_average(
+    V: Matrix, n_runs: int, n_steps: int, margin: float, weight: float, radius: float
+) -> Vector:
+    """The best of several averages, by their objective on the rows after those of the runs."""
+    rest = V[n_runs * n_steps :]
+    averages = [
+        sgd_average(V[r * n_steps : (r + 1) * n_steps], margin, weight, radius)
+        for r in range(n_runs)
+    ]
+    values = [
+        np.maximum(0, 1 - rest @ w / margin).mean() + weight / 2 * (w @ w) / margin**2
+        for w in averages
+    ]
+    return averages[int(np.argmin(values))]
+
+
 # --- roundings --------------------------------------------------------------------------------
 
 

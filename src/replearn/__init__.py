@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from replearn.errors import ReplicabilityWarning as ReplicabilityWarning
     from replearn.estimators import ReplicableDPClassifier as ReplicableDPClassifier
     from replearn.estimators import ReplicableNetClassifier as ReplicableNetClassifier
+    from replearn.estimators import ReplicableSGDClassifier as ReplicableSGDClassifier
     from replearn.estimators import ReplicableSVMClassifier as ReplicableSVMClassifier
     from replearn.model import Comparison as Comparison
     from replearn.model import Model as Model
@@ -46,6 +47,7 @@ _HOME = {
     "ReplicabilityWarning": "errors",
     "ReplicableDPClassifier": "estimators",
     "ReplicableNetClassifier": "estimators",
+    "ReplicableSGDClassifier": "estimators",
     "ReplicableSVMClassifier": "estimators",
     "compare": "model",
     "correlated_choice": "stages.selection",

@@ -2,6 +2,12 @@
 
 from replearn.estimators.dp import ReplicableDPClassifier
 from replearn.estimators.net import ReplicableNetClassifier
+from replearn.estimators.sgd import ReplicableSGDClassifier
 from replearn.estimators.svm import ReplicableSVMClassifier
 
-__all__ = ["ReplicableDPClassifier", "ReplicableNetClassifier", "ReplicableSVMClassifier"]
+__all__ = [
+    "ReplicableDPClassifier",
+    "ReplicableNetClassifier",
+    "ReplicableSGDClassifier",
+    "ReplicableSVMClassifier",
+]

@@ -200,8 +200,8 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     def _encoded(self, X: Any) -> Any:
         return X if self.encoding is None else self.encoding.transform(X)
 
-    def _check_training_data(self, X: Any, y: Any) -> tuple[Any, NDArray[np.int8]]:
-        """Validated rows, and their labels as signs; sets ``classes_``."""
+    def _check_rows(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, NDArray[Any]]:
+        """Validated rows and labels; ``reset`` when these are the first."""
         X, y = validate_data(
             self,
             self._encoded(X),
@@ -210,9 +210,18 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             dtype=[np.float64, np.float32],
             order="C",
             ensure_all_finite=False,
+            reset=reset,
         )
         _check_finite(X, self)
         check_classification_targets(y)
+        if sp.issparse(X) and not X.has_canonical_format:
+            X = X.copy()  # the caller's matrix stays as it is
+            X.sum_duplicates()
+        return X, y
+
+    def _check_training_data(self, X: Any, y: Any) -> tuple[Any, NDArray[np.int8]]:
+        """Validated rows, and their labels as signs; sets ``classes_``."""
+        X, y = self._check_rows(X, y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind != "binary":
             raise ReplearnError(
@@ -231,9 +240,6 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
                 f"{self.classes[1]!r}, got {self.classes_[0]!r} and {self.classes_[1]!r}. "
                 "Recode the labels, or use the protocol of this study."
             )
-        if sp.issparse(X) and not X.has_canonical_format:
-            X = X.copy()  # the caller's matrix stays as it is
-            X.sum_duplicates()
         return X, (2 * indices - 1).astype(np.int8).ravel()
 
     def _row_order(self, signs: NDArray[np.int8], n_batches: int) -> Order:

@@ -5,16 +5,13 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from replearn import recipes
 from replearn.basis import Basis
 from replearn.encoding import Encoding
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.estimators.base import ReplicableClassifier, check_finite, whole_or_auto
+from replearn.estimators.base import ReplicableClassifier, whole_or_auto
 from replearn.estimators.sgd_state import read_header, read_stream, write_state
 from replearn.model import Label
 from replearn.plan import Plan, Sizes, require_samples
@@ -316,25 +313,6 @@ class ReplicableSGDClassifier(ReplicableClassifier):
         """Drop what was made of fewer rows."""
         for name in _ON_DEMAND:
             self.__dict__.pop(name, None)
-
-    def _check_rows(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
-        """Validated rows of one piece; ``reset`` for the first."""
-        X, y = validate_data(
-            self,
-            self._encoded(X),
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            ensure_all_finite=False,
-            reset=reset,
-        )
-        check_finite(X, self)
-        check_classification_targets(y)
-        if sp.issparse(X) and not X.has_canonical_format:
-            X = X.copy()  # the caller's matrix stays as it is
-            X.sum_duplicates()
-        return X, y
 
     def _known_classes(self, y: NDArray[Any], classes: Any, first: bool) -> NDArray[Any]:
         """The two labels of a stream."""

@@ -36,8 +36,9 @@ def write_state(path: str | os.PathLike[str], stream: Stream, about: dict[str, A
         "version": FORMAT_VERSION,
     }
     text = json.dumps(header, sort_keys=True, allow_nan=False).encode()
+    content: dict[str, Any] = {_HEADER: np.frombuffer(text, dtype=np.uint8), **arrays}
     buffer = io.BytesIO()
-    np.savez(buffer, **{_HEADER: np.frombuffer(text, dtype=np.uint8)}, **arrays)
+    np.savez(buffer, **content)
     write_atomically(path, buffer.getvalue())
 
 

@@ -22,9 +22,11 @@ _MIN_GROUPS = 4
 _GROUP_ENTRIES = 1 << 19
 
 #: Batches in one block of work: even, so that pairs of batches are not cut apart; fewer if they
-#: are long, so that all threads get some.
+#: are long, so that all threads get some; more if there are many, because each block has its own
+#: sums, which take time to merge when rows are wide.
 _BLOCK_BATCHES = 64
 _BLOCK_ROWS = 1 << 15
+_MAX_BLOCKS = 64
 
 
 @dataclass(frozen=True)
@@ -241,7 +243,8 @@ def no_sums(n_inputs: int, batch_size: int, n_groups: int | None = None) -> Batc
 
 
 def _blocks(n_batches: int, batch_size: int) -> Iterator[tuple[int, int]]:
-    size = 2 * max(1, min(_BLOCK_BATCHES, _BLOCK_ROWS // batch_size) // 2)
+    few = min(_BLOCK_BATCHES, _BLOCK_ROWS // batch_size)
+    size = 2 * max(1, few // 2, -(-n_batches // (2 * _MAX_BLOCKS)))
     for first in range(0, n_batches, size):
         yield first, min(first + size, n_batches)
 

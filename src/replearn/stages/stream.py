@@ -1,5 +1,6 @@
 """Gradient descent on rows that come in pieces, in memory that does not grow."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +79,7 @@ class Stream:
         total = _copy(self.sums)
         if sgd.n_blocks(self.state) > 0:
             return total
-        state = sgd.State(*(array.copy() for array in self.state))
+        state = deepcopy(self.state)
         descent = descent_of(self.plan, self.n_features, self.plan.batch_size)
         sgd.close_block(descent, state, total.hi, total.lo, total.counted)
         return BatchSums(total.hi, total.lo, total.counted, self.n_rows)
@@ -126,5 +127,4 @@ def restored(plan: Plan, n_features: int, arrays: dict[str, NDArray[Any]]) -> St
 
 
 def _copy(sums: BatchSums) -> BatchSums:
-    tally = TallyArrays(*(array.copy() for array in sums.counted))
-    return BatchSums(sums.hi.copy(), sums.lo.copy(), tally, sums.batch_size)
+    return BatchSums(sums.hi.copy(), sums.lo.copy(), deepcopy(sums.counted), sums.batch_size)
