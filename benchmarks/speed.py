@@ -104,10 +104,8 @@ def fit(X: Any, signs: Any, C: float = math.inf, share: float = 0.8) -> Callable
     n, d = X.shape
     where = (signs, np.arange(n), 0, n // BATCH, BATCH, False, C, share)
     # a gap of 3e-4 puts the direction within one degree
-    settings = {
-        **{"floor_margin": 0.0, "abs_gap": 0.0, "rel_gap": 3e-4},
-        **{"max_sweeps": 10_000, "unit": True, "scale": 1.0},
-    }
+    settings: dict[str, Any] = {"floor_margin": 0.0, "abs_gap": 0.0, "rel_gap": 3e-4}
+    settings |= {"max_sweeps": 10_000, "unit": True, "scale": 1.0}
 
     def run() -> None:
         hi, lo = np.zeros((2, 8, d), np.int64)

@@ -4,13 +4,18 @@ Two labs draw different samples of one population, share a published seed, and w
 probability obtain exactly the same classifier.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from replearn import datasets as datasets
+    from replearn.agreement import AuditResult as AuditResult
+    from replearn.agreement import pairs_needed as pairs_needed
+    from replearn.audit import audit as audit
     from replearn.certificate import Certificate as Certificate
     from replearn.errors import InvalidFile as InvalidFile
     from replearn.errors import NotEnoughSamples as NotEnoughSamples
@@ -28,13 +33,18 @@ if TYPE_CHECKING:
     from replearn.pilot import PilotPlan as PilotPlan
     from replearn.pilot import plan_from_pilot as plan_from_pilot
     from replearn.plan import Plan as Plan
+    from replearn.planning import plan as plan
+    from replearn.planning import table1 as table1
     from replearn.protocol import Protocol as Protocol
+    from replearn.scaling import ReplicableScaler as ReplicableScaler
+    from replearn.scaling import check_pipeline as check_pipeline
     from replearn.stages.selection import correlated_choice as correlated_choice
     from replearn.stages.selection import first_below as first_below
 
 # Imported on first use (PEP 562): `import replearn` is instant, and the command line does not
 # load scikit-learn before it has parsed its arguments.
 _HOME = {
+    "AuditResult": "agreement",
     "Certificate": "certificate",
     "Comparison": "model",
     "InvalidFile": "errors",
@@ -49,13 +59,19 @@ _HOME = {
     "ReplicableNetClassifier": "estimators",
     "ReplicableSGDClassifier": "estimators",
     "ReplicableSVMClassifier": "estimators",
+    "ReplicableScaler": "scaling",
+    "audit": "audit",
+    "check_pipeline": "scaling",
     "compare": "model",
     "correlated_choice": "stages.selection",
     "datasets": "datasets",
     "first_below": "stages.selection",
     "load": "modelfile",
+    "pairs_needed": "agreement",
+    "plan": "planning",
     "plan_from_pilot": "pilot",
     "save": "modelfile",
+    "table1": "planning",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]
@@ -65,8 +81,36 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'replearn' has no attribute {name!r}")
     module = import_module(f"replearn.{_HOME[name]}")
-    return module if name == _HOME[name] else getattr(module, name)
+    return module if name == "datasets" else getattr(module, name)
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+class _Package(ModuleType):
+    """Keeps two functions in front of the modules of the same names.
+
+    The import system binds ``replearn.plan`` and ``replearn.audit`` to those modules as soon as
+    they are loaded; `rl.plan(...)` and `rl.audit(...)` must work before and after that. ``from
+    replearn.plan import Plan`` works as ever.
+    """
+
+    @property
+    def plan(self) -> Any:
+        return __getattr__("plan")
+
+    @plan.setter
+    def plan(self, module: ModuleType) -> None:
+        """Leave the function where it is."""
+
+    @property
+    def audit(self) -> Any:
+        return __getattr__("audit")
+
+    @audit.setter
+    def audit(self, module: ModuleType) -> None:
+        """Leave the function where it is."""
+
+
+sys.modules[__name__].__class__ = _Package

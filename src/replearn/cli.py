@@ -109,21 +109,40 @@ def _demo(options: argparse.Namespace) -> Outcome:
 
 def _fit(options: argparse.Namespace) -> Outcome:
     _check_target(options.out)
-    table = _read_training(options.data, options.target)
+    X, y, names = _training_rows(options)
     estimator = _estimator(options)
     try:
-        estimator.fit(table.X, table.y)
+        estimator.fit(X, y)
     except ReplearnError:
         raise
     except ValueError as problem:  # scikit-learn's, about the data
         raise ReplearnError(f"{options.data}: {problem}") from None
-    model = replace(estimator.model_, feature_names=table.names)
+    model = estimator.model_
+    if names is not None:
+        model = replace(model, feature_names=names)
     if options.out is not None:
         from replearn.modelfile import save
 
         with _writing(options.out):
             save(model, options.out, _provenance(estimator))
     return _fit_outcome(model, estimator, options)
+
+
+def _training_rows(options: argparse.Namespace) -> tuple[Any, Any, tuple[str, ...] | None]:
+    """Numbers and labels; with a protocol, raw columns for it to encode."""
+    if options.protocol is None:
+        table = _read_training(options.data, options.target)
+        return table.X, table.y, table.names
+    columns, y = _read_raw(options.data, options.target)
+    return columns, y, None
+
+
+def _read_raw(path: str, target: str | None) -> tuple[dict[str, Any], Any]:
+    from replearn.sources import read_columns
+
+    if target is None and not path.lower().endswith(".npz"):
+        raise ReplearnError(f"{path}: labels are needed. Name the label column with --target.")
+    return read_columns(path, target)
 
 
 def _read_training(path: str, target: str | None) -> "Table":
@@ -143,9 +162,22 @@ def _estimator(options: argparse.Namespace) -> "ReplicableSVMClassifier":
     given = {
         name: getattr(options, name) for name in _PROMISE if getattr(options, name) is not None
     }
+    if options.protocol is not None:
+        from replearn.protocol import Protocol
+
+        fixed = [*given, *([] if options.seed is None else ["seed"])]
+        if fixed or options.mode != "practical" or not options.intercept:
+            raise ReplearnError(
+                "--protocol fixes the promise, the mode, the intercept and the seed, got another "
+                "option for them too. Leave those options out."
+            )
+        protocol = Protocol.load(options.protocol)
+        return protocol.estimator(
+            shuffle=options.shuffle, n_jobs=options.jobs, verbose=int(on_terminal())
+        )
     return ReplicableSVMClassifier(
         **given,
-        shared_seed=options.seed,
+        shared_seed="0" if options.seed is None else options.seed,
         mode=options.mode,
         fit_intercept=options.intercept,
         shuffle=options.shuffle,
@@ -232,9 +264,14 @@ def _predict(options: argparse.Namespace) -> Outcome:
 
     _check_target(options.out)
     model = load(options.model)
-    table = _read(options.data, columns=model.feature_names)
+    if model.encoding is None:
+        X = _read(options.data, columns=model.feature_names).X
+    else:
+        from replearn.sources import read_columns
+
+        X = read_columns(options.data)[0]
     try:
-        scores = model.decision_function(table.X)
+        scores = model.decision_function(X)
     except ReplearnError as problem:
         raise ReplearnError(f"{options.data} does not fit {options.model}: {problem}") from None
     labels = [model.classes[int(score > 0)] for score in scores]
@@ -311,6 +348,10 @@ def _show(options: argparse.Namespace) -> Outcome:
 
 
 def _plan(options: argparse.Namespace) -> Outcome:
+    if options.pilot is not None:
+        return _plan_from_pilot(options)
+    if options.features is None:
+        raise ReplearnError("plan needs --features N, or --pilot FILE with --samples-per-site N.")
     from replearn.plan import Guarantee
     from replearn.plans.svm import plan_svm
 
@@ -320,6 +361,42 @@ def _plan(options: argparse.Namespace) -> Outcome:
     }
     plan = plan_svm(Guarantee(**promise), options.features + options.intercept, options.mode)
     return Outcome(str(plan), _plan_data(plan))
+
+
+def _plan_from_pilot(options: argparse.Namespace) -> Outcome:
+    from replearn.pilot import plan_from_pilot
+
+    if options.samples_per_site is None:
+        raise ReplearnError(
+            "--pilot needs --samples-per-site N, the rows that each site will have."
+        )
+    _check_target(options.out)
+    columns, y = _read_raw(options.pilot, options.target)
+    given = {
+        name: getattr(options, name) for name in _PROMISE if getattr(options, name) is not None
+    }
+    plan = plan_from_pilot(
+        columns,
+        y,
+        samples_per_site=options.samples_per_site,
+        shared_seed="0" if options.seed is None else options.seed,
+        fit_intercept=options.intercept,
+        **given,
+    )
+    text = str(plan)
+    if options.out is not None:
+        with _writing(options.out):
+            plan.protocol.save(options.out)
+        text += f"\n  protocol {plan.protocol.fingerprint[:16]}..., written to {options.out}"
+    data = {
+        "protocol": plan.protocol.fingerprint,
+        "out": options.out,
+        "pilot_accuracy": plan.pilot_accuracy,
+        "chosen": asdict(plan.chosen),
+        "frontier": [asdict(point) for point in plan.frontier],
+        "samples": [asdict(point) for point in plan.samples],
+    }
+    return Outcome(text, data)
 
 
 def _plan_data(plan: "Plan") -> dict[str, Any]:
@@ -519,6 +596,7 @@ def _add_fit(commands: Any) -> None:
         """\
 example:
   replearn fit site_a.csv --target label --margin .2 --seed 2024 --out a.model.json
+  replearn fit site_a.csv --target label --protocol study.json --out a.model.json
 
 DATA is .csv or .csv.gz with a header row (numbers, and one label column with two values), or
 .npz with the arrays X and y (or data, indices, indptr, shape of a CSR matrix, and y). All
@@ -537,7 +615,10 @@ JSON keys: fingerprint, out, rows, batches, batch_size, rows_left_over, mode, ro
     parser.add_argument("--out", metavar="FILE", help="where to write the model")
     _add_promise(parser)
     parser.add_argument(
-        "--seed", default="0", help="published seed, the same at every lab: any text (default 0)"
+        "--seed", help="published seed, the same at every lab: any text (default 0)"
+    )
+    parser.add_argument(
+        "--protocol", metavar="FILE", help="protocol of the study, made by `replearn plan --pilot`"
     )
     parser.add_argument(
         "--no-shuffle",
@@ -612,15 +693,22 @@ def _add_plan(commands: Any) -> None:
         """\
 example:
   replearn plan --margin .2 --max-error .05 --max-disagreement .1 --features 50
+  replearn plan --pilot pilot.csv --target label --samples-per-site 100000 --out study.json
 
-JSON keys: algorithm, mode, basis, margin, max_error, max_disagreement, failure_prob,
-  n_samples, n_batches, batch_size, n_inputs, projection, n_components, rounding,
+With --pilot, JSON keys: protocol (its hash), out, pilot_accuracy, chosen, frontier, samples,
+  warnings. Without, JSON keys: algorithm, mode, basis, margin, max_error, max_disagreement,
+  failure_prob, n_samples, n_batches, batch_size, n_inputs, projection, n_components, rounding,
   grid_width, regularization, unit_vectors, length_cap (null: none), warnings""",
     )
     _add_promise(parser)
+    parser.add_argument("--features", type=_positive, metavar="N", help="number of columns")
+    parser.add_argument("--pilot", metavar="FILE", help="plan from a pilot sample, no site's own")
+    parser.add_argument("--target", metavar="COLUMN", help="label column of the pilot")
     parser.add_argument(
-        "--features", type=_positive, required=True, metavar="N", help="number of columns"
+        "--samples-per-site", type=_positive, metavar="N", help="rows that each site will have"
     )
+    parser.add_argument("--seed", help="published seed that the protocol fixes (default 0)")
+    parser.add_argument("--out", metavar="FILE", help="where to write the protocol")
 
 
 def _add_promise(parser: argparse.ArgumentParser) -> None:

@@ -146,7 +146,10 @@ class Encoding:
 
 
 def columns_of(X: Any, names: list[str]) -> Mapping[str, NDArray[Any]]:
-    """Columns of a dataframe by name, or of an array by position."""
+    """Columns of a dataframe or a mapping by name, or of an array by position."""
+    if isinstance(X, Mapping):
+        _check_names(list(X), names)
+        return {name: np.asarray(X[name]) for name in names}
     if not hasattr(X, "columns") and not hasattr(X, "column_names"):
         array = np.asarray(X)
         if array.ndim != 2 or array.shape[1] != len(names):
@@ -155,14 +158,18 @@ def columns_of(X: Any, names: list[str]) -> Mapping[str, NDArray[Any]]:
             )
         return dict(zip(names, array.T, strict=True))
     frame = nw.from_native(X, eager_only=True)
-    absent = [name for name in names if name not in frame.columns]
+    _check_names(frame.columns, names)
+    return {name: frame[name].to_numpy() for name in names}
+
+
+def _check_names(found: list[str], wanted: list[str]) -> None:
+    absent = [name for name in wanted if name not in found]
     if absent:
         raise ReplearnError(
             f"column {absent[0]!r} of the protocol is not in the table, which has "
-            f"{', '.join(map(repr, frame.columns[:8]))}. Rename the columns, or use "
+            f"{', '.join(map(repr, found[:8]))}. Rename the columns, or use "
             "the protocol of this study."
         )
-    return {name: frame[name].to_numpy() for name in names}
 
 
 def as_text(value: Any) -> str | None:

@@ -7,7 +7,7 @@ its own rows. The pilot is not part of any site's sample.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +44,9 @@ _TARGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 #: Floors of what a pilot shows: a direction without spread in the pilot may have some later.
 _EIGENVALUE_FLOOR = 0.01  # of the mean eigenvalue
 _SPREAD_FLOOR = 0.1  # of the root mean square spread
+
+#: Accuracies closer than this count as equal; a pilot cannot tell them apart.
+_TIE = 0.002
 
 #: The protocol aims below the disagreement that was asked for, since a pilot errs too.
 _SAFETY = 0.6
@@ -139,8 +142,8 @@ def plan_from_pilot(
 
     Parameters
     ----------
-    X : dataframe, array or CSR matrix of shape (n_pilot, n_columns)
-        At least 100 rows; 1,000 are good. Text columns of a dataframe are categories.
+    X : dataframe, mapping of columns, array or CSR matrix of shape (n_pilot, n_columns)
+        At least 100 rows; 1,000 are good. Text columns are categories.
     y : array of two labels
     samples_per_site : int
         Rows that each site will have.
@@ -189,15 +192,21 @@ def plan_from_pilot(
         )
     target = _SAFETY * max_disagreement
 
-    def best(n_samples: int, disagreement: float) -> tuple[FrontierPoint, _Candidate]:
-        points = [(c.point(n_samples, disagreement), c) for c in candidates]
-        return max(points, key=lambda pair: pair[0].accuracy)
+    def best(n_samples: int, disagreement: float) -> FrontierPoint:
+        points = (candidate.point(n_samples, disagreement) for candidate in candidates)
+        return max(points, key=lambda point: point.accuracy)
 
-    chosen, candidate = best(samples_per_site, target)
+    enough = best(samples_per_site, target).accuracy - _TIE
+    # of equally accurate plans the more regularised is solved faster and varies less
+    candidate = max(
+        (c for c in candidates if c.point(samples_per_site, target).accuracy >= enough),
+        key=lambda c: (c.regularization, c.point(samples_per_site, target).accuracy),
+    )
+    chosen = candidate.point(samples_per_site, target)
     return PilotPlan(
-        frontier=tuple(best(samples_per_site, wanted)[0] for wanted in _TARGETS),
+        frontier=tuple(best(samples_per_site, wanted) for wanted in _TARGETS),
         samples=tuple(
-            best(max(BATCH_SIZE, round(samples_per_site * factor)), target)[0]
+            best(max(BATCH_SIZE, round(samples_per_site * factor)), target)
             for factor in (0.01, 0.03, 0.1, 0.3, 1, 3, 10)
         ),
         chosen=chosen,
@@ -243,7 +252,9 @@ def _encodings(X: Any, categories: Sequence[str]) -> list[tuple[str, Encoding]]:
 
 
 def _column_names(X: Any) -> list[str]:
-    names = getattr(X, "column_names", None) or getattr(X, "columns", None)
+    if isinstance(X, Mapping):
+        return [str(name) for name in X]
+    names = getattr(X, "column_names", getattr(X, "columns", None))
     if names is None:
         return [f"x{i}" for i in range(np.shape(X)[1])]
     return [str(name) for name in names]

@@ -74,7 +74,7 @@ class Accuracy:
     margin_floor: float = 0.0
     abs_gap: float = 0.0
     rel_gap: float = 3e-4
-    max_sweeps: int = 1000
+    max_sweeps: int = 10_000
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Spent:
     Attributes
     ----------
     n_rows, n_batches : int
-        Rows given, batches used.
+        Rows given, batches used (boosting: rounds done).
     n_dropped : int
         Rows beyond the last whole batch.
     n_zero_rows : int
@@ -98,7 +98,7 @@ class Spent:
     n_tested : int
         Net algorithms: candidates whose errors were counted.
     below : bool
-        Net algorithms: some candidate was below the threshold.
+        Net algorithms: some candidate was below the threshold. Boosting: the test was passed.
     privacy_epsilon : float or None
         Exponential mechanism: it would be differentially private with this parameter (replacing
         one row) if the noise were secret. The published seed makes it replicable instead.
@@ -201,6 +201,55 @@ class NetSizes:
 
 
 @dataclass(frozen=True)
+class BoostSizes:
+    """Sizes of smooth boosting. Reals are decimals.
+
+    Attributes
+    ----------
+    output : {"halfspace", "majority"}
+    n_rounds : int
+        Rounds at the most.
+    threshold, decay : str
+        A row's weight is ``exp(-decay N)``, at most 1, N the sum over the rounds of
+        ``y h(x) - threshold``.
+    fresh_rows : bool
+        Rows of its own for each round, and a rejection sampler; otherwise all rows, weighted.
+    n_training, n_testing : int
+        Fresh rows of a round; 0: from the data at hand.
+    n_kept : int
+        Rows that the sampler shall keep; 0: all that it accepts.
+    statistic : {"density", "error"}
+        What the stopping test looks at: the mean weight, or the share of rows that are wrong.
+    test_width : str
+        Width of the grid to which the test rounds it; the limit is 2/3 of ``max_error``.
+    """
+
+    output: str
+    n_rounds: int
+    threshold: str
+    decay: str
+    fresh_rows: bool
+    n_training: int
+    n_testing: int
+    n_kept: int
+    statistic: str
+    test_width: str
+
+    def lines(self) -> list[str]:
+        """The rounds, in words."""
+        rows = "all rows, weighted"
+        if self.fresh_rows:
+            rows = f"{self.n_training:,} fresh rows" if self.n_training else "fresh rows"
+            rows += f", {self.n_kept:,} kept" if self.n_kept else ", rejection sampling"
+        testing = f", on {self.n_testing:,} rows" if self.n_testing else ""
+        return [
+            f"  rounds           at most {self.n_rounds:,} of {rows}; output {self.output}",
+            f"  weights          exp(-{self.decay} N), threshold {self.threshold}",
+            f"  test             {self.statistic} in cells of {self.test_width}{testing}",
+        ]
+
+
+@dataclass(frozen=True)
 class Plan:
     """Every size of a fit, before any data is spent.
 
@@ -231,6 +280,8 @@ class Plan:
         Published directions, for the projection "published".
     net : NetSizes or None
         Net and choice of the algorithms "net" and "dp", which use one batch and no rounding.
+    boost : BoostSizes or None
+        Rounds of the algorithm "boost".
     noise : float
         Practical mode: standard deviation of what projection and rounding add to the score
         of a row of length 1.
@@ -262,6 +313,7 @@ class Plan:
     unit_mean: bool = False
     basis_map: Basis | None = None
     net: NetSizes | None = None
+    boost: BoostSizes | None = None
     noise: float = 0.0
     margins_tried: tuple[tuple[float, float], ...] = ()
     n_repetitions: int = 1
@@ -295,7 +347,7 @@ class Plan:
             f"Plan: {self.algorithm}, {self.mode} mode ({self.basis})",
             f"  promise          margin {promise.margin:g}, error <= {promise.max_error:g}, "
             f"disagreement <= {promise.max_disagreement:g}, failure <= {promise.failure_prob:g}",
-            *(self._batch_lines() if self.net is None else self._net_lines(self.net)),
+            *self._size_lines(),
         ]
         if self.margins_tried:
             tried = ", ".join(f"{margin:g} ({error:.3f})" for margin, error in self.margins_tried)
@@ -305,6 +357,11 @@ class Plan:
         if self.spent is not None:
             lines.append(f"  spent            {self._spent_words(self.spent)}")
         return "\n".join(lines)
+
+    def _size_lines(self) -> list[str]:
+        if self.boost is not None:
+            return self._boost_lines(self.boost)
+        return self._batch_lines() if self.net is None else self._net_lines(self.net)
 
     def _batch_lines(self) -> list[str]:
         return [
@@ -332,9 +389,21 @@ class Plan:
             *net.lines(),
         ]
 
+    def _boost_lines(self, boost: BoostSizes) -> list[str]:
+        each = f" = {self.n_batches:,} rounds of {self.batch_size:,}" if boost.fresh_rows else ""
+        return [
+            f"  samples needed   {self.n_samples:,}{each}",
+            *boost.lines(),
+            f"  code space       {self.n_inputs:,} inputs > {self.rounding}, "
+            f"width {self.grid_width}",
+        ]
+
     def _spent_words(self, spent: Spent) -> str:
         words = f"{spent.n_rows:,} rows, {spent.n_dropped:,} left over, "
         words += f"{spent.n_zero_rows:,} zero rows, "
+        if self.boost is not None:
+            words += f"{spent.n_batches:,} rounds"
+            return words if spent.below else words + ", test not passed"
         if self.net is None:
             return words + (
                 f"{spent.n_batches:,} batches, {spent.n_unconverged:,} not converged, "

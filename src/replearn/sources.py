@@ -93,6 +93,45 @@ def read_table(
         ) from None
 
 
+def read_columns(
+    path: str | os.PathLike[str], target: str | None = None, watch: Watch | None = None
+) -> tuple[dict[str, NDArray[Any]], NDArray[Any] | None]:
+    """Read raw columns by name, numbers and text, for a protocol to encode.
+
+    An empty cell is a missing value. Files other than CSV have numbers only.
+
+    Returns
+    -------
+    columns : dict of arrays
+        Float arrays, NaN for a missing value; object arrays of text, None for a missing value.
+    y : array or None
+    """
+    place = Path(path)
+    if not place.name.lower().endswith((".csv", ".csv.gz")):
+        table = read_table(path, target, watch=watch)
+        names = table.names or tuple(f"x{i}" for i in range(table.X.shape[1]))
+        return dict(zip(names, np.asarray(table.X).T, strict=True)), table.y
+    with place.open("rb") as raw, _as_text(place, raw) as text:
+        lines = _lines(place, text)
+        _, names_found = next(lines, (1, []))
+        _check_header(place, names_found)
+        _choose(place, names_found, target, None)
+        rows = [cells for _, cells in lines]
+    if not rows:
+        raise ReplearnError(f"{path} must have rows below its header, got none. Check the file.")
+    columns = dict(zip(names_found, zip(*rows, strict=True), strict=True))
+    y = None if target is None else _typed_labels(list(columns.pop(target)))
+    return {name: _typed_column(cells) for name, cells in columns.items()}, y
+
+
+def _typed_column(cells: Sequence[str]) -> NDArray[Any]:
+    """Numbers if every cell that is not empty is one, else text."""
+    try:
+        return np.array([float(cell) if cell.strip() else np.nan for cell in cells])
+    except ValueError:
+        return np.array([cell if cell.strip() else None for cell in cells], dtype=object)
+
+
 def _nobody(share: float) -> None:
     """A Watch that nobody watches."""
 

@@ -292,21 +292,19 @@ def test_residual_measures_the_distance_to_the_walls_of_e8(seeds):
 
 def test_residual_finds_most_walls_of_leech(seeds):
     # Past a facet of a minimal vector the code changes; before it, only if a facet of norm 6 was
-    # met, which is about one in 300 crossings.
+    # met: measured for 6 of 4000 directions.
     rng = np.random.default_rng(12)
-    n_early = n_checks = 0
-    for seed in seeds(20):
+    n_early, n_points = 0, 50
+    for seed in seeds(n_points):
         shared = SharedRandomness(seed)
         point = rng.normal(scale=2.0, size=24)
         codes = round_codes(point, WIDTH, "leech", shared)
-        unit = rng.normal(size=(15, 24))
-        unit /= np.linalg.norm(unit, axis=1, keepdims=True)
-        walls = first_walls(point, codes, unit, "leech", shared)
-        for direction, far in zip(unit, walls, strict=True):
-            outside = point + (far * WIDTH + 1e-9) * direction
-            assert np.any(round_codes(outside, WIDTH, "leech", shared) != codes)
-            inside = point + (far * WIDTH - 1e-9) * direction
-            n_early += bool(np.any(round_codes(inside, WIDTH, "leech", shared) != codes))
-            n_checks += 1
-    assert_rate_at_most(n_early, n_checks, 0.02)
-    # would catch a rate of .10 with probability .95
+        direction = rng.normal(size=24)
+        direction /= np.linalg.norm(direction)
+        far = first_walls(point, codes, direction[None], "leech", shared)[0]
+        outside = point + (far * WIDTH + 1e-9) * direction
+        assert np.any(round_codes(outside, WIDTH, "leech", shared) != codes)
+        inside = point + (far * WIDTH - 1e-9) * direction
+        n_early += bool(np.any(round_codes(inside, WIDTH, "leech", shared) != codes))
+    assert_rate_at_most(n_early, n_points, 0.02)
+    # would catch a rate of .25 with probability .91

@@ -25,7 +25,7 @@ from replearn.progress import tracked
 from replearn.randomness import SharedRandomness
 from replearn.stages.batches import Rows, looks_sorted
 from replearn.stages.projection import PROJECTIONS
-from replearn.types import BlockMap, Order, Signs
+from replearn.types import BlockMap, Order, Signs, Vector
 
 
 class ReplicableClassifier(ClassifierMixin, BaseEstimator):
@@ -61,6 +61,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     plan_: Plan
     model_: Model
     certificate_: Certificate
+    residual_: Vector | None  # place of the mean in its cell, in grid widths; audits read it
 
     #: The algorithm, a function of ``recipes``.
     _recipe: ClassVar[Callable[..., recipes.Fitted | recipes.Chosen]]
@@ -103,6 +104,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             feature_names=_names(self) if self.encoding is None else self.encoding.output_names,
             encoding=self.encoding,
         )
+        self.residual_ = _residual(fitted, plan, shared)
         self.certificate_ = self._certify(fitted, shared)
 
     def _learn(self, X: Any, signs: Signs, shared: SharedRandomness) -> tuple[Plan, Any]:
@@ -331,6 +333,14 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
                 ReplicabilityWarning,
                 stacklevel=3,
             )
+
+
+def _residual(fitted: Any, plan: Plan, shared: SharedRandomness) -> Vector | None:
+    """Where what was rounded lies in its cell; None for choices from a net."""
+    if not isinstance(fitted, recipes.Fitted):
+        return None
+    mean = recipes.mean_direction(fitted.sums, plan)
+    return fitted.space.residual(mean, fitted.codes, shared)
 
 
 def label_values(classes: NDArray[Any]) -> tuple[Label, Label]:

@@ -21,9 +21,10 @@ if w moves along it: ``w = scale * raw``, and with ``mass_t`` the sum of ``j sca
 
     ``sum_t t w_t = mass_T raw_T - late_T``,    ``late = sum of mass_t (step added to raw at t)``.
 
-When ``scale`` gets small, this is brought back to scale 1, or digits would cancel. Everything
-that decides anything (products, lengths, scale) is a number that has the same bits for dense
-rows and for sparse ones, see ``lanes``.
+When ``scale`` has become small, or is about to, because a step leads far out of the ball, this is
+brought back to scale 1 and mass 0, or digits would cancel. Everything that decides anything
+(products, lengths, scale) is a number that has the same bits for dense rows and for sparse
+ones, see ``lanes``.
 """
 
 import math
@@ -34,12 +35,11 @@ from numba import njit
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from replearn.kernels.exact import MAX_ENTRY, add_fixed_at
+from replearn.kernels.exact import MAX_ENTRY, split_fixed
 from replearn.kernels.lanes import (
     DenseRows,
     SparseRows,
     row_axpy,
-    row_dot,
     row_dot_and_square,
 )
 from replearn.kernels.prefetch import row_prefetch
@@ -57,6 +57,7 @@ from replearn.kernels.svm import (
 from replearn.types import Order, Signs
 
 _SMALL_SCALE = 2.0**-20
+_LONG_STEP = 4.0  # in radii
 _AHEAD = 4  # rows to ask for in advance: 20 % faster in order, 40 % faster when shuffled
 _QUANTA = 2.0**24  # squared lengths are sums of squared integers, so that order cannot matter
 
@@ -323,6 +324,9 @@ def _take_steps(rows, signs, run, state):
             scale *= shrink
         if g < run.margin:
             step = 2.0 * run.margin / (run.weight * (t + 1.0))
+            if step > _LONG_STEP * run.radius:
+                _bring_back(scale, mass, state)
+                scale, mass = 1.0, 0.0
             a = step / scale * factor
             if usual:
                 row_axpy(a, rows, k, raw)
@@ -348,7 +352,8 @@ def _take_steps(rows, signs, run, state):
 def _bring_back(scale, mass, state):
     """The same w and the same sum of iterates, at scale 1 and mass 0."""
     raw, late = state.raw, state.late
-    for j in state.touched[: state.counts[_TOUCHED]]:
+    for p in range(state.counts[_TOUCHED]):
+        j = state.touched[p]
         late[j] -= mass * raw[j]
         raw[j] *= scale
 
@@ -356,22 +361,27 @@ def _bring_back(scale, mass, state):
 @njit(cache=True, nogil=True)
 def _validate(rows, signs, run, state):
     """Add up the losses of the finished runs on these rows."""
-    last, bias = state.raw.size - 1, run.bias
     for k in range(rows.members.size):
-        one = take(rows, k, k + 1)
-        _, size = row_dot_and_square(one, 0, state.raw)  # between runs raw is 0
-        if not TINY < size + bias < HUGE:
-            if size + bias == 0.0 and is_zero(one, 0):
-                state.counts[_ZEROS] += 1
-                continue
-            one = rescaled(one, bias)
-            _, size = row_dot_and_square(one, 0, state.raw)
-        factor = signs[rows.members[k]] / math.sqrt(size + bias)
-        for r in range(run.n_runs):
-            w = state.results[r]
-            g = factor * (row_dot(one, 0, w) + bias * w[last])
-            state.losses[r] += max(0.0, 1.0 - g / run.margin)
-        state.counts[_VALIDATED] += 1
+        _, size = row_dot_and_square(rows, k, state.raw)  # between runs raw is 0
+        size += run.bias
+        if TINY < size < HUGE:
+            _add_losses(rows, k, signs[rows.members[k]], run, state)
+        elif size == 0.0 and is_zero(rows, k):
+            state.counts[_ZEROS] += 1
+        else:
+            single = rescaled(take(rows, k, k + 1), run.bias)
+            _add_losses(single, 0, signs[rows.members[k]], run, state)
+
+
+@njit(cache=True, nogil=True)
+def _add_losses(rows, k, sign, run, state):
+    last = state.raw.size - 1
+    for r in range(run.n_runs):
+        w = state.results[r]
+        product, size = row_dot_and_square(rows, k, w)
+        g = sign / math.sqrt(size + run.bias) * (product + run.bias * w[last])
+        state.losses[r] += max(0.0, 1.0 - g / run.margin)
+    state.counts[_VALIDATED] += 1
 
 
 # --- runs and blocks --------------------------------------------------------------------------
@@ -383,7 +393,8 @@ def _end_run(r, state):
     raw, late, numbers, counts = state.raw, state.late, state.numbers, state.counts
     t = np.float64(counts[_STEPS])
     share = 2.0 / (t * (t + 1.0)) if t > 0.0 else 0.0
-    for j in state.touched[: counts[_TOUCHED]]:
+    for p in range(counts[_TOUCHED]):
+        j = state.touched[p]
         state.results[r, j] = share * (numbers[_MASS] * raw[j] - late[j])
         raw[j] = late[j] = 0.0
     numbers[_SCALE], numbers[_MASS], numbers[_LENGTH], counts[_STEPS] = 1.0, 0.0, 0.0, 0
@@ -392,21 +403,24 @@ def _end_run(r, state):
 @njit(cache=True, nogil=True)
 def _end_block(run, state, hi, lo, tally):
     """Add the best run's average to the sums and start a new block."""
-    counts = state.counts
-    columns = state.touched[: counts[_TOUCHED]]
-    w = state.results[_best(run, state)][columns]
+    counts, best = state.counts, _best(run, state)
     group = (counts[_BLOCK] // 2) % hi.shape[0]
-    add_fixed_at(hi[group], lo[group], columns, w)
+    for p in range(counts[_TOUCHED]):
+        j = state.touched[p]
+        high, low = split_fixed(state.results[best, j])
+        hi[group, j] += np.int64(high)
+        lo[group, j] += np.int64(low)
     tally.counts[_BATCHES] += 1
     tally.counts[_ZERO_ROWS] += counts[_ZEROS]
     tally.counts[_VISITS] += counts[_TAKEN] + (run.n_runs - 1) * counts[_VALIDATED]
-    _count_exactly(tally.counts, _NORM, _square(w) / _NORM_UNIT)
-    _pair(w, columns, state, tally)
-    for j in columns:
-        state.marks[j] = False
+    _count_exactly(tally.counts, _NORM, _squared_length(best, state) / _NORM_UNIT)
+    _pair(best, state, tally)
+    for p in range(counts[_TOUCHED]):
+        state.marks[state.touched[p]] = False
         for r in range(run.n_runs):
-            state.results[r, j] = 0.0
-    state.losses[:] = 0.0
+            state.results[r, state.touched[p]] = 0.0
+    for r in range(run.n_runs):
+        state.losses[r] = 0.0
     counts[_BLOCK] += 1
     counts[_TAKEN] = counts[_ZEROS] = counts[_VALIDATED] = counts[_TOUCHED] = 0
 
@@ -414,10 +428,9 @@ def _end_block(run, state, hi, lo, tally):
 @njit(cache=True, nogil=True)
 def _best(run, state):
     """The run with the lowest f on the validation rows; the first of equals."""
-    columns = state.touched[: state.counts[_TOUCHED]]
     best, lowest = 0, np.inf
     for r in range(run.n_runs):
-        penalty = 0.5 * run.weight / run.margin**2 * _square(state.results[r][columns])
+        penalty = 0.5 * run.weight / run.margin**2 * _squared_length(r, state)
         value = state.losses[r] + state.counts[_VALIDATED] * penalty
         if value < lowest:
             best, lowest = r, value
@@ -425,33 +438,40 @@ def _best(run, state):
 
 
 @njit(cache=True, nogil=True)
-def _pair(w, columns, state, tally):
-    """Remember the vector of an even block; compare that of an odd one with its mate."""
-    counts, mate = state.counts, state.mate
-    if counts[_BLOCK] % 2 == 0:
-        for j in range(w.size):
-            mate[columns[j]] = _whole(w[j])
-        state.mate_columns[: w.size] = columns
-        counts[_MATE_COLUMNS] = w.size
-    elif counts[_MATE_COLUMNS] != _NO_MATE:
-        distance = np.int64(0)
-        for j in range(w.size):
-            distance += (_whole(w[j]) - mate[columns[j]]) ** 2
-            mate[columns[j]] = 0
-        for j in state.mate_columns[: counts[_MATE_COLUMNS]]:  # those that w does not have
-            distance += mate[j] ** 2
-            mate[j] = 0
-        _count_pair(distance / _QUANTA**2, tally.counts)
-        counts[_MATE_COLUMNS] = _NO_MATE
+def _squared_length(r, state):
+    """Of the average of run r, whatever the order of the columns."""
+    total = np.int64(0)
+    for p in range(state.counts[_TOUCHED]):
+        quanta = _whole(state.results[r, state.touched[p]])
+        total += quanta * quanta
+    return total / _QUANTA**2
 
 
 @njit(cache=True, nogil=True)
-def _square(w):
-    """Squared length, whatever the order of the columns."""
-    total = np.int64(0)
-    for value in w:
-        total += _whole(value) ** 2
-    return total / _QUANTA**2
+def _pair(best, state, tally):
+    """Remember the vector of an even block; compare that of an odd one with its mate."""
+    counts, touched, mate, mate_columns = (
+        state.counts,
+        state.touched,
+        state.mate,
+        state.mate_columns,
+    )
+    if counts[_BLOCK] % 2 == 0:
+        for p in range(counts[_TOUCHED]):
+            mate_columns[p] = touched[p]
+            mate[touched[p]] = _whole(state.results[best, touched[p]])
+        counts[_MATE_COLUMNS] = counts[_TOUCHED]
+    elif counts[_MATE_COLUMNS] != _NO_MATE:
+        distance = np.int64(0)
+        for p in range(counts[_TOUCHED]):
+            difference = _whole(state.results[best, touched[p]]) - mate[touched[p]]
+            distance += difference * difference
+            mate[touched[p]] = 0
+        for p in range(counts[_MATE_COLUMNS]):  # those that this vector does not have
+            distance += mate[mate_columns[p]] * mate[mate_columns[p]]
+            mate[mate_columns[p]] = 0
+        _count_pair(distance / _QUANTA**2, tally.counts)
+        counts[_MATE_COLUMNS] = _NO_MATE
 
 
 @njit(cache=True, nogil=True)

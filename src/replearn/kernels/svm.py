@@ -25,6 +25,7 @@ Stopping is by proof. With ``g_i = <u, v_i>``:
 
 import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -201,8 +202,8 @@ def sum_batches_dense(
     """
     problem = _problem(C, share, floor_margin, abs_gap, rel_gap, max_sweeps, intercept)
     output = Output(bool(unit), float(scale), min(float(length_cap), MAX_LENGTH))
-    rows = DenseRows(X, order)
-    n_features = X.shape[1]
+    rows = DenseRows(_unmarked(X), _unmarked(order))
+    n_features, signs = X.shape[1], _unmarked(signs)
     _add_up(rows, n_features, signs, first, last, batch_size, problem, output, hi, lo, tally)
 
 
@@ -233,8 +234,18 @@ def sum_batches_csr(
     """``sum_batches_dense`` for CSR rows, whose column numbers ascend without duplicates."""
     problem = _problem(C, share, floor_margin, abs_gap, rel_gap, max_sweeps, intercept)
     output = Output(bool(unit), float(scale), min(float(length_cap), MAX_LENGTH))
-    rows = SparseRows(data, indices, indptr, order)
+    rows = SparseRows(*map(_unmarked, (data, indices, indptr, order)))
+    signs = _unmarked(signs)
     _add_up(rows, n_features, signs, first, last, batch_size, problem, output, hi, lo, tally)
+
+
+def _unmarked(array: NDArray[Any]) -> NDArray[Any]:
+    """The same memory, not marked read-only: numba compiles everything anew for that mark."""
+    if array.flags.writeable:
+        return array
+    interface = array.__array_interface__
+    address, _ = interface["data"]
+    return np.asarray(SimpleNamespace(__array_interface__=interface | {"data": (address, False)}))
 
 
 # --- one batch --------------------------------------------------------------------------------
@@ -397,10 +408,13 @@ def _sweep(rows, n_active, problem, work):
     n_kept = 0
     for k in range(n_active):
         i = active[k]
-        g = inverse[i] * _product(rows, i, bias, u)
         before = alpha[i]
-        after = min(max(before + stride * (1.0 - g), 0.0), box)
-        step = after - before
+        room = box - before
+        product = _product(rows, i, bias, u)
+        # few operations between the product and the next row's: they are what a visit waits for
+        step = min(max(stride - (stride * inverse[i]) * product, -before), room)
+        after = box if step == room else before + step
+        g = inverse[i] * product
         if step != 0.0:
             alpha[i] = after
             _add_row(step * inverse[i], rows, i, bias, u)
@@ -454,14 +468,15 @@ def _take_all(work):
     return n_active
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _product(rows, i, bias, u):
     """``<u, x_i>``, with the constant 1 appended to the row if there is a bias."""
+    # inline, or LLVM may call it, which pushes twenty numbers for each row
     product = row_dot(rows, i, u)
     return product + u[u.size - 1] if bias != 0.0 else product
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _add_row(a, rows, i, bias, u):
     row_axpy(a, rows, i, u)
     if bias != 0.0:

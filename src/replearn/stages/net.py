@@ -42,6 +42,7 @@ _MAX_GROUPS = 64  # of rows, whose errors are counted apart to see their spread
 _MIN_GROUPS = 4
 _REACH = 6.0  # rivals further away than this many standard deviations are left out
 _MAX_RIVALS = 256
+_LARGEST_REACH = 3.0  # of scores: with more noise than that, labs disagree anyway
 
 Candidates = NDArray[np.float32]
 
@@ -395,9 +396,9 @@ def choose_noisy(
     if sizes.rule == "holenstein":
         return _choose_by_rejection(points, net, heat)
     noise = shared.gumbels("net/gumbel", space.n_candidates)
-    # of the difference of two scores, between two labs, for errors that differ on a quarter
-    reach = _REACH * heat * math.sqrt(2 * 0.25 / n)
-    found = largest_score(points, net, heat, noise, min(reach, 30.0))
+    # of the difference of two scores, between two labs, for errors that differ on a tenth
+    reach = min(_REACH * heat * math.sqrt(2 * 0.1 / n), _LARGEST_REACH)
+    found = largest_score(points, net, heat, noise, reach)
     scores = noise_scores(noise[found.near], found.near_counts, n, heat)
     nearest = np.argsort(-scores, kind="stable")[:_MAX_RIVALS]
     best = float(noise[found.index] - heat * (found.count / n))

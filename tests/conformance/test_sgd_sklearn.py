@@ -1,0 +1,18 @@
+"""ReplicableSGDClassifier keeps scikit-learn's contract."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from replearn import ReplicableSGDClassifier
+
+
+# scikit-learn's data sets are far too small to say anything about another lab
+@pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")
+@parametrize_with_checks(
+    [
+        ReplicableSGDClassifier(),
+        ReplicableSGDClassifier(fit_intercept=False, batch_size=5, rounding="ak", n_jobs=2),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
