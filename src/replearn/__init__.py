@@ -4,7 +4,6 @@ Two labs draw different samples of one population, share a published seed, and w
 probability obtain exactly the same classifier.
 """
 
-import sys
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from replearn.errors import NotEnoughSamples as NotEnoughSamples
     from replearn.errors import ReplearnError as ReplearnError
     from replearn.errors import ReplicabilityWarning as ReplicabilityWarning
+    from replearn.estimators import ReplicableBoostingClassifier as ReplicableBoostingClassifier
     from replearn.estimators import ReplicableDPClassifier as ReplicableDPClassifier
     from replearn.estimators import ReplicableNetClassifier as ReplicableNetClassifier
     from replearn.estimators import ReplicableSGDClassifier as ReplicableSGDClassifier
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from replearn.protocol import Protocol as Protocol
     from replearn.scaling import ReplicableScaler as ReplicableScaler
     from replearn.scaling import check_pipeline as check_pipeline
+    from replearn.stages.means import replicable_mean as replicable_mean
     from replearn.stages.selection import correlated_choice as correlated_choice
     from replearn.stages.selection import first_below as first_below
 
@@ -55,6 +56,7 @@ _HOME = {
     "Protocol": "protocol",
     "ReplearnError": "errors",
     "ReplicabilityWarning": "errors",
+    "ReplicableBoostingClassifier": "estimators",
     "ReplicableDPClassifier": "estimators",
     "ReplicableNetClassifier": "estimators",
     "ReplicableSGDClassifier": "estimators",
@@ -70,6 +72,7 @@ _HOME = {
     "pairs_needed": "agreement",
     "plan": "planning",
     "plan_from_pilot": "pilot",
+    "replicable_mean": "stages.means",
     "save": "modelfile",
     "table1": "planning",
 }
@@ -113,4 +116,4 @@ class _Package(ModuleType):
         """Leave the function where it is."""
 
 
-sys.modules[__name__].__class__ = _Package
+import_module(__name__).__class__ = _Package

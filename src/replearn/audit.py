@@ -126,8 +126,8 @@ def audit(
                 "draw must come with n_samples and without X and y, got "
                 f"n_samples={n_samples!r}. Pass audit(estimator, draw=f, n_samples=m)."
             )
-        stage = _Drawn(draw, n_samples, str(audit_seed), copies)
-        test = test if test is not None else draw(_MOST_TEST, stage.rng(n_pairs, 0))
+        stage: _Drawn | _Split = _Drawn(draw, n_samples, str(audit_seed), copies)
+        test = test if test is not None else draw(_MOST_TEST, _rng(str(audit_seed), "test", 0))
         asked = [("samples", n_samples, n_pairs)]
     else:
         check_table(X, y)
@@ -172,12 +172,9 @@ class _Drawn:
     seed: str
     copies: str
 
-    def rng(self, pair: int, lab: int) -> np.random.Generator:
-        words = SharedRandomness(self.seed).words("audit/draw", 4, row=2 * pair + lab)
-        return np.random.default_rng([int(word) for word in words])
-
     def samples(self, question: str, index: int) -> tuple[Sample, Sample]:
-        first, second = (self.draw(self.n_samples, self.rng(index, lab)) for lab in (0, 1))
+        rngs = (_rng(self.seed, "draw", 2 * index + lab) for lab in (0, 1))
+        first, second = (self.draw(self.n_samples, rng) for rng in rngs)
         share = copied_share(first, second)
         if share > _COPIES and self.copies == "refuse":
             raise ReplearnError(
@@ -188,7 +185,14 @@ class _Drawn:
         return first, second
 
     def digest(self) -> str:
-        return row_digest(*self.draw(min(self.n_samples, 100), self.rng(0, 0)))
+        few = row_digest(*self.draw(min(self.n_samples, 100), _rng(self.seed, "draw", 0)))
+        return f"{few} {self.n_samples}"
+
+
+def _rng(seed: str, purpose: str, row: int) -> np.random.Generator:
+    """A private generator, the same whenever the audit is repeated."""
+    words = SharedRandomness(seed).words(f"audit/{purpose}", 4, row=row)
+    return np.random.default_rng([int(word) for word in words])
 
 
 @dataclass(frozen=True)
@@ -284,7 +288,7 @@ class _Rounds:
 
 
 def _one(
-    rounds: _Rounds, stage: Any, twin: Twin, threads: int, task: tuple[str, int]
+    rounds: _Rounds, stage: _Drawn | _Split, twin: Twin, threads: int, task: tuple[str, int]
 ) -> tuple[list[Pair], Any]:
     """All pairs of one task: its samples, under each kind of seed."""
     question, index = task
@@ -306,7 +310,7 @@ def _one(
 
 def _run(
     rounds: _Rounds,
-    stage: Any,
+    stage: _Drawn | _Split,
     twin: Twin,
     tasks: Sequence[tuple[str, int]],
     done: dict[tuple[str, int], list[Pair]],
@@ -334,7 +338,7 @@ def _run(
             if checkpoint is not None and left:
                 _write_checkpoint(Path(checkpoint), key, done)
         if fitted is None:  # all pairs were in the checkpoint
-            kind, seed = next(rounds.seeds(*tasks[0]))
+            _, seed = next(rounds.seeds(*tasks[0]))
             fitted = rounds.fit(seed, stage.samples(*tasks[0])[0], threads)
     return [pair for task in tasks for pair in done[task]], fitted
 
@@ -409,11 +413,16 @@ def _key(
     estimator: Any, data: str, tasks: Sequence[tuple[str, int]], seed: Any, test: Sample
 ) -> str:
     """What must be the same for two audits to share their pairs; more pairs may follow."""
-    text = "\n".join(
-        [repr(sorted(estimator.get_params().items(), key=lambda item: item[0])), str(seed), data]
-        + [type(estimator).__name__, row_digest(*test), ",".join(sorted({q for q, _ in tasks}))]
-        + [str(sum(q == "parts" for q, _ in tasks))]  # the number of parts sets their size
-    )
+    facts = [
+        type(estimator).__name__,
+        repr(sorted(estimator.get_params().items(), key=lambda item: item[0])),
+        str(seed),
+        data,
+        row_digest(*test),
+        ",".join(sorted({question for question, _ in tasks})),
+        str(sum(question == "parts" for question, _ in tasks)),  # it sets the size of a part
+    ]
+    text = "\n".join(facts)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -102,17 +102,28 @@ def provable_flip_constant(
 ) -> float:
     """Upper bound of P[other codes] per (|z - z'| / grid width), over seeds, for every z - z'.
 
-    Gaussian and Haar maps make the displacement isotropic. The others do not: there the worst
-    direction counts, and a Hadamard map of few rows may lengthen it by sqrt(d/k).
+    A displacement D in one block crosses a wall with probability at most half the integral of
+    ``|<normal, D>|`` over the surface.
+
+    * Gaussian and Haar maps: ``E|<normal, D>|`` is ``sqrt(2/pi) |z - z'| / L`` times the length of
+      the normal's part in the coordinates in use, with ``L = sqrt(k)`` for independent entries
+      and the mean length of a normal vector for a rotation. In a block of which only some
+      coordinates are in use, that part is ``sqrt(rest / n)`` at most on average (Cauchy-Schwarz).
+    * Signs and Hadamard: each component has mean square ``|z - z'|^2 / k``, so a block's mean
+      length is at most ``sqrt(n/k) |z - z'|``; its direction may be the worst.
+    * Otherwise all may be the worst.
     """
-    if projection == "rotation":  # E|u_1| for a unit vector of that many coordinates, exactly
-        if CELLS[rounding].block == 1:
-            return n_components * math.sqrt(2 / math.pi) / _mean_length(n_components)
-        return flip_constant(rounding, n_components)
-    if projection == "gaussian":
-        return flip_constant(rounding, n_components)
-    stretch = math.sqrt(n_inputs / n_components) if projection == "hadamard" else 1.0
-    return stretch * worst_flip_constant(rounding, n_components)
+    cell = CELLS[rounding]
+    whole, rest = divmod(n_components, cell.block)
+    if projection in ("gaussian", "rotation"):
+        gaussian = projection == "gaussian"
+        length = math.sqrt(n_components) if gaussian else _mean_length(n_components)
+        blocks = whole + math.sqrt(rest / cell.block)
+        return cell.surface / 2 * math.sqrt(2 / math.pi) / length * blocks
+    if projection in ("signs", "hadamard"):
+        lengths = whole * math.sqrt(cell.block / n_components) + math.sqrt(rest / n_components)
+        return cell.worst_flips * lengths
+    return worst_flip_constant(rounding, n_components)
 
 
 def _mean_length(n: int) -> float:

@@ -11,10 +11,11 @@ from replearn.cells import CELLS, provable_flip_constant
 from replearn.kernels import lattices
 from replearn.kernels.lanes import square
 from replearn.plan import Plan
-from replearn.plans.net import proved_disagreement
+from replearn.plans.boosting import worst_flips
+from replearn.plans.choice import proved_disagreement
 from replearn.plans.sgd import variance_bound
 from replearn.randomness import SharedRandomness
-from replearn.recipes import Fitted, mean_direction
+from replearn.recipes import Boosted, Fitted, mean_direction
 from replearn.stages.batches import BatchSums
 from replearn.stages.net import Evidence
 from replearn.stages.space import CodeSpace
@@ -149,6 +150,65 @@ def certify_choice(evidence: Evidence, plan: Plan, n_points: int) -> Certificate
     )
 
 
+def certify_boosting(fitted: Boosted, plan: Plan, shared: SharedRandomness) -> Certificate:
+    """Certificate of boosting: of each round and each test, then of all of them.
+
+    Parameters
+    ----------
+    fitted : Boosted
+    plan : Plan
+        With sizes of boosting.
+    shared : SharedRandomness
+        Reads the streams of the rounds.
+
+    Returns
+    -------
+    Certificate
+
+    Notes
+    -----
+    Estimate: given my mean of a round, another lab's is normal around it with twice its variance,
+    as groups of rows show it; counted is how often that leaves the box or the droplet. The
+    rounds are taken as independent. Bound, by union over the rounds that the plan allows:
+    ``constant sqrt(2 / n_kept) / width`` for a rounding, the promise of `replicable_mean` for
+    a test; only if the numbers of rows are those of a plan that promises something. Calibration is
+    tested in tests/theory/test_boosting.py.
+    """
+    assert plan.boost is not None
+    same: float | None = 1.0
+    per_round = fitted.space.codes_per_round
+    for t, done in enumerate(fitted.rounds):
+        n_groups = done.spread.shape[0]
+        if n_groups < _MIN_GROUPS or same is None:
+            same = None
+            break
+        codes = fitted.codes[t * per_round : (t + 1) * per_round]
+        moved = _student_draws(n_groups) @ done.spread
+        left = fitted.space.leaving(t, done.mean, codes, moved, shared)
+        same *= (1 - left) * (1 - done.doubt)
+    return Certificate(
+        estimated_disagreement=None if same is None or not fitted.rounds else 1 - same,
+        disagreement_bound=_boosting_bound(plan),
+        confidence=1.0,
+        assumes="rows drawn independently from one population, by both labs, the same number"
+        f"; the population keeps the margin {plan.guarantee.margin:g}",
+        n_batches=len(fitted.rounds),
+    )
+
+
+def _boosting_bound(plan: Plan) -> float:
+    """Union over the rounds and tests of a plan that was followed; 1 if it promises nothing."""
+    assert plan.boost is not None
+    if plan.mode == "certified":
+        return plan.guarantee.max_disagreement
+    if plan.boost.n_kept == 0:
+        return 1.0
+    flips = worst_flips(plan.rounding, plan.n_inputs) / float(plan.grid_width)
+    rounding = flips * math.sqrt(2 / plan.boost.n_kept)
+    test = plan.guarantee.max_disagreement / (3 * plan.boost.n_rounds)
+    return min(1.0, plan.boost.n_rounds * (rounding + test))
+
+
 # --- the proved bound -----------------------------------------------------------------------
 
 
@@ -174,10 +234,10 @@ def _distance(sums: BatchSums, plan: Plan) -> tuple[float, float]:
     if not plan.unit_mean:
         return math.sqrt(2) * spread, confidence
     # Both unit vectors against that of the expected mean mu: |a/|a| - mu/|mu|| is at most
-    # sqrt(2) |a - mu| / |mu|, and Chebyshev keeps |mu| from being much shorter than my mean.
+    # 2 |a - mu| / |mu|, and Chebyshev keeps |mu| from being much shorter than my mean.
     length = math.sqrt(float(square(sums.mean())))
     shortest = length - spread / math.sqrt(plan.guarantee.failure_prob / 2)
-    distance = 2 * math.sqrt(2) * spread / shortest if shortest > 0 else math.inf
+    distance = 4 * spread / shortest if shortest > 0 else math.inf
     return distance, confidence - plan.guarantee.failure_prob / 2
 
 

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from replearn.encoding import Encoding
 from replearn.errors import ReplearnError
 from replearn.randomness import SharedRandomness
+from replearn.stages.boosting import BoostSpace
 from replearn.stages.net import NetSpace
 from replearn.stages.space import CodeSpace, unit
-from replearn.types import Codes, Vector
+from replearn.types import Codes, Matrix, Vector
 
 FORMAT = "replearn-model"
 FORMAT_VERSION = 1
@@ -38,7 +39,7 @@ class Model:
     n_features : int
     fit_intercept : bool
         A constant 1 is appended to each row.
-    space : CodeSpace or NetSpace
+    space : CodeSpace, NetSpace or BoostSpace
     seed : str
         The published seed.
     classes : tuple of two labels
@@ -55,7 +56,7 @@ class Model:
     recipe: str
     n_features: int
     fit_intercept: bool
-    space: CodeSpace | NetSpace
+    space: CodeSpace | NetSpace | BoostSpace
     seed: str
     classes: tuple[Label, Label]
     codes: Codes
@@ -96,9 +97,19 @@ class Model:
         """The published coins."""
         return SharedRandomness(self.seed)
 
+    @property
+    def is_halfspace(self) -> bool:
+        """Whether one direction classifies; a majority of several does not."""
+        return not (isinstance(self.space, BoostSpace) and self.space.output == "majority")
+
     @cached_property
     def direction(self) -> Vector:
         """The halfspace's normal, length 1, intercept last; the same bits on every machine."""
+        if not self.is_halfspace:
+            raise AttributeError(
+                "a majority of halfspaces has no direction, coef or intercept. Fit with "
+                'output="halfspace".'
+            )
         return unit(self.space.decode(self.codes, self.shared))
 
     @property
@@ -111,8 +122,17 @@ class Model:
         """Weight of the constant; 0 without one."""
         return float(self.direction[-1]) if self.fit_intercept else 0.0
 
+    @cached_property
+    def _voters(self) -> Matrix:
+        """Weak halfspaces of a majority, one in each row."""
+        assert isinstance(self.space, BoostSpace)
+        return self.space.voters(self.codes, self.shared)
+
     def decision_function(self, X: Any) -> Vector:
-        """Signed distance to the boundary, of each row (array, CSR, or table with columns)."""
+        """Signed distance to the boundary, of each row (array, CSR, or table with columns).
+
+        Of a majority: the mean of its votes, each +1 or -1.
+        """
         return self.scores(X if self.encoding is None else self.encoding.transform(X))
 
     def scores(self, X: Any) -> Vector:
@@ -123,7 +143,12 @@ class Model:
                 f"X must have {self.n_features} columns, as in training, got shape {np.shape(X)}. "
                 "Pass a 2-D array with the same features."
             )
-        return np.asarray(X @ self.coef + self.intercept, dtype=np.float64).ravel()
+        if self.is_halfspace:
+            return np.asarray(X @ self.coef + self.intercept, dtype=np.float64).ravel()
+        products = X @ self._voters[:, : self.n_features].T
+        if self.fit_intercept:
+            products = products + self._voters[:, -1]
+        return np.asarray(np.where(products > 0, 1.0, -1.0).mean(axis=1))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of each row."""
@@ -186,7 +211,8 @@ def compare(first: Model, second: Model) -> Comparison:
         if n_differing:
             differences.append(f"{n_differing} of {n_codes} codes differ")
     angle = None
-    if first.space.n_inputs == second.space.n_inputs:
+    both_halfspaces = first.is_halfspace and second.is_halfspace
+    if both_halfspaces and first.space.n_inputs == second.space.n_inputs:
         cosine = float(np.clip(first.direction @ second.direction, -1, 1))
         angle = math.degrees(math.acos(cosine)) if differences else 0.0
     return Comparison(not differences, tuple(differences), n_differing, n_codes, angle)

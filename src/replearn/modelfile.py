@@ -23,6 +23,9 @@ from replearn.jsonfile import (
 )
 from replearn.model import FORMAT, FORMAT_VERSION, Model, canonical_json
 from replearn.nets import NETS, lattice_size
+from replearn.plans.boosting import MAX_FOAM_INPUTS, OUTPUTS
+from replearn.plans.boosting import ROUNDINGS as BOOST_ROUNDINGS
+from replearn.stages.boosting import BoostSpace
 from replearn.stages.net import NetSpace
 from replearn.stages.projection import PROJECTIONS
 from replearn.stages.rounding import ROUNDINGS
@@ -30,6 +33,7 @@ from replearn.stages.space import CodeSpace
 
 MAX_FEATURES = 1 << 26
 MAX_COMPONENTS = 1 << 24
+MAX_ROUNDS = 1 << 20
 
 
 def save(
@@ -119,9 +123,11 @@ def _encoding(content: Any, n_features: int) -> Encoding | None:
     return encoding
 
 
-def _space(content: Any, n_inputs: int) -> CodeSpace | NetSpace:
+def _space(content: Any, n_inputs: int) -> CodeSpace | NetSpace | BoostSpace:
     if isinstance(content, dict) and "net" in content:
         return _net_space(content, n_inputs)
+    if isinstance(content, dict) and "boosting" in content:
+        return _boost_space(content, n_inputs)
     keys = {"grid_width", "n_components", "projection", "rounding"}
     read_object(content, "'space'", keys, optional={"basis"})
     projections = ["published"] if "basis" in content else list(PROJECTIONS)
@@ -163,6 +169,18 @@ def _net_space(content: dict[str, Any], n_inputs: int) -> NetSpace:
     )
 
 
+def _boost_space(content: dict[str, Any], n_inputs: int) -> BoostSpace:
+    read_object(content, "'space'", {"boosting", "grid_width", "n_rounds", "output"})
+    for name, known in (("boosting", BOOST_ROUNDINGS), ("output", OUTPUTS)):
+        if content[name] not in known:
+            raise Unfit(f"{name} must be one of {', '.join(known)}")
+    if content["boosting"] == "foam" and n_inputs > MAX_FOAM_INPUTS:
+        raise Unfit(f"foam takes at most {MAX_FOAM_INPUTS} inputs")
+    n_rounds = read_integer(content["n_rounds"], "n_rounds", 0, MAX_ROUNDS)
+    width = read_decimal(content["grid_width"], "grid_width", 0)
+    return BoostSpace(n_inputs, content["boosting"], width, n_rounds, content["output"])
+
+
 def _allowed(projection: str, n_inputs: int, basis: Basis | None) -> range:
     """Numbers of components that a projection may have."""
     if basis is not None:
@@ -172,13 +190,17 @@ def _allowed(projection: str, n_inputs: int, basis: Basis | None) -> range:
     return range(1, n_inputs + 1 if projection == "hadamard" else MAX_COMPONENTS + 1)
 
 
-def _codes(value: Any, space: CodeSpace | NetSpace) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _codes(value: Any, space: CodeSpace | NetSpace | BoostSpace) -> np.ndarray[Any, np.dtype[np.int64]]:
     if not isinstance(value, list) or len(value) != space.n_codes:
         raise Unfit(f"codes must be a list of {space.n_codes:,} integers")
     if not all(type(code) is int and -(2**53) <= code <= 2**53 for code in value):
         raise Unfit("codes must be integers of at most 2^53")
     if isinstance(space, NetSpace) and not 0 <= value[0] < space.n_candidates:
         raise Unfit(f"the code must be the index of one of {space.n_candidates:,} candidates")
+    if isinstance(space, BoostSpace) and space.rounding == "foam":
+        proposals = value[:: space.codes_per_round]
+        if any(proposal < 0 for proposal in proposals):
+            raise Unfit("the first code of a round of foam must be the number of a proposal")
     return np.array(value, dtype=np.int64)
 
 

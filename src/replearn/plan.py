@@ -3,12 +3,13 @@
 What defines the code space and the expected vector (batch size, regularisation, projection,
 rounding, grid) is a function of the arguments and the number of inputs alone, so that labs
 with different numbers of rows agree. Only the number of batches follows from the rows.
-Derived reals are rounded to three significant digits and kept as decimal strings, so that
-no version of a mathematical library moves them.
+Derived reals are kept as decimal strings, rounded to three significant digits wherever a
+mathematical library has a part in them, so that no version of one moves them.
 """
 
 import math
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 from replearn.basis import Basis
@@ -41,10 +42,11 @@ class Guarantee:
     def __post_init__(self) -> None:
         for name in ("margin", "max_error", "max_disagreement", "failure_prob"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < 1:
                 raise ReplearnError(
                     f"{name} must be a number in (0, 1), got {value!r}. {_REMEDIES[name]}"
                 )
+            object.__setattr__(self, name, float(value))  # a numpy number becomes a plain one
 
 
 _REMEDIES = {

@@ -2,14 +2,17 @@
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from replearn.basis import Basis
 from replearn.encoding import Encoding
-from replearn.errors import InvalidFile
+from replearn.errors import InvalidFile, ReplearnError
 from replearn.estimators import ReplicableSVMClassifier
 from replearn.jsonfile import (
+    MAX_TEXT,
     Unfit,
     read_basis,
     read_classes,
@@ -23,6 +26,9 @@ from replearn.model import Label, canonical_json
 
 FORMAT = "replearn-protocol"
 FORMAT_VERSION = 1
+
+#: Note that holds the public value from which the seed was derived.
+_PUBLIC_VALUE = "public_value"
 
 #: Parameters of the estimator that a protocol fixes, with their types; reals are decimal strings.
 _REALS = (
@@ -99,13 +105,68 @@ class Protocol:
         write_atomically(path, canonical_json(self.content()) + b"\n")
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Protocol":
-        """Read and check a protocol file."""
+    def load(cls, path: str | os.PathLike[str], expect: str | None = None) -> "Protocol":
+        """Read and check a protocol file; ``expect`` is the fingerprint that was agreed on."""
         document = read_json(path)
         try:
-            return _protocol(document)
+            protocol = _protocol(document)
         except Unfit as problem:
             raise InvalidFile(f"{path} is not a valid protocol file: {problem}.") from None
+        if expect is not None and protocol.fingerprint != expect.lower():
+            raise InvalidFile(
+                f"{path} must be the protocol {expect}, got {protocol.fingerprint}. "
+                "It has been changed, or it is that of another study."
+            )
+        return protocol
+
+    def with_public_value(self, value: str) -> "Protocol":
+        """The same protocol with a seed that nobody could choose.
+
+        The seed becomes a hash of everything else in the protocol and of a public value that
+        nobody knew before, such as a lottery draw on a day agreed on in advance. The value is
+        kept in the notes, and `load` checks that the seed follows from it.
+
+        Parameters
+        ----------
+        value : str
+
+        Returns
+        -------
+        Protocol
+        """
+        if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT:
+            raise ReplearnError(
+                f"a public value must be text of 1 to {MAX_TEXT} characters, got {value!r}."
+            )
+        return replace(
+            self, seed=self._derived_seed(value), notes=self.notes | {_PUBLIC_VALUE: value}
+        )
+
+    @property
+    def seed_policy(self) -> str:
+        """Where the seed comes from, in words."""
+        value = self.notes.get(_PUBLIC_VALUE)
+        if value is None:
+            return "explicit seed, chosen by the authors of the protocol"
+        return f"derived from this protocol and the public value {value!r}"
+
+    def _derived_seed(self, value: str) -> str:
+        notes = {name: note for name, note in self.notes.items() if name != _PUBLIC_VALUE}
+        rest = canonical_json(replace(self, seed="", notes=notes).content())
+        text = b"replearn/seed/1\n" + len(rest).to_bytes(8, "little") + rest + value.encode()
+        return hashlib.sha256(text).hexdigest()
+
+    def check(self, X: Any, y: Any) -> None:
+        """Refuse rows whose columns or labels are not those of the protocol, before any fit."""
+        if self.encoding is not None:
+            self.encoding.transform(X)
+        found = sorted(set(np.asarray(y).tolist()), key=repr)
+        if {_plain(label) for label in found} != set(self.classes):
+            raise ReplearnError(
+                f"y must hold the labels of the protocol, {self.classes[0]!r} and "
+                f"{self.classes[1]!r}, got {', '.join(map(repr, found[:5]))}. Recode the labels, "
+                "or use the protocol of this study."
+            )
 
     def estimator(self, **overrides: Any) -> ReplicableSVMClassifier:
         """The estimator that every site fits; ``overrides`` are for n_jobs and the like."""
@@ -145,7 +206,7 @@ def _protocol(document: dict[str, Any]) -> Protocol:
     if not isinstance(document["notes"], dict):
         raise Unfit("notes must be an object")
     encoding, basis = document["encoding"], document["basis"]
-    return Protocol(
+    protocol = Protocol(
         algorithm="svm",
         parameters=_parameters(document["parameters"]),
         seed=read_text(document["seed"], "seed"),
@@ -154,6 +215,17 @@ def _protocol(document: dict[str, Any]) -> Protocol:
         basis=None if basis is None else read_basis(basis),
         notes=document["notes"],
     )
+    value = protocol.notes.get(_PUBLIC_VALUE)
+    if value is not None and protocol.seed != protocol._derived_seed(
+        read_text(value, _PUBLIC_VALUE)
+    ):
+        raise Unfit("the seed does not follow from the rest and from its public value")
+    return protocol
+
+
+def _plain(label: Any) -> Any:
+    """1.0 is written as 1."""
+    return int(label) if isinstance(label, float) and label.is_integer() else label
 
 
 def _parameters(content: Any) -> dict[str, Any]:

@@ -7,7 +7,10 @@ svm    max_margin   mean    projected round_codes
 sgd    best_of_sgd  mean    projected round_codes
 net    (one batch)  counts  projected choose_below
 dp     (one batch)  counts  projected choose_noisy
+boost  signed mean  mean    original  box or foam
 ====== ============ ======= ========= ============
+
+The last one in rounds on re-weighted rows (smooth boosting), the others once.
 """
 
 from collections.abc import Iterable
@@ -17,6 +20,7 @@ import numpy as np
 
 from replearn.plan import NetSizes, Plan, Spent
 from replearn.randomness import SharedRandomness
+from replearn.stages import boosting
 from replearn.stages.batches import BatchSums, Rows, best_of_sgd, max_margin, sum_batches
 from replearn.stages.margins import choose_margin
 from replearn.stages.net import (
@@ -142,7 +146,44 @@ def _chosen(choice: Choice, space: NetSpace, rows: Rows, points: Points) -> Chos
         n_tested=choice.n_tested,
         below=choice.below,
     )
-    return Chosen(np.array([choice.index]), space, choice.evidence, spent)
+    return Chosen(np.array([choice.candidate]), space, choice.evidence, spent)
+
+
+@dataclass(frozen=True)
+class Boosted:
+    """What boosting hands back."""
+
+    codes: Codes
+    space: boosting.BoostSpace
+    rounds: tuple[boosting.Round, ...]
+    spent: Spent
+
+
+def boost(
+    rows: Rows,
+    plan: Plan,
+    shared: SharedRandomness,
+    run: BlockMap = map,
+    coins: SharedRandomness | None = None,
+) -> Boosted:
+    """ILPS22: rounds of a rounded weighted mean each, until a replicable test is passed.
+
+    ``coins``, of the rejection sampler, are part of the sample: private, or the shared ones.
+    """
+    done = boosting.boost(rows, plan, shared, coins or shared, run)
+    n_rows = rows.signs.size
+    spent = Spent(
+        n_rows=n_rows,
+        n_batches=len(done.rounds),
+        n_dropped=n_rows - done.n_used,
+        n_zero_rows=done.n_zero_rows,
+        n_unconverged=0,
+        n_infeasible=0,
+        worst_gap=0.0,
+        n_row_visits=0,
+        below=done.finished,
+    )
+    return Boosted(done.codes, done.space, done.rounds, spent)
 
 
 def mean_direction(sums: BatchSums, plan: Plan) -> Vector:

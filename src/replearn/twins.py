@@ -1,4 +1,4 @@
-"""Two fitted classifiers side by side: are they the same, and if not, how far apart?"""
+"""Two fitted classifiers side by side: whether they are the same, and if not, how far apart."""
 
 import hashlib
 import math

@@ -310,7 +310,10 @@ def test_full_maps_keep_all_inputs(mode):
 def test_hadamard_has_no_more_rows_than_inputs():
     sizes = Sizes(projection="hadamard", n_components=100)
     for mode in ("practical", "paper"):
-        assert plan_svm(promise(), 17, mode, sizes).n_components == 17
+        with pytest.raises(ReplearnError, match="at most 17 for projection 'hadamard', got 100"):
+            plan_svm(promise(), 17, mode, sizes)
+    with pytest.raises(ReplearnError, match="must be 17 for projection 'none', got 24"):
+        plan_svm(promise(), 17, sizes=Sizes(projection="none", n_components=24))
 
 
 @modes

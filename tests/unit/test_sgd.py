@@ -118,14 +118,14 @@ def test_the_certified_plan_keeps_its_own_inequalities():
         plan = plan_sgd(promise, n_inputs, "certified")
         weight = float(plan.regularization)
         # for some slack s: r + gap <= e1 < eps, and the variance allows the disagreement
-        variance = variance_bound(tau, weight, plan.batch_size)
-        gap_over_r = variance
+        variance = variance_bound(tau, weight, plan.batch_size)  # the gap over r
         slacks = np.linspace(0.1, 0.6, 26)
-        errors = weight / (2 * slacks * tau**2) * (1 + gap_over_r)
+        errors = weight / (2 * slacks * tau**2) * (1 + variance)
         assert (errors <= 0.9 * 0.1).any()
         assert variance < 0.3
         more = plan_sgd(Guarantee(tau, 0.1, 0.05, 0.05), n_inputs, "certified")
-        assert 3.5 < more.n_samples / plan.n_samples < 4.5  # one over rho squared
+        # one over rho squared, but for what Bernstein needs in any case
+        assert 3 < more.n_samples / plan.n_samples < 4.5
     assert plan_sgd(Guarantee(0.5, 0.1, 0.1, 0.05), 10**6, "certified").n_samples < 1e10
 
 
@@ -212,7 +212,6 @@ def test_certified_mode_fits_when_there_are_enough_rows():
     fitted = ReplicableSGDClassifier(**promise, mode="certified", fit_intercept=False)
     fitted.fit(rows, labels)
     assert fitted.certificate_.disagreement_bound <= 0.9
-    assert fitted.certificate_.confidence == 1.0
     assert fitted.score(rows, labels) == 1.0
 
 
@@ -309,8 +308,10 @@ def test_parameters_may_not_change_in_the_middle():
 
 
 def test_labels_of_a_protocol_are_kept():
-    with pytest.raises(ReplearnError, match="those of the protocol"):
+    with pytest.raises(ReplearnError, match=r"y must hold the labels \[0, 1\], got -1"):
         classifier(classes=(0, 1)).partial_fit(X, Y)
+    with pytest.raises(ReplearnError, match="those of the protocol"):
+        classifier(classes=(0, 1)).partial_fit(X, Y, classes=[-1, 1])
     one_class = Y > 0
     fitted = classifier(classes=(-1, 1)).partial_fit(X[one_class][:5], Y[one_class][:5])
     assert fitted.classes_.tolist() == [-1, 1]

@@ -64,7 +64,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     residual_: Vector | None  # place of the mean in its cell, in grid widths; audits read it
 
     #: The algorithm, a function of ``recipes``.
-    _recipe: ClassVar[Callable[..., recipes.Fitted | recipes.Chosen]]
+    _recipe: ClassVar[Callable[..., recipes.Fitted | recipes.Chosen | recipes.Boosted]]
 
     def _plan(self, n_inputs: int) -> Plan:
         """Sizes of this estimator's algorithm."""
@@ -394,6 +394,11 @@ def _real(value: Any, name: str, *, zero_allowed: bool) -> float | None:
         what = "a number of at least 0" if zero_allowed else "a positive number"
         raise ReplearnError(f'{name} must be "auto" or {what}, got {value!r}.')
     return float(value)
+
+
+def real_or_auto(value: Any, name: str) -> float | None:
+    """A positive number, or None for "auto"."""
+    return _real(value, name, zero_allowed=False)
 
 
 def choice_or_auto(value: Any, name: str, known: Iterable[str]) -> str | None:

@@ -357,8 +357,8 @@ def _signs(y: NDArray[Any], classes: NDArray[Any]) -> Signs:
     strange = ~positive & (y != classes[0])
     if strange.any():
         raise ReplearnError(
-            f"y must hold the labels {classes.tolist()}, got {y[strange][0]!r}. Recode the labels, "
-            "or pass both as classes=[...] in the first call."
+            f"y must hold the labels {classes.tolist()}, got {y[strange].tolist()[0]!r}. Recode "
+            "the labels, or pass both as classes=[...] in the first call."
         )
     return np.where(positive, 1, -1).astype(np.int8)
 

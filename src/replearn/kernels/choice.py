@@ -25,7 +25,7 @@ def exponential(x):
     series = 1.0
     for i in range(14, 0, -1):
         series = 1.0 + series * r / i
-    return math.ldexp(series, np.int32(n))
+    return math.ldexp(series, int(n))
 
 
 @njit(cache=True, nogil=True)

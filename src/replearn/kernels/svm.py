@@ -669,7 +669,7 @@ def _add_up(rows, n_features, signs, first, last, batch_size, problem, output, h
         if side == 0 and batch + 1 < last:
             continue
         group = (batch // 2) % hi.shape[0]
-        distance = settle(take(rows, start, stop), *u, factors, hi[group], lo[group])
+        distance = settle(take(rows, start, stop), u[0], u[1], factors, hi[group], lo[group])
         if side == 1 and batch > first:
             _count_pair(distance / _PAIR_QUANTUM**2, tally.counts)
         factors[:] = 0.0

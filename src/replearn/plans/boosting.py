@@ -97,6 +97,11 @@ def plan_boosting(
             f"{mode} mode takes fresh rows for each round, got fresh_rows=False. "
             'Leave it "auto", or use mode="practical".'
         )
+    if sizes.batch_size is not None and mode == "practical" and not fresh_rows:
+        raise ReplearnError(
+            f"batch_size is the number of fresh rows of a round, got {sizes.batch_size} without "
+            "fresh_rows=True. Leave it out: each round takes all rows."
+        )
     check_dimension(rounding, n_inputs)
     asked = _Asked(guarantee, n_inputs, sizes, rounding, output, n_rounds, constants or {})
     if mode == "paper":
@@ -217,25 +222,27 @@ def _certified(asked: _Asked) -> Plan:
         decay=decay,
         fresh_rows=True,
         n_training=n_training,
-        n_testing=_mean_rows(eps / 3, test_rho, test_failure),
+        n_testing=mean_sample_size(eps / 3, test_rho, test_failure),
         n_kept=n_kept,
         statistic="density",
-        test_width=repr(_mean_width(eps / 3, test_rho, test_failure)),
+        test_width=repr(mean_width(eps / 3, test_rho, test_failure)),
     )
     basis = "proved for every distribution with this margin"
     rows = boost.n_training + boost.n_testing
     return asked.plan("certified", basis, width, boost, rows, n_rounds)
 
 
-# stages/means.py has the same two formulas with their proof; plans are below stages
+# --- a replicable mean ----------------------------------------------------------------------
 
 
-def _mean_rows(tolerance: float, max_disagreement: float, failure_prob: float) -> int:
+def mean_sample_size(tolerance: float, max_disagreement: float, failure_prob: float) -> int:
+    """Values that `replearn.replicable_mean` needs, by Hoeffding's inequality."""
     excess = max_disagreement - 2 * failure_prob
     return math.ceil(math.log(2 / failure_prob) * ((1 + excess) / (tolerance * excess)) ** 2 / 2)
 
 
-def _mean_width(tolerance: float, max_disagreement: float, failure_prob: float) -> float:
+def mean_width(tolerance: float, max_disagreement: float, failure_prob: float) -> float:
+    """Width of the grid that the mean is rounded to."""
     return 2 * tolerance / (max_disagreement + 1 - 2 * failure_prob)
 
 
@@ -266,7 +273,7 @@ def _paper(asked: _Asked) -> Plan:
     else:
         n_kept, width = math.ceil(c2 * d**3 / (tau**2 * flips) ** 2), c3 * tau**2 / d
     n_training = math.ceil(2 * n_kept / (eps / 3))
-    n_testing = _mean_rows(eps / 3, test_rho, test_rho / 4)
+    n_testing = mean_sample_size(eps / 3, test_rho, test_rho / 4)
     if asked.sizes.batch_size is not None:
         n_training = max(1, asked.sizes.batch_size * 3 // 4)
         n_testing = asked.sizes.batch_size - n_training
@@ -282,7 +289,7 @@ def _paper(asked: _Asked) -> Plan:
         n_testing=n_testing,
         n_kept=n_kept,
         statistic="density",
-        test_width=repr(_mean_width(eps / 3, test_rho, test_rho / 4)),
+        test_width=repr(mean_width(eps / 3, test_rho, test_rho / 4)),
     )
     basis = f"as in Table 1, with constants {c1:g}, {c2:g}, {c3:g}"
     return asked.plan("paper", basis, width, boost, n_training + n_testing, n_rounds)
@@ -319,13 +326,13 @@ def _practical(asked: _Asked, fresh_rows: bool) -> Plan:
     boost = BoostSizes(
         output=asked.output,
         n_rounds=n_rounds,
-        threshold=decimal(scale / 2 if asked.output == "halfspace" else tau / 2),
+        threshold=decimal(tau / 2),
         decay=decimal(1 / scale),
         fresh_rows=fresh_rows,
         n_training=n_training,
         n_testing=batch_size - n_training,
         n_kept=0,
-        statistic="density" if fresh_rows else "error",
+        statistic="error",
         test_width=decimal(2 * eps / 3),
     )
     flips = FOAM.typical_flips if asked.rounding == "foam" else math.sqrt(2 * d / math.pi)

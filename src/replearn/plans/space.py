@@ -25,6 +25,28 @@ def width_text(sizes: Sizes, derived: float) -> str:
     return decimal(derived) if sizes.grid_width is None else repr(sizes.grid_width)
 
 
+def refuse_pilot_choices(sizes: Sizes, mode: str) -> None:
+    """What only a pilot can choose has no place in a proof, nor in the paper."""
+    for name in {"basis", "unit_mean"} & set(sizes.given()):
+        raise ReplearnError(
+            f'{name} belongs to mode="practical", got mode={mode!r}. Leave it out, or use the '
+            "protocol of a pilot in practical mode."
+        )
+
+
+def check_components(sizes: Sizes, n_inputs: int) -> None:
+    """Refuse a number of components that the chosen map cannot have."""
+    k, projection = sizes.n_components, sizes.projection
+    if k is None or sizes.basis is not None:
+        return
+    full = projection in ("none", "rotation")
+    if (full and k != n_inputs) or (projection == "hadamard" and k > n_inputs):
+        raise ReplearnError(
+            f"n_components must be {'' if full else 'at most '}{n_inputs} for projection "
+            f'{projection!r}, got {k}. Leave it "auto", or use projection="gaussian".'
+        )
+
+
 # --- practical mode: the noise budget -------------------------------------------------------
 
 

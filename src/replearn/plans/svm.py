@@ -9,10 +9,12 @@ from replearn.errors import ReplearnError
 from replearn.plan import MODES, Accuracy, Guarantee, Plan, Sizes, decimal
 from replearn.plans.space import (
     best_space,
+    check_components,
     check_constants,
     components,
     provable_rounding,
     provable_space,
+    refuse_pilot_choices,
     weight_text,
     width_text,
 )
@@ -43,6 +45,9 @@ def plan_svm(
     Plan
     """
     sizes = sizes or Sizes()
+    check_components(sizes, n_inputs)
+    if mode != "practical":
+        refuse_pilot_choices(sizes, mode)
     if mode == "paper":
         return _paper_svm(guarantee, n_inputs, sizes, constants or {})
     if constants:

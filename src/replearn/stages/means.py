@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from replearn.errors import NotEnoughSamples, ReplearnError
+from replearn.plans.boosting import mean_sample_size, mean_width
 from replearn.randomness import SharedRandomness
 
 
@@ -44,7 +45,7 @@ def replicable_mean(
     Raises
     ------
     NotEnoughSamples
-        If the promise needs more values than these; see `mean_sample_size`.
+        If the promise needs more values than these; see `replearn.plans.boosting.mean_sample_size`.
 
     Notes
     -----
@@ -63,6 +64,7 @@ def replicable_mean(
     True
     """
     failure = max_disagreement / 4 if failure_prob is None else failure_prob
+    _check(tolerance, max_disagreement, failure)
     needed = mean_sample_size(tolerance, max_disagreement, failure)
     numbers = np.asarray(values, dtype=np.float64).ravel()
     if numbers.size == 0 or not ((numbers >= 0) & (numbers <= 1)).all():
@@ -80,11 +82,10 @@ def replicable_mean(
     offset = float(SharedRandomness(str(shared_seed)).uniforms(f"mean/{name}", 1)[0])
     # fsum rounds once, whatever the order of the values
     mean = math.fsum(numbers.tolist()) / numbers.size
-    return rounded_mean(mean, cell_width(tolerance, max_disagreement, failure), offset)
+    return rounded_mean(mean, mean_width(tolerance, max_disagreement, failure), offset)
 
 
-def mean_sample_size(tolerance: float, max_disagreement: float, failure_prob: float) -> int:
-    """Values that `replicable_mean` needs."""
+def _check(tolerance: float, max_disagreement: float, failure_prob: float) -> None:
     for name, value in (("tolerance", tolerance), ("max_disagreement", max_disagreement)):
         if not 0 < value < 1:
             raise ReplearnError(f"{name} must be a number in (0, 1), got {value!r}.")
@@ -93,14 +94,6 @@ def mean_sample_size(tolerance: float, max_disagreement: float, failure_prob: fl
             f"failure_prob must be positive and less than half of max_disagreement "
             f"({max_disagreement:g}), got {failure_prob!r}. A quarter of it is a good choice."
         )
-    excess = max_disagreement - 2 * failure_prob
-    share = (1 + excess) / (tolerance * excess)
-    return math.ceil(math.log(2 / failure_prob) * share**2 / 2)
-
-
-def cell_width(tolerance: float, max_disagreement: float, failure_prob: float) -> float:
-    """Width of the grid that the mean is rounded to."""
-    return 2 * tolerance / (max_disagreement + 1 - 2 * failure_prob)
 
 
 def rounded_mean(mean: float, width: float, offset: float) -> float:

@@ -193,16 +193,16 @@ class Found(NamedTuple):
 
     Attributes
     ----------
-    index, count : int
-        The candidate and its errors; -1 if there is none.
+    candidate, n_errors : int
+        Its index and its errors; -1 if there is none.
     n_tested : int
         Candidates whose errors were counted.
     near, near_counts : int64 arrays
         Candidates that were looked at and missed the limit narrowly.
     """
 
-    index: int
-    count: int
+    candidate: int
+    n_errors: int
     n_tested: int
     near: IntegerArray
     near_counts: IntegerArray
@@ -329,9 +329,9 @@ class Evidence:
 
 
 class Choice(NamedTuple):
-    """A chosen candidate, and how it came about."""
+    """The index of a chosen candidate, and how it came about."""
 
-    index: int
+    candidate: int
     n_tested: int
     below: bool
     evidence: Evidence
@@ -353,27 +353,27 @@ def choose_below(
     law = ThresholdLaw(float(sizes.low), float(sizes.high), float(sizes.cell), sizes.root)
     n = max(points.n_points, 1)
     best = fewest_errors(points, net) if law.cell > 0 else None
-    smallest = best.count / n if best is not None else 0.0
+    smallest = best.n_errors / n if best is not None else 0.0
     threshold = draw_threshold(law, smallest, shared, "net", string)
     limit = math.floor(threshold * n)
     deviation = math.sqrt(2 * max(threshold, 1 / n) / n)  # of the difference of two labs, at most
     found = first_passing(points, net, limit, limit + math.ceil(_REACH * deviation * n))
     n_tested = found.n_tested + (best.n_tested if best is not None else 0)
-    if found.index < 0:
+    if found.candidate < 0:
         fallback = best if best is not None else fewest_errors(points, net)
         nothing = Evidence(np.empty(0), np.empty((0, 0)), 0)
-        return Choice(fallback.index, n_tested + fallback.n_tested, False, nothing)
+        return Choice(fallback.candidate, n_tested + fallback.n_tested, False, nothing)
     nearest = np.argsort(found.near_counts, kind="stable")[:_MAX_RIVALS]
-    rivals = np.append(found.near[nearest], found.index)
-    slacks = np.append(found.near_counts[nearest] / n, found.count / n) - threshold
+    rivals = np.append(found.near[nearest], found.candidate)
+    slacks = np.append(found.near_counts[nearest] / n, found.n_errors / n) - threshold
     signs = np.append(np.full(nearest.size, -1.0), 1.0)
     if best is not None:  # the start may fall into another cell
         to_floor = _above_cell(smallest, law.cell, shared, string)
-        rivals = np.append(rivals, [best.index, best.index])
+        rivals = np.append(rivals, [best.candidate, best.candidate])
         slacks = np.append(slacks, [to_floor, to_floor - law.cell])
         signs = np.append(signs, [-1.0, 1.0])
     evidence = _evidence(points, net, rivals, lambda moves: moves * signs, slacks * -signs)
-    return Choice(found.index, n_tested, True, evidence)
+    return Choice(found.candidate, n_tested, True, evidence)
 
 
 def _above_cell(smallest: float, cell: float, shared: SharedRandomness, string: int) -> float:
@@ -401,15 +401,15 @@ def choose_noisy(
     found = largest_score(points, net, heat, noise, reach)
     scores = noise_scores(noise[found.near], found.near_counts, n, heat)
     nearest = np.argsort(-scores, kind="stable")[:_MAX_RIVALS]
-    best = float(noise[found.index] - heat * (found.count / n))
+    best = float(noise[found.candidate] - heat * (found.n_errors / n))
     evidence = _evidence(
         points,
         net,
-        np.append(found.near[nearest], found.index),
+        np.append(found.near[nearest], found.candidate),
         lambda moves: heat * (moves[:, -1:] - moves[:, :-1]),
         best - scores[nearest],
     )
-    return Choice(found.index, found.n_tested, True, evidence)
+    return Choice(found.candidate, found.n_tested, True, evidence)
 
 
 def _choose_by_rejection(points: Points, net: Net, heat: float) -> Choice:
@@ -445,7 +445,7 @@ def choose_amplified(
             choice = choose_below(part, space, sizes, shared, run, string)
             n_tested += choice.n_tested
             below = below and choice.below
-            chosen.append(choice.index)
+            chosen.append(choice.candidate)
         indices, repeats = np.unique(chosen, return_counts=True)
         index, share = int(indices[np.argmax(repeats)]), repeats.max() / sizes.n_repeats
         level = 2 / 3 + float(shared.uniforms("net/frequency", 1, row=string)[0]) / 6

@@ -1,0 +1,248 @@
+"""The algorithms of [ILPS22] as a scikit-learn classifier."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn import recipes
+from replearn.certificate import Certificate, certify_boosting
+from replearn.encoding import Encoding
+from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.estimators.base import ReplicableClassifier, real_or_auto, whole_or_auto
+from replearn.model import Label
+from replearn.plan import Plan, Sizes, require_samples
+from replearn.plans.boosting import OUTPUTS, ROUNDINGS, plan_boosting
+from replearn.randomness import SharedRandomness
+from replearn.stages.batches import Rows
+from replearn.types import Order, Signs
+
+
+class ReplicableBoostingClassifier(ReplicableClassifier):
+    """Replicable boosting of rounded means, the prior work: both algorithms of [ILPS22].
+
+    Each round takes the mean of ``y x`` over re-weighted rows and rounds it in the original
+    space, to boxes or to the droplets of a foam; rows that the vote classifies with a margin lose
+    weight (SmoothBoost [Servedio03]); a replicable test ends the rounds. The classifier is the
+    sign of the sum of the rounds, or the majority of their signs. Here for comparison: samples
+    grow with the number of features, and the time of foam is ``2^d``; the other classifiers
+    do better.
+
+    Two labs that fit on different samples of one population, with the same parameters and
+    ``shared_seed``, get exactly the same model with probability at least
+    ``1 - max_disagreement`` (proved in certified mode, whose sizes are out of reach; estimated
+    by ``certificate_`` in practical mode).
+
+    Parameters
+    ----------
+    margin : float, default=0.1
+        Margin that some halfspace has on the population, rows scaled to length 1.
+    max_error : float, default=0.05
+        Share of new points that may be misclassified.
+    max_disagreement : float, default=0.1
+        Probability that two labs may get different models.
+    failure_prob : float, default=0.05
+        Probability that the error may exceed ``max_error``.
+    shared_seed : int or str, default=0
+        Published; the same at every site.
+    mode : {"practical", "certified", "paper"}, default="practical"
+        Where the sizes come from. Practical: faster weights, a test of the error, fits on any
+        number of rows. Certified: proved constants, refuses too few rows. Paper: the
+        algorithm and the rates of Table 1, constants open.
+    rounding : {"box", "foam"}, default="box"
+        Cubes, or the droplets of [KORW12]; foam takes at most 24 inputs.
+    output : {"halfspace", "majority"}, default="halfspace"
+        The sign of the sum of the rounds' products (a halfspace, proper), or the majority of
+        their signs (improper: no ``coef_``).
+    fit_intercept : bool, default=True
+        Append a constant 1 to each row (before rows are scaled to length 1).
+    shuffle : bool, default=True
+        Permute the rows, which matters for fresh rows and for the certificate.
+    random_state : int or None, default=None
+        Private key of the permutation and of the rejection sampler's coins.
+    n_jobs : int or None, default=None
+        Threads. The model does not depend on it.
+    verbose : int, default=0
+        Print progress.
+    n_rounds : int or "auto", default="auto"
+        Rounds at the most.
+    fresh_rows : bool or "auto", default="auto"
+        Rows of its own for each round, accepted by a rejection sampler, as in [ILPS22]; or all
+        rows in every round, weighted, which needs far fewer (at most twice the disagreement of
+        a round). "auto": fresh, except in practical mode.
+    batch_size : int or "auto", default="auto"
+        Fresh rows of a round; a quarter of them are for the test.
+    grid_width : float or "auto", default="auto"
+        Side of a box, or of the cube of a droplet.
+    constants : dict or None, default=None
+        Paper mode: the constants C1 to C3, default 1.
+    encoding : Encoding or None, default=None
+        How raw columns become numbers, if a protocol fixed that.
+    classes : tuple of two labels or None, default=None
+        The labels that the protocol fixed.
+
+    Attributes
+    ----------
+    model_ : Model
+        The codes of all rounds, and what is needed to read them.
+    fingerprint_ : str
+        SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
+    n_rounds_ : int
+        Rounds that were done.
+    plan_ : Plan
+        Sizes that were used, and what was spent.
+    certificate_ : Certificate
+        How likely another lab is to get another model.
+    coef_ : array of shape (1, n_features)
+    intercept_ : array of shape (1,)
+    classes_ : array of shape (2,)
+    n_features_in_ : int
+    feature_names_in_ : array of str, if X had column names
+
+    Examples
+    --------
+    >>> from replearn import ReplicableBoostingClassifier
+    >>> from replearn.datasets import make_margin
+    >>> labs = [make_margin(100_000, 4, margin=0.3, random_state=lab) for lab in (1, 2)]
+    >>> first, second = (
+    ...     ReplicableBoostingClassifier(margin=0.3, rounding="foam", shared_seed=2024).fit(X, y)
+    ...     for X, y in labs
+    ... )
+    >>> first.fingerprint_ == second.fingerprint_
+    True
+    """
+
+    output: str
+    n_rounds: int | str
+    fresh_rows: bool | str
+    constants: dict[str, float] | None
+
+    def __init__(
+        self,
+        margin: float = 0.1,
+        max_error: float = 0.05,
+        max_disagreement: float = 0.1,
+        failure_prob: float = 0.05,
+        shared_seed: int | str = 0,
+        mode: str = "practical",
+        rounding: str = "box",
+        output: str = "halfspace",
+        fit_intercept: bool = True,
+        shuffle: bool = True,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        n_rounds: int | str = "auto",
+        fresh_rows: bool | str = "auto",
+        batch_size: int | str = "auto",
+        grid_width: float | str = "auto",
+        constants: dict[str, float] | None = None,
+        encoding: Encoding | None = None,
+        classes: tuple[Label, Label] | None = None,
+    ) -> None:
+        self.margin = margin
+        self.max_error = max_error
+        self.max_disagreement = max_disagreement
+        self.failure_prob = failure_prob
+        self.shared_seed = shared_seed
+        self.mode = mode
+        self.rounding = rounding
+        self.output = output
+        self.fit_intercept = fit_intercept
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.n_rounds = n_rounds
+        self.fresh_rows = fresh_rows
+        self.batch_size = batch_size
+        self.grid_width = grid_width
+        self.constants = constants
+        self.encoding = encoding
+        self.classes = classes
+
+    _recipe = staticmethod(recipes.boost)
+
+    @property
+    def n_rounds_(self) -> int:
+        """Rounds that were done."""
+        self._fitted_model()
+        spent = self.plan_.spent
+        assert spent is not None
+        return spent.n_batches
+
+    def _learn(self, X: Any, signs: Signs, shared: SharedRandomness) -> tuple[Plan, Any]:
+        plan = self._plan(X.shape[1] + bool(self.fit_intercept))
+        require_samples(plan, signs.size)
+        rows = Rows(X, signs, self._row_order(signs, signs.size // plan.batch_size))
+        private = None if self.random_state is None else SharedRandomness(str(self.random_state))
+        return plan, recipes.boost(rows, plan, shared, self._run(), private)
+
+    def _plan(self, n_inputs: int) -> Plan:
+        for name, known in (("rounding", ROUNDINGS), ("output", OUTPUTS)):
+            if getattr(self, name) not in known:
+                raise ReplearnError(
+                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}."
+                )
+        if self.fresh_rows not in (True, False, "auto"):
+            raise ReplearnError(
+                f'fresh_rows must be True, False or "auto", got {self.fresh_rows!r}.'
+            )
+        return plan_boosting(
+            self._guarantee(),
+            n_inputs,
+            self.mode,
+            self._sizes(),
+            self.constants,
+            rounding=self.rounding,
+            output=self.output,
+            n_rounds=whole_or_auto(self.n_rounds, "n_rounds"),
+            fresh_rows=None if self.fresh_rows == "auto" else bool(self.fresh_rows),
+        )
+
+    def _sizes(self) -> Sizes:
+        return Sizes(
+            batch_size=whole_or_auto(self.batch_size, "batch_size"),
+            grid_width=real_or_auto(self.grid_width, "grid_width"),
+        )
+
+    def _row_order(self, signs: NDArray[np.int8], n_batches: int) -> Order:
+        fresh = self.mode != "practical" or self.fresh_rows is True
+        return super()._row_order(signs, 2 if fresh else 1)  # a mean does not mind the order
+
+    def _certify(self, fitted: recipes.Boosted, shared: SharedRandomness) -> Certificate:
+        return certify_boosting(fitted, self.plan_, shared)
+
+    def _warn(self) -> None:
+        """Say what the user must know about this fit, in words."""
+        spent = self.plan_.spent
+        assert spent is not None
+        if not spent.below:
+            warnings.warn(
+                f"The test was not passed within {spent.n_batches:,} rounds, so the error may be "
+                f"above max_error={self.max_error:g}. Lower margin, raise max_error or n_rounds, "
+                "or get more rows.",
+                ReplicabilityWarning,
+                stacklevel=3,
+            )
+        estimate = self.certificate_.estimated_disagreement
+        if self.mode != "practical":
+            return
+        if estimate is None:
+            message = (
+                f"The disagreement with another lab cannot be estimated from {spent.n_rows:,} "
+                "rows. Get more rows."
+            )
+        elif estimate > self.max_disagreement:
+            # disagreement falls like one over the square root of the number of rows
+            needed = spent.n_rows * (estimate / self.max_disagreement) ** 2
+            message = (
+                f"Another lab would get a different model with an estimated probability of "
+                f"{estimate:.2f}, above max_disagreement={self.max_disagreement:g}. "
+                f"Get more rows (about {float(f'{needed:.1g}'):,.0f} per lab at this seed), allow "
+                "a larger max_error, or use another classifier: this one needs the most."
+            )
+        else:
+            return
+        warnings.warn(message, ReplicabilityWarning, stacklevel=3)

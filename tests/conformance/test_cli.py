@@ -1,0 +1,558 @@
+"""The command line: exit codes, one line about bad input, JSON for programs."""
+
+import csv
+import errno
+import functools
+import importlib.metadata
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from replearn import ReplicableSVMClassifier, __version__, cli, demo, load, progress, save
+from replearn.datasets import make_margin
+
+SEED = ["--margin", "0.4", "--seed", "study 7", "--target", "label"]
+NAMES = ["age", "dose", "pulse", "size"]
+
+
+def draw(lab, n_rows):
+    X, y = make_margin(n_rows, 4, margin=0.4, random_state=lab)
+    return X, np.where(y > 0, "ill", "well")
+
+
+def write_csv(path, X, y, names=NAMES):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*names, "label"])
+        writer.writerows([*map(repr, row), label] for row, label in zip(X.tolist(), y, strict=True))
+    return str(path)
+
+
+@pytest.fixture(scope="session")
+def labs(tmp_path_factory):
+    """Two tables of one population, and the models that two labs fit on them."""
+    folder = tmp_path_factory.mktemp("labs")
+    for name, lab, n_rows in (("a", 1, 20_000), ("b", 2, 25_000)):
+        data = write_csv(folder / f"{name}.csv", *draw(lab, n_rows))
+        assert cli.main(["fit", data, *SEED, "--out", str(folder / f"{name}.json")]) == 0
+    return folder
+
+
+@pytest.fixture
+def run(capsys):
+    """``run(*arguments)``: exit code, standard output, standard error; in this process."""
+
+    def call(*arguments):
+        capsys.readouterr()
+        try:
+            code = cli.main([str(argument) for argument in arguments])
+        except SystemExit as done:
+            code = done.code
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def refused(run):
+    """Run a command that must fail with exit code 2 and one line; return the line."""
+
+    def call(*arguments):
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, "")
+        assert err.endswith("\n")
+        assert err.count("\n") == 1
+        assert "Traceback" not in err
+        return err.strip()
+
+    return call
+
+
+def replearn(*arguments, **options):
+    """Run in a process of its own."""
+    command = [sys.executable, "-m", "replearn", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+# ---------------------------------------------------------------- help
+
+
+def test_help_is_quick_because_it_imports_nothing_heavy():
+    script = (
+        "import sys\nfrom replearn.cli import main\n"
+        "try: main(['fit', '--help'])\nexcept SystemExit as done: assert done.code == 0\n"
+        "print(sorted({'numpy', 'scipy', 'sklearn', 'numba', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+COMMANDS = ("demo", "plan", "fit", "compare", "predict", "show")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_json(run, command):
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    assert "--json" in out
+    assert "JSON keys:" in out
+
+
+def test_help_gives_examples_that_parse(run):
+    out = run("--help")[1] + "".join(run(command, "--help")[1] for command in COMMANDS)
+    examples = [line.strip() for line in out.splitlines() if line.startswith("  replearn ")]
+    assert len(examples) >= 5
+    for line in examples:
+        cli._parser().parse_args(line.split()[1:])
+
+
+def test_help_states_the_defaults_of_the_estimator(run):
+    signature = inspect.signature(ReplicableSVMClassifier)
+    for name, (default, _) in cli._PROMISE.items():
+        assert signature.parameters[name].default == default
+    options = cli._parser().parse_args(["fit", "x.csv"])
+    assert options.mode == signature.parameters["mode"].default
+    assert options.intercept == signature.parameters["fit_intercept"].default
+    assert options.shuffle == signature.parameters["shuffle"].default
+    assert options.seed == str(signature.parameters["shared_seed"].default)
+
+
+def test_version_and_entry_point(run):
+    assert run("--version") == (0, f"replearn {__version__}\n", "")
+    (entry,) = importlib.metadata.entry_points(group="console_scripts", name="replearn")
+    assert entry.load() is cli.main
+
+
+# ---------------------------------------------------------------- what the commands do
+
+
+def documented(run, command, out):
+    """The JSON that was printed, after a check that its keys are in the help."""
+    data = json.loads(out)
+    text = run(command, "--help")[1].split("JSON keys:")[1]
+    listed = text.replace("(", ",").replace(")", ",").replace(":", ",").split(",")
+    missing = set(data) - {word.strip() for word in listed}
+    assert not missing
+    return data
+
+
+def test_two_labs_get_the_same_model(run, labs):
+    first, second = labs / "a.json", labs / "b.json"
+    code, out, err = run("compare", first, second)
+    assert (code, err) == (0, "")
+    assert out.startswith("same model: every code is equal\n")
+    data = documented(run, "compare", run("compare", first, second, "--json")[1])
+    assert data["same"] is True
+    assert data["fingerprints"] == [load(first).fingerprint] * 2
+    assert load(first).canonical_bytes() == load(second).canonical_bytes()
+
+
+def test_different_models_exit_with_1(run, labs, tmp_path):
+    model = load(labs / "a.json")
+    save(replace(model, codes=model.codes + 1), tmp_path / "c.json")
+    code, out, _ = run("compare", labs / "a.json", tmp_path / "c.json")
+    assert code == 1
+    assert "codes differ" in out
+    assert "degrees" in out
+    code, out, _ = run("compare", labs / "a.json", tmp_path / "c.json", "--json")
+    assert code == 1
+    data = documented(run, "compare", out)
+    assert (data["same"], data["n_codes_differing"]) == (False, model.codes.size)
+
+
+def test_fit_is_the_estimator(run, labs, tmp_path):
+    X, y = draw(1, 20_000)
+    expected = ReplicableSVMClassifier(margin=0.4, shared_seed="study 7").fit(X, y)
+    code, out, _ = run("fit", labs / "a.csv", *SEED, "--json", "--jobs", 1)
+    assert code == 0
+    data = documented(run, "fit", out)
+    assert data["fingerprint"] == expected.fingerprint_
+    assert data["estimated_disagreement"] == expected.certificate_.estimated_disagreement
+    assert data["rows"] == 20_000
+    assert data["warnings"] == []
+    np.savez(tmp_path / "a.npz", X=X, y=y)
+    npz = run("fit", tmp_path / "a.npz", "--margin", 0.4, "--seed", "study 7", "--json")[1]
+    assert json.loads(npz)["fingerprint"] == expected.fingerprint_
+
+
+def test_fit_options_reach_the_estimator(run, labs, tmp_path):
+    options = [
+        *("--max-error", 0.1, "--max-disagreement", 0.99, "--failure-prob", 0.2),
+        *("--no-intercept", "--no-shuffle"),
+    ]
+    out = tmp_path / "m.json"
+    code, text, _ = run("fit", labs / "a.csv", *SEED, *options, "--out", out)
+    assert code == 0
+    X, y = draw(1, 20_000)
+    expected = ReplicableSVMClassifier(
+        margin=0.4,
+        max_error=0.1,
+        max_disagreement=0.99,
+        failure_prob=0.2,
+        shared_seed="study 7",
+        fit_intercept=False,
+        shuffle=False,
+    ).fit(X, y)
+    assert load(out).fingerprint == expected.fingerprint_
+    assert expected.fingerprint_ in text
+
+
+def test_expected_fingerprint(run, labs):
+    right = load(labs / "a.json").fingerprint
+    fit = ("fit", labs / "a.csv", *SEED)
+    assert run(*fit, "--expect", right.upper())[0] == 0
+    code, out, _ = run(*fit, "--expect", "0" * 64)
+    assert code == 1
+    assert "NO: 0000" in out
+    code, out, _ = run(*fit, "--expect", "0" * 64, "--json")
+    assert code == 1
+    assert json.loads(out)["as_expected"] is False
+
+
+def test_the_model_file_says_where_it_comes_from(run, labs):
+    code, out, _ = run("show", labs / "a.json", "--json")
+    assert code == 0
+    data = documented(run, "show", out)
+    provenance = data["provenance"]
+    assert provenance["rows"] == 20_000
+    assert provenance["batches"] == 200
+    assert provenance["replearn"] == __version__
+    assert 0 <= float(provenance["estimated_disagreement"]) <= 1
+    assert data["feature_names"] == NAMES
+    assert data["model"]["classes"] == ["ill", "well"]
+    text = run("show", labs / "a.json")[1]
+    assert load(labs / "a.json").fingerprint in text
+    assert "study 7" in text
+
+
+def test_predict(run, labs, tmp_path):
+    model, out = load(labs / "a.json"), tmp_path / "pred.csv"
+    code, text, _ = run("predict", labs / "a.json", labs / "b.csv", "--out", out)
+    assert code == 0
+    assert text.startswith("25,000 rows: ")
+    X, y = draw(2, 25_000)
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["prediction"] for row in rows] == model.predict(X).tolist()
+    scores = np.array([float(row["score"]) for row in rows])
+    np.testing.assert_allclose(scores, model.decision_function(X), rtol=1e-8, atol=1e-12)
+    assert np.mean([row["prediction"] for row in rows] == y) > 0.8
+
+
+def test_predict_finds_columns_by_name(run, labs, tmp_path):
+    X, y = draw(3, 50)
+    shuffled = write_csv(tmp_path / "s.csv", X[:, ::-1], y, names=NAMES[::-1])
+    code, out, _ = run("predict", labs / "a.json", shuffled, "--json")
+    assert code == 0
+    data = documented(run, "predict", out)
+    assert data["predictions"] == load(labs / "a.json").predict(X).tolist()
+    assert data["counts"] == {label: data["predictions"].count(label) for label in ("ill", "well")}
+    printed = run("predict", labs / "a.json", shuffled)[1].splitlines()
+    assert printed[0] == "prediction,score"
+    assert len(printed) == 51
+
+
+def test_plan(run):
+    arguments = ("plan", "--margin", 0.2, "--max-error", 0.05, "--features", 50)
+    code, out, _ = run(*arguments)
+    assert code == 0
+    assert out.startswith("Plan: svm, practical mode (calibrated on synthetic populations, not")
+    data = documented(run, "plan", run(*arguments, "--json")[1])
+    assert data["n_samples"] == data["n_batches"] * data["batch_size"]
+    assert f"{data['n_samples']:,} = " in out
+    assert data["n_inputs"] == 51
+    certified = json.loads(run(*arguments, "--mode", "certified", "--no-intercept", "--json")[1])
+    assert certified["n_inputs"] == 50
+    assert certified["n_samples"] > 100 * data["n_samples"]
+
+
+def test_warnings_are_one_line_and_in_the_json(run, tmp_path):
+    data = write_csv(tmp_path / "small.csv", *draw(1, 150))
+    code, out, err = run("fit", data, *SEED, "--json")
+    assert code == 0
+    (warning,) = documented(run, "fit", out)["warnings"]
+    assert "Get more rows" in warning
+    assert err == f"replearn: warning: {warning}\n"
+    assert json.loads(out)["estimated_disagreement"] is None
+
+
+# ---------------------------------------------------------------- the demo
+
+
+SMALL = {"rows": (2000, 2500), "n_new": 500, "n_features": 5, "margin": 0.4}
+
+
+def test_demo(run, monkeypatch):
+    monkeypatch.setattr(demo, "Setting", functools.partial(demo.Setting, **SMALL))
+    code, out, err = run("demo", "--repetitions", 3)
+    assert (code, err) == (0, "")
+    for word in ("lab A", "2,500", "replearn", "LinearSVC", "measured", "estimated", "certified"):
+        assert word in out
+    assert "\x1b" not in out  # no colours in a pipe
+    assert max(map(len, out.splitlines())) <= 80
+    data = documented(run, "demo", run("demo", "--repetitions", 3, "--json")[1])
+    ours, raw, *_ = data["methods"]
+    assert (ours["name"], ours["studies"], raw["same"]) == ("replearn", 3, 0)
+    assert ours["interval"][0] <= ours["rate"] <= ours["interval"][1]
+    assert data["same"] == (data["labs"][0]["fingerprint"] == data["labs"][1]["fingerprint"])
+
+
+def test_demo_counts_what_is_equal():
+    result = demo.run(demo.Setting(n_studies=4, **SMALL))
+    again = demo.run(demo.Setting(n_studies=4, **SMALL))
+    assert result.methods == again.methods
+    fine = demo.run(demo.Setting(n_studies=4, **SMALL | {"max_error": 1e-9}))
+    assert fine.methods[0].accuracy > result.methods[0].accuracy
+
+
+def test_demo_text_on_a_terminal_and_without_rich(monkeypatch):
+    result = demo.run(demo.Setting(n_studies=2, **SMALL))
+    monkeypatch.setenv("TERM", "xterm")
+    drawn = demo.text(result, styled=True)
+    assert "─" in drawn
+    plain = demo.text(result, styled=False)
+    assert "─" not in plain
+    monkeypatch.setitem(sys.modules, "rich.table", None)
+    assert demo.text(result, styled=True) == plain
+
+
+# ---------------------------------------------------------------- bad usage
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "the following arguments are required: COMMAND"),
+        ("frob", "invalid choice: 'frob'"),
+        ("fit", "the following arguments are required: DATA"),
+        ("fit a.csv --margin wide", "argument --margin: invalid float value: 'wide'"),
+        ("fit a.csv --jobs 0", "argument --jobs: must be a whole number of at least 1, got '0'"),
+        ("fit a.csv --expect abc", "argument --expect: must be 64 hexadecimal digits, got 'abc'"),
+        ("fit a.csv --mode fast", "argument --mode: invalid choice: 'fast'"),
+        ("plan --margin .2", "the following arguments are required: --features"),
+        ("plan --features -3", "must be a whole number of at least 1, got '-3'"),
+        ("compare a.json", "the following arguments are required: B"),
+        ("demo --repetitions x", "must be a whole number of at least 1, got 'x'"),
+    ],
+)
+def test_bad_usage(refused, arguments, message):
+    line = refused(*arguments.split())
+    assert message in line
+    assert "--help)" in line
+
+
+def test_bad_parameters(refused, labs):
+    line = refused("fit", labs / "a.csv", *SEED, "--max-disagreement", 5)
+    assert line == (
+        "replearn: error: max_disagreement must be a number in (0, 1), got 5.0. It is a "
+        "probability; for 5 % pass 0.05."
+    )
+    assert "margin must be a number in (0, 1)" in refused("plan", "--margin", 2, "--features", 3)
+
+
+def test_bad_tables(refused, labs, tmp_path):
+    bad = tmp_path / "bad.csv"
+    bad.write_text("a,label\n1,p\n,q\n")
+    line = refused("fit", bad, "--target", "label")
+    assert f"{bad}, line 3, column 'a' must be a finite number, got an empty cell" in line
+    assert "cannot be read: No such file" in refused("fit", tmp_path / "x.csv", "--target", "y")
+    assert "has no column 'y'" in refused("fit", labs / "a.csv", "--target", "y")
+    assert "Name the label column with --target" in refused("fit", labs / "a.csv")
+    assert "must end in one of .npz, .csv" in refused("fit", tmp_path / "x.txt", "--target", "y")
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["p"] * 4, "y must hold two classes, got one class"),
+        (["p", "q", "r", "p"], "Only binary classification is supported"),
+        (["0.1", "0.2", "0.35", "0.7"], "Unknown label type: continuous"),
+    ],
+)
+def test_bad_labels(refused, tmp_path, labels, message):
+    data = write_csv(tmp_path / "t.csv", draw(1, 4)[0], labels)
+    assert message in refused("fit", data, "--target", "label")
+
+
+def test_too_few_rows_for_certified_mode(refused, labs):
+    line = refused("fit", labs / "a.csv", *SEED, "--mode", "certified")
+    assert "certified mode needs " in line
+    assert "got 20,000. Get more rows, relax" in line
+
+
+def test_sorted_rows_without_shuffling(refused, tmp_path):
+    X, y = draw(1, 2000)
+    order = np.argsort(y)
+    data = write_csv(tmp_path / "sorted.csv", X[order], y[order])
+    assert "y looks sorted" in refused("fit", data, *SEED, "--no-shuffle")
+
+
+def test_tables_that_do_not_fit_the_model(refused, labs, tmp_path):
+    X, y = draw(1, 5)
+    other = write_csv(tmp_path / "o.csv", X, y, names=["age", "dose", "pulse", "weight"])
+    assert "has no column 'size'" in refused("predict", labs / "a.json", other)
+    np.savez(tmp_path / "narrow.npz", X=X[:, :3])
+    line = refused("predict", labs / "a.json", tmp_path / "narrow.npz")
+    assert "X must have 4 columns, as in training, got shape (5, 3)" in line
+    X[2, 1] = np.nan
+    np.savez(tmp_path / "nan.npz", X=X)
+    line = refused("predict", labs / "a.json", tmp_path / "nan.npz")
+    assert "X must hold finite numbers, got nan in row 2, column 1" in line
+
+
+def test_bad_model_files(refused, labs, tmp_path):
+    damaged = tmp_path / "a.json"
+    damaged.write_bytes((labs / "a.json").read_bytes().replace(b'"seed":"study 7"', b'"seed":"x"'))
+    for command in (("show", damaged), ("compare", labs / "a.json", damaged)):
+        assert "was altered or damaged" in refused(*command)
+    assert "is not valid JSON" in refused("show", labs / "a.csv")
+    assert "No such file or directory" in refused("compare", labs / "a.json", tmp_path / "no.json")
+    assert "Is a directory" in refused("show", tmp_path)
+
+
+# ---------------------------------------------------------------- files that cannot be written
+
+
+def test_places_that_cannot_be_written(refused, labs, tmp_path):
+    fit = ("fit", labs / "a.csv", *SEED, "--out")
+    assert "is no folder. Make it first" in refused(*fit, tmp_path / "no" / "m.json")
+    assert "must be a regular file" in refused(*fit, tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    assert "must be a regular file" in refused(*fit, tmp_path / "link")
+    predict = ("predict", labs / "a.json", labs / "a.csv", "--out")
+    assert "is no folder. Make it first" in refused(*predict, tmp_path / "no" / "p.csv")
+    assert os.listdir(tmp_path) == ["link"]
+
+
+@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write anywhere")
+def test_folder_without_write_permission(refused, labs, tmp_path):
+    tmp_path.chmod(0o500)
+    line = refused("fit", labs / "a.csv", *SEED, "--out", tmp_path / "m.json")
+    assert "no right to write" in line
+
+
+@pytest.mark.parametrize("command", ["fit", "predict"])
+def test_a_full_disk_leaves_nothing_half_written(refused, labs, tmp_path, monkeypatch, command):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    out = tmp_path / "out"
+    out.write_text("as it was")
+    monkeypatch.setattr(os, "fsync", full)
+    arguments = {"fit": (labs / "a.csv", *SEED), "predict": (labs / "a.json", labs / "a.csv")}
+    line = refused(command, *arguments[command], "--out", out)
+    assert f"{out} cannot be written: No space left on device" in line
+    assert out.read_text() == "as it was"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+# ---------------------------------------------------------------- the process
+
+
+def test_exit_codes_of_the_process(labs, tmp_path):
+    same = replearn("compare", labs / "a.json", labs / "b.json")
+    assert (same.returncode, same.stderr) == (0, "")
+    model = load(labs / "a.json")
+    save(replace(model, seed="other"), tmp_path / "c.json")
+    different = replearn("compare", labs / "a.json", tmp_path / "c.json", "--json")
+    assert different.returncode == 1
+    assert json.loads(different.stdout)["differences"] == ["seed is 'study 7' and 'other'"]
+    bad = replearn("fit", tmp_path / "no.csv", "--target", "y")
+    assert (bad.returncode, bad.stdout, bad.stderr.count("\n")) == (2, "", 1)
+    usage = replearn("fit", "--margin")
+    assert (usage.returncode, usage.stdout, usage.stderr.count("\n")) == (2, "", 1)
+
+
+def test_fit_and_demo_in_a_pipe_show_no_progress(labs):
+    fit = replearn("fit", labs / "a.csv", *SEED, "--json")
+    assert (fit.returncode, fit.stderr) == (0, "")
+    assert json.loads(fit.stdout)["fingerprint"] == load(labs / "a.json").fingerprint
+    shown = replearn("demo", "--repetitions", 1)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "fingerprint" in shown.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="named pipes")
+def test_interrupt(tmp_path):
+    pipe = tmp_path / "slow.csv"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-m", "replearn", "fit", str(pipe), "--target", "y"]
+    out = tmp_path / "m.json"
+    process = subprocess.Popen([*command, "--out", str(out)], stderr=subprocess.PIPE, text=True)
+    with pipe.open("w"):  # returns when the other side has opened it
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == "replearn: interrupted\n"
+    assert not out.exists()
+
+
+def test_a_bug_is_not_mistaken_for_different_models(run, labs, monkeypatch):
+    def _compare(options):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(cli, "_compare", _compare)
+    code, out, err = run("compare", labs / "a.json", labs / "b.json")
+    assert (code, out) == (70, "")
+    assert "ZeroDivisionError: oops" in err
+    assert "please report" in err.splitlines()[-1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes of a shell")
+def test_a_reader_that_has_seen_enough(labs):
+    command = f"{sys.executable} -m replearn predict {labs / 'a.json'} {labs / 'b.csv'} | head -1"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (141, "prediction,score\n", "")
+
+
+def test_names_in_a_file_cannot_steer_the_terminal(run, labs, tmp_path):
+    names = ("\x1b[2J", "dose", "pulse", "a\rb")
+    model = replace(load(labs / "a.json"), feature_names=names, seed="\x1b]0;x\x07")
+    save(model, tmp_path / "evil.json", provenance={"\x1b[31m": "\x9b"})
+    for command in (("show",), ("compare", labs / "a.json")):
+        out = run(*command, tmp_path / "evil.json")[1]
+        assert not set(out) & set("\x1b\x07\r\x9b")
+
+
+# ---------------------------------------------------------------- progress
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setattr(progress, "on_terminal", lambda: True)
+
+
+def test_progress_on_a_terminal_without_rich(terminal, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    with progress.progress("reading", 4) as advance:
+        advance(1)
+        advance(4)
+    assert capsys.readouterr().err == "\rreading 25 %\rreading 100 %\r\x1b[K"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals")
+def test_progress_on_a_terminal(labs):
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "replearn", "fit", str(labs / "b.csv"), *SEED, "--json"]
+    env = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=env)
+    os.close(theirs)
+    out, _ = process.communicate(timeout=120)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert process.returncode == 0
+    assert json.loads(out)["rows"] == 25_000
+    assert "reading b.csv" in shown
+    assert "fitting" in shown
