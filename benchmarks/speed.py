@@ -20,12 +20,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
+from sklearn.linear_model import SGDClassifier
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
+from replearn import recipes
 from replearn.datasets import make_margin
 from replearn.kernels import svm
 from replearn.kernels.exact import add_fixed
+from replearn.plan import Guarantee, Sizes
+from replearn.plans.sgd import plan_sgd
+from replearn.randomness import SharedRandomness
+from replearn.stages.batches import Rows
 
 MARGIN, BATCH = 0.1, 300
 POPULATIONS = {"easy": {}, "hard": {"decoy": 0.7, "decay": 0.5}}
@@ -199,14 +205,19 @@ def exact_sums(samples: list[Sample], rounds: int) -> Iterator[Line]:
     yield Line("exact accumulation, share of a fit", "<= 2", measured, "%")
 
 
-def csr(samples: list[Sample], rounds: int) -> Iterator[Line]:
-    n, d, n_entries, n_batches = 100_000, 100_000, 100, 10
+def sparse_sample() -> tuple[Any, Any]:
+    n, d, n_entries = 100_000, 100_000, 100
     rng = np.random.default_rng(3)
     columns = np.sort(rng.integers(0, d, (n, n_entries), dtype=np.int32), axis=1)
     ends = np.arange(0, n * n_entries + 1, n_entries)
     X = sp.csr_matrix((rng.standard_normal(n * n_entries), columns.ravel(), ends), (n, d))
     X.sum_duplicates()
-    signs = np.where(X @ rng.standard_normal(d) > 0, 1, -1).astype(np.int8)
+    return X, np.where(X @ rng.standard_normal(d) > 0, 1, -1).astype(np.int8)
+
+
+def csr(samples: list[Sample], rounds: int) -> Iterator[Line]:
+    n_batches = 10
+    X, signs = sparse_sample()
     ours, unit = race(rounds, fit(X, signs), reading(X))
     yield Line("CSR 1e5 x 1e5, 100 entries per row, one fit at .8", "<= 10", [ours / unit], "X@w")
     part = X[: n_batches * BATCH]
@@ -216,8 +227,52 @@ def csr(samples: list[Sample], rounds: int) -> Iterator[Line]:
     yield Line("loop of LinearSVC on it against ours", ">= 5", [theirs / mine], "times ours")
 
 
+# --- gradient descent -------------------------------------------------------------------------
+
+
+def descent(X: Any, signs: Any, order: Any = None, **sizes: Any) -> Callable[[], object]:
+    """One fit of Algorithm 2, from rows to codes."""
+    sizes = {"projection": "signs", "n_components": 1000, "rounding": "centre"} | sizes
+    promise = Guarantee(MARGIN, max_error=0.05, max_disagreement=0.1, failure_prob=0.05)
+    plan = plan_sgd(promise, X.shape[1], sizes=Sizes(**sizes))
+    rows = Rows(X, signs, np.arange(X.shape[0]) if order is None else order)
+    shared = SharedRandomness(0)
+    return lambda: recipes.sgd(rows, plan, shared)
+
+
+def gradient_descent(samples: list[Sample], rounds: int) -> Iterator[Line]:
+    def ratios(sample: Sample) -> list[float]:
+        X, signs = sample.X, sample.signs
+        order = np.random.default_rng(4).permutation(len(signs))
+        epoch = SGDClassifier(alpha=MARGIN**2, fit_intercept=False, max_iter=1, tol=None)
+        unit, plain, short, shuffled, narrow, theirs = race(
+            rounds,
+            reading(X),
+            descent(X, signs),
+            descent(X, signs, batch_size=BATCH),
+            descent(X, signs, order),
+            descent(X.astype(np.float32), signs),
+            lambda: epoch.fit(X, signs),
+        )
+        own = [seconds / unit for seconds in (plain, short, shuffled)]
+        return [*own, narrow / plain, theirs / plain]
+
+    stages = [
+        ("one fit, Algorithm 2, k = 1000", "<= 1.7", "X@w"),
+        ("the same, blocks of 300 rows", "<= 1.7", "X@w"),
+        ("the same, rows taken in a random order", "", "X@w"),
+        ("float32 against float64, Algorithm 2", "<= .95", ""),
+        ("one epoch of SGDClassifier against ours", ">= 1", "times ours"),
+    ]
+    for (stage, bar, unit), measured in zip(stages, by_population(samples, ratios), strict=True):
+        yield Line(stage, bar, measured, unit)
+    X, signs = sparse_sample()
+    ours, unit = race(rounds, descent(X, signs, projection="hadamard"), reading(X))
+    yield Line("CSR 1e5 x 1e5, 100 entries per row, Algorithm 2", "<= 10", [ours / unit], "X@w")
+
+
 #: One function per group of lines; add a stage by adding its function.
-STAGES = [fits, float32, against_linear_svc, exact_sums, csr]
+STAGES = [fits, float32, against_linear_svc, exact_sums, csr, gradient_descent]
 
 if __name__ == "__main__":
     main()

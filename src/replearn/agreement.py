@@ -1,6 +1,7 @@
 """What an audit found: rates with intervals, verdicts, and how far apart models are that differ."""
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -455,6 +456,12 @@ class AuditResult:
                 return question
         asked = ", ".join(question.name for question in self.questions)
         raise ReplearnError(f"question must be one that was asked ({asked}), got {name!r}.")
+
+    def save_report(self, path: str | os.PathLike[str]) -> None:
+        """Write the report for people: one HTML file that needs no network."""
+        from replearn.report import audit_report, write_report
+
+        write_report(audit_report(self), path)
 
     def data(self) -> dict[str, Any]:
         """As JSON types."""

@@ -26,7 +26,7 @@ from replearn.progress import Advance, no_progress
 from replearn.randomness import SharedRandomness
 from replearn.samples import check_table, copied_share, n_rows_of, row_digest, take
 from replearn.scaling import check_pipeline
-from replearn.twins import Twin, compare_twins, how_compared, seed_names, with_seed
+from replearn.twins import Twin, compare_twins, how_compared, score_name, seed_names, with_seed
 
 #: ``draw(n, rng)`` gives n fresh rows and their labels.
 Draw = Callable[[int, np.random.Generator], tuple[Any, Any]]
@@ -155,6 +155,7 @@ def audit(
         ),
         n_test=n_rows_of(test[0]),
         notes=tuple(notes),
+        extra={"score_name": score_name(first)},
     )
 
 

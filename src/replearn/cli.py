@@ -63,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Default: those of the process.
     """
     options = _parser().parse_args(arguments)
+    options.command_line = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with _warnings_in_one_line() as warned:
             outcome: Outcome = options.run(options)
@@ -298,9 +299,17 @@ def _csv_text(labels: Sequence[Any], scores: Any) -> str:
 
 
 def _compare(options: argparse.Namespace) -> Outcome:
+    from replearn import cli_study
     from replearn.model import compare
     from replearn.modelfile import load
 
+    if options.commit:
+        return cli_study.commit_model(options)
+    if options.reveal:
+        return cli_study.reveal_models(options)
+    if len(options.files) != 2:
+        raise ReplearnError(f"compare needs two model files, got {len(options.files)}.")
+    options.first, options.second = options.files
     first, second = load(options.first), load(options.second)
     result = compare(first, second)
     lines = [
@@ -321,16 +330,11 @@ def _show(options: argparse.Namespace) -> Outcome:
 
     model = load(options.model)
     provenance = read_json(options.model)["provenance"]
-    space = model.space
     lines = [
         ("model", _describe(model)),
         ("labels", f"{model.classes[0]!r} and {model.classes[1]!r} (positive score)"),
         ("seed", model.seed),
-        (
-            "code space",
-            f"{space.n_inputs:,} inputs > {space.projection} > {space.n_components:,} components > "
-            f"{space.rounding}, width {space.grid_width}",
-        ),
+        ("code space", _space_words(model)),
         ("largest weights", _largest_weights(model)),
         ("provenance", json.dumps(provenance)),
         ("fingerprint", model.fingerprint),
@@ -344,7 +348,15 @@ def _show(options: argparse.Namespace) -> Outcome:
         "intercept": model.intercept,
         "provenance": provenance,
     }
-    return Outcome(_aligned(lines), data)
+    if options.report is not None:
+        from replearn.cli_study import command_line
+        from replearn.report import model_report, write_report
+
+        _check_target(options.report)
+        with _writing(options.report):
+            write_report(model_report(model, provenance, command_line(options)), options.report)
+        lines.append(("report", options.report))
+    return Outcome(_aligned(lines), data | {"report": options.report})
 
 
 def _plan(options: argparse.Namespace) -> Outcome:
@@ -352,15 +364,24 @@ def _plan(options: argparse.Namespace) -> Outcome:
         return _plan_from_pilot(options)
     if options.features is None:
         raise ReplearnError("plan needs --features N, or --pilot FILE with --samples-per-site N.")
-    from replearn.plan import Guarantee
-    from replearn.plans.svm import plan_svm
+    from replearn.planning import plan as make_plan
 
-    promise = {
+    promise: dict[str, Any] = {
         name: default if getattr(options, name) is None else getattr(options, name)
         for name, (default, _) in _PROMISE.items()
     }
-    plan = plan_svm(Guarantee(**promise), options.features + options.intercept, options.mode)
-    return Outcome(str(plan), _plan_data(plan))
+    if options.solve is not None:
+        promise[options.solve.replace("-", "_")] = None
+    plan = make_plan(
+        options.algorithm,
+        n_features=options.features,
+        n_samples=options.samples,
+        mode=options.mode,
+        n_sites=options.sites,
+        fit_intercept=options.intercept,
+        **promise,
+    )
+    return Outcome(str(plan), _plan_data(plan) | {"n_sites": options.sites})
 
 
 def _plan_from_pilot(options: argparse.Namespace) -> Outcome:
@@ -383,7 +404,11 @@ def _plan_from_pilot(options: argparse.Namespace) -> Outcome:
         fit_intercept=options.intercept,
         **given,
     )
-    text = str(plan)
+    if options.public_value is not None:
+        if options.seed is not None:
+            raise ReplearnError("--public-value derives the seed, got --seed, too. Leave one out.")
+        plan = replace(plan, protocol=plan.protocol.with_public_value(options.public_value))
+    text = f"{plan}\n  seed: {plan.protocol.seed_policy}"
     if options.out is not None:
         with _writing(options.out):
             plan.protocol.save(options.out)
@@ -470,6 +495,13 @@ def _describe(model: "Model") -> str:
     return f"{model.recipe}, {inputs}, {model.codes.size:,} codes"
 
 
+def _space_words(model: "Model") -> str:
+    """What the codes of a model are, whatever its algorithm."""
+    content = model.space.content()
+    words = [f"{name} {value}" for name, value in content.items() if isinstance(value, int | str)]
+    return f"{model.space.n_inputs:,} inputs, " + ", ".join(words)
+
+
 def _largest_weights(model: "Model", n_shown: int = 5) -> str:
     names = model.feature_names or [f"x{i}" for i in range(model.n_features)]
     places = sorted(range(model.n_features), key=lambda i: -abs(model.coef[i]))[:n_shown]
@@ -546,6 +578,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in (_add_demo, _add_plan, _add_fit, _add_compare, _add_predict, _add_show):
         add(commands)
+    from replearn import cli_study  # it needs what is defined here
+
+    cli_study.add_commands(commands)
     return parser
 
 
@@ -666,12 +701,32 @@ def _add_compare(commands: Any) -> None:
         _compare,
         "say whether two model files hold the same classifier",
         """\
+examples:
+  replearn compare a.model.json b.model.json
+  replearn compare --commit a.model.json --site oslo --out oslo
+  replearn compare --reveal oslo.commitment.json oslo.opening.json rome.commitment.json ...
+
+A bare fingerprint can be guessed, since a model has few codes. With --commit a site publishes a
+salted hash first, and the opening only when all sites have done so.
+
 exit codes: 0 the same model; 1 different models
 
 JSON keys: same, differences, n_codes_differing, n_codes, angle_degrees, fingerprints, warnings""",
     )
-    parser.add_argument("first", metavar="A", help="model file")
-    parser.add_argument("second", metavar="B", help="model file")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="two model files")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument(
+        "--commit", action="store_true", help="commit to one model file without showing it"
+    )
+    ways.add_argument(
+        "--reveal",
+        action="store_true",
+        help="compare openings, checked against the commitments; FILEs are both, of all sites",
+    )
+    parser.add_argument("--site", metavar="NAME", help="with --commit: name of this site")
+    parser.add_argument(
+        "--out", metavar="STEM", help="with --commit: STEM.commitment.json, STEM.opening.json"
+    )
 
 
 def _add_show(commands: Any) -> None:
@@ -680,9 +735,10 @@ def _add_show(commands: Any) -> None:
         _show,
         "print what is in a model file",
         """\
-JSON keys: fingerprint, model, feature_names, coef, intercept, provenance, warnings""",
+JSON keys: fingerprint, model, feature_names, coef, intercept, provenance, report, warnings""",
     )
     parser.add_argument("model", metavar="MODEL", help="model file")
+    parser.add_argument("--report", metavar="FILE", help="write a report for people, as HTML")
 
 
 def _add_plan(commands: Any) -> None:
@@ -698,10 +754,36 @@ example:
 With --pilot, JSON keys: protocol (its hash), out, pilot_accuracy, chosen, frontier, samples,
   warnings. Without, JSON keys: algorithm, mode, basis, margin, max_error, max_disagreement,
   failure_prob, n_samples, n_batches, batch_size, n_inputs, projection, n_components, rounding,
-  grid_width, regularization, unit_vectors, length_cap (null: none), warnings""",
+  grid_width, regularization, unit_vectors, length_cap (null: none), n_sites, warnings""",
     )
     _add_promise(parser)
     parser.add_argument("--features", type=_positive, metavar="N", help="number of columns")
+    parser.add_argument(
+        "--algorithm",
+        choices=("svm", "sgd", "net", "dp", "boost-box", "boost-foam"),
+        default="svm",
+        help="row of Table 1 (default svm)",
+    )
+    parser.add_argument(
+        "--samples", type=_positive, metavar="N", help="rows per site: check them, or --solve"
+    )
+    parser.add_argument(
+        "--solve",
+        choices=("margin", "max-error", "max-disagreement"),
+        help="the smallest value of this that --samples allow",
+    )
+    parser.add_argument(
+        "--sites",
+        type=_positive,
+        default=2,
+        metavar="K",
+        help="all K agree but with probability --max-disagreement (default 2)",
+    )
+    parser.add_argument(
+        "--public-value",
+        metavar="TEXT",
+        help="with --pilot: derive the seed from the protocol and a value nobody could choose",
+    )
     parser.add_argument("--pilot", metavar="FILE", help="plan from a pilot sample, no site's own")
     parser.add_argument("--target", metavar="COLUMN", help="label column of the pilot")
     parser.add_argument(

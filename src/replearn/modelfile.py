@@ -190,7 +190,9 @@ def _allowed(projection: str, n_inputs: int, basis: Basis | None) -> range:
     return range(1, n_inputs + 1 if projection == "hadamard" else MAX_COMPONENTS + 1)
 
 
-def _codes(value: Any, space: CodeSpace | NetSpace | BoostSpace) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _codes(
+    value: Any, space: CodeSpace | NetSpace | BoostSpace
+) -> np.ndarray[Any, np.dtype[np.int64]]:
     if not isinstance(value, list) or len(value) != space.n_codes:
         raise Unfit(f"codes must be a list of {space.n_codes:,} integers")
     if not all(type(code) is int and -(2**53) <= code <= 2**53 for code in value):

@@ -69,7 +69,7 @@ class Protocol:
     >>> X, y = make_margin(1000, 5, margin=0.2, random_state=0)
     >>> from replearn.pilot import plan_from_pilot
     >>> protocol = plan_from_pilot(X, y, samples_per_site=50_000, shared_seed=7).protocol
-    >>> protocol.estimator().fit(X, y).model_.seed
+    >>> protocol.estimator().shared_seed
     '7'
     """
 

@@ -3,21 +3,23 @@
 import csv
 import errno
 import functools
-import importlib.metadata
 import inspect
 import json
 import os
 import signal
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from replearn import ReplicableSVMClassifier, __version__, cli, demo, load, progress, save
+from replearn import Protocol, ReplicableSVMClassifier, __version__, cli, demo, load, progress, save
 from replearn.datasets import make_margin
 
+ROOT = Path(__file__).resolve().parents[2]
 SEED = ["--margin", "0.4", "--seed", "study 7", "--target", "label"]
 NAMES = ["age", "dose", "pulse", "size"]
 
@@ -114,21 +116,18 @@ def test_help_gives_examples_that_parse(run):
         cli._parser().parse_args(line.split()[1:])
 
 
-def test_help_states_the_defaults_of_the_estimator(run):
+def test_help_states_the_defaults_of_the_estimator():
     signature = inspect.signature(ReplicableSVMClassifier)
     for name, (default, _) in cli._PROMISE.items():
         assert signature.parameters[name].default == default
-    options = cli._parser().parse_args(["fit", "x.csv"])
-    assert options.mode == signature.parameters["mode"].default
-    assert options.intercept == signature.parameters["fit_intercept"].default
-    assert options.shuffle == signature.parameters["shuffle"].default
-    assert options.seed == str(signature.parameters["shared_seed"].default)
+    made = cli._estimator(cli._parser().parse_args(["fit", "x.csv"]))
+    assert made.get_params() == ReplicableSVMClassifier(shared_seed="0", n_jobs=-1).get_params()
 
 
 def test_version_and_entry_point(run):
     assert run("--version") == (0, f"replearn {__version__}\n", "")
-    (entry,) = importlib.metadata.entry_points(group="console_scripts", name="replearn")
-    assert entry.load() is cli.main
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+    assert scripts == {"replearn": "replearn.cli:main"}
 
 
 # ---------------------------------------------------------------- what the commands do
@@ -137,7 +136,7 @@ def test_version_and_entry_point(run):
 def documented(run, command, out):
     """The JSON that was printed, after a check that its keys are in the help."""
     data = json.loads(out)
-    text = run(command, "--help")[1].split("JSON keys:")[1]
+    text = run(command, "--help")[1].split("JSON keys:", 1)[1]
     listed = text.replace("(", ",").replace(")", ",").replace(":", ",").split(",")
     missing = set(data) - {word.strip() for word in listed}
     assert not missing
@@ -274,6 +273,25 @@ def test_plan(run):
     assert certified["n_samples"] > 100 * data["n_samples"]
 
 
+def test_a_study_with_a_protocol(run, labs, tmp_path):
+    pilot = write_csv(tmp_path / "pilot.csv", *draw(3, 1000))
+    study = tmp_path / "study.json"
+    arguments = ("plan", "--pilot", pilot, "--target", "label", "--samples-per-site", 20_000)
+    code, out, _ = run(*arguments, "--seed", "study 8", "--out", study, "--json")
+    assert code == 0
+    assert documented(run, "plan", out)["protocol"] == Protocol.load(study).fingerprint
+    for name in ("a", "b"):
+        fit = ("fit", labs / f"{name}.csv", "--target", "label", "--protocol", study)
+        assert run(*fit, "--out", tmp_path / f"{name}.json")[0] == 0
+    assert load(tmp_path / "a.json").seed == "study 8"
+    models = [load(tmp_path / f"{name}.json") for name in ("a", "b")]
+    different = models[0].fingerprint != models[1].fingerprint  # it may be an unlucky seed
+    assert run("compare", tmp_path / "a.json", tmp_path / "b.json")[0] == int(different)
+    code, out, _ = run("predict", tmp_path / "a.json", labs / "b.csv", "--json")
+    assert code == 0
+    assert np.mean(np.array(json.loads(out)["predictions"]) == draw(2, 25_000)[1]) > 0.8
+
+
 def test_warnings_are_one_line_and_in_the_json(run, tmp_path):
     data = write_csv(tmp_path / "small.csv", *draw(1, 150))
     code, out, err = run("fit", data, *SEED, "--json")
@@ -287,7 +305,7 @@ def test_warnings_are_one_line_and_in_the_json(run, tmp_path):
 # ---------------------------------------------------------------- the demo
 
 
-SMALL = {"rows": (2000, 2500), "n_new": 500, "n_features": 5, "margin": 0.4}
+SMALL = {"rows": (2000, 2500), "n_pilot": 300, "n_new": 500, "n_features": 5, "margin": 0.4}
 
 
 def test_demo(run, monkeypatch):
@@ -296,21 +314,39 @@ def test_demo(run, monkeypatch):
     assert (code, err) == (0, "")
     for word in ("lab A", "2,500", "replearn", "LinearSVC", "measured", "estimated", "certified"):
         assert word in out
+    assert "accuracy" in out
     assert "\x1b" not in out  # no colours in a pipe
     assert max(map(len, out.splitlines())) <= 80
     data = documented(run, "demo", run("demo", "--repetitions", 3, "--json")[1])
-    ours, raw, *_ = data["methods"]
-    assert (ours["name"], ours["studies"], raw["same"]) == ("replearn", 3, 0)
+    ours, _, raw, *_ = data["methods"]
+    assert ours["name"] == "replearn, protocol from a pilot"
+    assert (ours["studies"], raw["same"]) == (3, 0)
     assert ours["interval"][0] <= ours["rate"] <= ours["interval"][1]
     assert data["same"] == (data["labs"][0]["fingerprint"] == data["labs"][1]["fingerprint"])
 
 
-def test_demo_counts_what_is_equal():
-    result = demo.run(demo.Setting(n_studies=4, **SMALL))
-    again = demo.run(demo.Setting(n_studies=4, **SMALL))
-    assert result.methods == again.methods
-    fine = demo.run(demo.Setting(n_studies=4, **SMALL | {"max_error": 1e-9}))
-    assert fine.methods[0].accuracy > result.methods[0].accuracy
+def test_demo_says_the_same_each_time():
+    first, again = (demo.run(demo.Setting(n_studies=2, **SMALL)) for _ in range(2))
+    assert first.methods == again.methods
+    assert first.labs == again.labs
+    assert all(0.5 < tally.accuracy <= 1 for tally in first.methods)
+
+
+def test_demo_counts_pairs_whose_models_are_equal():
+    def lab(key):
+        return demo.Lab(1, 1, "", None, {"m": demo.Fit(key, 0.5)})
+
+    pairs = [(lab(b"a"), lab(b"a")), (lab(b"a"), lab(b"b")), (lab(b"c"), lab(b"c"))]
+    tally = demo._tally("m", pairs)
+    assert (tally.same, tally.studies) == (2, 3)
+    assert tally.interval == pytest.approx((0.0943, 0.9916), abs=1e-4)  # Clopper-Pearson
+
+
+def test_demo_when_the_first_pair_differs():
+    result = demo.run(demo.Setting(n_studies=1, **SMALL))
+    first, second = result.labs
+    other = replace(result, labs=(first, replace(second, fingerprint="0" * 64)))
+    assert "Different models this time" in demo.text(other, styled=False)
 
 
 def test_demo_text_on_a_terminal_and_without_rich(monkeypatch):
@@ -337,9 +373,8 @@ def test_demo_text_on_a_terminal_and_without_rich(monkeypatch):
         ("fit a.csv --jobs 0", "argument --jobs: must be a whole number of at least 1, got '0'"),
         ("fit a.csv --expect abc", "argument --expect: must be 64 hexadecimal digits, got 'abc'"),
         ("fit a.csv --mode fast", "argument --mode: invalid choice: 'fast'"),
-        ("plan --margin .2", "the following arguments are required: --features"),
         ("plan --features -3", "must be a whole number of at least 1, got '-3'"),
-        ("compare a.json", "the following arguments are required: B"),
+        ("compare", "the following arguments are required: "),
         ("demo --repetitions x", "must be a whole number of at least 1, got 'x'"),
     ],
 )
@@ -356,6 +391,10 @@ def test_bad_parameters(refused, labs):
         "probability; for 5 % pass 0.05."
     )
     assert "margin must be a number in (0, 1)" in refused("plan", "--margin", 2, "--features", 3)
+    assert "plan needs --features N, or --pilot FILE" in refused("plan", "--margin", 0.2)
+    assert refused("compare", labs / "a.json")  # with what?
+    line = refused("fit", labs / "a.csv", *SEED, "--protocol", "study.json")
+    assert "--protocol fixes the promise, the mode, the intercept and the seed" in line
 
 
 def test_bad_tables(refused, labs, tmp_path):

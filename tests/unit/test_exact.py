@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from replearn.kernels import lanes
-from replearn.kernels.exact import add_fixed, add_fixed_at, fixed_mean, split_fixed
+from replearn.kernels.exact import add_fixed, fixed_mean, split_fixed
 from tests.reference import exact_sum, lane_dot
 
 LENGTHS = (0, 1, 3, 15, 16, 17, 31, 32, 48, 100, 129, 1000)
@@ -137,14 +137,6 @@ def test_equal_sums_have_equal_means_however_the_limbs_are_split():
     hi = np.array([5, 5 - 7, 5 + 3])
     lo = np.array([12, 12 + 7 * 2**31, 12 - 3 * 2**31])
     assert np.unique(fixed_mean(hi, lo, 3)).size == 1
-
-
-def test_named_columns_are_added_to_and_no_others():
-    hi, lo = np.zeros((2, 6), np.int64)
-    add_fixed_at(hi, lo, np.array([4, 1]), np.array([0.1, -0.2]))
-    whole = np.zeros((2, 6), np.int64)
-    add_fixed(whole[0], whole[1], np.array([0, -0.2, 0, 0, 0.1, 0]))
-    np.testing.assert_array_equal((hi, lo), whole)
 
 
 def test_the_range_is_as_documented():

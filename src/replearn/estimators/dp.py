@@ -162,6 +162,11 @@ class ReplicableDPClassifier(NetBasedClassifier):
         assert spent.privacy_epsilon is not None
         return spent.privacy_epsilon
 
+    def _no_estimate(self) -> str:
+        if self.sampling == "holenstein":
+            return 'rejection sampling is a reference and has no estimate. Use sampling="gumbel".'
+        return super()._no_estimate()
+
     def _plan(self, n_inputs: int) -> Plan:
         return plan_dp(
             self._guarantee(),

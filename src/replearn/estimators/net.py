@@ -45,6 +45,11 @@ class NetBasedClassifier(ReplicableClassifier):
         n_points = spent.n_rows - spent.n_dropped - spent.n_zero_rows
         return certify_choice(fitted.evidence, self.plan_, n_points)
 
+    def _no_estimate(self) -> str:
+        """Why there is none, and the remedy."""
+        assert self.plan_.spent is not None
+        return f"{self.plan_.spent.n_rows:,} rows are too few. Get more rows."
+
     def _warn(self) -> None:
         """Say what the user must know about this fit, in words."""
         spent = self.plan_.spent
@@ -59,11 +64,7 @@ class NetBasedClassifier(ReplicableClassifier):
         elif self.mode != "practical":
             return
         elif estimate is None:
-            message = (
-                f"The disagreement with another lab was not estimated: that needs more than the "
-                f"{spent.n_rows:,} rows of this fit"
-                + (', and sampling="gumbel".' if hasattr(self, "sampling") else ".")
-            )
+            message = f"The disagreement with another lab was not estimated: {self._no_estimate()}"
         elif estimate > self.max_disagreement:
             # disagreement falls like one over the square root of the number of rows
             needed = spent.n_rows * (estimate / self.max_disagreement) ** 2

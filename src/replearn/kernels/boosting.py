@@ -33,21 +33,29 @@ def fill_margins(rows, signs, voters, as_signs, bias, out):
         Written: the sum over the voters, in order; NaN for a row of zeros.
     """
     nothing = np.zeros(voters.shape[1])
-    last = voters.shape[1] - 1
     for k in range(rows.members.size):
-        one, length = _measured(take(rows, k, k + 1), nothing, bias)
-        if length == 0.0:
+        sign = np.float64(signs[rows.members[k]])
+        size = row_dot_and_square(rows, k, nothing)[1] + bias
+        if TINY < size < HUGE:
+            out[k] = _said(rows, k, sign, math.sqrt(size), voters, as_signs, bias)
+        elif size == 0.0 and is_zero(rows, k):
             out[k] = np.nan
-            continue
-        sign = signs[rows.members[k]]
-        total = 0.0
-        for v in range(voters.shape[0]):
-            product = row_dot(one, 0, voters[v]) + bias * voters[v, last]
-            if as_signs:
-                total += sign if product > 0.0 else -sign
-            else:
-                total += sign * product / length
-        out[k] = total
+        else:
+            single = rescaled(take(rows, k, k + 1), bias)
+            size = row_dot_and_square(single, 0, nothing)[1] + bias
+            out[k] = _said(single, 0, sign, math.sqrt(size), voters, as_signs, bias)
+
+
+@njit(cache=True, nogil=True)
+def _said(rows, k, sign, length, voters, as_signs, bias):
+    total = 0.0
+    for v in range(voters.shape[0]):
+        product = row_dot(rows, k, voters[v]) + bias * voters[v, voters.shape[1] - 1]
+        if as_signs:
+            total += sign if product > 0.0 else -sign
+        else:
+            total += sign * product / length
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -86,25 +94,19 @@ def add_signed(rows, signs, weights, first, bias, hi, lo):
     for k in range(rows.members.size):
         if weights[k] == 0.0:
             continue
-        one, length = _measured(take(rows, k, k + 1), nothing, bias)
         group = (first + k) % n_groups
-        factor = weights[k] * signs[rows.members[k]] / length
-        add_row(factor, one, hi[group], lo[group])
+        factor = weights[k] * signs[rows.members[k]]
+        size = row_dot_and_square(rows, k, nothing)[1] + bias
+        if TINY < size < HUGE:
+            factor /= math.sqrt(size)
+            add_row(factor, rows, k, hi[group], lo[group])
+        else:
+            single = rescaled(take(rows, k, k + 1), bias)
+            factor /= math.sqrt(row_dot_and_square(single, 0, nothing)[1] + bias)
+            add_row(factor, single, 0, hi[group], lo[group])
         if bias != 0.0:
             _add(factor, hi[group], lo[group], last - 1)
         _add(weights[k], hi[group], lo[group], last)
-
-
-@njit(cache=True, nogil=True)
-def _measured(one, nothing, bias):
-    """A single row, rescaled if need be, and its length; 0 for a row of zeros."""
-    _, size = row_dot_and_square(one, 0, nothing)
-    if not TINY < size + bias < HUGE:
-        if size + bias == 0.0 and is_zero(one, 0):
-            return one, 0.0
-        one = rescaled(one, bias)
-        _, size = row_dot_and_square(one, 0, nothing)
-    return one, math.sqrt(size + bias)
 
 
 @njit(cache=True, nogil=True)
@@ -114,21 +116,21 @@ def _add(value, hi, lo, j):
     lo[j] += np.int64(low)
 
 
-def add_row(factor, one, hi, lo):
-    """Add ``factor x`` to a sum, for the only row x of a batch."""
+def add_row(factor, rows, k, hi, lo):
+    """Add ``factor x_k`` to a sum."""
     raise NotImplementedError("compiled code only")
 
 
 @overload(add_row)
-def _add_row(factor, one, hi, lo):
-    def dense(factor, one, hi, lo):
-        member = one.members[0]
-        for j in range(one.X.shape[1]):
-            _add(factor * np.float64(one.X[member, j]), hi, lo, j)
+def _add_row(factor, rows, k, hi, lo):
+    def dense(factor, rows, k, hi, lo):
+        member = rows.members[k]
+        for j in range(rows.X.shape[1]):
+            _add(factor * np.float64(rows.X[member, j]), hi, lo, j)
 
-    def sparse(factor, one, hi, lo):
-        member = one.members[0]
-        for p in range(one.indptr[member], one.indptr[member + 1]):
-            _add(factor * np.float64(one.data[p]), hi, lo, one.indices[p])
+    def sparse(factor, rows, k, hi, lo):
+        member = rows.members[k]
+        for p in range(rows.indptr[member], rows.indptr[member + 1]):
+            _add(factor * np.float64(rows.data[p]), hi, lo, rows.indices[p])
 
-    return dense if one.instance_class is DenseRows else sparse
+    return dense if rows.instance_class is DenseRows else sparse

@@ -39,15 +39,6 @@ def add_fixed(hi, lo, w):
         lo[j] += np.int64(low)
 
 
-@njit(cache=True, nogil=True)
-def add_fixed_at(hi, lo, columns, w):
-    """Add ``w[j]`` to entry ``columns[j]`` of the sum; other entries are not touched."""
-    for j in range(w.size):
-        high, low = split_fixed(w[j])
-        hi[columns[j]] += np.int64(high)
-        lo[columns[j]] += np.int64(low)
-
-
 def fixed_mean(
     hi: NDArray[np.int64], lo: NDArray[np.int64], count: int | NDArray[np.int64]
 ) -> Vector:

@@ -7,8 +7,8 @@ of whose droplets holds it. A proposal holds a given point with probability ``2^
 
 All factors are at most 1, so a proposal is given up at the first product that is not above its
 height. The height and three coordinates are one Philox block: that much is worked out for many
-proposals at once, and one in eight of them is looked at further, whatever d. Only additions, multiplications and floors in a fixed
-order, so every platform gets the same bits.
+proposals at once, and one in eight of them is looked at further, whatever d. Only
+additions, multiplications and floors in a fixed order, so every platform gets the same bits.
 """
 
 import math
@@ -26,7 +26,7 @@ _FIRST_CHUNK, _CHUNK = 16, 256  # proposals worked on at once, at first and late
 
 @njit(cache=True, nogil=True)
 def sin_squared(x):
-    """``sin^2(pi x)``, within 4e-16.
+    """``sin^2(pi x)``, within 1e-15.
 
     With w the distance of x to the nearest multiple of 1/2, at most 1/4, and ``y = (2 pi w)^2``:
     ``sin^2(pi w) = (1 - cos(2 pi w)) / 2 = y/4 - y^2/48 + ... = sum_k -(-y)^k / (2 (2k)!)``.

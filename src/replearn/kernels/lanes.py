@@ -29,6 +29,8 @@ _INT32 = ir.IntType(32)
 _INT64 = ir.IntType(64)
 _LANES = ir.VectorType(_DOUBLE, N_LANES)
 _BYTES = ir.IntType(8).as_pointer()
+_LINE = 64  # bytes of a cache line
+_BYTES = ir.IntType(8).as_pointer()
 
 
 class DenseRows(NamedTuple):
@@ -89,6 +91,18 @@ def row_prefetch(rows, k):
     _row_prefetch(rows, k)
 
 
+@njit(cache=True, nogil=True, inline="always")
+def row_axpy_two(a, b, rows, k, v, w):
+    """``v += a * x_k`` and ``w += b * x_k`` in one pass; the same bits as the two apart."""
+    _row_axpy_two(a, b, rows, k, v, w)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def row_prefetch(rows, k):
+    """Ask for row k to be brought into the cache; changes no result."""
+    _row_prefetch(rows, k)
+
+
 # --- the intrinsics: what numba shall emit for them -------------------------------------------
 
 
@@ -104,7 +118,7 @@ def _square(typing_context, x):
 
 @intrinsic
 def _axpy(typing_context, a, x, w):
-    return types.void(types.float64, x, w), _scaled_addition(_open_vector)
+    return types.void(types.float64, x, w), _scaled_additions(1, _open_vector)
 
 
 @intrinsic
@@ -120,7 +134,18 @@ def _row_dot_and_square(typing_context, rows, k, w):
 
 @intrinsic
 def _row_axpy(typing_context, a, rows, k, w):
-    return types.void(types.float64, rows, types.int64, w), _scaled_addition(_open_row)
+    return types.void(types.float64, rows, types.int64, w), _scaled_additions(1, _open_row)
+
+
+@intrinsic
+def _row_axpy_two(typing_context, a, b, rows, k, v, w):
+    number = types.float64
+    return types.void(number, number, rows, types.int64, v, w), _scaled_additions(2, _open_row)
+
+
+@intrinsic
+def _row_prefetch(typing_context, rows, k):
+    return types.void(rows, types.int64), _prefetches
 
 
 @intrinsic
@@ -162,23 +187,29 @@ def _sums_of_products(factors, open_row):
     return emit
 
 
-def _scaled_addition(open_row):
-    """Code for ``w += a x``."""
+def _scaled_additions(n, open_row):
+    """Code for ``w += a x`` with n pairs of a and w."""
 
     def emit(context, builder, signature, arguments):
-        a = arguments[0]
-        row = open_row(context, builder, signature.args[1:], arguments[1:])
-        vector = _open_vector(context, builder, signature.args[-1:], arguments[-1:])
-        a_block = _broadcast(builder, a)
+        kinds, factors = signature.args, arguments[:n]
+        row = open_row(context, builder, kinds[n:], arguments[n:])
+        vectors = [
+            _open_vector(context, builder, [kind], [value])
+            for kind, value in zip(kinds[-n:], arguments[-n:], strict=True)
+        ]
+        blocks = [_broadcast(builder, a) for a in factors]
 
         def add_block(start, mask):
-            step = builder.fmul(a_block, _load(builder, row, start, mask))
-            moved = builder.fadd(_load(builder, vector, start, mask), step)
-            _store(builder, moved, vector, start, mask)
+            x = _load(builder, row, start, mask)
+            for a_block, vector in zip(blocks, vectors, strict=True):
+                step = builder.fmul(a_block, x)
+                moved = builder.fadd(_load(builder, vector, start, mask), step)
+                _store(builder, moved, vector, start, mask)
 
         def add_entry(x, column):
-            cell = builder.gep(vector.data, [column])
-            builder.store(builder.fadd(builder.load(cell), builder.fmul(a, x)), cell)
+            for a, vector in zip(factors, vectors, strict=True):
+                cell = builder.gep(vector.data, [column])
+                builder.store(builder.fadd(builder.load(cell), builder.fmul(a, x)), cell)
 
         _for_each(builder, row, add_block, add_entry)
         return context.get_dummy_value()
@@ -196,6 +227,21 @@ def _prefetches(context, builder, signature, arguments):
         n_bytes = builder.mul(row.size, _INT64(size))
         start = builder.bitcast(array, _BYTES)
         with cgutils.for_range_slice(builder, _INT64(0), n_bytes, _INT64(64)) as (place, _):
+            line = builder.gep(start, [place])
+            builder.call(prefetch, [line, _INT32(0), _INT32(3), _INT32(1)])  # to read, data
+    return context.get_dummy_value()
+
+
+def _prefetches(context, builder, signature, arguments):
+    """Code that asks for each cache line of a row, and waits for none."""
+    row = _open_row(context, builder, signature.args, arguments)
+    kind = ir.FunctionType(ir.VoidType(), [_BYTES, _INT32, _INT32, _INT32])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    for array in (row.data,) if row.columns is None else (row.data, row.columns):
+        size = array.type.pointee.get_abi_size(context.target_data)
+        n_bytes = builder.mul(row.size, _INT64(size))
+        start = builder.bitcast(array, _BYTES)
+        with cgutils.for_range_slice(builder, _INT64(0), n_bytes, _INT64(_LINE)) as (place, _):
             line = builder.gep(start, [place])
             builder.call(prefetch, [line, _INT32(0), _INT32(3), _INT32(1)])  # to read, data
     return context.get_dummy_value()

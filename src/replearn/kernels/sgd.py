@@ -39,10 +39,10 @@ from replearn.kernels.exact import MAX_ENTRY, split_fixed
 from replearn.kernels.lanes import (
     DenseRows,
     SparseRows,
-    row_axpy,
+    row_axpy_two,
     row_dot_and_square,
+    row_prefetch,
 )
-from replearn.kernels.prefetch import row_prefetch
 from replearn.kernels.rows import HUGE, TINY, is_zero, rescaled, take
 from replearn.kernels.svm import (
     _BATCHES,
@@ -59,6 +59,7 @@ from replearn.types import Order, Signs
 _SMALL_SCALE = 2.0**-20
 _LONG_STEP = 4.0  # in radii
 _AHEAD = 4  # rows to ask for in advance: 20 % faster in order, 40 % faster when shuffled
+_STREAM = 16  # touching a column at random costs as much as passing by this many in order
 _QUANTA = 2.0**24  # squared lengths are sums of squared integers, so that order cannot matter
 
 
@@ -108,9 +109,9 @@ class State(NamedTuple):
     losses : float64 array of shape (n_runs,)
         Their summed losses on the validation rows so far.
     touched, marks : int64 and bool arrays of shape (n_features + 1,)
-        Columns that this block may have moved, as a list and as marks.
+        Columns that this block may have moved, as a list and as marks, while they are few.
     mate, mate_columns : int64 arrays of shape (n_features + 1,)
-        Vector of the last even block in quanta, and its columns.
+        Vector of the last even block in quanta, and its columns, if they are few.
     """
 
     raw: NDArray[np.float64]
@@ -129,9 +130,9 @@ class State(NamedTuple):
 _SCALE, _MASS, _LENGTH, _N_NUMBERS = range(4)
 # places in `counts`: number of the block; its rows so far, and those of them that were zero;
 # steps of its run (a zero row makes none); rows its runs were compared on; columns on its list;
-# columns of the last even block's vector
+# columns of the last even block's vector. In the last two, _ALL stands for all columns.
 _BLOCK, _TAKEN, _ZEROS, _STEPS, _VALIDATED, _TOUCHED, _MATE_COLUMNS, _N_PLACES = range(8)
-_NO_MATE = -1
+_NO_MATE, _ALL = -1, 2**62
 
 
 def new_run(
@@ -180,7 +181,7 @@ def n_taken(state: State) -> int:
 
 
 def arrays_of(state: State) -> dict[str, NDArray[Any]]:
-    """What a state consists of; lists of columns are left out, as they follow from it."""
+    """What a state consists of; lists of columns are left out, since all columns may stand in."""
     kept = ("raw", "late", "numbers", "counts", "results", "losses", "mate")
     return {name: getattr(state, name) for name in kept}
 
@@ -196,20 +197,10 @@ def state_of(run: Run, arrays: dict[str, NDArray[Any]]) -> State | None:
         return None
     if not (0 < state.numbers[_SCALE] <= 1 and max(counts[_ZEROS], counts[_STEPS]) <= run.n_rows):
         return None
-    moved = (state.raw != 0) | (state.late != 0) | (state.results != 0).any(axis=0)
-    _list_columns(moved, state.touched, counts, _TOUCHED)
-    state.marks[:] = moved
+    counts[_TOUCHED] = _ALL
     if counts[_MATE_COLUMNS] != _NO_MATE:
-        _list_columns(state.mate != 0, state.mate_columns, counts, _MATE_COLUMNS)
+        counts[_MATE_COLUMNS] = _ALL
     return state
-
-
-def _list_columns(
-    which: NDArray[np.bool_], columns: NDArray[np.int64], counts: NDArray[np.int64], place: int
-) -> None:
-    found = np.flatnonzero(which)
-    columns[: found.size] = found
-    counts[place] = found.size
 
 
 def advance_dense(
@@ -300,7 +291,7 @@ def _take_steps(rows, signs, run, state):
     """One step for each row, all of one run."""
     raw, late, numbers, counts = state.raw, state.late, state.numbers, state.counts
     last, bias = raw.size - 1, run.bias
-    touch_all(rows, run, state)
+    touch_all(rows, state)
     scale, mass, length, t = numbers[_SCALE], numbers[_MASS], numbers[_LENGTH], counts[_STEPS]
     for k in range(rows.members.size):
         if k + _AHEAD < rows.members.size:
@@ -329,12 +320,10 @@ def _take_steps(rows, signs, run, state):
                 scale, mass = 1.0, 0.0
             a = step / scale * factor
             if usual:
-                row_axpy(a, rows, k, raw)
-                row_axpy(mass * a, rows, k, late)
+                row_axpy_two(a, mass * a, rows, k, raw, late)
             else:
                 single = rescaled(take(rows, k, k + 1), bias)
-                row_axpy(a, single, 0, raw)
-                row_axpy(mass * a, single, 0, late)
+                row_axpy_two(a, mass * a, single, 0, raw, late)
             raw[last] += bias * a
             late[last] += bias * (mass * a)
             touch(rows, k, run, state)
@@ -352,8 +341,8 @@ def _take_steps(rows, signs, run, state):
 def _bring_back(scale, mass, state):
     """The same w and the same sum of iterates, at scale 1 and mass 0."""
     raw, late = state.raw, state.late
-    for p in range(state.counts[_TOUCHED]):
-        j = state.touched[p]
+    for p in range(min(state.counts[_TOUCHED], raw.size)):
+        j = p if state.counts[_TOUCHED] == _ALL else state.touched[p]
         late[j] -= mass * raw[j]
         raw[j] *= scale
 
@@ -393,8 +382,8 @@ def _end_run(r, state):
     raw, late, numbers, counts = state.raw, state.late, state.numbers, state.counts
     t = np.float64(counts[_STEPS])
     share = 2.0 / (t * (t + 1.0)) if t > 0.0 else 0.0
-    for p in range(counts[_TOUCHED]):
-        j = state.touched[p]
+    for p in range(min(counts[_TOUCHED], raw.size)):
+        j = p if counts[_TOUCHED] == _ALL else state.touched[p]
         state.results[r, j] = share * (numbers[_MASS] * raw[j] - late[j])
         raw[j] = late[j] = 0.0
     numbers[_SCALE], numbers[_MASS], numbers[_LENGTH], counts[_STEPS] = 1.0, 0.0, 0.0, 0
@@ -403,75 +392,80 @@ def _end_run(r, state):
 @njit(cache=True, nogil=True)
 def _end_block(run, state, hi, lo, tally):
     """Add the best run's average to the sums and start a new block."""
-    counts, best = state.counts, _best(run, state)
+    counts = state.counts
+    w = state.results[_best(run, state)]
     group = (counts[_BLOCK] // 2) % hi.shape[0]
-    for p in range(counts[_TOUCHED]):
-        j = state.touched[p]
-        high, low = split_fixed(state.results[best, j])
-        hi[group, j] += np.int64(high)
-        lo[group, j] += np.int64(low)
+    square, distance = _settle(w, state, hi[group], lo[group])
     tally.counts[_BATCHES] += 1
     tally.counts[_ZERO_ROWS] += counts[_ZEROS]
     tally.counts[_VISITS] += counts[_TAKEN] + (run.n_runs - 1) * counts[_VALIDATED]
-    _count_exactly(tally.counts, _NORM, _squared_length(best, state) / _NORM_UNIT)
-    _pair(best, state, tally)
-    for p in range(counts[_TOUCHED]):
-        state.marks[state.touched[p]] = False
-        for r in range(run.n_runs):
-            state.results[r, state.touched[p]] = 0.0
+    _count_exactly(tally.counts, _NORM, square / _QUANTA**2 / _NORM_UNIT)
+    if counts[_BLOCK] % 2 == 1 and counts[_MATE_COLUMNS] != _NO_MATE:
+        _count_pair((distance + _forget_mate(state)) / _QUANTA**2, tally.counts)
+    elif counts[_BLOCK] % 2 == 0:
+        counts[_MATE_COLUMNS] = counts[_TOUCHED]
     for r in range(run.n_runs):
         state.losses[r] = 0.0
+        for p in range(min(counts[_TOUCHED], w.size)):
+            state.results[r, p if counts[_TOUCHED] == _ALL else state.touched[p]] = 0.0
     counts[_BLOCK] += 1
     counts[_TAKEN] = counts[_ZEROS] = counts[_VALIDATED] = counts[_TOUCHED] = 0
 
 
 @njit(cache=True, nogil=True)
+def _settle(w, state, hi, lo):
+    """Add w to a sum; remember it if the block is even, and compare it with its mate if not.
+
+    Returns its squared length, and its squared distance from the mate on its own columns, both
+    in squared quanta: sums of integers, whatever the order of the columns.
+    """
+    counts, mate = state.counts, state.mate
+    even = counts[_BLOCK] % 2 == 0
+    square, distance = np.int64(0), np.int64(0)
+    for p in range(min(counts[_TOUCHED], hi.size)):
+        j = p if counts[_TOUCHED] == _ALL else state.touched[p]
+        high, low = split_fixed(w[j])
+        hi[j] += np.int64(high)
+        lo[j] += np.int64(low)
+        quanta = _whole(w[j])
+        square += quanta * quanta
+        if even:
+            mate[j] = quanta
+            state.mate_columns[p] = j
+        else:
+            distance += (quanta - mate[j]) * (quanta - mate[j])
+            mate[j] = 0
+        state.marks[j] = False
+    return square, distance
+
+
+@njit(cache=True, nogil=True)
+def _forget_mate(state):
+    """Set the mate to 0; returns the square of what was left of it."""
+    counts, mate = state.counts, state.mate
+    square = np.int64(0)
+    for p in range(min(counts[_MATE_COLUMNS], mate.size)):
+        j = p if counts[_MATE_COLUMNS] == _ALL else state.mate_columns[p]
+        square += mate[j] * mate[j]
+        mate[j] = 0
+    counts[_MATE_COLUMNS] = _NO_MATE
+    return square
+
+
+@njit(cache=True, nogil=True)
 def _best(run, state):
     """The run with the lowest f on the validation rows; the first of equals."""
-    best, lowest = 0, np.inf
-    for r in range(run.n_runs):
-        penalty = 0.5 * run.weight / run.margin**2 * _squared_length(r, state)
-        value = state.losses[r] + state.counts[_VALIDATED] * penalty
+    counts, best, lowest = state.counts, 0, np.inf
+    for r in range(run.n_runs if run.n_runs > 1 else 0):
+        square = np.int64(0)
+        for p in range(min(counts[_TOUCHED], state.raw.size)):
+            quanta = _whole(state.results[r, p if counts[_TOUCHED] == _ALL else state.touched[p]])
+            square += quanta * quanta
+        penalty = 0.5 * run.weight / run.margin**2 * (square / _QUANTA**2)
+        value = state.losses[r] + counts[_VALIDATED] * penalty
         if value < lowest:
             best, lowest = r, value
     return best
-
-
-@njit(cache=True, nogil=True)
-def _squared_length(r, state):
-    """Of the average of run r, whatever the order of the columns."""
-    total = np.int64(0)
-    for p in range(state.counts[_TOUCHED]):
-        quanta = _whole(state.results[r, state.touched[p]])
-        total += quanta * quanta
-    return total / _QUANTA**2
-
-
-@njit(cache=True, nogil=True)
-def _pair(best, state, tally):
-    """Remember the vector of an even block; compare that of an odd one with its mate."""
-    counts, touched, mate, mate_columns = (
-        state.counts,
-        state.touched,
-        state.mate,
-        state.mate_columns,
-    )
-    if counts[_BLOCK] % 2 == 0:
-        for p in range(counts[_TOUCHED]):
-            mate_columns[p] = touched[p]
-            mate[touched[p]] = _whole(state.results[best, touched[p]])
-        counts[_MATE_COLUMNS] = counts[_TOUCHED]
-    elif counts[_MATE_COLUMNS] != _NO_MATE:
-        distance = np.int64(0)
-        for p in range(counts[_TOUCHED]):
-            difference = _whole(state.results[best, touched[p]]) - mate[touched[p]]
-            distance += difference * difference
-            mate[touched[p]] = 0
-        for p in range(counts[_MATE_COLUMNS]):  # those that this vector does not have
-            distance += mate[mate_columns[p]] * mate[mate_columns[p]]
-            mate[mate_columns[p]] = 0
-        _count_pair(distance / _QUANTA**2, tally.counts)
-        counts[_MATE_COLUMNS] = _NO_MATE
 
 
 @njit(cache=True, nogil=True)
@@ -482,45 +476,41 @@ def _whole(value):
 # --- dense or sparse: compiled code only ------------------------------------------------------
 
 
-def touch_all(rows, run, state):
-    """Put all columns on the list, if the rows are dense."""
+def touch_all(rows, state):
+    """Count on all columns, if the rows are dense."""
     raise NotImplementedError("compiled code only")
 
 
 def touch(rows, k, run, state):
-    """Put the columns of row k on the list, if the rows are sparse."""
+    """Put the columns of row k on the list, if the rows are sparse and it is not too long."""
     raise NotImplementedError("compiled code only")
 
 
 @overload(touch_all)
-def _touch_all(rows, run, state):
-    def dense(rows, run, state):
-        n_inputs = rows.X.shape[1] + (1 if run.bias else 0)
-        if state.counts[_TOUCHED] < n_inputs:
-            for j in range(n_inputs):
-                state.touched[j] = j
-                state.marks[j] = True
-            state.counts[_TOUCHED] = n_inputs
+def _touch_all(rows, state):
+    def dense(rows, state):
+        state.counts[_TOUCHED] = _ALL
 
-    return dense if rows.instance_class is DenseRows else lambda rows, run, state: None
+    return dense if rows.instance_class is DenseRows else lambda rows, state: None
 
 
 @overload(touch)
 def _touch(rows, k, run, state):
     def sparse(rows, k, run, state):
         n = state.counts[_TOUCHED]
-        member = rows.members[k]
+        if n == _ALL:
+            return
+        last, member = state.raw.size - 1, rows.members[k]
         for p in range(rows.indptr[member], rows.indptr[member + 1]):
             j = rows.indices[p]
             if not state.marks[j]:
                 state.marks[j] = True
                 state.touched[n] = j
                 n += 1
-        last = state.raw.size - 1
         if run.bias and not state.marks[last]:
             state.marks[last] = True
             state.touched[n] = last
             n += 1
-        state.counts[_TOUCHED] = n
+        state.counts[_TOUCHED] = n if n * _STREAM <= last else _ALL
 
     return sparse if rows.instance_class is SparseRows else lambda rows, k, run, state: None

@@ -250,7 +250,7 @@ def mean_width(tolerance: float, max_disagreement: float, failure_prob: float) -
 
 _CONSTANTS = {
     "C1": "rounds C1 / (max_error margin^2)",
-    "C2": "rows kept, C2 d / (margin^2 r^2) foam, C2 d^3 / (margin^4 r^2) box, r = rho / (6 rounds)",
+    "C2": "rows kept, C2 d / (margin r)^2 foam, C2 d^3 / (margin^2 r)^2 box, r = rho / (6 rounds)",
     "C3": "grid width, C3 margin / sqrt(d) foam, C3 margin^2 / d box",
 }
 

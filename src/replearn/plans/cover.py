@@ -51,7 +51,8 @@ class Cover:
     log_size : float
         Logarithm of the number of candidates, which may be too many for a number.
     exceptions, failure : float
-        Some candidate is wrong on at most this share; except with this probability.
+        Some candidate is wrong on at most this share; except with this probability. Numbers of
+        three digits.
     count : int or None
         Number of candidates, if it was set.
     """
@@ -72,7 +73,7 @@ class Cover:
             return self.count
         if self.net == "lattice":
             return lattice_size(self.n_components, self.radius)
-        return int(float(decimal_up(math.exp(self.log_size))))
+        return math.ceil(float(decimal_up(math.exp(self.log_size))))
 
     @property
     def log_candidates(self) -> float:
@@ -85,8 +86,8 @@ class Cover:
             net=self.net,
             n_candidates=self.n_candidates,
             radius=self.radius,
-            exceptions=decimal_up(self.exceptions) if self.exceptions else "0",
-            net_failure=decimal_up(self.failure) if self.failure else "0",
+            exceptions=decimal(self.exceptions),
+            net_failure=decimal(self.failure),
             **{"rule": "first_below", **choice},  # type: ignore[arg-type]
         )
 
@@ -108,15 +109,16 @@ def certified_covers(
     radius = decimal_down(_RADIUS_SHARE * guarantee.margin)
     smaller = min(guarantee.max_disagreement, guarantee.failure_prob)
     if projection != "gaussian" and net != "lattice":
-        for failure in (share * smaller for share in (0.02, 0.05, 0.1, 0.2)):
+        for share in (0.02, 0.05, 0.1, 0.2):
+            failure = float(decimal_down(share * smaller))
             log_size = log_random_size(n_inputs, float(radius), failure)
             yield Cover("none", n_inputs, "random", radius, log_size, 0.0, failure)
     if projection != "gaussian" and net != "random":
         log_size = log_lattice_size(n_inputs, radius)
         yield Cover("none", n_inputs, "lattice", radius, log_size, 0.0, 0.0)
     if projection != "none" and net != "lattice":
-        most = n_inputs if projection is None else 1 << 20
-        projected = _projected_cover(guarantee, smaller / 10, most)
+        most = n_inputs if projection is None else 1 << 40
+        projected = _projected_cover(guarantee, float(decimal_down(smaller / 10)), most)
         if projected is not None:
             yield projected
 
@@ -128,7 +130,7 @@ def _projected_cover(guarantee: Guarantee, failure: float, most: int) -> Cover |
     but with probability ``exceptions * failure / 2``, then with probability 1 - failure / 2 all
     points but a share of ``exceptions`` do.
     """
-    exceptions = _EXCEPTION_SHARE * guarantee.max_error
+    exceptions = float(decimal_down(_EXCEPTION_SHARE * guarantee.max_error))
     log_tail = math.log(exceptions * failure / 2)
     best: Cover | None = None
     for share in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8):
@@ -171,33 +173,51 @@ def practical_cover(
     k = n_components(projection, k, n_inputs)
     radius = decimal(0.9 * guarantee.margin)
     if net == "lattice":
-        if n_candidates is not None:
-            raise ReplearnError(
-                f"n_candidates is for random nets, got {n_candidates:,} and net='lattice', whose "
-                "size follows from the radius. Leave it \"auto\", or use net='random'."
-            )
+        _refuse_count(n_candidates)
         log_size = log_lattice_size(k, radius)
         return Cover(projection, k, net, radius, log_size, 0.0, float(projection != "none"))
     if n_candidates is None:
         log_size = log_random_size(k, float(radius), _PRACTICAL_FAILURE)
         log_size = min(max(log_size, math.log(_FEWEST_CANDIDATES)), math.log(budget))
-        n_candidates = int(float(decimal_up(math.exp(log_size))))
+        n_candidates = math.ceil(float(decimal_up(math.exp(log_size))))
     failure = 1.0  # what a projection does to this margin is not known
     if projection == "none":
-        failure = math.exp(-n_candidates * math.exp(log_cap(k, float(radius))))
+        missed = math.exp(-n_candidates * math.exp(log_cap(k, float(radius))))
+        failure = float(decimal_up(missed))
     log_size = math.log(n_candidates)
     return Cover(projection, k, "random", radius, log_size, 0.0, failure, n_candidates)
 
 
-def paper_cover(guarantee: Guarantee, n_inputs: int, sizes: Sizes, c1: float) -> Cover:
-    """A Gaussian projection, and a tau/20-net of the unit ball, as printed."""
+def paper_cover(
+    guarantee: Guarantee,
+    n_inputs: int,
+    sizes: Sizes,
+    net: str | None,
+    n_candidates: int | None,
+    c1: float,
+) -> Cover:
+    """A Gaussian projection, and a tau/20-net of the unit ball, as printed; or as set by hand."""
     tau = guarantee.margin
     product = guarantee.max_error * tau * guarantee.max_disagreement * guarantee.failure_prob
     projection = sizes.projection or "gaussian"
     k = sizes.n_components or math.ceil(c1 * math.log(1 / product) / tau**2)
     k = n_components(projection, k, n_inputs)
     radius = decimal(tau / 20)
-    return Cover(projection, k, "lattice", radius, log_lattice_size(k, radius), 0.0, 1.0)
+    if net != "random":
+        _refuse_count(n_candidates)
+        return Cover(projection, k, "lattice", radius, log_lattice_size(k, radius), 0.0, 1.0)
+    log_size = log_random_size(k, float(radius), _PRACTICAL_FAILURE)
+    if n_candidates is not None:
+        log_size = math.log(n_candidates)
+    return Cover(projection, k, "random", radius, log_size, 0.0, 1.0, n_candidates)
+
+
+def _refuse_count(n_candidates: int | None) -> None:
+    if n_candidates is not None:
+        raise ReplearnError(
+            f"n_candidates is for random nets, got {n_candidates:,} and a lattice net, whose size "
+            'follows from its radius. Leave it "auto", or use net="random".'
+        )
 
 
 def n_components(projection: str, wanted: int, n_inputs: int) -> int:
@@ -225,25 +245,27 @@ def searchable(cover: Cover, most: int) -> bool:
 def require_searchable(cover: Cover, most: int) -> None:
     """Refuse a net that is too large, saying how large it is."""
     if not searchable(cover, most):
-        raise ReplearnError(_too_large(cover, most))
+        other = ', use net="random"' if cover.net == "lattice" else ""
+        raise ReplearnError(f"{_too_large(cover, most)} Lower n_components{other}, {_ELSEWHERE}")
 
 
-def refuse(covers: list[Cover], most: int, guarantee: Guarantee) -> NoReturn:
+def refuse(covers: list[Cover], most: int, guarantee: Guarantee, n_inputs: int) -> NoReturn:
     """Say that certified mode has no net that could be searched."""
-    smallest = min(covers, key=lambda cover: cover.log_size, default=None)
-    reason = "No projection keeps it." if smallest is None else _too_large(smallest, most)
+    smallest = min(covers, key=lambda cover: cover.log_size)
     raise ReplearnError(
-        f"certified mode cannot be run for margin {guarantee.margin:g} with so many features. "
-        f'{reason} Fewer features or mode="practical" make it smaller too.'
+        f"certified mode has no net that can be searched for margin {guarantee.margin:g} and "
+        f"{n_inputs:,} inputs. {_too_large(smallest, most)} Raise margin, use fewer features, use "
+        f'mode="practical", {_ELSEWHERE}'
     )
 
 
+_ELSEWHERE = "or use ReplicableSVMClassifier, which searches nothing."
+
+
 def _too_large(cover: Cover, most: int) -> str:
-    lattice = cover.net == "lattice"
+    most = min(most, MAX_FULL) if cover.net == "lattice" else most
     return (
-        f"The net must have at most {min(most, MAX_FULL) if lattice else most:,} candidates to be "
-        f"searched, got about 10^{cover.log_size / math.log(10):.1f} ({cover.net} net, "
-        f"{cover.n_components} components, radius {cover.radius}). Raise margin, lower n_components"
-        + (', use net="random"' if lattice else "")
-        + ", or use ReplicableSVMClassifier, which searches nothing."
+        f"The net must have at most {most:,} candidates, got about "
+        f"10^{cover.log_size / math.log(10):.1f} ({cover.net} net, {cover.n_components:,} "
+        f"components, radius {cover.radius})."
     )

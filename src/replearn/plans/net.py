@@ -91,9 +91,11 @@ def plan_net(
     _check(mode, constants, net, {"C1", "C2"})
     most = MAX_FULL if agnostic else MAX_LAZY  # the smallest error is that of all candidates
     if mode == "paper":
-        cover, n_rows, choice, basis = _paper_net(
-            guarantee, n_inputs, sizes, constants or {}, agnostic
-        )
+        c1, c2 = _constants(constants, "C1", "C2")
+        cover = paper_cover(guarantee, n_inputs, sizes, net, n_candidates, c1)
+        require_searchable(cover, most)
+        n_rows, choice = _paper_threshold(guarantee, cover, agnostic, c2)
+        basis = f"as printed, with constants {c1:g}, {c2:g}"
     elif mode == "practical":
         cover = practical_cover(
             guarantee, n_inputs, sizes, net, n_candidates, _LAZY_BUDGET, _LAZY_COMPONENTS
@@ -158,7 +160,11 @@ def plan_dp(
     _check_name("calibration", calibration, CALIBRATIONS)
     _check_name("sampling", sampling, SAMPLINGS)
     if mode == "paper":
-        cover, n_rows, choice, basis = _paper_dp(guarantee, n_inputs, sizes, constants or {})
+        c1, c2, c3 = _constants(constants, "C1", "C2", "C3")
+        cover = paper_cover(guarantee, n_inputs, sizes, net, n_candidates, c1)
+        require_searchable(cover, MAX_FULL)
+        n_rows, choice = _paper_mechanism(guarantee, cover, sizes.batch_size, c2, c3)
+        basis = f"as printed, with constants {c1:g}, {c2:g}, {c3:g}"
     elif mode == "practical":
         cover = practical_cover(
             guarantee, n_inputs, sizes, net, n_candidates, _FULL_BUDGET, _FULL_COMPONENTS
@@ -189,7 +195,7 @@ def _certified(
     covers = list(certified_covers(guarantee, n_inputs, net, sizes.projection))
     options = [(cover, rule(guarantee, cover)) for cover in covers if searchable(cover, most)]
     if not options:
-        refuse(covers, most, guarantee)
+        refuse(covers, most, guarantee, n_inputs)
     return min(options, key=lambda option: option[1][0])
 
 
@@ -230,51 +236,44 @@ def _practical_mechanism(guarantee: Guarantee, cover: Cover, calibration: str) -
 # --- paper mode -----------------------------------------------------------------------------------
 
 
-def _paper_net(
-    guarantee: Guarantee,
-    n_inputs: int,
-    sizes: Sizes,
-    constants: dict[str, float],
-    agnostic: bool,
-) -> tuple[Cover, int, NetSizes, str]:
-    """Lines 1, 2 and 6 of Algorithm 3 [KKLVZ24, Sec. 5], with rLearnerFinite of [BGH23].
+def _paper_threshold(guarantee: Guarantee, cover: Cover, agnostic: bool, c2: float) -> Sized:
+    """Line 2 of Algorithm 3 [KKLVZ24, Sec. 5], with rLearnerFinite of [BGH23, Thm. 5.13].
 
     As printed, the number of samples depends on the size of the net, the net on the components,
     and these, through the failure of the projection, on the number of samples. Lines 1 and 2
-    cut the circle with constants that are not given; here they are ``C1`` and ``C2``.
+    cut the circle with constants that are not given: here they are ``C1`` and ``C2``.
     """
-    tau, eps = guarantee.margin, guarantee.max_error
-    rho, delta = guarantee.max_disagreement, guarantee.failure_prob
-    log = math.log(1 / (eps * tau * rho * delta))
-    c1, c2 = (constants.get(name, 1.0) for name in ("C1", "C2"))
-    cover = paper_cover(guarantee, n_inputs, sizes, c1)
-    require_searchable(cover, MAX_FULL)
+    eps = guarantee.max_error
     ends = {"low": decimal(eps / 4), "high": decimal(0.75 * eps)}
     if agnostic:
         ends = {"low": decimal(eps / 2), "high": decimal(0.75 * eps), "cell": decimal(eps / 4)}
-    n_rows = math.ceil(c2 * log / (eps * tau**4 * rho**2))
-    choice = cover.sizes(root=False, **ends)
-    return cover, n_rows, choice, f"as printed, with constants {c1:g}, {c2:g}"
+    rows = c2 * _log(guarantee) / (eps * guarantee.margin**4 * guarantee.max_disagreement**2)
+    return math.ceil(rows), cover.sizes(root=False, **ends)
 
 
-def _paper_dp(
-    guarantee: Guarantee, n_inputs: int, sizes: Sizes, constants: dict[str, float]
-) -> tuple[Cover, int, NetSizes, str]:
+def _paper_mechanism(
+    guarantee: Guarantee, cover: Cover, by_hand: int | None, c2: float, c3: float
+) -> Sized:
     """[LNUZ20, Thm. 6] with ``C2 log / (eps tau^2)`` rows, squared by [BGH23, Cor. 3.18].
 
     The private learner is run with a privacy parameter of about ``rho / sqrt(n)``: what the
     reduction needs, made explicit in docs/net.md.
     """
-    tau, eps = guarantee.margin, guarantee.max_error
-    rho, delta = guarantee.max_disagreement, guarantee.failure_prob
-    log = math.log(1 / (eps * tau * rho * delta))
-    c1, c2, c3 = (constants.get(name, 1.0) for name in ("C1", "C2", "C3"))
-    cover = paper_cover(guarantee, n_inputs, sizes, c1)
-    require_searchable(cover, MAX_FULL)
-    n_rows = math.ceil(c3 * (c2 * log / (eps * tau**2)) ** 2 / rho**2)
-    heat = decimal(generic_heat(rho, sizes.batch_size or n_rows))
-    choice = cover.sizes(inverse_temperature=heat, calibration="generic")
-    return cover, n_rows, choice, f"as printed, with constants {c1:g}, {c2:g}, {c3:g}"
+    rho = guarantee.max_disagreement
+    private = c2 * _log(guarantee) / (guarantee.max_error * guarantee.margin**2)
+    n_rows = math.ceil(c3 * private**2 / rho**2)
+    heat = decimal(generic_heat(rho, by_hand or n_rows))
+    return n_rows, cover.sizes(inverse_temperature=heat, calibration="generic")
+
+
+def _log(guarantee: Guarantee) -> float:
+    """``log(1 / (eps tau rho delta))``."""
+    rates = guarantee.max_error * guarantee.max_disagreement * guarantee.failure_prob
+    return math.log(1 / (rates * guarantee.margin))
+
+
+def _constants(given: dict[str, float] | None, *names: str) -> tuple[float, ...]:
+    return tuple((given or {}).get(name, 1.0) for name in names)
 
 
 # --- common ---------------------------------------------------------------------------------------

@@ -315,9 +315,9 @@ def _practical_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
 def _calibrated_variance(tau: float, n_inputs: int, weight: float) -> float:
     """Block length times the variance of a block's vector.
 
-    Measured for margins uniform on [tau, 4 tau] and isotropic features, and met within 15 % for
-    .2 < d tau^2 < 160 (an upper bound below that); the hardest population, all margins near tau,
-    had up to twice as much, one with a power-law spectrum a quarter.
+    Measured for margins uniform on [tau, 4 tau] and isotropic features: met within 10 % for
+    d tau^2 from .5 to 160, too much by up to 4 below that. The hardest population, all margins
+    near tau, had up to twice as much, one with a power-law spectrum a quarter.
     """
     signal = n_inputs * tau**2
     return 0.4 * signal / (2 + signal) / max(weight, tau**2 / 10)

@@ -203,9 +203,7 @@ def round_sums(
     return RoundSums(hi, lo)
 
 
-def margins(
-    rows: Rows, members: Order, voters: Matrix, output: str, run: BlockMap = map
-) -> Vector:
+def margins(rows: Rows, members: Order, voters: Matrix, output: str, run: BlockMap = map) -> Vector:
     """What the voters say about these rows, for the rows' own labels; NaN for rows of zeros."""
     bias = float(voters.shape[1] > rows.X.shape[1])
     as_signs = output == "majority"
@@ -221,9 +219,7 @@ def margins(
     return np.concatenate([np.empty(0), *run(work, _blocks(members.size))])
 
 
-def smooth_weights(
-    margins: Vector, n_rounds: int, threshold: float, decay: float
-) -> Vector:
+def smooth_weights(margins: Vector, n_rounds: int, threshold: float, decay: float) -> Vector:
     """SmoothBoost's measure after so many rounds: small on rows with a large margin.
 
     ``mu = min(1, exp(-decay N))`` with ``N = margin - n_rounds threshold``; at most 1, which makes
@@ -236,7 +232,7 @@ def smooth_weights(
 
 
 def keep_some(weights: Vector, coins: Vector, target: int) -> Vector:
-    """Rejection sampler: keep each row with its weight as probability, the first ``target`` of them.
+    """Rejection sampler: keep a row with its weight as probability, the first ``target`` of them.
 
     A target of 0 keeps all that are accepted. Returns 1.0 for rows that are kept, else 0.0.
     """
@@ -390,9 +386,7 @@ def _schedule(rows: Rows, sizes: BoostSizes) -> Iterator[tuple[Order, Order]]:
         yield rows.order[start:middle], rows.order[middle:stop]
 
 
-def _test(
-    said: Vector, t: int, plan: Plan, shared: SharedRandomness
-) -> tuple[float, float, bool]:
+def _test(said: Vector, t: int, plan: Plan, shared: SharedRandomness) -> tuple[float, float, bool]:
     """The replicable stopping test: the statistic, the doubt, and whether it was passed."""
     assert plan.boost is not None
     sizes = plan.boost

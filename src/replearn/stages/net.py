@@ -25,13 +25,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from replearn.errors import ReplearnError
 from replearn.kernels import errors as kernel
 from replearn.nets import lattice_volumes
 from replearn.plan import NetSizes
 from replearn.randomness import SharedRandomness
 from replearn.stages.batches import Rows
 from replearn.stages.projection import PROJECTIONS
-from replearn.stages.selection import ThresholdLaw, correlated_choice, draw_threshold
+from replearn.stages.selection import (
+    ThresholdLaw,
+    amplified,
+    correlated_choice,
+    draw_threshold,
+)
 from replearn.types import BlockMap, Codes, IntegerArray, Matrix, Order, Vector
 
 _ROWS_PER_BLOCK = 1 << 14
@@ -40,9 +46,8 @@ _FIRST_SEARCH, _LARGEST_SEARCH = 256, 8192  # candidates between two looks at wh
 
 _MAX_GROUPS = 64  # of rows, whose errors are counted apart to see their spread
 _MIN_GROUPS = 4
-_REACH = 6.0  # rivals further away than this many standard deviations are left out
+_REACH = 4.0  # rivals further away than this many standard deviations are left out
 _MAX_RIVALS = 256
-_LARGEST_REACH = 3.0  # of scores: with more noise than that, labs disagree anyway
 
 Candidates = NDArray[np.float32]
 
@@ -141,6 +146,11 @@ def pack_points(
         return int(kernel.pack_dense(X, signs, where, matrix, out))
 
     n_points = sum(run(work, range(0, order.size, _ROWS_PER_BLOCK)))
+    if n_points == 0:
+        raise ReplearnError(
+            f"X must have rows that are not all zero, got {order.size:,} zero rows. A row without "
+            "direction cannot be learned from; check the columns, or use fit_intercept=True."
+        )
     return Points(packs, n_points, order.size - n_points)
 
 
@@ -327,6 +337,14 @@ class Evidence:
         """Whether there were enough groups."""
         return self.n_groups >= _MIN_GROUPS
 
+    def joined(self, other: "Evidence") -> "Evidence":
+        """Together with other evidence from the same groups."""
+        slacks = np.append(self.slacks, other.slacks)
+        return Evidence(slacks, np.hstack([self.spreads, other.spreads]), self.n_groups)
+
+
+_NOTHING = Evidence(np.empty(0), np.empty((0, 0)), 0)
+
 
 class Choice(NamedTuple):
     """The index of a chosen candidate, and how it came about."""
@@ -344,6 +362,8 @@ def choose_below(
     shared: SharedRandomness,
     run: BlockMap = map,
     string: int = 0,
+    *,
+    evidence: bool = True,
 ) -> Choice:
     """Algorithm 3's choice: the first candidate below a random threshold, in a random order.
 
@@ -351,7 +371,7 @@ def choose_below(
     """
     net = net_in_order(space, sizes.n_candidates, shared, run, string)
     law = ThresholdLaw(float(sizes.low), float(sizes.high), float(sizes.cell), sizes.root)
-    n = max(points.n_points, 1)
+    n = max(points.n_points, 1)  # a repetition may get zero rows only
     best = fewest_errors(points, net) if law.cell > 0 else None
     smallest = best.n_errors / n if best is not None else 0.0
     threshold = draw_threshold(law, smallest, shared, "net", string)
@@ -361,19 +381,27 @@ def choose_below(
     n_tested = found.n_tested + (best.n_tested if best is not None else 0)
     if found.candidate < 0:
         fallback = best if best is not None else fewest_errors(points, net)
-        nothing = Evidence(np.empty(0), np.empty((0, 0)), 0)
-        return Choice(fallback.candidate, n_tested + fallback.n_tested, False, nothing)
-    nearest = np.argsort(found.near_counts, kind="stable")[:_MAX_RIVALS]
-    rivals = np.append(found.near[nearest], found.candidate)
-    slacks = np.append(found.near_counts[nearest] / n, found.n_errors / n) - threshold
-    signs = np.append(np.full(nearest.size, -1.0), 1.0)
+        n_tested += 0 if best is not None else fallback.n_tested
+        return Choice(fallback.candidate, n_tested, False, _NOTHING)
+    if not evidence:
+        return Choice(found.candidate, n_tested, True, _NOTHING)
+    shown = _threshold_evidence(points, net, found, threshold)
     if best is not None:  # the start may fall into another cell
         to_floor = _above_cell(smallest, law.cell, shared, string)
-        rivals = np.append(rivals, [best.candidate, best.candidate])
-        slacks = np.append(slacks, [to_floor, to_floor - law.cell])
-        signs = np.append(signs, [-1.0, 1.0])
-    evidence = _evidence(points, net, rivals, lambda moves: moves * signs, slacks * -signs)
-    return Choice(found.candidate, n_tested, True, evidence)
+        walls = np.array([to_floor, law.cell - to_floor])
+        twice = np.array([best.candidate, best.candidate])
+        shown = shown.joined(_evidence(points, net, twice, lambda moves: moves * [-1, 1], walls))
+    return Choice(found.candidate, n_tested, True, shown)
+
+
+def _threshold_evidence(points: Points, net: Net, found: Found, threshold: float) -> Evidence:
+    """Earlier candidates that may get below the threshold, and the chosen one above it."""
+    nearest = np.argsort(found.near_counts, kind="stable")[:_MAX_RIVALS]
+    rivals = np.append(found.near[nearest], found.candidate)
+    counts = np.append(found.near_counts[nearest], found.n_errors)
+    signs = np.append(np.full(nearest.size, -1.0), 1.0)
+    slacks = signs * (threshold - counts / points.n_points)
+    return _evidence(points, net, rivals, lambda moves: moves * signs, slacks)
 
 
 def _above_cell(smallest: float, cell: float, shared: SharedRandomness, string: int) -> float:
@@ -397,7 +425,7 @@ def choose_noisy(
         return _choose_by_rejection(points, net, heat)
     noise = shared.gumbels("net/gumbel", space.n_candidates)
     # of the difference of two scores, between two labs, for errors that differ on a tenth
-    reach = min(_REACH * heat * math.sqrt(2 * 0.1 / n), _LARGEST_REACH)
+    reach = _REACH * heat * math.sqrt(2 * 0.1 / n)
     found = largest_score(points, net, heat, noise, reach)
     scores = noise_scores(noise[found.near], found.near_counts, n, heat)
     nearest = np.argsort(-scores, kind="stable")[:_MAX_RIVALS]
@@ -418,7 +446,7 @@ def _choose_by_rejection(points: Points, net: Net, heat: float) -> Choice:
     counts = net.counts(points, everything, np.full(everything.size, points.n_points))
     log_weights = -heat * (counts / points.n_points)
     index = correlated_choice(log_weights, net.shared, method="holenstein", purpose="net")
-    return Choice(index, everything.size, True, Evidence(np.empty(0), np.empty((0, 0)), 0))
+    return Choice(index, everything.size, True, _NOTHING)
 
 
 def choose_amplified(
@@ -428,36 +456,39 @@ def choose_amplified(
     shared: SharedRandomness,
     run: BlockMap = map,
 ) -> Choice:
-    """Amplification: the first shared string for which most repetitions agree.
+    """Amplification: what `choose_below` chooses most often, on disjoint groups of rows.
 
-    Each string has its own net (or order) and threshold, and ``n_repeats`` fresh samples. Its
-    most frequent choice is taken if its frequency is above a shared threshold, uniform on
-    [2/3, 5/6]; if no string gets there, the last one's is taken.
+    Each shared string has its own net (or order) and threshold.
     """
     n_groups = sizes.n_strings * sizes.n_repeats
+    if points.packs.shape[0] < n_groups:
+        raise ReplearnError(
+            f"n_repeats must leave each repetition {kernel.PACK} rows, got {sizes.n_repeats:,} for "
+            f"{sizes.n_strings} shared strings and {points.n_points:,} rows. Use n_repeats=1, or "
+            "get more rows."
+        )
     edges = np.linspace(0, points.packs.shape[0], n_groups + 1).astype(np.int64)
-    slacks, spreads, n_tested, below = [], [], 0, True
-    for string in range(sizes.n_strings):
-        chosen = []
-        for repeat in range(sizes.n_repeats):
-            group = string * sizes.n_repeats + repeat
-            part = points.part(int(edges[group]), int(edges[group + 1]))
-            choice = choose_below(part, space, sizes, shared, run, string)
-            n_tested += choice.n_tested
-            below = below and choice.below
-            chosen.append(choice.candidate)
-        indices, repeats = np.unique(chosen, return_counts=True)
-        index, share = int(indices[np.argmax(repeats)]), repeats.max() / sizes.n_repeats
-        level = 2 / 3 + float(shared.uniforms("net/frequency", 1, row=string)[0]) / 6
-        slacks.append(abs(share - level))
-        spreads.append(_frequency_spread(share, sizes.n_repeats))
-        if share >= level:
-            break
-    evidence = Evidence(np.array(slacks), np.diag(spreads), sizes.n_repeats)
-    return Choice(index, n_tested, below, evidence)
+    made: list[Choice] = []
+
+    def choose(string: int, repeat: int) -> int:
+        group = string * sizes.n_repeats + repeat
+        part = points.part(int(edges[group]), int(edges[group + 1]))
+        made.append(choose_below(part, space, sizes, shared, run, string, evidence=False))
+        return made[-1].candidate
+
+    result = amplified(choose, sizes.n_repeats, sizes.n_strings, shared, "net")
+    slacks = np.abs(np.array(result.shares) - result.levels)
+    spreads = np.zeros((max(sizes.n_repeats, slacks.size), slacks.size))
+    spreads[: slacks.size] = np.diag([_spread(f, sizes.n_repeats) for f in result.shares])
+    return Choice(
+        result.candidate,
+        n_tested=sum(choice.n_tested for choice in made),
+        below=all(choice.below for choice in made),
+        evidence=Evidence(slacks, spreads, sizes.n_repeats),
+    )
 
 
-def _frequency_spread(share: float, n_repeats: int) -> float:
+def _spread(share: float, n_repeats: int) -> float:
     """Standard deviation of the difference of two labs' frequencies (Laplace's rule)."""
     smooth = (share * n_repeats + 1) / (n_repeats + 2)
     return math.sqrt(2 * smooth * (1 - smooth) / n_repeats)

@@ -13,6 +13,7 @@ Both take numbers that differ from lab to lab (errors, scores) and coins that do
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,9 +65,10 @@ def correlated_choice(
 
     Examples
     --------
-    >>> accuracy = np.array([0.912, 0.931, 0.930, 0.874])
-    >>> correlated_choice(accuracy / 0.01, shared=2024)
-    1
+    >>> here = np.array([0.912, 0.931, 0.930, 0.874])  # accuracies of four models, at one lab
+    >>> there = np.array([0.910, 0.929, 0.933, 0.871])  # and at another, where another is best
+    >>> [correlated_choice(accuracy / 0.01, shared=2024) for accuracy in (here, there)]
+    [2, 2]
     """
     weights = _log_weights(log_weights)
     coins = _coins(shared)
@@ -124,8 +126,9 @@ def first_below(
 
     Examples
     --------
-    >>> first_below([0.30, 0.052, 0.048, 0.21, 0.049], shared=3, low=0.02, high=0.1, cell=0.02)
-    4
+    >>> here, there = [0.30, 0.052, 0.048, 0.21, 0.049], [0.29, 0.047, 0.051, 0.22, 0.050]
+    >>> [first_below(errors, shared=3, low=0.02, high=0.1, cell=0.02) for errors in (here, there)]
+    [1, 1]
     """
     rates = _rates(errors)
     coins = _coins(shared)
@@ -198,6 +201,65 @@ def draw_threshold(
         return low + share * (high - low)
     root = math.sqrt(low) + share * (math.sqrt(high) - math.sqrt(low))
     return root * root
+
+
+class Amplified(NamedTuple):
+    """A choice that most repetitions made.
+
+    Attributes
+    ----------
+    candidate : int
+    shares, levels : lists of float
+        For each shared string that was looked at: frequency of its most frequent choice, and
+        the frequency that was asked for.
+    """
+
+    candidate: int
+    shares: list[float]
+    levels: list[float]
+
+
+def amplified(
+    choose: Callable[[int, int], int],
+    n_repeats: int,
+    n_strings: int,
+    shared: SharedRandomness,
+    purpose: str,
+) -> Amplified:
+    """Repeat a choice on fresh samples, and take what most repetitions choose.
+
+    Parameters
+    ----------
+    choose : (string, repeat) -> index
+        One choice, with the coins of a shared string, on a sample of its own.
+    n_repeats, n_strings : int
+    shared : SharedRandomness
+        Reads the stream "<purpose>/frequency".
+    purpose : str
+
+    Returns
+    -------
+    Amplified
+        For the first string whose most frequent choice is frequent enough; the last string's if
+        there is none.
+
+    Notes
+    -----
+    As in [ILPS22] and [BGH23]. A choice that disagrees with probability .01 has a most frequent
+    value of probability .9 for nine strings in ten; a shared level, uniform on [2/3, 5/6], keeps
+    the rest apart. Two labs with frequencies f and f' take different decisions with probability
+    ``6 |f - f'|`` at most. Tested in tests/theory/test_selection.py.
+    """
+    shares, levels = [], []
+    for string in range(n_strings):
+        chosen = [choose(string, repeat) for repeat in range(n_repeats)]
+        indices, counts = np.unique(chosen, return_counts=True)
+        candidate = int(indices[np.argmax(counts)])
+        shares.append(float(counts.max()) / n_repeats)
+        levels.append(2 / 3 + float(shared.uniforms(f"{purpose}/frequency", 1, row=string)[0]) / 6)
+        if shares[-1] >= levels[-1]:
+            break
+    return Amplified(candidate, shares, levels)
 
 
 # --- checks ---------------------------------------------------------------------------------
