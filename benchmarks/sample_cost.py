@@ -1,13 +1,13 @@
-"""How many samples per lab does each variant of Algorithm 1 need for error .05, disagreement .1?
+"""Samples per lab that each variant of Algorithm 1 needs for error .05 and disagreement .1.
 
     python benchmarks/sample_cost.py [--quick] [--figure docs/figures/sample-cost.svg]
 
 From the paper's structure (unit normals of hard-margin SVMs on batches of 300, Gaussian projection,
 AKround; k and beta tuned by hand to the margins of the population) each improvement in turn.
 
-Method, for the variants: labs of `rows` fresh rows each give mean vectors; the noise is set so that the
-error on fresh rows is .05; the difference of two real labs is scaled by sqrt(rows/m), rounded with
-many seeds by the real code, and m is found where a tenth of the pairs differ. Method, for the
+Method, for the variants: labs of `rows` fresh rows each give mean vectors; the noise is set so
+that the error on fresh rows is .05; the difference of two real labs is scaled by sqrt(rows/m),
+rounded with many seeds by the real code, and m is found where a tenth of the pairs differ. Method, for the
 last lines ("measured"): pairs of fresh samples of just that size, public interface, fresh seeds.
 """
 
@@ -25,7 +25,7 @@ from scipy.stats import binomtest, norm
 import replearn as rl
 from replearn.cells import CELLS
 from replearn.datasets import make_margin
-from replearn.plan import Accuracy, Guarantee, Sizes
+from replearn.plan import Guarantee, Sizes
 from replearn.plans.svm import plan_svm
 from replearn.randomness import SharedRandomness
 from replearn.stages.batches import Rows, max_margin, sum_batches
@@ -199,7 +199,7 @@ def run(population, n_labs, n_seeds, n_pairs):
     ):
         pairs = max(4, min(n_pairs, int(4e8 / (n_rows * population.n_features))))
         rate, low, high, error = measured(population, fit, n_rows, pairs)
-        note = f"disagreement {rate:.3f} [{low:.3f}, {high:.3f}] over {pairs} pairs, error {error:.3f}"
+        note = f"disagreement {rate:.3f} [{low:.3f}, {high:.3f}], {pairs} pairs, error {error:.3f}"
         print(f"  {name:38} {n_rows:10.2g}   {first / n_rows:7.1f}x   {note}", flush=True)
         results.append((name, n_rows))
     print(f"  {time.perf_counter() - started:.0f} s")

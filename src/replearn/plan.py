@@ -42,7 +42,7 @@ class Guarantee:
     def __post_init__(self) -> None:
         for name in ("margin", "max_error", "max_disagreement", "failure_prob"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < 1:
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
                 raise ReplearnError(
                     f"{name} must be a number in (0, 1), got {value!r}. {_REMEDIES[name]}"
                 )

@@ -18,7 +18,7 @@ from replearn.errors import ReplicabilityWarning
 pytestmark = pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")
 
 
-@parametrize_with_checks([ReplicableNetClassifier(margin=0.3), ReplicableDPClassifier(margin=0.3)])
+@parametrize_with_checks([ReplicableNetClassifier(), ReplicableDPClassifier()])
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReplicabilityWarning)

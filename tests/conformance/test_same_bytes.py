@@ -18,8 +18,13 @@ from replearn.stages.rounding import ROUNDINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 
+N_COMPONENTS = {"gaussian": 17, "signs": 17, "hadamard": 9}  # the others keep all inputs
 SPACES = {
-    f"{projection}, {rounding}": {"projection": projection, "rounding": rounding}
+    f"{projection}, {rounding}": {
+        "projection": projection,
+        "rounding": rounding,
+        "n_components": N_COMPONENTS.get(projection, "auto"),
+    }
     for projection in PROJECTIONS
     for rounding in ROUNDINGS
 }
@@ -53,7 +58,6 @@ def fingerprint(rows, labels=Y, **parameters):
         "margin": 0.2,
         "shared_seed": "bytes",
         "batch_size": 500,
-        "n_components": 17,
         "grid_width": 1e-9,  # so fine that the codes hold nine digits of the mean
     }
     with warnings.catch_warnings():

@@ -117,7 +117,7 @@ def test_two_to_the_d_proposals_on_average(d, seeds):
 def test_error_law(d, seeds):
     n = 6000
     points = np.random.default_rng(d).normal(size=(n, d)) * 3
-    codes, vectors = draws(d, points, seeds(n))
+    _, vectors = draws(d, points, seeds(n))
     errors = (vectors - points) / WIDTH
     assert (abs(errors) < 0.5).all()
     assert_mean_close(errors, 0.0, false_alarm=FALSE_ALARM / 12)

@@ -70,7 +70,7 @@ def test_decision_function_is_the_lifted_direction() -> None:
 
 
 def test_wrong_number_of_columns() -> None:
-    with pytest.raises(ReplearnError, match="must have 4 columns.*got shape"):
+    with pytest.raises(ReplearnError, match=r"must have 4 columns.*got shape"):
         MODEL.predict(np.zeros((2, 3)))
 
 

@@ -48,7 +48,7 @@ def fixed_mean(
     ----------
     hi, lo : int64 arrays of one shape
         Limbs as ``add_fixed`` leaves them, or plain sums of such limbs.
-    count : int
+    count : int, or int array that broadcasts
         Number of summands. 1 gives the sum itself.
 
     Returns

@@ -28,9 +28,6 @@ _DOUBLE = ir.DoubleType()
 _INT32 = ir.IntType(32)
 _INT64 = ir.IntType(64)
 _LANES = ir.VectorType(_DOUBLE, N_LANES)
-_BYTES = ir.IntType(8).as_pointer()
-_LINE = 64  # bytes of a cache line
-_BYTES = ir.IntType(8).as_pointer()
 
 
 class DenseRows(NamedTuple):
@@ -86,21 +83,9 @@ def row_axpy(a, rows, k, w):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def row_prefetch(rows, k):
-    """Ask for row k to be brought into the cache; changes no result."""
-    _row_prefetch(rows, k)
-
-
-@njit(cache=True, nogil=True, inline="always")
 def row_axpy_two(a, b, rows, k, v, w):
     """``v += a * x_k`` and ``w += b * x_k`` in one pass; the same bits as the two apart."""
     _row_axpy_two(a, b, rows, k, v, w)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def row_prefetch(rows, k):
-    """Ask for row k to be brought into the cache; changes no result."""
-    _row_prefetch(rows, k)
 
 
 # --- the intrinsics: what numba shall emit for them -------------------------------------------
@@ -141,16 +126,6 @@ def _row_axpy(typing_context, a, rows, k, w):
 def _row_axpy_two(typing_context, a, b, rows, k, v, w):
     number = types.float64
     return types.void(number, number, rows, types.int64, v, w), _scaled_additions(2, _open_row)
-
-
-@intrinsic
-def _row_prefetch(typing_context, rows, k):
-    return types.void(rows, types.int64), _prefetches
-
-
-@intrinsic
-def _row_prefetch(typing_context, rows, k):
-    return types.void(rows, types.int64), _prefetches
 
 
 def _sums_of_products(factors, open_row):
@@ -215,36 +190,6 @@ def _scaled_additions(n, open_row):
         return context.get_dummy_value()
 
     return emit
-
-
-def _prefetches(context, builder, signature, arguments):
-    """Code that asks for each cache line of a row, and waits for none."""
-    row = _open_row(context, builder, signature.args, arguments)
-    kind = ir.FunctionType(ir.VoidType(), [_BYTES, _INT32, _INT32, _INT32])
-    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-    for array in (row.data,) if row.columns is None else (row.data, row.columns):
-        size = array.type.pointee.get_abi_size(context.target_data)
-        n_bytes = builder.mul(row.size, _INT64(size))
-        start = builder.bitcast(array, _BYTES)
-        with cgutils.for_range_slice(builder, _INT64(0), n_bytes, _INT64(64)) as (place, _):
-            line = builder.gep(start, [place])
-            builder.call(prefetch, [line, _INT32(0), _INT32(3), _INT32(1)])  # to read, data
-    return context.get_dummy_value()
-
-
-def _prefetches(context, builder, signature, arguments):
-    """Code that asks for each cache line of a row, and waits for none."""
-    row = _open_row(context, builder, signature.args, arguments)
-    kind = ir.FunctionType(ir.VoidType(), [_BYTES, _INT32, _INT32, _INT32])
-    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-    for array in (row.data,) if row.columns is None else (row.data, row.columns):
-        size = array.type.pointee.get_abi_size(context.target_data)
-        n_bytes = builder.mul(row.size, _INT64(size))
-        start = builder.bitcast(array, _BYTES)
-        with cgutils.for_range_slice(builder, _INT64(0), n_bytes, _INT64(_LINE)) as (place, _):
-            line = builder.gep(start, [place])
-            builder.call(prefetch, [line, _INT32(0), _INT32(3), _INT32(1)])  # to read, data
-    return context.get_dummy_value()
 
 
 # --- pieces of code ---------------------------------------------------------------------------

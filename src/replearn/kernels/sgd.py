@@ -41,8 +41,8 @@ from replearn.kernels.lanes import (
     SparseRows,
     row_axpy_two,
     row_dot_and_square,
-    row_prefetch,
 )
+from replearn.kernels.prefetch import row_prefetch
 from replearn.kernels.rows import HUGE, TINY, is_zero, rescaled, take
 from replearn.kernels.svm import (
     _BATCHES,

@@ -41,7 +41,7 @@ def proved_disagreement(plan: Plan, n_rows: int) -> float:
             return _threshold_disagreement(net, n_rows, log_size)
         n_groups = net.n_strings * net.n_repeats
         base = _threshold_disagreement(net, n_rows // n_groups, log_size)
-        return _amplified_disagreement(base, net.n_repeats, net.n_strings)
+        return amplified_disagreement(base, net.n_repeats, net.n_strings)
     heat = float(net.inverse_temperature)
     if net.calibration == "generic":
         return _generic_disagreement(heat, n_rows)
@@ -155,7 +155,7 @@ def require_repeats(guarantee: Guarantee, n_repeats: int) -> None:
     """Refuse an amplification with too few repetitions for the promise."""
     strings = n_strings(guarantee, n_repeats)
     needed = 2
-    while _amplified_disagreement(0.0, needed, strings) > guarantee.max_disagreement:
+    while amplified_disagreement(0.0, needed, strings) > guarantee.max_disagreement:
         needed = math.ceil(needed * 1.1)
     if n_repeats < needed:
         raise ReplearnError(
@@ -170,7 +170,7 @@ def amplified_base(guarantee: Guarantee) -> Guarantee:
     return replace(guarantee, max_disagreement=BASE_DISAGREEMENT)
 
 
-def _amplified_disagreement(base: float, n_repeats: int, strings: int) -> float:
+def amplified_disagreement(base: float, n_repeats: int, strings: int) -> float:
     """Disagreement after amplification of a choice that disagrees with ``base``.
 
     Frequencies are within ``a`` of the truth but with ``4 K exp(-2 q a^2)``; a shared threshold,

@@ -6,7 +6,7 @@ classifier is the list of all rounds' codes.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -334,15 +334,16 @@ def boost(
     assert plan.boost is not None
     sizes = plan.boost
     space = BoostSpace(plan.n_inputs, plan.rounding, plan.grid_width, 0, sizes.output)
-    schedule = _schedule(rows, sizes)
     voters = np.empty((0, plan.n_inputs))
     codes: list[Codes] = []
     rounds: list[Round] = []
-    zeros, n_used, finished = 0, 0, False
-    known: Vector | None = None  # margins of all rows, when every round takes all of them
-    for t, (training, testing) in enumerate(schedule):
-        said = margins(rows, training, voters, sizes.output, run) if known is None else known
-        zeros += int(np.isnan(said).sum()) if sizes.fresh_rows or t == 0 else 0
+    seen = Seen(rows.signs.size)
+    finished = False
+    said: Vector | None = None  # about the rows of the next round, when all take the same
+    for t, (training, testing) in enumerate(_schedule(rows, sizes)):
+        if said is None:
+            said = margins(rows, training, voters, sizes.output, run)
+        seen.mark(training, said)
         weights = smooth_weights(said, t, float(sizes.threshold), float(sizes.decay))
         if sizes.fresh_rows:
             tossed = coins.uniforms("boost/coins", weights.size, t)
@@ -354,31 +355,58 @@ def boost(
         codes.append(space.encode_round(t, sums.mean(), shared))
         voters = np.vstack([voters, unit(space.decode_round(t, codes[-1], shared))])
         said = margins(rows, testing, voters, sizes.output, run)
-        known = None if sizes.fresh_rows else said
-        zeros += int(np.isnan(said).sum()) if sizes.fresh_rows else 0
-        n_used += training.size + testing.size if sizes.fresh_rows or t == 0 else 0
+        seen.mark(testing, said)
         statistic, doubt, finished = _test(said, t, plan, shared)
         rounds.append(Round(sums.mean(), sums.spread(), n_kept, statistic, doubt))
         if finished:
             break
-    done = BoostSpace(plan.n_inputs, plan.rounding, plan.grid_width, len(codes), sizes.output)
-    flat = np.concatenate([np.empty(0, dtype=np.int64), *codes])
-    n_used = min(n_used, rows.signs.size)  # rows that are used again count once
-    return Boosting(flat, done, tuple(rounds), finished, n_used, zeros)
+        if sizes.fresh_rows:
+            said = None
+    return Boosting(
+        codes=np.concatenate([np.empty(0, dtype=np.int64), *codes]),
+        space=replace(space, n_rounds=len(codes)),
+        rounds=tuple(rounds),
+        finished=finished,
+        n_used=seen.n_used,
+        n_zero_rows=seen.n_zero_rows,
+    )
+
+
+class Seen:
+    """Which rows were used so far, and which of them are zero."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._used = np.zeros(n_rows, dtype=bool)
+        self._zero = np.zeros(n_rows, dtype=bool)
+
+    def mark(self, members: Order, said: Vector) -> None:
+        """Rows that were looked at, and what was said about them: NaN for rows of zeros."""
+        self._used[members] = True
+        self._zero[members] = np.isnan(said)
+
+    @property
+    def n_used(self) -> int:
+        """Different rows that were used."""
+        return int(self._used.sum())
+
+    @property
+    def n_zero_rows(self) -> int:
+        """Different rows of zeros."""
+        return int(self._zero.sum())
 
 
 def _schedule(rows: Rows, sizes: BoostSizes) -> Iterator[tuple[Order, Order]]:
     """Rows for training and for testing of each round, as long as there are enough."""
-    n_rows = rows.order.size
-    n_rounds, n_training, n_testing = sizes.n_rounds, sizes.n_training, sizes.n_testing
+    if not sizes.fresh_rows:
+        yield from ((rows.order, rows.order) for _ in range(sizes.n_rounds))
+        return
+    n_rows, n_rounds = rows.order.size, sizes.n_rounds
+    n_training, n_testing = sizes.n_training, sizes.n_testing
     if n_training == 0:  # from the data at hand
         n_rounds = max(1, min(n_rounds, n_rows // _MIN_ROUND_ROWS))
         n_training = max(1, n_rows // n_rounds * 3 // 4)
         n_testing = n_rows // n_rounds - n_training
     for t in range(n_rounds):
-        if not sizes.fresh_rows:
-            yield rows.order, rows.order
-            continue
         start = t * (n_training + n_testing)
         middle, stop = start + n_training, start + n_training + n_testing
         if stop > n_rows:

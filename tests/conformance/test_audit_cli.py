@@ -1,0 +1,196 @@
+"""The commands of a study: audit, table, plan, commit and reveal."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import replearn as rl
+from replearn.cli import main
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("study")
+    for name, seed in (("a", 1), ("b", 2)):
+        X, y = rl.datasets.make_margin(6000, 4, margin=0.3, random_state=seed)
+        np.savez(place / f"{name}.npz", X=X, y=np.where(y > 0, "ill", "well"))
+        main(
+            f"fit {place}/{name}.npz --margin .3 --max-error .2 --out {place}/{name}.model.json "
+            "--json".split()
+        )
+    return place
+
+
+def run(capsys, *arguments):
+    capsys.readouterr()
+    code = main([str(argument) for argument in arguments])
+    caught = capsys.readouterr()
+    return code, caught.out, caught.err
+
+
+EASY = ("--margin", ".3", "--max-error", ".3", "--jobs", "1")
+
+
+def test_audit_says_within_and_exits_with_0(folder, capsys):
+    code, out, _ = run(
+        capsys, "audit", folder / "a.npz", *EASY, "--max-disagreement", ".9", "--pairs", "10",
+        "--json",
+    )  # fmt: skip
+    data = json.loads(out)
+    assert (code, data["verdict"]) == (0, "within")
+    assert [question["question"] for question in data["questions"]] == ["parts", "halves"]
+    assert data["clean_pairs_needed"] == 2
+    assert data["command"].startswith("replearn audit ")
+
+
+def test_audit_says_exceeds_and_exits_with_1(folder, capsys):
+    code, out, _ = run(
+        capsys, "audit", folder / "a.npz", "--margin", ".01", "--max-error", ".001",
+        "--max-disagreement", ".01", "--pairs", "8", "--question", "parts", "--jobs", "1",
+    )  # fmt: skip
+    assert code == 1
+    assert out.startswith("Audit: exceeds 0.01")
+
+
+def test_audit_says_undecided_and_exits_with_3(folder, capsys):
+    code, out, _ = run(
+        capsys, "audit", folder / "a.npz", *EASY, "--pairs", "3", "--question", "halves"
+    )
+    assert code == 3
+    assert "29 clean pairs are the fewest that show 0.1" in out
+
+
+def test_audit_writes_a_report_and_goes_on_from_its_checkpoint(folder, capsys, tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    arguments = (
+        "audit", folder / "a.npz", *EASY, "--pairs", "3", "--question", "halves",
+        "--report", tmp_path / "audit.html", "--checkpoint", tmp_path / "audit.json",
+    )  # fmt: skip
+    first = run(capsys, *arguments)
+    page = (tmp_path / "audit.html").read_bytes()
+    assert b"replearn audit" in page
+    assert run(capsys, *arguments) == first
+    assert (tmp_path / "audit.html").read_bytes() == page
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_audit_by_protocol(folder, capsys, tmp_path):
+    from replearn.encoding import Encoding, NumberColumn
+
+    parameters = {
+        "batch_size": 100, "failure_prob": "0.05", "fit_intercept": True, "grid_width": "0.8",
+        "margin": "0.3", "max_disagreement": "0.5", "max_error": "0.05", "n_components": 5,
+        "projection": "none", "regularization": "0.1", "rounding": "centre", "unit_mean": True,
+    }  # fmt: skip
+    columns = tuple(NumberColumn(f"x{i}", "0", "1") for i in range(4))
+    protocol = rl.Protocol("svm", parameters, "7", ("ill", "well"), Encoding(columns), None, {})
+    protocol.save(tmp_path / "study.json")
+    code, out, err = run(
+        capsys, "audit", folder / "a.npz", "--protocol", tmp_path / "study.json", "--pairs", "4",
+        "--question", "halves", "--jobs", "1", "--json",
+    )  # fmt: skip
+    assert code in (0, 1, 3), err
+    data = json.loads(out)
+    assert (data["published_seed"], data["max_disagreement"]) == ("7", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--pairs", "0"), "whole number of at least 1"),
+        (("--confidence", "95"), "must be a number in (0, 1)"),
+        (("--question", "thirds"), "invalid choice"),
+        (("--report", "/no/such/folder/x.html"), "is no folder"),
+        (("--max-disagreement", "5"), "for 5 % pass 0.05"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_code_2(folder, capsys, arguments, words):
+    try:
+        code, _, err = run(capsys, "audit", folder / "a.npz", *arguments)
+    except SystemExit as stop:  # argparse
+        code, err = stop.code, capsys.readouterr().err
+    assert code == 2
+    assert words in err
+    assert err.count("\n") == 1
+
+
+# --- plan and table -----------------------------------------------------------------------------
+
+
+def test_table_has_six_rows(capsys):
+    code, out, _ = run(capsys, "table", "--features", "10", "--json")
+    assert code == 0
+    assert len(json.loads(out)["rows"]) == 6
+    code, out, _ = run(capsys, "table", "--features", "10")
+    assert "Algorithm 1" in out
+
+
+def test_plan_solves_and_refuses(capsys):
+    code, out, _ = run(
+        capsys, "plan", "--features", "10", "--margin", ".2", "--samples", "50000", "--solve",
+        "max-disagreement", "--json",
+    )  # fmt: skip
+    data = json.loads(out)
+    assert code == 0
+    assert data["n_samples"] <= 50000
+    assert data["max_disagreement"] < 0.1
+    code, _, err = run(
+        capsys, "plan", "--features", "10", "--samples", "50000", "--mode", "certified"
+    )
+    assert code == 2
+    assert "certified mode needs" in err
+    code, out, _ = run(capsys, "plan", "--features", "10", "--algorithm", "sgd", "--sites", "4")
+    assert code == 0
+    assert "4 sites all agree" in out
+
+
+# --- commit and reveal --------------------------------------------------------------------------
+
+
+def test_commit_then_reveal(folder, capsys, tmp_path):
+    for site in "ab":
+        code, out, _ = run(
+            capsys, "compare", "--commit", folder / f"{site}.model.json", "--site", site, "--out",
+            tmp_path / site, "--json",
+        )  # fmt: skip
+        assert code == 0
+        print_ = rl.load(folder / f"{site}.model.json").fingerprint
+        commitment = Path(json.loads(out)["commitment"]).read_text()
+        assert print_ not in commitment
+    files = sorted(tmp_path.glob("*.json"))
+    code, out, _ = run(capsys, "compare", "--reveal", *files, "--json")
+    same = rl.load(folder / "a.model.json") == rl.load(folder / "b.model.json")
+    assert json.loads(out)["same"] == same
+    assert code == (0 if same else 1)
+    code, _, err = run(capsys, "compare", "--reveal", *files[:-1])
+    assert code == 2
+    assert "each site must have" in err
+
+
+def test_a_commitment_is_never_replaced(folder, capsys, tmp_path):
+    arguments = (
+        "compare", "--commit", folder / "a.model.json", "--site", "a", "--out", tmp_path / "a",
+    )  # fmt: skip
+    assert run(capsys, *arguments)[0] == 0
+    code, _, err = run(capsys, *arguments)
+    assert code == 2
+    assert "must not change" in err
+
+
+def test_compare_needs_two_models_and_commit_needs_a_site(folder, capsys):
+    code, _, err = run(capsys, "compare", folder / "a.model.json")
+    assert (code, "needs two model files, got 1" in err) == (2, True)
+    code, _, err = run(capsys, "compare", "--commit", folder / "a.model.json")
+    assert (code, "--site NAME" in err) == (2, True)
+
+
+def test_show_writes_a_report(folder, capsys, tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    code, out, _ = run(capsys, "show", folder / "a.model.json", "--report", tmp_path / "model.html")
+    assert code == 0
+    assert "model.html" in out
+    assert rl.load(folder / "a.model.json").fingerprint in (tmp_path / "model.html").read_text()

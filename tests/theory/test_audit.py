@@ -1,0 +1,121 @@
+"""An audit's verdict is wrong as rarely as it says, and its rate is the true one."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+import replearn as rl
+from replearn.agreement import Agreement
+from replearn.randomness import SharedRandomness
+from tests.error_budget import assert_rate_close
+
+WIDTH = 0.5
+
+
+@pytest.mark.parametrize("n_pairs", [1, 10, 29, 60, 200])
+@pytest.mark.parametrize("rho", [0.02, 0.1, 0.4])
+def test_a_verdict_is_wrong_with_probability_at_most_one_minus_confidence(n_pairs, rho):
+    """Exact: the binomial law of the count, for true rates on both sides of the claim."""
+    verdicts = np.array([Agreement(n_pairs, k, rho).verdict for k in range(n_pairs + 1)])
+    for truth in np.linspace(0, 1, 101):
+        law = stats.binom.pmf(np.arange(n_pairs + 1), n_pairs, truth)
+        wrong = "exceeds" if truth <= rho else "within"
+        assert law[verdicts == wrong].sum() <= 0.05 + 1e-12
+
+
+@pytest.mark.parametrize("n_pairs", [10, 60])
+def test_the_interval_covers_the_truth(n_pairs):
+    """Exact coverage of Clopper-Pearson, at every true rate."""
+    intervals = np.array([Agreement(n_pairs, k, 0.1).interval for k in range(n_pairs + 1)])
+    for truth in np.linspace(0.005, 0.995, 100):
+        law = stats.binom.pmf(np.arange(n_pairs + 1), n_pairs, truth)
+        covers = (intervals[:, 0] <= truth) & (truth <= intervals[:, 1])
+        assert law[covers].sum() >= 0.95
+
+
+class RoundedMean(ClassifierMixin, BaseEstimator):
+    """Rounds the mean of one column: two labs differ with probability |difference| / WIDTH."""
+
+    def __init__(self, shared_seed=0):
+        self.shared_seed = shared_seed
+
+    def fit(self, X, y):
+        self.classes_ = np.array([-1, 1])
+        self.mean_ = float(X.mean())
+        offset = SharedRandomness(self.shared_seed).uniforms("offset", 1)[0]
+        self.fingerprint_ = str(math.floor(self.mean_ / WIDTH + offset))
+        return self
+
+    def predict(self, X):
+        return np.where(X[:, 0] > 0, 1, -1)
+
+
+def draw(n, rng):
+    X = rng.normal(size=(n, 1))
+    return X, np.where(X[:, 0] > 0, 1, -1)
+
+
+def test_over_fresh_samples_and_seeds_the_rate_is_the_true_one():
+    """E|difference| / WIDTH = 2 / sqrt(pi n) / WIDTH = .451 at n = 25.
+
+    500 pairs; a true rate of .60 would be caught with probability .96.
+    """
+    result = rl.audit(RoundedMean(), draw=draw, n_samples=25, n_pairs=500)
+    fresh = result.main.fresh
+    assert_rate_close(fresh.n_different, 500, 2 / math.sqrt(math.pi * 25) / WIDTH, tolerance=0.005)
+
+
+def test_under_one_seed_the_rate_is_that_of_this_seed():
+    """The wall nearest to 0 is at a distance that the seed decides.
+
+    500 pairs; a rate wrong by .15 would be caught with probability .9 or more.
+    """
+    offset = SharedRandomness(3).uniforms("offset", 1)[0]
+    means = stats.norm(scale=1 / 5)
+    cells = np.diff(means.cdf((np.arange(-9, 11) - offset) * WIDTH))
+    result = rl.audit(RoundedMean(shared_seed=3), draw=draw, n_samples=25, n_pairs=500)
+    published = result.main.published
+    assert_rate_close(published.n_different, 500, float(1 - (cells**2).sum()))
+
+
+def test_halves_speak_about_the_split_at_hand():
+    """Given two halves, the rate over seeds is |difference of their means| / WIDTH.
+
+    800 seeds; a true rate off by .15 would be caught with probability .99.
+    """
+    means = []
+
+    class Spy(RoundedMean):
+        def fit(self, X, y):
+            super().fit(X, y)
+            means.append(self.mean_)
+            return self
+
+    X, y = draw(60, np.random.default_rng(4))
+    test = draw(50, np.random.default_rng(5))
+    result = rl.audit(Spy(), X, y, n_pairs=800, question="halves", test=test)
+    first, second = means[:2]
+    assert abs(first - second) > 0.1
+    fresh = result.main.fresh
+    assert_rate_close(fresh.n_different, 800, abs(first - second) / WIDTH)
+
+
+def test_the_certificate_and_the_audit_agree(seeds):
+    """Mean estimate of the fits against the measured rate; 150 pairs.
+
+    Estimates scatter with a standard deviation of about .15, so the tolerance is .06; a true
+    rate three times the estimate would be caught with probability above .99.
+    """
+
+    def margin_sample(n, rng):
+        return rl.datasets.make_margin(n, 4, margin=0.3, random_state=rng)
+
+    classifier = rl.ReplicableSVMClassifier(margin=0.3, batch_size=50, max_error=0.02)
+    result = rl.audit(classifier, draw=margin_sample, n_samples=1500, n_pairs=150)
+    question = result.main
+    estimate = question.estimated_disagreement
+    assert 0.02 < estimate < 0.5
+    assert_rate_close(question.fresh.n_different, 150, estimate, tolerance=0.06)
