@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from replearn.agreement import pairs_needed as pairs_needed
     from replearn.audit import audit as audit
     from replearn.certificate import Certificate as Certificate
+    from replearn.commitments import commit as commit
+    from replearn.commitments import reveal as reveal
     from replearn.errors import InvalidFile as InvalidFile
     from replearn.errors import NotEnoughSamples as NotEnoughSamples
     from replearn.errors import ReplearnError as ReplearnError
@@ -64,6 +66,7 @@ _HOME = {
     "ReplicableScaler": "scaling",
     "audit": "audit",
     "check_pipeline": "scaling",
+    "commit": "commitments",
     "compare": "model",
     "correlated_choice": "stages.selection",
     "datasets": "datasets",
@@ -72,6 +75,7 @@ _HOME = {
     "pairs_needed": "agreement",
     "plan": "planning",
     "plan_from_pilot": "pilot",
+    "reveal": "commitments",
     "replicable_mean": "stages.means",
     "save": "modelfile",
     "table1": "planning",

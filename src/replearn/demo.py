@@ -418,4 +418,4 @@ def _drawn(grid: Grid) -> str:
     console = Console(force_terminal=True, width=_WIDTH)
     with console.capture() as capture:
         console.print(table)
-    return "\n".join(line.rstrip() for line in capture.get().strip("\n").splitlines())
+    return "\n".join(line.rstrip() for line in capture.get().splitlines() if line.strip())

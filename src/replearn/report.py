@@ -119,20 +119,25 @@ def plain_verdict(result: AuditResult) -> str:
     main = result.main
     agreement = main.main
     same, pairs = agreement.n_pairs - agreement.n_different, agreement.n_pairs
-    head = (
-        f"In {same} of {pairs} trials, two labs with {main.n_rows:,} rows each ended up with "
-        "exactly the same model. "
-    )
-    allowed = _percent(agreement.max_disagreement)
-    if agreement.verdict == "within":
-        return head + (
-            f"That is enough to say that they disagree in at most {allowed} of studies like this."
+    if main.name == "halves":  # one split: nothing is said about other samples
+        head = (
+            f"Two halves of these data, {main.n_rows:,} rows each, stood for two labs. Under "
+            f"{same} of {pairs} seeds both got exactly the same model. "
         )
+        share = f"under at most {_percent(agreement.max_disagreement)} of all seeds"
+    else:
+        head = (
+            f"In {same} of {pairs} trials, two labs with {main.n_rows:,} rows each ended up with "
+            "exactly the same model. "
+        )
+        share = f"in at most {_percent(agreement.max_disagreement)} of studies like this"
+    if agreement.verdict == "within":
+        return head + f"That is enough to say that they disagree {share}."
     if agreement.verdict == "exceeds":
+        allowed = _percent(agreement.max_disagreement)
         return head + f"They disagree more often than the {allowed} that were allowed."
     return head + (
-        f"That is too little evidence to say whether they disagree in at most {allowed} of "
-        "studies: more trials are needed."
+        f"That is too little evidence to say whether they disagree {share}: more trials are needed."
     )
 
 

@@ -41,8 +41,8 @@ def test_random_net_misses_a_direction_as_rarely_as_planned(seeds):
         net = space.candidates(np.arange(size), SharedRandomness(seed))
         n_missed += cosines(net, direction).max() < math.sqrt(1 - 0.25)
     assert_rate_between(n_missed, trials, 0.085, failure)
-    # would catch a rate of .14 with probability above .99
-    assert power(trials, failure, 0.14, FALSE_ALARM / 2) > 0.99
+    # would catch a rate of .15 with probability above .99
+    assert power(trials, failure, 0.15, FALSE_ALARM / 2) > 0.99
 
 
 @pytest.mark.parametrize(("k", "radius"), [(2, "0.1"), (3, "0.27"), (4, "0.4")])
@@ -292,24 +292,26 @@ def test_agnostic_learner_finds_nearly_the_best_of_its_net(seeds):
     results = [fit_pair(make, population, (30_000, 30_000), seed) for seed in seeds(pairs)]
     assert_rate_at_most(sum(error > 0.15 + 0.1 for _, error, _ in results), pairs, 2 * 0.05)
     assert_rate_at_most(sum(not agree for agree, _, _ in results), pairs, 0.2)
-    # would catch a disagreement of .7 with probability above .99
-    assert power(pairs, 0.2, 0.75) > 0.99
+    # would catch a disagreement of .8 with probability above .98
+    assert power(pairs, 0.2, 0.8) > 0.98
 
 
-@pytest.mark.parametrize("kind", [ReplicableNetClassifier, ReplicableDPClassifier])
-def test_estimated_disagreement_is_what_is_seen(kind, seeds):
+@pytest.mark.parametrize(
+    ("kind", "size"), [(ReplicableNetClassifier, 50_000), (ReplicableDPClassifier, 4000)]
+)
+def test_estimated_disagreement_is_what_is_seen(kind, size, seeds):
     """Few rows, so that labs disagree in one case of five or so; estimates match on average."""
     pairs = 150
-    population = Population(6, 0.2, 4, label_noise=0.01)
+    population = Population(6, 0.2, 4)
 
     def make(seed):
         return kind(
-            margin=0.2, max_error=0.15, shared_seed=seed, fit_intercept=False, n_candidates=20_000
+            margin=0.2, max_error=0.15, shared_seed=seed, fit_intercept=False, n_candidates=size
         )
 
     gaps, seen = [], 0
     for seed in seeds(pairs):
-        agree, _, fits = fit_pair(make, population, (1500, 1500), seed)
+        agree, _, fits = fit_pair(make, population, (1000, 1000), seed)
         estimates = [fitted.certificate_.estimated_disagreement for fitted in fits]
         gaps.append((not agree) - sum(estimates) / 2)
         seen += not agree

@@ -82,12 +82,6 @@ def row_axpy(a, rows, k, w):
     _row_axpy(a, rows, k, w)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def row_axpy_two(a, b, rows, k, v, w):
-    """``v += a * x_k`` and ``w += b * x_k`` in one pass; the same bits as the two apart."""
-    _row_axpy_two(a, b, rows, k, v, w)
-
-
 # --- the intrinsics: what numba shall emit for them -------------------------------------------
 
 
@@ -103,7 +97,7 @@ def _square(typing_context, x):
 
 @intrinsic
 def _axpy(typing_context, a, x, w):
-    return types.void(types.float64, x, w), _scaled_additions(1, _open_vector)
+    return types.void(types.float64, x, w), _scaled_addition(_open_vector)
 
 
 @intrinsic
@@ -119,13 +113,7 @@ def _row_dot_and_square(typing_context, rows, k, w):
 
 @intrinsic
 def _row_axpy(typing_context, a, rows, k, w):
-    return types.void(types.float64, rows, types.int64, w), _scaled_additions(1, _open_row)
-
-
-@intrinsic
-def _row_axpy_two(typing_context, a, b, rows, k, v, w):
-    number = types.float64
-    return types.void(number, number, rows, types.int64, v, w), _scaled_additions(2, _open_row)
+    return types.void(types.float64, rows, types.int64, w), _scaled_addition(_open_row)
 
 
 def _sums_of_products(factors, open_row):
@@ -162,29 +150,23 @@ def _sums_of_products(factors, open_row):
     return emit
 
 
-def _scaled_additions(n, open_row):
-    """Code for ``w += a x`` with n pairs of a and w."""
+def _scaled_addition(open_row):
+    """Code for ``w += a x``."""
 
     def emit(context, builder, signature, arguments):
-        kinds, factors = signature.args, arguments[:n]
-        row = open_row(context, builder, kinds[n:], arguments[n:])
-        vectors = [
-            _open_vector(context, builder, [kind], [value])
-            for kind, value in zip(kinds[-n:], arguments[-n:], strict=True)
-        ]
-        blocks = [_broadcast(builder, a) for a in factors]
+        a = arguments[0]
+        row = open_row(context, builder, signature.args[1:], arguments[1:])
+        vector = _open_vector(context, builder, signature.args[-1:], arguments[-1:])
+        a_block = _broadcast(builder, a)
 
         def add_block(start, mask):
-            x = _load(builder, row, start, mask)
-            for a_block, vector in zip(blocks, vectors, strict=True):
-                step = builder.fmul(a_block, x)
-                moved = builder.fadd(_load(builder, vector, start, mask), step)
-                _store(builder, moved, vector, start, mask)
+            step = builder.fmul(a_block, _load(builder, row, start, mask))
+            moved = builder.fadd(_load(builder, vector, start, mask), step)
+            _store(builder, moved, vector, start, mask)
 
         def add_entry(x, column):
-            for a, vector in zip(factors, vectors, strict=True):
-                cell = builder.gep(vector.data, [column])
-                builder.store(builder.fadd(builder.load(cell), builder.fmul(a, x)), cell)
+            cell = builder.gep(vector.data, [column])
+            builder.store(builder.fadd(builder.load(cell), builder.fmul(a, x)), cell)
 
         _for_each(builder, row, add_block, add_entry)
         return context.get_dummy_value()

@@ -39,7 +39,7 @@ from replearn.kernels.exact import MAX_ENTRY, split_fixed
 from replearn.kernels.lanes import (
     DenseRows,
     SparseRows,
-    row_axpy_two,
+    row_axpy,
     row_dot_and_square,
 )
 from replearn.kernels.prefetch import row_prefetch
@@ -105,7 +105,7 @@ class State(NamedTuple):
     counts : int64 array
         ``n_blocks`` and ``n_taken`` read the first two.
     results : float64 array of shape (n_runs, n_features + 1)
-        Averages of the finished runs of this block.
+        Averages of the finished runs of this block, if it has several; else without rows.
     losses : float64 array of shape (n_runs,)
         Their summed losses on the validation rows so far.
     touched, marks : int64 and bool arrays of shape (n_features + 1,)
@@ -157,7 +157,7 @@ def new_state(n_features: int, run: Run, block: int = 0) -> State:
         late=np.zeros(size),
         numbers=np.zeros(_N_NUMBERS),
         counts=np.zeros(_N_PLACES, np.int64),
-        results=np.zeros((run.n_runs, size)),
+        results=np.zeros((run.n_runs if run.n_runs > 1 else 0, size)),
         losses=np.zeros(run.n_runs),
         touched=np.zeros(size, np.int64),
         marks=np.zeros(size, np.bool_),
@@ -257,8 +257,7 @@ def advance_csr(
 def close_block(
     run: Run, state: State, hi: NDArray[np.int64], lo: NDArray[np.int64], tally: TallyArrays
 ) -> None:
-    """End the block here, though it may have fewer rows than planned."""
-    _end_run(0, state)
+    """End a block of one run here, though it may have fewer rows than planned."""
     _end_block(run, state, hi, lo, tally)
 
 
@@ -275,7 +274,7 @@ def _advance(rows, signs, run, state, hi, lo, tally):
         if taken < n_run_rows:
             n = min(run.n_steps - taken % run.n_steps, n_rows - start)
             _take_steps(take(rows, start, start + n), signs, run, state)
-            if (taken + n) % run.n_steps == 0:
+            if run.n_runs > 1 and (taken + n) % run.n_steps == 0:
                 _end_run(taken // run.n_steps, state)
         else:
             n = min(n_run_rows + run.n_validation - taken, n_rows - start)
@@ -320,10 +319,12 @@ def _take_steps(rows, signs, run, state):
                 scale, mass = 1.0, 0.0
             a = step / scale * factor
             if usual:
-                row_axpy_two(a, mass * a, rows, k, raw, late)
+                row_axpy(a, rows, k, raw)
+                row_axpy(mass * a, rows, k, late)
             else:
                 single = rescaled(take(rows, k, k + 1), bias)
-                row_axpy_two(a, mass * a, single, 0, raw, late)
+                row_axpy(a, single, 0, raw)
+                row_axpy(mass * a, single, 0, late)
             raw[last] += bias * a
             late[last] += bias * (mass * a)
             touch(rows, k, run, state)
@@ -379,64 +380,94 @@ def _add_losses(rows, k, sign, run, state):
 @njit(cache=True, nogil=True)
 def _end_run(r, state):
     """Put the average of the iterates into ``results[r]`` and start anew from zero."""
-    raw, late, numbers, counts = state.raw, state.late, state.numbers, state.counts
-    t = np.float64(counts[_STEPS])
-    share = 2.0 / (t * (t + 1.0)) if t > 0.0 else 0.0
+    raw, late, counts = state.raw, state.late, state.counts
+    share, mass = _share(state), state.numbers[_MASS]
     for p in range(min(counts[_TOUCHED], raw.size)):
         j = p if counts[_TOUCHED] == _ALL else state.touched[p]
-        state.results[r, j] = share * (numbers[_MASS] * raw[j] - late[j])
+        state.results[r, j] = share * (mass * raw[j] - late[j])
         raw[j] = late[j] = 0.0
-    numbers[_SCALE], numbers[_MASS], numbers[_LENGTH], counts[_STEPS] = 1.0, 0.0, 0.0, 0
+    _start_run(state)
+
+
+@njit(cache=True, nogil=True)
+def _start_run(state):
+    numbers = state.numbers
+    numbers[_SCALE], numbers[_MASS], numbers[_LENGTH], state.counts[_STEPS] = 1.0, 0.0, 0.0, 0
+
+
+@njit(cache=True, nogil=True)
+def _share(state):
+    """One over the sum of the weights of the run's iterates; 0 if there are none."""
+    t = np.float64(state.counts[_STEPS])
+    return 2.0 / (t * (t + 1.0)) if t > 0.0 else 0.0
 
 
 @njit(cache=True, nogil=True)
 def _end_block(run, state, hi, lo, tally):
-    """Add the best run's average to the sums and start a new block."""
+    """Add the average, of the best run if there are several, to the sums; start a new block."""
     counts = state.counts
-    w = state.results[_best(run, state)]
     group = (counts[_BLOCK] // 2) % hi.shape[0]
-    square, distance = _settle(w, state, hi[group], lo[group])
+    if run.n_runs == 1:
+        share, mass = _share(state), state.numbers[_MASS]
+        square, distance = _settle(state.raw, share, mass, state, hi[group], lo[group])
+        _start_run(state)
+    else:  # between runs, late is 0
+        w = state.results[_best(run, state)]
+        square, distance = _settle(w, 1.0, 1.0, state, hi[group], lo[group])
+        state.results[:] = 0.0
+        state.losses[:] = 0.0
     tally.counts[_BATCHES] += 1
     tally.counts[_ZERO_ROWS] += counts[_ZEROS]
     tally.counts[_VISITS] += counts[_TAKEN] + (run.n_runs - 1) * counts[_VALIDATED]
     _count_exactly(tally.counts, _NORM, square / _QUANTA**2 / _NORM_UNIT)
-    if counts[_BLOCK] % 2 == 1 and counts[_MATE_COLUMNS] != _NO_MATE:
-        _count_pair((distance + _forget_mate(state)) / _QUANTA**2, tally.counts)
-    elif counts[_BLOCK] % 2 == 0:
+    if counts[_BLOCK] % 2 == 0:
         counts[_MATE_COLUMNS] = counts[_TOUCHED]
-    for r in range(run.n_runs):
-        state.losses[r] = 0.0
-        for p in range(min(counts[_TOUCHED], w.size)):
-            state.results[r, p if counts[_TOUCHED] == _ALL else state.touched[p]] = 0.0
+    elif counts[_MATE_COLUMNS] != _NO_MATE:
+        _count_pair((distance + _forget_mate(state)) / _QUANTA**2, tally.counts)
     counts[_BLOCK] += 1
     counts[_TAKEN] = counts[_ZEROS] = counts[_VALIDATED] = counts[_TOUCHED] = 0
 
 
 @njit(cache=True, nogil=True)
-def _settle(w, state, hi, lo):
-    """Add w to a sum; remember it if the block is even, and compare it with its mate if not.
+def _settle(front, share, mass, state, hi, lo):
+    """Add ``w = share (mass front - late)`` to a sum, and set front and late to 0.
 
-    Returns its squared length, and its squared distance from the mate on its own columns, both
-    in squared quanta: sums of integers, whatever the order of the columns.
+    w is remembered if the block is even, and compared with its mate if not. Returns its squared
+    length, and its squared distance from the mate on its own columns, in squared quanta: sums of
+    integers, whatever the order of the columns.
     """
-    counts, mate = state.counts, state.mate
+    counts = state.counts
     even = counts[_BLOCK] % 2 == 0
     square, distance = np.int64(0), np.int64(0)
-    for p in range(min(counts[_TOUCHED], hi.size)):
-        j = p if counts[_TOUCHED] == _ALL else state.touched[p]
-        high, low = split_fixed(w[j])
-        hi[j] += np.int64(high)
-        lo[j] += np.int64(low)
-        quanta = _whole(w[j])
-        square += quanta * quanta
-        if even:
-            mate[j] = quanta
-            state.mate_columns[p] = j
-        else:
-            distance += (quanta - mate[j]) * (quanta - mate[j])
-            mate[j] = 0
+    if counts[_TOUCHED] == _ALL:
+        for j in range(hi.size):
+            own, apart = _settle_column(j, front, share, mass, even, state, hi, lo)
+            square += own
+            distance += apart
+            state.marks[j] = False
+        return square, distance
+    for p in range(counts[_TOUCHED]):
+        j = state.touched[p]
+        own, apart = _settle_column(j, front, share, mass, even, state, hi, lo)
+        square += own
+        distance += apart
         state.marks[j] = False
+        if even:
+            state.mate_columns[p] = j
     return square, distance
+
+
+@njit(cache=True, nogil=True)
+def _settle_column(j, front, share, mass, even, state, hi, lo):
+    value = share * (mass * front[j] - state.late[j])
+    front[j] = state.late[j] = 0.0
+    high, low = split_fixed(value)
+    hi[j] += np.int64(high)
+    lo[j] += np.int64(low)
+    quanta = np.int64(np.rint(value * _QUANTA))
+    difference = quanta - state.mate[j]
+    state.mate[j] = quanta if even else 0
+    return quanta * quanta, difference * difference
 
 
 @njit(cache=True, nogil=True)
@@ -455,22 +486,17 @@ def _forget_mate(state):
 @njit(cache=True, nogil=True)
 def _best(run, state):
     """The run with the lowest f on the validation rows; the first of equals."""
-    counts, best, lowest = state.counts, 0, np.inf
-    for r in range(run.n_runs if run.n_runs > 1 else 0):
+    best, lowest = 0, np.inf
+    for r in range(run.n_runs):
         square = np.int64(0)
-        for p in range(min(counts[_TOUCHED], state.raw.size)):
-            quanta = _whole(state.results[r, p if counts[_TOUCHED] == _ALL else state.touched[p]])
+        for j in range(state.raw.size):
+            quanta = np.int64(np.rint(state.results[r, j] * _QUANTA))
             square += quanta * quanta
         penalty = 0.5 * run.weight / run.margin**2 * (square / _QUANTA**2)
-        value = state.losses[r] + counts[_VALIDATED] * penalty
+        value = state.losses[r] + state.counts[_VALIDATED] * penalty
         if value < lowest:
             best, lowest = r, value
     return best
-
-
-@njit(cache=True, nogil=True)
-def _whole(value):
-    return np.int64(np.rint(value * _QUANTA))
 
 
 # --- dense or sparse: compiled code only ------------------------------------------------------

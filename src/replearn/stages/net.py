@@ -508,11 +508,13 @@ def _evidence(
     edges = np.linspace(0, points.packs.shape[0], n_groups + 1).astype(np.int64)
     groups = [points.part(int(a), int(b)) for a, b in pairwise(edges)]
     groups = [group for group in groups if group.n_points > 0]
-    n_groups = len(groups)
+    candidates = net.space.candidates(rivals, net.shared)
     unlimited = np.full(rivals.size, points.n_points)
-    counts = np.array([net.counts(group, rivals, unlimited) for group in groups])
+    counts = np.empty((len(groups), rivals.size), dtype=np.int64)
+    for group, row in zip(groups, counts, strict=True):
+        kernel.count_errors(group.packs, candidates, unlimited, row)
     sizes = np.array([group.n_points for group in groups])[:, None]
     moves = np.sqrt(sizes) * (counts / sizes - counts.sum(axis=0) / points.n_points)
-    # n_groups - 1 degrees of freedom; twice the variance, for two labs
-    moves *= math.sqrt(2 / (points.n_points * max(1, n_groups - 1)))
-    return Evidence(slacks, to_statistics(moves), n_groups)
+    # one degree of freedom less than groups; twice the variance, for two labs
+    moves *= math.sqrt(2 / (points.n_points * max(1, len(groups) - 1)))
+    return Evidence(slacks, to_statistics(moves), len(groups))
