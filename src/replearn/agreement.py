@@ -45,7 +45,7 @@ def pairs_needed(
     >>> pairs_needed(0.05), pairs_needed(0.1)
     (59, 29)
     >>> pairs_needed(0.1, expected=0.03)
-    100
+    76
     """
     for name, value in (
         ("max_disagreement", max_disagreement),

@@ -344,8 +344,8 @@ def _show(options: argparse.Namespace) -> Outcome:
         "fingerprint": model.fingerprint,
         "model": model.content(),
         "feature_names": names,
-        "coef": model.coef.tolist(),
-        "intercept": model.intercept,
+        "coef": model.coef.tolist() if model.is_halfspace else None,
+        "intercept": model.intercept if model.is_halfspace else None,
         "provenance": provenance,
     }
     if options.report is not None:
@@ -503,6 +503,8 @@ def _space_words(model: "Model") -> str:
 
 
 def _largest_weights(model: "Model", n_shown: int = 5) -> str:
+    if not model.is_halfspace:
+        return "none: a majority of halfspaces"
     names = model.feature_names or [f"x{i}" for i in range(model.n_features)]
     places = sorted(range(model.n_features), key=lambda i: -abs(model.coef[i]))[:n_shown]
     return ", ".join(f"{names[i]} {model.coef[i]:+.3f}" for i in places)

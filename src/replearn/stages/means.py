@@ -58,7 +58,7 @@ def replicable_mean(
     Examples
     --------
     >>> rng = np.random.default_rng(1)
-    >>> labs = [rng.random(20_000) < 0.3 for _ in range(2)]
+    >>> labs = [rng.random(100_000) < 0.3 for _ in range(2)]
     >>> first, second = (replicable_mean(lab, 0.1, shared_seed=2024) for lab in labs)
     >>> first == second
     True
