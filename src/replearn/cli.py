@@ -544,7 +544,7 @@ def _warnings_in_one_line() -> "Iterator[list[str]]":
 
 #: What is promised: default (that of the estimators) and help of each number.
 _PROMISE = {
-    "margin": (0.1, "margin of the population, rows scaled to length 1"),
+    "margin": (0.1, "margin of the population, rows scaled to length 1; fit: also auto"),
     "max_error": (0.05, "share of new points that may be misclassified"),
     "max_disagreement": (0.1, "probability that two labs may get different models"),
     "failure_prob": (0.05, "probability that the error may exceed --max-error"),
@@ -798,8 +798,9 @@ With --pilot, JSON keys: protocol (its hash), out, pilot_accuracy, chosen, front
 def _add_promise(parser: argparse.ArgumentParser) -> None:
     for name, (default, text) in _PROMISE.items():
         option = "--" + name.replace("_", "-")
+        kind = _margin if name == "margin" else float
         parser.add_argument(
-            option, dest=name, type=float, metavar="X", help=f"{text} (default {default:g})"
+            option, dest=name, type=kind, metavar="X", help=f"{text} (default {default:g})"
         )
     parser.add_argument(
         "--mode",
@@ -813,6 +814,11 @@ def _add_promise(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="a boundary through the origin",
     )
+
+
+def _margin(text: str) -> float | str:
+    """A number, or the word that asks for a replicable choice."""
+    return text if text == "auto" else float(text)
 
 
 def _positive(text: str) -> int:

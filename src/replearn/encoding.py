@@ -166,9 +166,9 @@ def _check_names(found: list[str], wanted: list[str]) -> None:
     absent = [name for name in wanted if name not in found]
     if absent:
         raise ReplearnError(
-            f"column {absent[0]!r} of the protocol is not in the table, which has "
+            f"column {absent[0]!r} is not in the table, which has "
             f"{', '.join(map(repr, found[:8]))}. Rename the columns, or use "
-            "the protocol of this study."
+            "the protocol and the model of this study."
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.encoding import Encoding
+from replearn.encoding import Encoding, columns_of
 from replearn.errors import ReplearnError
 from replearn.randomness import SharedRandomness
 from replearn.stages.boosting import BoostSpace
@@ -133,10 +133,23 @@ class Model:
 
         Of a majority: the mean of its votes, each +1 or -1.
         """
-        return self.scores(X if self.encoding is None else self.encoding.transform(X))
+        scores = self.scores(self._numbers(X))
+        if not np.isfinite(scores).all():
+            row = int(np.argmin(np.isfinite(scores)))
+            raise ReplearnError(f"X must be finite, got NaN or inf in row {row}. Fill or drop it.")
+        return scores
+
+    def _numbers(self, X: Any) -> Any:
+        """Encoded rows; columns of a dataframe are taken by name, in the order of training."""
+        if self.encoding is not None:
+            return self.encoding.transform(X)
+        if self.feature_names is None or not (hasattr(X, "columns") or hasattr(X, "column_names")):
+            return X
+        columns = columns_of(X, list(self.feature_names))
+        return np.column_stack([columns[name] for name in self.feature_names])
 
     def scores(self, X: Any) -> Vector:
-        """``decision_function`` of rows that are encoded already."""
+        """``decision_function`` of finite rows that are encoded already."""
         n_columns = np.shape(X)[1] if len(np.shape(X)) == 2 else None
         if n_columns != self.n_features:
             raise ReplearnError(

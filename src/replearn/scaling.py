@@ -16,6 +16,7 @@ from replearn.encoding import Encoding, NumberColumn
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.plan import decimal
 from replearn.randomness import SharedRandomness
+from replearn.stages.means import replicable_mean
 from replearn.stages.rounding import round_codes, unround
 from replearn.types import Codes, Matrix, Vector
 
@@ -41,6 +42,11 @@ class ReplicableScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         is half a cell at most (about .26 cells on average for the cube).
     shared_seed : int or str, default=0
         Published; may be that of the classifier, since every use has its own stream.
+    bounds : pair or array of shape (n_features, 2), optional
+        Published smallest and largest value of the columns. With them the disagreement is
+        proved (`replearn.replicable_mean`), for far more rows; ``cell`` is not used.
+    tolerance : float, default=0.1
+        With ``bounds``: accuracy of the means, as a share of the column's range.
 
     Attributes
     ----------
@@ -50,7 +56,8 @@ class ReplicableScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     fingerprint_ : str
         SHA-256 of codes, grid and seed: equal scalers, equal fingerprints.
     estimated_disagreement_ : float
-        From this sample, at most: the expected number of walls between two labs' means.
+        From this sample, at most: the expected number of walls between two labs' means. With
+        ``bounds``: what is proved, ``max_disagreement``.
 
     Notes
     -----
@@ -78,10 +85,14 @@ class ReplicableScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         max_disagreement: float = 0.05,
         cell: float = 2.0,
         shared_seed: int | str = 0,
+        bounds: Any = None,
+        tolerance: float = 0.1,
     ) -> None:
         self.max_disagreement = max_disagreement
         self.cell = cell
         self.shared_seed = shared_seed
+        self.bounds = bounds
+        self.tolerance = tolerance
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn centres and scales that another lab would learn too.
@@ -100,6 +111,8 @@ class ReplicableScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             raise ReplearnError(f"cell must be a positive number, got {self.cell!r}. 2 is good.")
         X = validate_data(self, X, dtype=np.float64, ensure_min_samples=4)
         shared = SharedRandomness(f"{self.shared_seed}/scaler")
+        if self.bounds is not None:
+            return self._fit_bounded(X, shared)
         spreads, spread_errors = _spreads(X[shared.permutation("pairs", len(X))])
         log_spreads = np.where(spreads > 0, np.log(np.maximum(spreads, 1e-300)), _NO_SPREAD)
         scales = _Grid("scale", self.cell, shared)
@@ -116,6 +129,29 @@ class ReplicableScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             1.0, float((mean_errors + spread_errors).sum() * 2 / math.sqrt(math.pi) / self.cell)
         )
         self._warn(len(X))
+        return self
+
+    def _fit_bounded(self, X: Matrix, shared: SharedRandomness) -> Self:
+        """Means of columns with published bounds: proved, by Hoeffding and a union bound."""
+        n_columns = X.shape[1]
+        low, high = _checked_bounds(self.bounds, n_columns)
+        inside = np.clip((X - low) / (high - low), 0, 1)
+        gaps = _pair_gaps(inside[shared.permutation("pairs", len(X))])
+
+        def mean(values: Vector, name: str) -> float:
+            share = self.max_disagreement / (2 * n_columns)  # two means for each column
+            return replicable_mean(
+                values, self.tolerance, share, shared_seed=str(shared.seed), name=name
+            )
+
+        centres = np.array([mean(inside[:, j], f"centre/{j}") for j in range(n_columns)])
+        spreads = np.array([mean(gaps[:, j], f"scale/{j}") for j in range(n_columns)])
+        self.centre_ = low + (high - low) * centres
+        widths = (high - low) * np.maximum(spreads, self.tolerance) * _NORMAL_GINI
+        self.scale_ = np.array([float(decimal(width)) for width in widths])
+        # equal means, equal integers
+        self.codes_ = np.rint(np.concatenate([spreads, centres]) * 2.0**52).astype(np.int64)
+        self.estimated_disagreement_ = float(self.max_disagreement)
         return self
 
     def transform(self, X: Any) -> Matrix:
@@ -138,7 +174,9 @@ class ReplicableScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """SHA-256 of codes, grid and seed, in hex."""
         if not hasattr(self, "codes_"):
             raise AttributeError("ReplicableScaler has no codes yet. Call fit first.")
-        text = f"{self.cell!r}\n{self.shared_seed}\n{','.join(str(code) for code in self.codes_)}"
+        grid = [self.cell] if self.bounds is None else [self.tolerance, np.asarray(self.bounds)]
+        codes = ",".join(str(code) for code in self.codes_)
+        text = f"{[np.asarray(part).tolist() for part in grid]!r}\n{self.shared_seed}\n{codes}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def encoding(self) -> Encoding:
@@ -194,11 +232,29 @@ def _column_means(X: Matrix) -> Vector:
 
 def _spreads(X: Matrix) -> tuple[Vector, Vector]:
     """Mean absolute difference of disjoint row pairs, by column, and its relative error."""
-    half = len(X) // 2
-    differences = np.abs(X[:half] - X[half : 2 * half])
+    differences = _pair_gaps(X)
     means = _column_means(differences)
-    errors = differences.std(axis=0) / math.sqrt(half)
+    errors = differences.std(axis=0) / math.sqrt(len(differences))
     return means, np.divide(errors, means, out=np.zeros_like(means), where=means > 0)
+
+
+def _pair_gaps(X: Matrix) -> Matrix:
+    """Absolute differences of disjoint pairs of rows."""
+    half = len(X) // 2
+    return np.abs(X[:half] - X[half : 2 * half])
+
+
+def _checked_bounds(bounds: Any, n_columns: int) -> tuple[Vector, Vector]:
+    try:
+        pairs = np.broadcast_to(np.asarray(bounds, dtype=np.float64), (n_columns, 2))
+    except ValueError:
+        pairs = np.zeros((1, 2))
+    if not (np.isfinite(pairs).all() and (pairs[:, 0] < pairs[:, 1]).all()):
+        raise ReplearnError(
+            f"bounds must be a pair (low, high) or one for each of the {n_columns} columns, each "
+            f"with low < high, got {bounds!r}. Publish the range that values can have."
+        )
+    return pairs[:, 0], pairs[:, 1]
 
 
 # --- the ledger of a pipeline -----------------------------------------------------------------

@@ -74,6 +74,24 @@ def test_wrong_number_of_columns() -> None:
         MODEL.predict(np.zeros((2, 3)))
 
 
+def test_a_dataframe_is_read_by_its_names() -> None:
+    import pandas as pd
+
+    X = np.random.default_rng(2).normal(size=(9, 4))
+    frame = pd.DataFrame(X, columns=list(MODEL.feature_names or ()))
+    assert (MODEL.predict(frame[frame.columns[::-1]]) == MODEL.predict(X)).all()
+    with pytest.raises(ReplearnError, match="column 'sex' is not in the table"):
+        MODEL.predict(frame.drop(columns="sex"))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_rows_must_be_finite(value: float) -> None:
+    X = np.zeros((3, 4))
+    X[1, 2] = value
+    with pytest.raises(ReplearnError, match="must be finite, got NaN or inf in row 1"):
+        MODEL.predict(X)
+
+
 def test_compare_says_where_models_differ() -> None:
     assert compare(MODEL, replace(MODEL)).same
     moved = replace(MODEL, codes=MODEL.codes + np.array([0, 0, 1, 0, 0]))

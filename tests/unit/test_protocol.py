@@ -72,7 +72,7 @@ def test_the_model_carries_the_encoding(plan: Any, tmp_path: Path) -> None:
 
 def test_columns_and_labels_are_locked(plan: Any) -> None:
     X, y = table(500, 2)
-    with pytest.raises(ReplearnError, match="column 'site' of the protocol is not in the table"):
+    with pytest.raises(ReplearnError, match="column 'site' is not in the table"):
         fit(plan.protocol, X.drop(columns="site"), y)
     with pytest.raises(ReplearnError, match="labels of the protocol, 'healthy' and 'ill', got"):
         fit(plan.protocol, X, np.where(y == "ill", 1, 0))

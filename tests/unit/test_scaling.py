@@ -108,6 +108,37 @@ def test_a_pipeline_of_replicable_steps_replicates():
     assert labs[0].score(X, y) > 0.85
 
 
+# --- published bounds ---------------------------------------------------------------------------
+
+
+def test_bounds_give_a_proved_scaler():
+    def lab(seed):
+        return np.random.default_rng(seed).uniform([0, 10], [1, 30], size=(60_000, 2))
+
+    scalers = [
+        rl.ReplicableScaler(max_disagreement=0.5, tolerance=0.2, bounds=[(0, 1), (0, 40)]).fit(
+            lab(seed)
+        )
+        for seed in (1, 2)
+    ]
+    assert scalers[0].fingerprint_ == scalers[1].fingerprint_
+    assert scalers[0].estimated_disagreement_ == 0.5
+    assert abs(scalers[0].centre_[0] - 0.5) <= 0.2
+    assert abs(scalers[0].centre_[1] - 20) <= 0.2 * 40
+    assert (scalers[0].scale_ > 0).all()
+
+
+def test_bounds_need_enough_rows():
+    with pytest.raises(rl.NotEnoughSamples, match="needs"):
+        rl.ReplicableScaler(bounds=(-5000, 5000)).fit(sample(0))
+
+
+@pytest.mark.parametrize("bounds", [(1, 0), [(0, 1), (0, 1)], "wide", (0, float("inf"))])
+def test_bad_bounds_are_refused(bounds):
+    with pytest.raises(rl.ReplearnError, match="bounds must be a pair"):
+        rl.ReplicableScaler(bounds=bounds).fit(sample(0))
+
+
 # --- the ledger -------------------------------------------------------------------------------
 
 

@@ -106,7 +106,7 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
     >>> from replearn.datasets import make_margin
     >>> labs = [make_margin(100_000, 4, margin=0.3, random_state=lab) for lab in (1, 2)]
     >>> first, second = (
-    ...     ReplicableBoostingClassifier(margin=0.3, rounding="foam", shared_seed=2024).fit(X, y)
+    ...     ReplicableBoostingClassifier(margin=0.3, rounding="foam", shared_seed=2025).fit(X, y)
     ...     for X, y in labs
     ... )
     >>> first.fingerprint_ == second.fingerprint_

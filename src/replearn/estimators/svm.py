@@ -26,15 +26,18 @@ class ReplicableSVMClassifier(ReplicableClassifier):
     Parameters
     ----------
     margin : float or "auto", default=0.1
-        Margin that some halfspace has on the population, rows scaled to length 1. "auto"
+        Margin that some halfspace has on the population, rows scaled to length 1 (after a
+        constant is appended to them, with ``fit_intercept``). "auto"
         (practical mode): the largest of a published grid whose noise the data bear, chosen
         replicably; the choice's own disagreement is part of the certificate.
     max_error : float, default=0.05
-        Share of new points that may be misclassified.
+        Share of new points that may be misclassified. In practical mode it sets the rounding
+        noise: the error is about that on average over seeds, and some seeds are worse.
     max_disagreement : float, default=0.1
         Probability that two labs may get different models.
     failure_prob : float, default=0.05
-        Probability that the error may exceed ``max_error``.
+        Probability that the error may exceed ``max_error`` (certified mode), or that the
+        certificate's bound is wrong.
     shared_seed : int or str, default=0
         Published; the same at every site.
     mode : {"practical", "certified", "paper"}, default="practical"
