@@ -273,6 +273,10 @@ def exponent(points, name):
     return slope if name == "d" else -slope
 
 
+def shown(slope):
+    return "-" if slope is None else f"{slope:.1f}"
+
+
 def print_tables(results, sweeps):
     for name, values in sweeps.items():
         print(f"\nrows per lab, by {name} (others as in {Setting()})\n")
@@ -286,14 +290,15 @@ def print_tables(results, sweeps):
                 cells.append(f"{result['m']:,.0f}{mark}" if "m" in result else "-")
             print(f"| {row.name} | {' | '.join(cells)} |")
     print("\nfitted exponents, in brackets those of Table 1\n")
-    print("| row | d | 1/tau | 1/eps | 1/rho | seconds a fit | error | pairs differ |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    print("| row | d | last two d | 1/tau | 1/eps | 1/rho | seconds a fit | error | pairs differ |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for row in ROWS:
         cells = []
         for name in sweeps:
-            fitted = exponent(series(results, row, sweeps, name), name)
-            shown = "-" if fitted is None else f"{fitted:.1f}"
-            cells.append(f"{shown} ({row.paper[name]})")
+            points = series(results, row, sweeps, name)
+            cells.append(f"{shown(exponent(points, name))} ({row.paper[name]})")
+            if name == "d":
+                cells.append(shown(exponent(points[-2:], name)))
         base = results.get((row.name, Setting()), {})
         if "m" in base:
             cells += [f"{base['seconds']:.3f}", f"{base['error']:.3f}", base["checked"]]

@@ -12,7 +12,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from replearn import datasets as datasets
-    from replearn.agreement import AuditResult as AuditResult
     from replearn.agreement import pairs_needed as pairs_needed
     from replearn.audit import audit as audit
     from replearn.certificate import Certificate as Certificate
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from replearn.estimators import ReplicableNetClassifier as ReplicableNetClassifier
     from replearn.estimators import ReplicableSGDClassifier as ReplicableSGDClassifier
     from replearn.estimators import ReplicableSVMClassifier as ReplicableSVMClassifier
+    from replearn.findings import AuditResult as AuditResult
     from replearn.model import Comparison as Comparison
     from replearn.model import Model as Model
     from replearn.model import compare as compare
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 # Imported on first use (PEP 562): `import replearn` is instant, and the command line does not
 # load scikit-learn before it has parsed its arguments.
 _HOME = {
-    "AuditResult": "agreement",
+    "AuditResult": "findings",
     "Certificate": "certificate",
     "Comparison": "model",
     "InvalidFile": "errors",

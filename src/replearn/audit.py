@@ -18,8 +18,9 @@ from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from replearn.agreement import CONFIDENCE, AuditResult, Pair, Question
+from replearn.agreement import CONFIDENCE
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
+from replearn.findings import AuditResult, Pair, Question
 from replearn.jsonfile import read_json, write_atomically
 from replearn.model import canonical_json
 from replearn.progress import Advance, no_progress

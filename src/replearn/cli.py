@@ -172,7 +172,7 @@ def _estimator(options: argparse.Namespace) -> "ReplicableSVMClassifier":
                 "--protocol fixes the promise, the mode, the intercept and the seed, got another "
                 "option for them too. Leave those options out."
             )
-        protocol = Protocol.load(options.protocol)
+        protocol = Protocol.load(options.protocol, options.lock)
         return protocol.estimator(
             shuffle=options.shuffle, n_jobs=options.jobs, verbose=int(on_terminal())
         )
@@ -657,6 +657,7 @@ JSON keys: fingerprint, out, rows, batches, batch_size, rows_left_over, mode, ro
     parser.add_argument(
         "--protocol", metavar="FILE", help="protocol of the study, made by `replearn plan --pilot`"
     )
+    _add_lock(parser)
     parser.add_argument(
         "--no-shuffle",
         dest="shuffle",
@@ -818,7 +819,21 @@ def _add_promise(parser: argparse.ArgumentParser) -> None:
 
 def _margin(text: str) -> float | str:
     """A number, or the word that asks for a replicable choice."""
-    return text if text == "auto" else float(text)
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"invalid float value: {text!r}; pass a number, or auto"
+        ) from None
+
+
+def _add_lock(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--lock",
+        type=_fingerprint,
+        metavar="HASH",
+        help="refuse any protocol but the one with this hash, which the sites agreed on",
+    )
 
 
 def _positive(text: str) -> int:

@@ -9,7 +9,7 @@ from replearn import cli
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
-    from replearn.agreement import AuditResult
+    from replearn.findings import AuditResult
 
 UNDECIDED = 3  # neither shown nor refuted: a pipeline must not take it for a pass
 _EXIT = {"within": cli.DONE, "exceeds": cli.DIFFERENT, "undecided": UNDECIDED}
@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace) -> "AuditResult":
     if options.protocol is not None:
         from replearn.protocol import Protocol
 
-        protocol = Protocol.load(options.protocol)
+        protocol = Protocol.load(options.protocol, options.lock)
         protocol.check(X, y)
         if protocol.encoding is not None:  # once, instead of in every fit
             X = protocol.encoding.transform(X)
@@ -112,13 +112,14 @@ JSON keys: verdict, verdict_in_words, disagreement, interval, max_disagreement, 
   clean_pairs_needed, method, compared, seed_parameter, published_seed, test_rows,
   questions (question, rows_per_sample, fresh_seeds, published_seed, pointwise_agreement, churn,
   churn_when_different, test_error, angle_degrees, coefficient_distance,
-  estimated_disagreement, codes), notes, command, report, warnings""",
+  estimated_disagreement, codes), notes, command, score_name, report, warnings""",
     )
     parser.add_argument("data", metavar="DATA", help="rows of this lab, with labels")
     parser.add_argument(
         "--target", metavar="COLUMN", help="label column; for .npz an array (default y)"
     )
     parser.add_argument("--protocol", metavar="FILE", help="the study's protocol")
+    cli._add_lock(parser)
     cli._add_promise(parser)
     parser.add_argument("--seed", help="published seed (default 0)")
     parser.add_argument(

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from replearn.agreement import Agreement, AuditResult, Question
+from replearn.agreement import Agreement
+from replearn.findings import AuditResult, Question
 from replearn.model import Model
 
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#c2410c", "#6b7280"

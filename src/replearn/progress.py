@@ -70,6 +70,23 @@ def tracked(run: BlockMap, label: str) -> BlockMap:
     return tracked_run
 
 
+def counted(run: BlockMap, label: str) -> BlockMap:
+    """Show how many blocks are done, for many maps of unknown length: a line at each doubling."""
+    done, next_line = 0, 64
+
+    def counted_run(function: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
+        nonlocal done, next_line
+        for result in run(function, blocks):
+            done += 1
+            if done == next_line:
+                next_line *= 2
+                sys.stderr.write(f"{label}: {done:,} blocks\n")
+                sys.stderr.flush()
+            yield result
+
+    return counted_run
+
+
 def _one_line(label: str, total: float, stream: TextIO) -> Advance:
     """A line that is written over."""
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from replearn import __version__
-from replearn.agreement import AuditResult, Question
 from replearn.errors import ReplearnError
+from replearn.findings import AuditResult, Question
 from replearn.jsonfile import write_atomically
 from replearn.model import Model
 

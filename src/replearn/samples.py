@@ -1,6 +1,7 @@
 """Rows of arrays, sparse matrices and dataframes: take some, recognise equal ones."""
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 import narwhals as nw
@@ -9,6 +10,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
+
+_MOST_HASHES = 1_000_000  # rows that are compared, so that memory is bounded
 
 
 def n_rows_of(X: Any) -> int:
@@ -53,35 +56,36 @@ def copied_share(first: tuple[Any, Any], second: tuple[Any, Any] | None) -> floa
     """Share of the second sample's rows that stand in the first one, too.
 
     Without a second sample: share of rows that are copies of an earlier one. Labels count.
+    Of large tables a part is looked at, chosen by content, so that copies stay together.
     """
-    rows = _row_hashes(*first)
+    largest = max(n_rows_of(sample[0]) for sample in (first, second) if sample is not None)
+    limit = min(256, 256 * _MOST_HASHES // max(1, largest))
+    rows = [row for row in _row_hashes(*first) if row[0] < limit]
     known = set(rows)
     if second is None:
         return 1 - len(known) / max(1, len(rows))
-    others = _row_hashes(*second)
+    others = [row for row in _row_hashes(*second) if row[0] < limit]
     return sum(row in known for row in others) / max(1, len(others))
 
 
-def _row_hashes(X: Any, y: Any) -> list[bytes]:
+def _row_hashes(X: Any, y: Any) -> Iterator[bytes]:
     """Sixteen bytes for each row with its label."""
-    labels = [repr(label).encode() for label in np.asarray(y).tolist()]
-    return [
-        hashlib.blake2b(row + b"\0" + label, digest_size=16).digest()
-        for row, label in zip(_row_bytes(X), labels, strict=True)
-    ]
+    for row, label in zip(_row_bytes(X), np.asarray(y).tolist(), strict=True):
+        text = row + b"\0" + repr(label).encode()
+        yield hashlib.blake2b(text, digest_size=16).digest()
 
 
-def _row_bytes(X: Any) -> list[bytes]:
+def _row_bytes(X: Any) -> Iterator[bytes]:
     if sp.issparse(X):
         X = X.tocsr()
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
         bounds = zip(X.indptr[:-1].tolist(), X.indptr[1:].tolist(), strict=True)
-        return [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in bounds]
+        return (X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in bounds)
     if not isinstance(X, np.ndarray | list):
         X = nw.from_native(X, eager_only=True).to_numpy()
     array = np.asarray(X)
     if array.dtype == object:
-        return [repr(row.tolist()).encode() for row in array]
-    return [row.tobytes() for row in np.ascontiguousarray(array)]
+        return (repr(row.tolist()).encode() for row in array)
+    return (row.tobytes() for row in array)

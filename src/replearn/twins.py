@@ -66,7 +66,7 @@ def how_compared(fitted: Any) -> str:
 
 
 def compare_twins(first: Any, second: Any, twin: Twin) -> dict[str, Any]:
-    """Facts about a pair, by the names of the fields of `replearn.agreement.Pair`."""
+    """Facts about a pair, by the names of the fields of `replearn.findings.Pair`."""
     labels = [np.asarray(one.predict(twin.X)) for one in (first, second)]
     same = _identity(first, twin, labels[0]) == _identity(second, twin, labels[1])
     angle, distance = _angle(_final(first), _final(second))

@@ -95,6 +95,13 @@ def test_audit_by_protocol(folder, capsys, tmp_path):
     assert code in (0, 1, 3), err
     data = json.loads(out)
     assert (data["published_seed"], data["max_disagreement"]) == ("7", 0.5)
+    for command in ("audit", "fit"):
+        code, _, err = run(
+            capsys, command, folder / "a.npz", "--protocol", tmp_path / "study.json", "--lock",
+            "0" * 64,
+        )  # fmt: skip
+        assert code == 2
+        assert "It has been changed" in err
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from scipy import stats
@@ -16,7 +17,8 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import replearn as rl
-from replearn.agreement import Agreement, Pair, pairs_needed
+from replearn.agreement import Agreement, pairs_needed
+from replearn.findings import Pair
 from replearn.samples import copied_share, take
 from replearn.twins import seed_names
 
@@ -178,12 +180,13 @@ def test_copied_rows_are_pointed_out(table):
         rl.audit(classifier(), X, y, n_pairs=2, question="halves", copies="allow")
 
 
-@pytest.mark.parametrize("kind", ["sparse", "pandas", "float32"])
+@pytest.mark.parametrize("kind", ["sparse", "pandas", "polars", "float32"])
 def test_other_tables(table, kind):
     X, y = table
     X = {
         "sparse": sp.csr_array,
         "pandas": lambda X: pd.DataFrame(X, columns=list("abcd")),
+        "polars": lambda X: pl.DataFrame(X, schema=list("abcd")),
         "float32": lambda X: X.astype(np.float32),
     }[kind](X)
     result = rl.audit(classifier(), X, y, n_pairs=3)
@@ -378,6 +381,18 @@ def test_copied_share_and_take():
         taken = take(table, rows)
         dense = taken.toarray() if sp.issparse(taken) else np.asarray(taken)
         assert np.array_equal(dense, X[rows])
+
+
+def test_large_tables_are_compared_in_part(monkeypatch):
+    from replearn import samples
+
+    monkeypatch.setattr(samples, "_MOST_HASHES", 2000)
+    X = np.random.default_rng(0).normal(size=(10_000, 2))
+    y = np.zeros(10_000)
+    copied = np.concatenate([X, X[:5000]]), np.concatenate([y, y[:5000]])
+    assert copied_share((X, y), None) == 0
+    assert copied_share(copied, None) == pytest.approx(1 / 3, abs=0.05)
+    assert copied_share((X, y), (X[5000:], y[5000:])) == 1
 
 
 def test_the_text_says_everything_once(table):

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betainc
+from sklearn.base import clone
 
 import replearn as rl
 from replearn import recipes
@@ -662,3 +663,11 @@ def test_recipes_are_what_the_classifiers_run(data):
     chosen = recipes.net(rows, plan_net(PROMISE, 4), shared)
     estimator = rl.ReplicableNetClassifier(margin=0.3, max_error=0.1, fit_intercept=False)
     assert (fit(estimator, X, y).model_.codes == chosen.codes).all()
+
+
+def test_verbose_counts_blocks_and_changes_nothing(data, capsys):
+    quiet = fit(rl.ReplicableNetClassifier(margin=0.3, agnostic=True, n_candidates=40_000), *data)
+    assert capsys.readouterr().err == ""
+    loud = fit(clone(quiet).set_params(verbose=1, n_jobs=2), *data)
+    assert loud.fingerprint_ == quiet.fingerprint_
+    assert "searching: 64 blocks\nsearching: 128 blocks" in capsys.readouterr().err

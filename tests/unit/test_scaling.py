@@ -8,6 +8,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import replearn as rl
 from tests.error_budget import assert_rate_at_most
@@ -20,6 +21,13 @@ def sample(seed, n=4000):
 
 def quiet_scaler(**parameters):
     return rl.ReplicableScaler(max_disagreement=0.99, **parameters)
+
+
+@pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([rl.ReplicableScaler()])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
 
 
 def test_two_labs_get_the_same_numbers():

@@ -265,6 +265,10 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         return np.arange(n_rows, dtype=np.int64)
 
     def _run(self) -> BlockMap:
+        """Map over blocks, with progress if that is wanted."""
+        return tracked(self._threads(), "fitting") if self.verbose else self._threads()
+
+    def _threads(self) -> BlockMap:
         """Map over blocks with ``n_jobs`` threads; the kernels release the interpreter lock."""
         n_threads = effective_n_jobs(self.n_jobs)
 
@@ -272,8 +276,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             with ThreadPoolExecutor(n_threads) as pool:
                 yield from pool.map(function, blocks)
 
-        run: BlockMap = map if n_threads == 1 else threaded
-        return tracked(run, "fitting") if self.verbose else run
+        return map if n_threads == 1 else threaded
 
     def _sizes(self) -> Sizes:
         return Sizes(

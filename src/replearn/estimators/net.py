@@ -15,9 +15,10 @@ from replearn.model import Label
 from replearn.nets import NETS
 from replearn.plan import Plan, Sizes
 from replearn.plans.net import plan_net
+from replearn.progress import counted
 from replearn.randomness import SharedRandomness
 from replearn.stages.projection import PROJECTIONS
-from replearn.types import Order
+from replearn.types import BlockMap, Order
 
 
 class NetBasedClassifier(ReplicableClassifier):
@@ -44,6 +45,10 @@ class NetBasedClassifier(ReplicableClassifier):
         spent = fitted.spent
         n_points = spent.n_rows - spent.n_dropped - spent.n_zero_rows
         return certify_choice(fitted.evidence, self.plan_, n_points)
+
+    def _run(self) -> BlockMap:
+        # a search has no known end
+        return counted(self._threads(), "searching") if self.verbose else self._threads()
 
     def _no_estimate(self) -> str:
         """Why there is none, and the remedy."""

@@ -84,7 +84,7 @@ def variance_bound(margin: float, weight: float, n_steps: int) -> float:
     """Bound of ``E |w - w*|^2`` for the average w of a run, whatever the population.
 
     ``G^2 / (r^2 (T + 1))`` with ``r = weight / (2 margin^2)`` and subgradients no longer than
-    ``G = 1/margin + 2 r``: twice the bound of [Bub15, Thm. 6.2] over the strong convexity 2 r.
+    ``G = 1/margin + 2 r``: twice the bound of [Bubeck15, Thm. 6.2] over the strong convexity 2 r.
     Tested in tests/theory/test_sgd.py.
     """
     r = weight / (2 * margin**2)
@@ -185,7 +185,7 @@ def _certified_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
     halfspace has no loss), strong convexity 2 r, and subgradients of length
     ``G = 1/(s tau) + 2 r`` at most.
 
-    1. [Bub15, Thm. 6.2]: a block has ``E f(w) <= r + g`` with ``g = G^2 / (r (T + 1))``.
+    1. [Bubeck15, Thm. 6.2]: a block has ``E f(w) <= r + g`` with ``g = G^2 / (r (T + 1))``.
     2. The expected result of a block is one fixed vector m, the same for all labs, however many
        blocks they have, and ``f(m) <= r + g = e1`` (Jensen). A margin below ``(1-s) tau`` costs
        more than 1 in f, so m has one on at most e1 of the population: with certainty, so

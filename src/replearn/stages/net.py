@@ -294,7 +294,7 @@ def largest_score(points: Points, net: Net, heat: float, noise: Vector, reach: f
 
 
 def noise_scores(noise: Vector, counts: IntegerArray, n_points: int, heat: float) -> Vector:
-    """``noise - heat * error rate``: four roundings, in this order."""
+    """``noise - heat * error rate``: three roundings, in this order."""
     return noise - heat * (counts / n_points)
 
 
