@@ -52,7 +52,7 @@ class Population:
 
 
 POPULATIONS = [
-    Population("margins .1-.4, d=20", 20, 100_000, {}, 120_000, 12_000),
+    Population("margins .1-.4, d=20", 20, 100_000, {}, 100_000, 30_000),
     Population("margins .1-.4, d=100", 100, 100_000, {}, 800_000, 20_000),
     Population(
         "decoy, power-law spectrum, d=100",
@@ -62,7 +62,7 @@ POPULATIONS = [
         500_000,
         60_000,
     ),
-    Population("margins .1-.4, d=1000", 1000, 30_000, {}, 3_500_000, 20_000),
+    Population("margins .1-.4, d=1000", 1000, 30_000, {}, 3_300_000, 20_000),
 ]
 
 

@@ -28,6 +28,7 @@ from replearn import recipes
 from replearn.datasets import make_margin
 from replearn.kernels import svm
 from replearn.kernels.exact import add_fixed
+from replearn.kernels.tally import new_tally
 from replearn.plan import Guarantee, Sizes
 from replearn.plans.sgd import plan_sgd
 from replearn.randomness import SharedRandomness
@@ -115,7 +116,7 @@ def fit(X: Any, signs: Any, C: float = math.inf, share: float = 0.8) -> Callable
 
     def run() -> None:
         hi, lo = np.zeros((2, 8, d), np.int64)
-        sums: dict[str, Any] = {"hi": hi, "lo": lo, "tally": svm.new_tally()}
+        sums: dict[str, Any] = {"hi": hi, "lo": lo, "tally": new_tally()}
         if sp.issparse(X):
             svm.sum_batches_csr(X.data, X.indices, X.indptr, d, *where, **settings, **sums)
         else:

@@ -153,7 +153,11 @@ def test_probabilities_and_shares(name, value):
         ({"shared_seed": None}, r"shared_seed must be an int or a string, got None"),
         ({"shared_seed": True}, r"shared_seed must be an int or a string, got True"),
         ({"random_state": "x"}, r"random_state must be an int or None, got 'x'"),
-        ({"random_state": np.random.RandomState(0)}, r"random_state must be an int or None"),
+        pytest.param(
+            {"random_state": np.random.RandomState(0)},
+            r"random_state must be an int or None",
+            id="RandomState",
+        ),
         ({"batch_size": 0}, r'batch_size must be "auto" or a positive integer, got 0'),
         ({"batch_size": 2.5}, r'batch_size must be "auto" or a positive integer, got 2\.5'),
         ({"n_batches": -1}, r'n_batches must be "auto" or a positive integer, got -1'),

@@ -24,7 +24,7 @@ from replearn.cells import provable_flip_constant
 from replearn.datasets import make_margin
 from replearn.kernels import sgd
 from replearn.kernels.exact import fixed_mean
-from replearn.kernels.svm import new_tally
+from replearn.kernels.tally import new_tally
 from replearn.plan import Guarantee
 from replearn.plans.sgd import plan_sgd, variance_bound
 from replearn.randomness import SharedRandomness

@@ -2,7 +2,9 @@
 
 import io
 import json
+import math
 import pickle
+import warnings
 import zipfile
 from itertools import pairwise
 
@@ -21,6 +23,7 @@ from replearn import (
     ReplicabilityWarning,
     ReplicableSGDClassifier,
 )
+from replearn.cells import provable_flip_constant
 from replearn.datasets import make_margin
 from replearn.plan import Guarantee, Sizes
 from replearn.plans.sgd import plan_sgd, variance_bound
@@ -213,6 +216,26 @@ def test_certified_mode_fits_when_there_are_enough_rows():
     fitted.fit(rows, labels)
     assert fitted.certificate_.disagreement_bound <= 0.9
     assert fitted.score(rows, labels) == 1.0
+
+
+def test_the_certificate_knows_the_variance_bound():
+    sizes = {"regularization": 1.0, "batch_size": 2000, "grid_width": 5.0, "rounding": "centre"}
+    per_spread = provable_flip_constant("none", "centre", 6, 6) / 5
+    holes = np.insert(X[:-1], 17, 0.0, axis=0)  # a zero row makes a run shorter than the bound says
+    for rows, intercept, variance in (
+        (X, True, variance_bound(0.4, 1.0, 2000)),
+        (holes, True, variance_bound(0.4, 1.0, 2000)),  # with an intercept no row is zero
+        (holes, False, 1.0),
+    ):
+        fitted = classifier(projection="none", fit_intercept=intercept, **sizes)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReplicabilityWarning)
+            fitted.fit(rows, Y)
+        if not intercept:
+            per_spread = provable_flip_constant("none", "centre", 5, 5) / 5
+        bound = per_spread * math.sqrt(2 * variance / 3)
+        assert fitted.certificate_.disagreement_bound == pytest.approx(bound)
+        assert fitted.certificate_.confidence == 1
 
 
 # --- streams ----------------------------------------------------------------------------------

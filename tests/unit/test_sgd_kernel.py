@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replearn.kernels import sgd, svm
+from replearn.kernels import sgd
 from replearn.kernels.exact import fixed_mean
+from replearn.kernels.tally import merge_tallies, new_tally, read_tally
 from tests.reference import best_average, directions, sgd_average
 
 N_GROUPS = 3
@@ -39,7 +40,7 @@ def advance(X, signs, order, run, state, sums):
 
 def no_sums(run, n_features):
     hi, lo = np.zeros((2, N_GROUPS, n_features + int(run.bias)), np.int64)
-    return hi, lo, svm.new_tally()
+    return hi, lo, new_tally()
 
 
 def descend(X, signs, run, cuts=(), order=None):
@@ -52,7 +53,7 @@ def descend(X, signs, run, cuts=(), order=None):
 
 
 def mean_of(sums):
-    return fixed_mean(sums[0].sum(axis=0), sums[1].sum(axis=0), svm.read_tally(sums[2]).n_batches)
+    return fixed_mean(sums[0].sum(axis=0), sums[1].sum(axis=0), read_tally(sums[2]).n_batches)
 
 
 def assert_same(one, other):
@@ -138,10 +139,10 @@ def test_zero_rows_make_no_step():
     labels = np.insert(signs, [0, 30, 30, 199], 1)
     with_holes = descend(holes, labels, settings_of(204))
     np.testing.assert_array_equal(mean_of(with_holes), mean_of(descend(X, signs, settings_of(200))))
-    assert svm.read_tally(with_holes[2]).n_zero_rows == 4
+    assert read_tally(with_holes[2]).n_zero_rows == 4
     nothing = descend(np.zeros((6, 5)), np.ones(6, np.int8), settings_of(3))
     assert not nothing[0].any()
-    assert svm.read_tally(nothing[2]).n_batches == 2
+    assert read_tally(nothing[2]).n_batches == 2
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -160,7 +161,7 @@ def test_rows_of_extreme_length_are_directions_too(intercept):
 
 def test_the_tally_counts_blocks_rows_and_pairs():
     X, signs = population(1000, 6)
-    tally = svm.read_tally(descend(X, signs, settings_of(90))[2])
+    tally = read_tally(descend(X, signs, settings_of(90))[2])
     V = directions(X, signs)
     blocks = [sgd_average(V[b * 90 : b * 90 + 90], 0.2, 0.04, 1.0) for b in range(11)]
     distances = np.array([np.sum((blocks[b] - blocks[b + 1]) ** 2) for b in range(0, 10, 2)])
@@ -235,7 +236,7 @@ def test_ranges_of_blocks_can_be_merged(ends):
 
     with ThreadPoolExecutor(2) as pool:
         parts = list(pool.map(work, pairwise([0, *ends])))
-    merged = reduce(lambda a, b: (a[0] + b[0], a[1] + b[1], svm.merge_tallies(a[2], b[2])), parts)
+    merged = reduce(lambda a, b: (a[0] + b[0], a[1] + b[1], merge_tallies(a[2], b[2])), parts)
     assert_same(merged, descend(X, signs, run))
 
 
@@ -279,7 +280,7 @@ def test_unfinished_blocks_can_be_closed():
     run = settings_of(100)
     state, sums = sgd.new_state(4, run), no_sums(run, 4)
     advance(X, signs, np.arange(30), run, state, sums)
-    assert svm.read_tally(sums[2]).n_batches == 0
+    assert read_tally(sums[2]).n_batches == 0
     assert (sgd.n_blocks(state), sgd.n_taken(state)) == (0, 30)
     sgd.close_block(run, state, *sums)
     assert_same(sums, descend(X, signs, settings_of(30)))

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from replearn.kernels import svm
 from replearn.kernels.exact import fixed_mean
 from replearn.kernels.lanes import DenseRows
+from replearn.kernels.tally import merge_tallies, new_tally, read_tally
 from tests.reference import best_hard, best_soft, directions, duality_gap
 
 DEFAULTS = {
@@ -52,7 +53,7 @@ def add_up(X, signs, batch_size, order=None, blocks=None, n_groups=3, intercept=
     def work(block):
         first, last = block
         hi, lo = np.zeros((2, n_groups, X.shape[1] + intercept), np.int64)
-        tally = svm.new_tally()
+        tally = new_tally()
         rows = order[first * batch_size : last * batch_size]
         where = (signs, rows, first, last, batch_size, intercept)
         if sp.issparse(X):
@@ -65,7 +66,7 @@ def add_up(X, signs, batch_size, order=None, blocks=None, n_groups=3, intercept=
     with ThreadPoolExecutor(2) as pool:
         parts = list(pool.map(work, blocks or [(0, n_batches)]))
     return reduce(
-        lambda a, b: (a[0] + b[0], a[1] + b[1], svm.merge_tallies(a[2], b[2])),
+        lambda a, b: (a[0] + b[0], a[1] + b[1], merge_tallies(a[2], b[2])),
         parts,
     )
 
@@ -73,7 +74,7 @@ def add_up(X, signs, batch_size, order=None, blocks=None, n_groups=3, intercept=
 def vector_and_tally(X, signs, **changes):
     """The vector of one batch of all rows, and its tally."""
     hi, lo, tally = add_up(X, signs, X.shape[0], n_groups=1, **changes)
-    return fixed_mean(hi[0], lo[0], 1), svm.read_tally(tally)
+    return fixed_mean(hi[0], lo[0], 1), read_tally(tally)
 
 
 def solve(X, signs, intercept=False, **changes):
@@ -318,7 +319,7 @@ def test_groups_and_pairs_are_those_of_single_batches(intercept):
     for group, batches in enumerate(([0, 1, 6, 7], [2, 3, 8], [4, 5])):
         total = np.sum([vectors[b] for b in batches], axis=0)
         np.testing.assert_allclose(fixed_mean(hi[group], lo[group], 1), total, atol=1e-14)
-    tally = svm.read_tally(arrays)
+    tally = read_tally(arrays)
     distances = [np.sum((vectors[b] - vectors[b + 1]) ** 2) for b in range(0, 8, 2)]
     assert (tally.n_batches, tally.n_pairs) == (9, 4)
     assert tally.pair_sum == pytest.approx(sum(distances), rel=1e-5)
@@ -332,7 +333,7 @@ def test_groups_and_pairs_are_those_of_single_batches(intercept):
 
 def test_equal_batches_have_distance_zero():
     X, signs = population(20, 5, noise=0.1)
-    tally = svm.read_tally(add_up(np.tile(X, (4, 1)), np.tile(signs, 4), 20)[2])
+    tally = read_tally(add_up(np.tile(X, (4, 1)), np.tile(signs, 4), 20)[2])
     assert (tally.n_pairs, tally.pair_sum, tally.pair_square_sum) == (2, 0, 0)
 
 

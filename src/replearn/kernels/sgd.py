@@ -44,15 +44,13 @@ from replearn.kernels.lanes import (
 )
 from replearn.kernels.prefetch import row_prefetch
 from replearn.kernels.rows import HUGE, TINY, is_zero, rescaled, take
-from replearn.kernels.svm import (
-    _BATCHES,
-    _NORM,
-    _NORM_UNIT,
-    _VISITS,
-    _ZERO_ROWS,
+from replearn.kernels.tally import (
+    BATCHES,
+    VISITS,
+    ZERO_ROWS,
     TallyArrays,
-    _count_exactly,
-    _count_pair,
+    count_norm,
+    count_pair,
 )
 from replearn.types import Order, Signs
 
@@ -416,14 +414,14 @@ def _end_block(run, state, hi, lo, tally):
         square, distance = _settle(w, 1.0, 1.0, state, hi[group], lo[group])
         state.results[:] = 0.0
         state.losses[:] = 0.0
-    tally.counts[_BATCHES] += 1
-    tally.counts[_ZERO_ROWS] += counts[_ZEROS]
-    tally.counts[_VISITS] += counts[_TAKEN] + (run.n_runs - 1) * counts[_VALIDATED]
-    _count_exactly(tally.counts, _NORM, square / _QUANTA**2 / _NORM_UNIT)
+    tally.counts[BATCHES] += 1
+    tally.counts[ZERO_ROWS] += counts[_ZEROS]
+    tally.counts[VISITS] += counts[_TAKEN] + (run.n_runs - 1) * counts[_VALIDATED]
+    count_norm(square / _QUANTA**2, tally.counts)
     if counts[_BLOCK] % 2 == 0:
         counts[_MATE_COLUMNS] = counts[_TOUCHED]
     elif counts[_MATE_COLUMNS] != _NO_MATE:
-        _count_pair((distance + _forget_mate(state)) / _QUANTA**2, tally.counts)
+        count_pair((distance + _forget_mate(state)) / _QUANTA**2, tally.counts)
     counts[_BLOCK] += 1
     counts[_TAKEN] = counts[_ZEROS] = counts[_VALIDATED] = counts[_TOUCHED] = 0
 

@@ -24,7 +24,6 @@ Stopping is by proof. With ``g_i = <u, v_i>``:
 """
 
 import math
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -33,7 +32,7 @@ from numba import njit
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from replearn.kernels.exact import MAX_ENTRY, fixed_mean, split_fixed
+from replearn.kernels.exact import MAX_ENTRY, split_fixed
 from replearn.kernels.lanes import (
     DenseRows,
     SparseRows,
@@ -43,6 +42,20 @@ from replearn.kernels.lanes import (
 )
 from replearn.kernels.prefetch import row_prefetch
 from replearn.kernels.rows import HUGE, TINY, clear, is_zero, rescaled, take
+from replearn.kernels.tally import (
+    BATCHES,
+    INFEASIBLE_BATCHES,
+    MARGIN_BOUND,
+    SHORTENED,
+    UNCONVERGED,
+    VISITS,
+    WORST_GAP,
+    WORST_RELATIVE_GAP,
+    ZERO_ROWS,
+    TallyArrays,
+    count_norm,
+    count_pair,
+)
 from replearn.types import Order, Signs
 
 MAX_LENGTH = MAX_ENTRY  # longer vectors would not fit into the exact sums
@@ -58,90 +71,6 @@ _DONE, _GO_ON, _INFEASIBLE, _EXTREME = range(4)
 
 
 # --- what callers use -------------------------------------------------------------------------
-
-
-class TallyArrays(NamedTuple):
-    """What the kernels count, in arrays: merged by ``merge_tallies``, read by ``read_tally``."""
-
-    counts: NDArray[np.int64]
-    extremes: NDArray[np.float64]
-
-
-# places in `counts`; the last three are pairs of limbs
-_BATCHES, _UNCONVERGED, _INFEASIBLE_BATCHES, _SHORTENED, _ZERO_ROWS, _VISITS, _PAIRS = range(7)
-_NORM, _PAIR, _PAIR_SQUARE, _N_COUNTS = 7, 9, 11, 13
-# these bring the summands below 4, given vectors no longer than 8
-_NORM_UNIT, _PAIR_UNIT, _PAIR_SQUARE_UNIT = 2.0**4, 2.0**6, 2.0**14
-# places in `extremes`
-_WORST_GAP, _WORST_RELATIVE_GAP, _MARGIN_BOUND = range(3)
-
-
-@dataclass(frozen=True)
-class Tally:
-    """What happened in the batches, by name.
-
-    Attributes
-    ----------
-    n_batches, n_unconverged, n_infeasible, n_shortened : int
-        Batches in all; stopped by ``max_sweeps``; proved to have no margin ``floor_margin``;
-        with a vector shortened to the length cap.
-    n_zero_rows : int
-        All-zero rows, which have no direction and were skipped.
-    n_row_visits : int
-        Dot products with a row: the cost.
-    n_pairs : int
-        Disjoint pairs of neighbouring batches (2k, 2k + 1).
-    worst_gap, worst_relative_gap : float
-        Soft: largest duality gap, and largest ratio of it to ``||u||^2 / 2``. Hard: largest
-        distance of a margin from its upper bound, and largest ``1 - certified share``.
-        Infeasible batches are left out. 0 if there were none.
-    margin_bound : float
-        Smallest proved upper bound of a batch's margin; inf if there were none.
-    squared_norm_sum : float
-        Sum of ``||w||^2`` over the batches.
-    pair_sum, pair_square_sum : float
-        Sums of ``||w - w'||^2`` and of its square over the pairs.
-    """
-
-    n_batches: int
-    n_unconverged: int
-    n_infeasible: int
-    n_shortened: int
-    n_zero_rows: int
-    n_row_visits: int
-    n_pairs: int
-    worst_gap: float
-    worst_relative_gap: float
-    margin_bound: float
-    squared_norm_sum: float
-    pair_sum: float
-    pair_square_sum: float
-
-
-def new_tally() -> TallyArrays:
-    """A tally of nothing."""
-    return TallyArrays(np.zeros(_N_COUNTS, np.int64), np.array([0.0, 0.0, math.inf]))
-
-
-def merge_tallies(one: TallyArrays, other: TallyArrays) -> TallyArrays:
-    """The tally of both runs; order and grouping do not matter."""
-    worst = np.maximum(one.extremes, other.extremes)
-    worst[_MARGIN_BOUND] = min(one.extremes[_MARGIN_BOUND], other.extremes[_MARGIN_BOUND])
-    return TallyArrays(one.counts + other.counts, worst)
-
-
-def read_tally(arrays: TallyArrays) -> Tally:
-    """The tally by name."""
-    counts, extremes = arrays
-    sums = [
-        float(fixed_mean(counts[place : place + 1], counts[place + 1 : place + 2], 1)[0]) * unit
-        for place, unit in (
-            (_NORM, _NORM_UNIT),
-            (_PAIR, _PAIR_UNIT),
-            (_PAIR_SQUARE, _PAIR_SQUARE_UNIT),
-        )
-    ]
-    return Tally(*map(int, counts[: _PAIRS + 1]), *map(float, extremes), *sums)
 
 
 def sum_batches_dense(
@@ -517,20 +446,20 @@ class Output(NamedTuple):
 def _factor(solution, hard, output, tally):
     """What a batch's u is multiplied by; also counts the batch."""
     counts, extremes = tally
-    counts[_BATCHES] += 1
-    counts[_ZERO_ROWS] += solution.n_zero_rows
-    counts[_VISITS] += solution.n_visits
+    counts[BATCHES] += 1
+    counts[ZERO_ROWS] += solution.n_zero_rows
+    counts[VISITS] += solution.n_visits
     length = math.sqrt(solution.squared)
     if solution.total > 0.0:
-        extremes[_MARGIN_BOUND] = min(extremes[_MARGIN_BOUND], length / solution.total)
+        extremes[MARGIN_BOUND] = min(extremes[MARGIN_BOUND], length / solution.total)
     if solution.status == _INFEASIBLE:
-        counts[_INFEASIBLE_BATCHES] += 1
+        counts[INFEASIBLE_BATCHES] += 1
         return 0.0
     if solution.status == _GO_ON:
-        counts[_UNCONVERGED] += 1
+        counts[UNCONVERGED] += 1
     gap, relative = _gaps(solution, hard)
-    extremes[_WORST_GAP] = max(extremes[_WORST_GAP], gap)
-    extremes[_WORST_RELATIVE_GAP] = max(extremes[_WORST_RELATIVE_GAP], relative)
+    extremes[WORST_GAP] = max(extremes[WORST_GAP], gap)
+    extremes[WORST_RELATIVE_GAP] = max(extremes[WORST_RELATIVE_GAP], relative)
     if length <= _ZERO_VECTOR * solution.total or (hard and solution.lowest <= 0.0):
         return 0.0
     if output.unit:
@@ -538,9 +467,9 @@ def _factor(solution, hard, output, tally):
     else:
         factor = output.scale / solution.lowest if hard else output.scale
     if factor * length > output.length_cap:
-        counts[_SHORTENED] += 1
+        counts[SHORTENED] += 1
         factor = output.length_cap / length
-    _count_exactly(counts, _NORM, factor * factor * solution.squared / _NORM_UNIT)
+    count_norm(factor * factor * solution.squared, counts)
     return factor
 
 
@@ -554,13 +483,6 @@ def _gaps(solution, hard):
     length = math.sqrt(solution.squared)
     shortfall = length / solution.total - solution.lowest / length
     return shortfall, 1.0 - solution.lowest * solution.total / solution.squared
-
-
-@njit(cache=True, nogil=True)
-def _count_exactly(counts, place, value):
-    hi, lo = split_fixed(value)
-    counts[place] += np.int64(hi)
-    counts[place + 1] += np.int64(lo)
 
 
 def settle(rows, u, v, factors, hi, lo):
@@ -637,7 +559,7 @@ def _add_up(rows, n_features, signs, first, last, batch_size, problem, output, h
         group = (batch // 2) % hi.shape[0]
         distance = settle(take(rows, start, stop), u[0], u[1], factors, hi[group], lo[group])
         if side == 1 and batch > first:
-            _count_pair(distance / _PAIR_QUANTUM**2, tally.counts)
+            count_pair(distance / _PAIR_QUANTUM**2, tally.counts)
         factors[:] = 0.0
         start = stop
 
@@ -649,10 +571,3 @@ def _two_vectors(size):
     raw = np.zeros(2 * width + 8)
     start = -(np.int64(raw.ctypes.data) // 8) % 8
     return raw[start : start + size], raw[start + width : start + width + size]
-
-
-@njit(cache=True, nogil=True)
-def _count_pair(distance, counts):
-    counts[_PAIRS] += 1
-    _count_exactly(counts, _PAIR, distance / _PAIR_UNIT)
-    _count_exactly(counts, _PAIR_SQUARE, distance * distance / _PAIR_SQUARE_UNIT)

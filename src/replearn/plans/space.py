@@ -8,10 +8,6 @@ from replearn.cells import CELLS, flip_constant
 from replearn.errors import ReplearnError
 from replearn.plan import Sizes, decimal
 
-#: Squared length of the mean direction that the component count allows for; proved: 1.
-_SQUARED_LENGTH = 1.0
-
-
 # --- numbers as text ------------------------------------------------------------------------
 
 
@@ -50,8 +46,13 @@ def check_components(sizes: Sizes, n_inputs: int) -> None:
 # --- practical mode: the noise budget -------------------------------------------------------
 
 
-def best_space(n_inputs: int, noise: float, sizes: Sizes) -> tuple[str, str, int, float]:
-    """The (projection, rounding, components, width) with the fewest flips at the given noise."""
+def best_space(
+    n_inputs: int, noise: float, sizes: Sizes, squared_length: float = 1.0
+) -> tuple[str, str, int, float]:
+    """The (projection, rounding, components, width) with the fewest flips at the given noise.
+
+    ``squared_length`` is that of the mean vector which is expected; it is proved to be at most 1.
+    """
     if sizes.basis is not None:
         check_basis(sizes.basis, n_inputs)
         sizes = replace(sizes, projection="published", n_components=len(sizes.basis.widths))
@@ -61,7 +62,7 @@ def best_space(n_inputs: int, noise: float, sizes: Sizes) -> tuple[str, str, int
     for projection in projections:
         for rounding in roundings:
             n_components, rounding_noise = _noise_split(
-                projection, rounding, n_inputs, noise, sizes.n_components
+                projection, rounding, n_inputs, noise, sizes.n_components, squared_length
             )
             width = sizes.grid_width or rounding_noise / math.sqrt(CELLS[rounding].second_moment)
             flips = flip_constant(rounding, n_components) / width
@@ -72,7 +73,12 @@ def best_space(n_inputs: int, noise: float, sizes: Sizes) -> tuple[str, str, int
 
 
 def _noise_split(
-    projection: str, rounding: str, n_inputs: int, noise: float, by_hand: int | None
+    projection: str,
+    rounding: str,
+    n_inputs: int,
+    noise: float,
+    by_hand: int | None,
+    squared_length: float,
 ) -> tuple[int, float]:
     """Components, and the noise left for the rounding.
 
@@ -83,8 +89,8 @@ def _noise_split(
     if projection == "published":
         assert by_hand is not None
         return by_hand, noise
-    budget = noise**2 + (_SQUARED_LENGTH / n_inputs if projection == "hadamard" else 0.0)
-    n_components = by_hand or math.ceil(2 * _SQUARED_LENGTH / budget)
+    budget = noise**2 + (squared_length / n_inputs if projection == "hadamard" else 0.0)
+    n_components = by_hand or math.ceil(2 * squared_length / budget)
     block = CELLS[rounding].block
     if by_hand is None and n_components > block:
         n_components = -(-n_components // block) * block

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from replearn.kernels import sgd
 from replearn.kernels import svm as kernel
 from replearn.kernels.exact import fixed_mean
+from replearn.kernels.tally import Tally, TallyArrays, merge_tallies, new_tally, read_tally
 from replearn.plan import Plan
 from replearn.types import BlockMap, IntegerArray, Matrix, Order, Signs, Vector
 
@@ -57,13 +58,13 @@ class BatchSums:
 
     hi: IntegerArray
     lo: IntegerArray
-    counted: kernel.TallyArrays
+    counted: TallyArrays
     batch_size: int
 
     @cached_property
-    def tally(self) -> kernel.Tally:
+    def tally(self) -> Tally:
         """What happened in the batches."""
-        return kernel.read_tally(self.counted)
+        return read_tally(self.counted)
 
     @property
     def n_batches(self) -> int:
@@ -101,13 +102,13 @@ class BatchSums:
         return BatchSums(
             self.hi + other.hi,
             self.lo + other.lo,
-            kernel.merge_tallies(self.counted, other.counted),
+            merge_tallies(self.counted, other.counted),
             self.batch_size,
         )
 
 
 #: (rows, first, last, batch_size, hi, lo, tally): adds batches ``first`` to ``last`` to the sums.
-BatchKernel = Callable[[Rows, int, int, int, IntegerArray, IntegerArray, kernel.TallyArrays], None]
+BatchKernel = Callable[[Rows, int, int, int, IntegerArray, IntegerArray, TallyArrays], None]
 
 
 def max_margin(plan: Plan) -> BatchKernel:
@@ -120,7 +121,7 @@ def max_margin(plan: Plan) -> BatchKernel:
         batch_size: int,
         hi: IntegerArray,
         lo: IntegerArray,
-        tally: kernel.TallyArrays,
+        tally: TallyArrays,
     ) -> None:
         X = rows.X
         intercept = plan.n_inputs > X.shape[1]
@@ -153,7 +154,7 @@ def best_of_sgd(plan: Plan) -> BatchKernel:
         batch_size: int,
         hi: IntegerArray,
         lo: IntegerArray,
-        tally: kernel.TallyArrays,
+        tally: TallyArrays,
     ) -> None:
         order = rows.order[first * batch_size : last * batch_size]
         descent = descent_of(plan, rows.X.shape[1], batch_size)
@@ -184,7 +185,7 @@ def advance(
     state: sgd.State,
     hi: IntegerArray,
     lo: IntegerArray,
-    tally: kernel.TallyArrays,
+    tally: TallyArrays,
 ) -> None:
     """Gradient descent over rows of an array or a CSR matrix."""
     if sp.issparse(X):
@@ -239,7 +240,7 @@ def no_sums(n_inputs: int, batch_size: int, n_groups: int | None = None) -> Batc
     if n_groups is None:
         n_groups = max(_MIN_GROUPS, min(_MAX_GROUPS, _GROUP_ENTRIES // n_inputs))
     hi, lo = np.zeros((2, n_groups, n_inputs), dtype=np.int64)
-    return BatchSums(hi, lo, kernel.new_tally(), batch_size)
+    return BatchSums(hi, lo, new_tally(), batch_size)
 
 
 def _blocks(n_batches: int, batch_size: int) -> Iterator[tuple[int, int]]:

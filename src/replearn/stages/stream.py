@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.kernels import sgd
-from replearn.kernels.svm import TallyArrays
+from replearn.kernels.tally import TallyArrays
 from replearn.plan import Plan
 from replearn.stages.batches import BatchSums, advance, descent_of, no_sums, too_few_runs
 from replearn.types import IntegerArray, Signs
