@@ -13,8 +13,8 @@ plan, from margin .1 alone: the rows of a lab are drawn and added up in chunks, 
 compared under many seeds. "Pilot" is `plan_from_pilot` on 1,000 other rows, a fresh seed a pair.
 
 With --data, a folder with covtype.npz and mnist70k.npz, the variants are compared on real rows
-too: labs are halves of random splits, and the noise is set so that the error is .02 above that of the
-mean vector. (Sets that no halfspace separates leave the paper's structure without a vector.)
+too: labs are halves of random splits, and the noise is set so that the error is .02 above that of
+the mean vector. (Sets that no halfspace separates leave the paper's structure without a vector.)
 """
 
 import argparse

@@ -116,9 +116,9 @@ def plan(
     Examples
     --------
     >>> plan(margin=0.2, max_error=0.05, max_disagreement=0.1, n_features=50).n_samples
-    33600
+    31900
     >>> plan(margin=0.2, max_disagreement=None, n_features=50, n_samples=100_000).guarantee
-    Guarantee(margin=0.2, max_error=0.05, max_disagreement=0.058, failure_prob=0.05)
+    Guarantee(margin=0.2, max_error=0.05, max_disagreement=0.0565, failure_prob=0.05)
     """
     row = _row(algorithm)
     if mode not in MODES:

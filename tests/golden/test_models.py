@@ -55,9 +55,9 @@ RECORDED = {
     "gaussian, leech": "794eedf610148b41f54d47bc0568fd82e47d7bb6ff96d1e2e30ce5ff43ebf36c",
     "signs, centre": "5d38c2d693e279df7d84cae678d8edf8233dff5408e48a14f751a78e6848e873",
     "signs, e8": "2a0c4362ed0ba57739adda381bf1e8a965272a76d85638ee430eb7847aa354cc",
-    "practical": "3d6b07719d633742b49b05f9c37db888d184872a542931e715b3b4b387c53167",
+    "practical": "ba1030bb7f4011b24666a257a842953bc2609b968ad09e7aee39ff3fc7c56dd7",
     "practical, gaussian, e8": "e9fdb5deae5aae1dda831eb5ce211ed102cafa5a57e275a58b49fac72836ef93",
-    "hard margin": "0aac50129e03d5b3eb9dcfd556903fa861ae963860d4f308c643ceb257e1aaba",
+    "hard margin": "fae0c3587c2aa15ef93cb905413b64671969c399728bcb4a8c724d6be04bf3c3",
     "paper": "4570011bc433e6bc403ec08dfca8335a811aee2f9d55c77c523593c090bcf3c5",
 }
 

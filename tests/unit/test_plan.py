@@ -15,7 +15,7 @@ from replearn.basis import Basis
 from replearn.cells import CELLS, provable_flip_constant
 from replearn.errors import NotEnoughSamples, ReplearnError
 from replearn.plan import MODES, Guarantee, Sizes, Spent, decimal, require_samples
-from replearn.plans.svm import plan_svm
+from replearn.plans.svm import expected_squared_length, plan_svm
 from replearn.stages.projection import PROJECTIONS
 
 LARGE = 10**5  # so many inputs that a Gaussian map to few components is cheaper than a rotation
@@ -215,10 +215,11 @@ def test_decimal_is_within_half_a_unit(value):
 @pytest.mark.parametrize("rounding", list(CELLS))
 @given(guarantee=guarantees, n_inputs=inputs)
 def test_practical_grid_keeps_to_the_noise(rounding, guarantee, n_inputs):
-    # projection (orthonormal rows, a direction of length 1) and rounding together
+    # projection (orthonormal rows, a direction of the expected length) and rounding together
     plan = plan_svm(guarantee, n_inputs, "practical", Sizes(rounding=rounding))
     assert plan.projection in ("none", "hadamard")
-    projected = 1 / plan.n_components - 1 / n_inputs
+    length = expected_squared_length(guarantee.margin)
+    projected = length * (1 / plan.n_components - 1 / n_inputs)
     total = projected + CELLS[rounding].second_moment * float(plan.grid_width) ** 2
     assert total <= plan.noise**2 * 1.011  # the width has three digits
 

@@ -215,7 +215,8 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             reset=reset,
         )
         _check_finite(X, self)
-        check_classification_targets(y)
+        if two_numbers(y) is None:
+            check_classification_targets(y)
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()  # the caller's matrix stays as it is
             X.sum_duplicates()
@@ -224,25 +225,14 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     def _check_training_data(self, X: Any, y: Any) -> tuple[Any, NDArray[np.int8]]:
         """Validated rows, and their labels as signs; sets ``classes_``."""
         X, y = self._check_rows(X, y)
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        if kind != "binary":
-            raise ReplearnError(
-                "Only binary classification is supported. The type of the target is "
-                f"{kind}. Pass labels with two values."
-            )
-        self.classes_, indices = np.unique(y, return_inverse=True)
-        if self.classes_.size < 2:
-            raise ReplearnError(
-                f"y must hold two classes, got one class: {self.classes_[0]!r}. "
-                "Check the label column; a sample of one class cannot be learned from."
-            )
+        self.classes_, positive = _two_classes(y)
         if self.classes is not None and set(label_values(self.classes_)) != set(self.classes):
             raise ReplearnError(
                 f"y must hold the labels of the protocol, {self.classes[0]!r} and "
                 f"{self.classes[1]!r}, got {self.classes_[0]!r} and {self.classes_[1]!r}. "
                 "Recode the labels, or use the protocol of this study."
             )
-        return X, (2 * indices - 1).astype(np.int8).ravel()
+        return X, np.where(positive, np.int8(1), np.int8(-1))
 
     def _row_order(self, signs: NDArray[np.int8], n_batches: int) -> Order:
         """Canonical order of the rows: as given, or permuted by one keyed permutation."""
@@ -344,6 +334,40 @@ def _residual(fitted: Any, plan: Plan, shared: SharedRandomness) -> Vector | Non
         return None
     mean = recipes.mean_direction(fitted.sums, plan)
     return fitted.space.residual(mean, fitted.codes, shared)
+
+
+def two_numbers(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
+    """The two labels and where the larger stands, if y holds two whole numbers and no other.
+
+    A few passes instead of the sorting that scikit-learn's checks and ``np.unique`` do.
+    """
+    if y.dtype.kind not in "biuf" or y.size == 0:
+        return None
+    low, high = y.min(), y.max()
+    if low == high or (y.dtype.kind == "f" and not (low.is_integer() and high.is_integer())):
+        return None
+    positive = y == high
+    return (np.array([low, high]), positive) if (positive | (y == low)).all() else None
+
+
+def _two_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The two labels, and the rows that have the second; any other y is refused."""
+    quick = two_numbers(y)
+    if quick is not None:
+        return quick
+    kind = type_of_target(y, input_name="y", raise_unknown=True)
+    if kind != "binary":
+        raise ReplearnError(
+            "Only binary classification is supported. The type of the target is "
+            f"{kind}. Pass labels with two values."
+        )
+    classes, indices = np.unique(y, return_inverse=True)
+    if classes.size < 2:
+        raise ReplearnError(
+            f"y must hold two classes, got one class: {classes[0]!r}. "
+            "Check the label column; a sample of one class cannot be learned from."
+        )
+    return classes, indices.ravel() == 1
 
 
 def label_values(classes: NDArray[Any]) -> tuple[Label, Label]:

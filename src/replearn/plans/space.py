@@ -43,6 +43,10 @@ def check_components(sizes: Sizes, n_inputs: int) -> None:
         )
 
 
+#: Fewest components of a projection that is not set by hand: its noise must average out.
+_FEWEST = 48
+
+
 # --- practical mode: the noise budget -------------------------------------------------------
 
 
@@ -89,14 +93,17 @@ def _noise_split(
     if projection == "published":
         assert by_hand is not None
         return by_hand, noise
-    budget = noise**2 + (squared_length / n_inputs if projection == "hadamard" else 0.0)
-    n_components = by_hand or math.ceil(2 * squared_length / budget)
+    orthonormal = projection in ("none", "rotation", "hadamard")
+    budget = noise**2 + (squared_length / n_inputs if orthonormal else 0.0)
+    n_components = by_hand or max(_FEWEST, math.ceil(2 * squared_length / budget))
     block = CELLS[rounding].block
-    if by_hand is None and n_components > block:
+    if by_hand is None:
         n_components = -(-n_components // block) * block
     n_components = components(projection, n_components, n_inputs)
-    exact = n_components == n_inputs and projection in ("none", "rotation", "hadamard")
-    return n_components, noise if exact else math.sqrt(budget / 2)
+    left = budget - squared_length / n_components
+    if not (orthonormal and n_components == n_inputs):
+        left = max(left, budget / 2)  # too few, set by hand, leave nothing: half, and more error
+    return n_components, math.sqrt(left)
 
 
 def components(projection: str, n_components: int, n_inputs: int) -> int:

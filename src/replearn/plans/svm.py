@@ -192,9 +192,15 @@ _BATCH_LIMITS = (100, 2000)
 #: benchmarks/sample_cost.py); the proved bound for regularisation margin^2 is 1 / margin^2.
 _CALIBRATED_VARIANCE = 0.1
 
-#: Calibrated: squared length of the mean of margin * u; proved: at most 1. Found .12 to .17 on
-#: populations whose margins are spread out, and up to .4 if all of them are close to `margin`.
-_SQUARED_LENGTH = 0.2
+
+def expected_squared_length(margin: float) -> float:
+    """Squared length of the mean of margin * u, calibrated; it is proved to be at most 1.
+
+    That of a vector with functional margin 1 where margins are spread from ``margin`` to four times
+    as much, and .2 at least: .12 to .17 were found there, and up to .4 if all margins are
+    close to ``margin`` = .1.
+    """
+    return max(0.2, (2 * margin / (margin + min(4 * margin, 1.0))) ** 2)
 
 
 #: The published grid for ``margin="auto"``.
@@ -216,7 +222,9 @@ def _practical_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
     low, high = _BATCH_LIMITS
     batch_size = sizes.batch_size or min(max(math.ceil(_BATCH_ROWS / tau**2), low), high)
     weight = weight_text(sizes, tau**2)
-    projection, rounding, n_components, width = best_space(n_inputs, noise, sizes, _SQUARED_LENGTH)
+    projection, rounding, n_components, width = best_space(
+        n_inputs, noise, sizes, expected_squared_length(tau)
+    )
     constant = flip_constant(rounding, n_components)
     spread = width * guarantee.max_disagreement / constant
     variance = _CALIBRATED_VARIANCE / max(float(weight), tau**2 / 10)

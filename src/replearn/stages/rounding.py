@@ -77,7 +77,7 @@ def round_codes(point: Vector, grid_width: float, rounding: str, shared: SharedR
     Examples
     --------
     >>> round_codes(np.array([0.26, -0.27, 1.3]), 0.5, "centre", SharedRandomness(7))
-    array([ 0, -1,  1])
+    array([-1, -2,  1])
     """
     return ROUNDINGS[rounding].to_codes(_in_cells(point, grid_width, rounding), shared)
 
