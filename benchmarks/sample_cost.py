@@ -320,19 +320,25 @@ def draw(results, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer labs, seeds and pairs")
-    parser.add_argument("--only", default="", help="populations whose name contains this")
+    parser.add_argument(
+        "--only", default="", help="only populations with this in their name: d=100, decoy, ..."
+    )
     parser.add_argument("--figure", type=Path)
     parser.add_argument("--data", type=Path, help="folder with covtype.npz and mnist70k.npz")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", rl.ReplicabilityWarning)
-    n_labs, n_seeds, n_pairs = (6, 60, 12) if arguments.quick else (16, 200, 100)
+
+    def wanted(name):
+        return arguments.only in ("", name, *name.split(", "))
+
+    n_labs, n_seeds, n_pairs = (6, 60, 40) if arguments.quick else (16, 200, 100)
     results = {
         population.name: run(population, n_labs, n_seeds, n_pairs)
         for population in POPULATIONS
-        if arguments.only in population.name
+        if wanted(population.name)
     }
     for real in real_sets(arguments.data) if arguments.data else ():
-        if arguments.only in real.name:
+        if wanted(real.name):
             compare_variants(real, min(n_labs, 8), n_seeds, [], above=0.02)
     if arguments.figure:
         draw(results, arguments.figure)
