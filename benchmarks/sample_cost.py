@@ -312,7 +312,7 @@ def draw(results, path):
     axes.set_yticks(np.arange(len(names)) + 0.4 - height / 2, names)
     axes.invert_yaxis()
     axes.set(xscale="log", xlabel="samples per lab for error .05 and disagreement .1")
-    axes.legend(fontsize=8)
+    figure.legend(loc="outside upper center", ncols=2, fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
