@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from replearn.estimators import ReplicableNetClassifier as ReplicableNetClassifier
     from replearn.estimators import ReplicableSGDClassifier as ReplicableSGDClassifier
     from replearn.estimators import ReplicableSVMClassifier as ReplicableSVMClassifier
+    from replearn.exports import to_csv as to_csv
+    from replearn.exports import to_onnx as to_onnx
+    from replearn.exports import to_sklearn as to_sklearn
+    from replearn.exports import to_sql as to_sql
     from replearn.findings import AuditResult as AuditResult
     from replearn.model import Comparison as Comparison
     from replearn.model import Model as Model
@@ -79,6 +83,10 @@ _HOME = {
     "replicable_mean": "stages.means",
     "save": "modelfile",
     "table1": "planning",
+    "to_csv": "exports",
+    "to_onnx": "exports",
+    "to_sklearn": "exports",
+    "to_sql": "exports",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]

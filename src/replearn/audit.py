@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from replearn.agreement import CONFIDENCE
+from replearn.atomic import write_atomically
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
 from replearn.findings import AuditResult, Pair, Question
-from replearn.jsonfile import read_json, write_atomically
+from replearn.jsonfile import read_json
 from replearn.model import canonical_json
 from replearn.progress import Advance, no_progress
 from replearn.randomness import SharedRandomness

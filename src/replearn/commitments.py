@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from replearn.atomic import write_atomically
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.jsonfile import (
     Unfit,
@@ -21,7 +22,6 @@ from replearn.jsonfile import (
     read_json,
     read_object,
     read_text,
-    write_atomically,
 )
 from replearn.model import canonical_json
 

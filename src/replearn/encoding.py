@@ -1,5 +1,6 @@
 """From a table of raw columns to numbers, as published: nothing is learned from a lab's rows."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.types import Matrix, Vector
+from replearn.types import IntegerArray, Matrix, Vector
+
+#: A number as text that has but one meaning; 007 is a code, not a number.
+_PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -41,14 +45,8 @@ class NumberColumn:
         return {"kind": "number", **vars(self)}
 
     def transform(self, values: NDArray[Any]) -> Matrix:
-        """Scaled values, as one column."""
-        try:
-            numbers = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ReplearnError(
-                f"column {self.name!r} must be numeric, got values like {values[0]!r}. "
-                "Check the file, or make a protocol in which it is a category."
-            ) from None
+        """Scaled values, as one column; NaN, None and the like are missing values."""
+        numbers = self._numbers(values)
         missing = np.isnan(numbers)
         if missing.any() and not self.fill_missing:
             raise ReplearnError(
@@ -58,6 +56,21 @@ class NumberColumn:
             )
         scaled = (numbers - float(self.centre)) / float(self.scale)
         return np.where(missing, 0.0, scaled)[:, None]
+
+    def _numbers(self, values: NDArray[Any]) -> Vector:
+        try:
+            return np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):  # text, or a missing value that NumPy does not know
+            return np.array([self._number(value) for value in values], dtype=np.float64)
+
+    def _number(self, value: Any) -> float:
+        try:
+            return np.nan if _is_missing(value) else float(value)
+        except (TypeError, ValueError):
+            raise ReplearnError(
+                f"column {self.name!r} must be numeric, got {str(value)[:40]!r}. Check the file, "
+                "or make a protocol in which it is a category."
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -81,8 +94,55 @@ class CategoryColumn:
 
     def transform(self, values: NDArray[Any]) -> Matrix:
         """Indicators of the published values."""
-        texts = np.array([as_text(value) for value in values], dtype=object)
-        return np.stack([texts == value for value in self.values], axis=1).astype(np.float64)
+        places = self._places(values)
+        known = np.flatnonzero(places >= 0)
+        indicators = np.zeros((len(self.values), places.size))
+        indicators[places[known], known] = 1.0
+        return indicators.T
+
+    def _places(self, values: NDArray[Any]) -> IntegerArray:
+        """Where among the published values each value is; -1 if it is unknown or missing."""
+        published = self._published()
+        if values.dtype.kind in "biuf":
+            distinct, inverse = np.unique(values, return_inverse=True)
+            of_distinct = [published.get(as_text(value), -1) for value in distinct]
+            return np.array(of_distinct, dtype=np.int64)[inverse]
+        found = _Places(published)
+        items = values.tolist() if values.dtype.kind in "OU" else list(values)
+        if {bool, np.bool_} & set(map(type, items)):  # True and 1 are equal, but not as text
+            items = [as_text(item) for item in items]
+        try:
+            return np.fromiter(map(found.__getitem__, items), np.int64, len(items))
+        except TypeError:  # lists, say, cannot be looked up
+            items = [as_text(item) for item in items]
+            return np.fromiter(map(found.__getitem__, items), np.int64, len(items))
+
+    def _published(self) -> dict[str | None, int]:
+        """Place of each published value."""
+        places: dict[str | None, int] = {}
+        for place, value in enumerate(self.values):
+            text = as_text(value)
+            if text in places:
+                raise ReplearnError(
+                    f"column {self.name!r} of the protocol must have different categories, got "
+                    f"{self.values[places[text]]!r} and {value!r}, which are the same."
+                )
+            places[text] = place
+        return places
+
+
+class _Places(dict[Any, int]):
+    """Places of values by their text, worked out once for each value."""
+
+    def __init__(self, published: Mapping[str | None, int]) -> None:
+        super().__init__()
+        self._published = published
+
+    def __missing__(self, value: Any) -> int:
+        place = self._published.get(as_text(value), -1)
+        if value == value:  # a NaN would not be found again
+            self[value] = place
+        return place
 
 
 Column = NumberColumn | CategoryColumn
@@ -129,7 +189,9 @@ class Encoding:
         if sp.issparse(X):
             return self._scale_sparse(X)
         table = columns_of(X, [column.name for column in self.columns])
-        return np.hstack([column.transform(table[column.name]) for column in self.columns])
+        outputs = [column.transform(table[column.name]).T for column in self.columns]
+        # one after the other, then transposed at once, which goes through the caches in blocks
+        return np.ascontiguousarray(np.concatenate(outputs).T)
 
     def _scale_sparse(self, X: Any) -> Any:
         if X.shape[1] != len(self.columns):
@@ -149,7 +211,7 @@ def columns_of(X: Any, names: list[str]) -> Mapping[str, NDArray[Any]]:
     """Columns of a dataframe or a mapping by name, or of an array by position."""
     if isinstance(X, Mapping):
         _check_names(list(X), names)
-        return {name: np.asarray(X[name]) for name in names}
+        return {name: _values(X[name]) for name in names}
     if not hasattr(X, "columns") and not hasattr(X, "column_names"):
         array = np.asarray(X)
         if array.ndim != 2 or array.shape[1] != len(names):
@@ -159,7 +221,26 @@ def columns_of(X: Any, names: list[str]) -> Mapping[str, NDArray[Any]]:
         return dict(zip(names, array.T, strict=True))
     frame = nw.from_native(X, eager_only=True)
     _check_names(frame.columns, names)
-    return {name: frame[name].to_numpy() for name in names}
+    return {name: _values(frame[name]) for name in names}
+
+
+def _values(column: Any) -> NDArray[Any]:
+    """A column as numbers with NaN for a missing value, or as objects with None."""
+    if isinstance(column, np.ndarray):
+        return column
+    series = nw.from_native(column, series_only=True, pass_through=True)
+    if not isinstance(series, nw.Series):
+        return np.asarray(column)
+    missing = series.is_null().to_numpy()
+    if series.dtype.is_integer() or series.dtype.is_float() or series.dtype == nw.Boolean:
+        if not missing.any():
+            return series.to_numpy()
+        if series.dtype != nw.Boolean:
+            return series.to_numpy().astype(np.float64)
+    values = np.empty(missing.size, dtype=object)
+    values[:] = series.to_list()  # to_numpy mixes up what is missing in dictionaries of Arrow
+    values[missing] = None
+    return values
 
 
 def _check_names(found: list[str], wanted: list[str]) -> None:
@@ -173,9 +254,33 @@ def _check_names(found: list[str], wanted: list[str]) -> None:
 
 
 def as_text(value: Any) -> str | None:
-    """A category as published: 1, 1.0 and "1" are the same value; None if it is missing."""
-    if value is None or value != value:  # NaN is not equal to itself
+    """A category as published; None if it is missing.
+
+    A plain decimal number is the same category as a number and as text, so that it does not
+    matter which type a column has at a lab: 1, 1.0, "1" and "1.0" are all "1". Text such as "007"
+    or "1e3" stays as it is. Likewise true and false, as booleans and as text in any case, are
+    "True" and "False".
+    """
+    if _is_missing(value):
         return None
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
+    if isinstance(value, float | np.floating):
+        return _number_text(value)
+    text = str(value)
+    bare = text.strip()
+    if _PLAIN_NUMBER.fullmatch(bare):
+        return _number_text(float(bare)) if "." in bare else bare.replace("-0", "0")
+    return bare.capitalize() if bare.lower() in ("true", "false") else text
+
+
+def _number_text(number: float | np.floating[Any]) -> str:
+    """The shortest decimal number that is read as this one, without an exponent."""
+    if float(number).is_integer():
+        return str(int(number))
+    return np.format_float_positional(number, trim="-")
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)  # NaN is not equal to itself
+    except TypeError:  # the missing value of pandas says neither yes nor no
+        return True

@@ -365,7 +365,7 @@ def _question_lines(question: Question, n_test: int) -> list[str]:
 
 
 def _code_lines(question: Question) -> list[str]:
-    if not question.n_codes:
+    if not question.n_cells:  # no codes, or no cells that could flip: nets and boosting
         return []
     flipped, kept = question.wall_distances(True), question.wall_distances(False)
     cells = f"{question.n_codes} codes in {question.n_cells} cell{'s'[: question.n_cells > 1]}"

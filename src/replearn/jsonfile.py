@@ -1,9 +1,8 @@
-"""JSON files that are safe to open: strict reading, checked values, whole or no writing."""
+"""JSON files that are safe to open: strict reading, checked values."""
 
 import json
 import os
 import re
-import tempfile
 from collections.abc import Set
 from pathlib import Path
 from typing import Any
@@ -44,28 +43,6 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise InvalidFile(f"{path} must hold one JSON object. Is it the right file?")
     return document
-
-
-def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write beside the target and rename, so that no reader ever sees half a file."""
-    target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

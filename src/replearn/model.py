@@ -123,8 +123,13 @@ class Model:
         return float(self.direction[-1]) if self.fit_intercept else 0.0
 
     @cached_property
-    def _voters(self) -> Matrix:
-        """Weak halfspaces of a majority, one in each row."""
+    def halfspaces(self) -> Matrix:
+        """Normals of the halfspaces that vote, one in each row, intercept last.
+
+        One row, ``direction``, unless the model is a majority.
+        """
+        if self.is_halfspace:
+            return self.direction[None, :]
         assert isinstance(self.space, BoostSpace)
         return self.space.voters(self.codes, self.shared)
 
@@ -158,15 +163,24 @@ class Model:
             )
         if self.is_halfspace:
             return np.asarray(X @ self.coef + self.intercept, dtype=np.float64).ravel()
-        products = X @ self._voters[:, : self.n_features].T
+        products = X @ self.halfspaces[:, : self.n_features].T
         if self.fit_intercept:
-            products = products + self._voters[:, -1]
-        return np.asarray(np.where(products > 0, 1.0, -1.0).mean(axis=1))
+            products = products + self.halfspaces[:, -1]
+        votes = np.where(products > 0, 1.0, -1.0)
+        # a vote would hide that a row is not finite
+        return np.where(np.isfinite(products).all(axis=1), votes.mean(axis=1), np.nan)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of each row."""
         positive = self.decision_function(X) > 0
         return np.array(self.classes)[positive.astype(np.int64)]
+
+    def to_sklearn(self, *, encoded: bool = False) -> Any:
+        """The same classifier in plain scikit-learn parts: see `replearn.to_sklearn`."""
+        # by the package's lazy name: this module, like all of the core, knows no scikit-learn
+        from replearn import to_sklearn
+
+        return to_sklearn(self, encoded=encoded)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from replearn.atomic import write_atomically
 from replearn.basis import Basis
 from replearn.encoding import Encoding
 from replearn.errors import InvalidFile, ReplearnError
@@ -19,7 +20,6 @@ from replearn.jsonfile import (
     read_json,
     read_object,
     read_text,
-    write_atomically,
 )
 from replearn.model import FORMAT, FORMAT_VERSION, Model, canonical_json
 from replearn.nets import NETS, lattice_size

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from replearn.atomic import write_atomically
 from replearn.basis import Basis
 from replearn.encoding import Encoding
 from replearn.errors import InvalidFile, ReplearnError
@@ -20,7 +21,6 @@ from replearn.jsonfile import (
     read_encoding,
     read_json,
     read_text,
-    write_atomically,
 )
 from replearn.model import Label, canonical_json
 

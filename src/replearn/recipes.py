@@ -21,7 +21,7 @@ import numpy as np
 from replearn.plan import NetSizes, Plan, Spent
 from replearn.randomness import SharedRandomness
 from replearn.stages import boosting
-from replearn.stages.batches import BatchSums, Rows, best_of_sgd, max_margin, sum_batches
+from replearn.stages.batches import BatchSums, Rows, Sample, best_of_sgd, max_margin
 from replearn.stages.margins import choose_margin
 from replearn.stages.net import (
     Choice,
@@ -51,25 +51,25 @@ class Fitted:
     doubt: float = 0.0
 
 
-def svm(rows: Rows, plan: Plan, shared: SharedRandomness, run: BlockMap = map) -> Fitted:
+def svm(sample: Sample, plan: Plan, shared: SharedRandomness, run: BlockMap = map) -> Fitted:
     """Algorithm 1: a large-margin vector per batch, then mean, project, round."""
-    sums = sum_batches(max_margin(plan), rows, plan, run)
-    return round_mean(sums, rows.signs.size, plan, shared)
+    sums = sample.sums(max_margin(plan), plan, run)
+    return round_mean(sums, sample.n_rows, plan, shared)
 
 
-def sgd(rows: Rows, plan: Plan, shared: SharedRandomness, run: BlockMap = map) -> Fitted:
+def sgd(sample: Sample, plan: Plan, shared: SharedRandomness, run: BlockMap = map) -> Fitted:
     """Algorithm 2: an average of gradient descent per batch, then mean, project, round."""
-    sums = sum_batches(best_of_sgd(plan), rows, plan, run)
-    return round_mean(sums, rows.signs.size, plan, shared)
+    sums = sample.sums(best_of_sgd(plan), plan, run)
+    return round_mean(sums, sample.n_rows, plan, shared)
 
 
 def svm_of_unknown_margin(
-    rows: Rows, plans: Iterable[Plan], shared: SharedRandomness, run: BlockMap = map
+    sample: Sample, plans: Iterable[Plan], shared: SharedRandomness, run: BlockMap = map
 ) -> tuple[Plan, Fitted]:
     """Algorithm 1 with the margin chosen replicably from a published grid."""
-    choice = choose_margin(((plan, max_margin(plan)) for plan in plans), rows, shared, run)
+    choice = choose_margin(((plan, max_margin(plan)) for plan in plans), sample, shared, run)
     plan = replace(choice.plan, margins_tried=choice.errors)
-    fitted = round_mean(choice.sums, rows.signs.size, plan, shared)
+    fitted = round_mean(choice.sums, sample.n_rows, plan, shared)
     return plan, replace(fitted, doubt=choice.doubt)
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from replearn import __version__
+from replearn.atomic import write_atomically
 from replearn.errors import ReplearnError
 from replearn.findings import AuditResult, Question
-from replearn.jsonfile import write_atomically
 from replearn.model import Model
 
 _BADGES = {"within": "Within", "exceeds": "Exceeds", "undecided": "Undecided about"}

@@ -8,6 +8,7 @@ import pytest
 
 import replearn as rl
 from replearn.cli import main
+from replearn.cli.options import ALGORITHMS
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +103,20 @@ def test_audit_by_protocol(folder, capsys, tmp_path):
         )  # fmt: skip
         assert code == 2
         assert "It has been changed" in err
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_audit_of_each_algorithm(folder, capsys, algorithm):
+    arguments = ("audit", folder / "a.npz", *EASY, "--algorithm", algorithm, "--pairs", "3")
+    code, out, _ = run(capsys, *arguments, "--question", "halves", "--json")
+    data = json.loads(out)
+    assert code == {"within": 0, "exceeds": 1, "undecided": 3}[data["verdict"]]
+    assert data["algorithm"] == algorithm
+    assert data["compared"] == "the model's integer codes (by fingerprint)"
+    code, out, _ = run(capsys, *arguments, "--question", "parts")
+    assert code in (0, 1, 3)
+    has_cells = algorithm in ("svm", "sgd")  # the others have codes, but no walls to be near to
+    assert ("codes in" in out) == has_cells
 
 
 @pytest.mark.parametrize(

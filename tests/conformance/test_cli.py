@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +17,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from replearn import Protocol, ReplicableSVMClassifier, __version__, cli, demo, load, progress, save
+from replearn import (
+    Protocol,
+    ReplicableBoostingClassifier,
+    ReplicableDPClassifier,
+    ReplicableNetClassifier,
+    ReplicableSGDClassifier,
+    ReplicableSVMClassifier,
+    __version__,
+    cli,
+    demo,
+    load,
+    planning,
+    progress,
+    save,
+)
+from replearn.cli import parser
+from replearn.cli.options import ALGORITHMS, PROMISE
+from replearn.cli.training import algorithm_of, make_estimator
 from replearn.datasets import make_margin
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,13 +109,14 @@ def test_help_is_quick_because_it_imports_nothing_heavy():
     script = (
         "import sys\nfrom replearn.cli import main\n"
         "try: main(['fit', '--help'])\nexcept SystemExit as done: assert done.code == 0\n"
-        "print(sorted({'numpy', 'scipy', 'sklearn', 'numba', 'rich'} & set(sys.modules)))"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'numba', 'pyarrow', 'rich', 'shtab'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
 
-COMMANDS = ("demo", "plan", "fit", "compare", "predict", "show")
+COMMANDS = [module.__name__.rpartition(".")[2] for module in parser.COMMANDS]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -108,19 +127,35 @@ def test_every_command_has_help_and_json(run, command):
     assert "JSON keys:" in out
 
 
-def test_help_gives_examples_that_parse(run):
-    out = run("--help")[1] + "".join(run(command, "--help")[1] for command in COMMANDS)
+@pytest.mark.parametrize("command", [None, *COMMANDS])
+def test_help_gives_examples_that_parse(run, command):
+    out = run(*([] if command is None else [command]), "--help")[1]
     examples = [line.strip() for line in out.splitlines() if line.startswith("  replearn ")]
-    assert len(examples) >= 5
+    assert examples
     for line in examples:
-        cli._parser().parse_args(line.split()[1:])
+        words = shlex.split(line.partition(" > ")[0])
+        assert command in (None, words[1])
+        parser.make_parser().parse_args(words[1:])
+
+
+@pytest.mark.parametrize("columns", ["80", "100", "250"])
+@pytest.mark.parametrize("command", [None, *COMMANDS])
+def test_help_fits_100_columns(run, monkeypatch, command, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    out = run(*([] if command is None else [command]), "--help")[1]
+    assert max(map(len, out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("command", [None, "fit", "compare", "audit", "completion"])
+def test_help_lists_exit_codes_where_they_matter(run, command):
+    assert "exit codes: 0 " in run(*([] if command is None else [command]), "--help")[1]
 
 
 def test_help_states_the_defaults_of_the_estimator():
     signature = inspect.signature(ReplicableSVMClassifier)
-    for name, (default, _) in cli._PROMISE.items():
+    for name, (default, _) in PROMISE.items():
         assert signature.parameters[name].default == default
-    made = cli._estimator(cli._parser().parse_args(["fit", "x.csv"]))
+    made = make_estimator(parser.make_parser().parse_args(["fit", "x.csv"]))
     assert made.get_params() == ReplicableSVMClassifier(shared_seed="0", n_jobs=-1).get_params()
 
 
@@ -202,6 +237,16 @@ def test_fit_options_reach_the_estimator(run, labs, tmp_path):
     ).fit(X, y)
     assert load(out).fingerprint == expected.fingerprint_
     assert expected.fingerprint_ in text
+
+
+def test_two_spellings_of_rows_in_random_order(run, labs):
+    fits = [
+        json.loads(run("fit", labs / "a.csv", *SEED, *spelling, "--json")[1])["fingerprint"]
+        for spelling in (["--assume-shuffled"], ["--no-shuffle"], [])
+    ]
+    X, y = draw(1, 20_000)
+    expected = ReplicableSVMClassifier(margin=0.4, shared_seed="study 7", shuffle=False).fit(X, y)
+    assert fits == [expected.fingerprint_, expected.fingerprint_, load(labs / "a.json").fingerprint]
 
 
 def test_expected_fingerprint(run, labs):
@@ -300,6 +345,118 @@ def test_warnings_are_one_line_and_in_the_json(run, tmp_path):
     assert "Get more rows" in warning
     assert err == f"replearn: warning: {warning}\n"
     assert json.loads(out)["estimated_disagreement"] is None
+
+
+# ---------------------------------------------------------------- six algorithms
+
+ESTIMATORS = {
+    "svm": ReplicableSVMClassifier,
+    "sgd": ReplicableSGDClassifier,
+    "net": ReplicableNetClassifier,
+    "dp": ReplicableDPClassifier,
+    "boost-box": functools.partial(ReplicableBoostingClassifier, rounding="box"),
+    "boost-foam": functools.partial(ReplicableBoostingClassifier, rounding="foam"),
+}
+FEW_ROWS = "ignore::replearn.errors.ReplicabilityWarning"  # 5,000 rows are few for some
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """The same 5,000 rows as .csv and as .npz, and 25 of them."""
+    folder = tmp_path_factory.mktemp("tables")
+    X, y = draw(1, 5000)
+    write_csv(folder / "a.csv", X, y)
+    np.savez(folder / "a.npz", X=X, y=y)
+    np.savez(folder / "few.npz", X=X[:25], y=y[:25])
+    return folder
+
+
+def test_the_six_algorithms_are_those_of_the_plan():
+    assert set(ESTIMATORS) == set(ALGORITHMS) == set(planning.ALGORITHMS)
+
+
+@pytest.mark.filterwarnings(FEW_ROWS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_fit_show_and_predict_with_each_algorithm(run, tables, tmp_path, algorithm):
+    options = ("--algorithm", algorithm, "--margin", 0.4, "--max-error", 0.2, "--seed", "7")
+    out = tmp_path / "m.json"
+    code, text, _ = run("fit", tables / "a.csv", "--target", "label", *options, "--out", out)
+    assert code == 0
+    X, y = draw(1, 5000)
+    made = ESTIMATORS[algorithm](margin=0.4, max_error=0.2, shared_seed="7")
+    assert algorithm_of(made) == algorithm
+    expected = made.fit(X, y)
+    model = load(out)
+    assert model.fingerprint == expected.fingerprint_
+    assert model.fingerprint in text
+    for word in ("estimated", "certified", "5,000, "):
+        assert word in text
+    data = documented(run, "fit", run("fit", tables / "a.npz", *options, "--json")[1])
+    assert (data["algorithm"], data["fingerprint"]) == (algorithm, model.fingerprint)
+    assert data["estimated_disagreement"] == expected.certificate_.estimated_disagreement
+    assert data["rows_needed"] == expected.plan_.n_samples
+
+    shown = documented(run, "show", run("show", out, "--json")[1])
+    assert shown["provenance"]["rows"] == 5000
+    assert shown["feature_names"] == NAMES
+    code, text, _ = run("show", out)
+    assert code == 0
+    assert "largest weights" in text
+    code, printed, _ = run("predict", out, tables / "a.csv", "--json")
+    assert code == 0
+    assert json.loads(printed)["predictions"] == expected.predict(X).tolist()
+
+
+@pytest.mark.filterwarnings(FEW_ROWS)
+@pytest.mark.parametrize(
+    ("algorithm", "how"),
+    [
+        ("svm", "in 50 batches of 100 (0 left over)"),
+        ("dp", " candidates were tested (0 left over)"),
+        ("boost-box", " rounds (0 left over)"),
+    ],
+)
+def test_fit_says_what_was_done_with_the_rows(run, tables, algorithm, how):
+    out = run("fit", tables / "a.npz", "--algorithm", algorithm, "--margin", 0.3)[1]
+    assert how in out
+
+
+@pytest.mark.parametrize(("algorithm", "source"), [("svm", "1 batches"), ("net", "these rows")])
+def test_few_rows_have_no_estimate(run, tables, tmp_path, algorithm, source):
+    fit = ("fit", tables / "few.npz", "--algorithm", algorithm, "--margin", 0.4)
+    code, out, err = run(*fit, "--out", tmp_path / "m.json")
+    assert code == 0
+    assert f"estimated    cannot be said from {source}\n" in out
+    assert err.startswith("replearn: warning: The disagreement with another lab ")
+    provenance = json.loads(run("show", tmp_path / "m.json", "--json")[1])["provenance"]
+    assert provenance["estimated_disagreement"] is None
+    assert json.loads(run(*fit, "--json")[1])["estimated_disagreement"] is None
+
+
+@pytest.mark.parametrize("command", ["fit", "audit"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS[1:])
+def test_only_svm_finds_its_margin(refused, command, algorithm):
+    # there is no such file: options are looked at first
+    line = refused(command, "no.npz", "--margin", "auto", "--algorithm", algorithm)
+    assert line == (
+        f"replearn: error: --margin auto needs --algorithm svm, got {algorithm}. Pass the margin "
+        "as a number."
+    )
+
+
+@pytest.mark.filterwarnings(FEW_ROWS)
+def test_margin_auto(run, tables):
+    data = json.loads(run("fit", tables / "a.npz", "--margin", "auto", "--json")[1])
+    X, y = draw(1, 5000)
+    expected = ReplicableSVMClassifier(margin="auto", shared_seed="0").fit(X, y)
+    assert (data["algorithm"], data["fingerprint"]) == ("svm", expected.fingerprint_)
+
+
+@pytest.mark.parametrize("command", ["fit", "audit"])
+def test_a_protocol_says_the_algorithm(refused, command):
+    protocol = ("--protocol", "study.json", "--algorithm", "svm", "--max-error", 0.1)
+    line = refused(command, "no.npz", *protocol)
+    assert "as well as the algorithm, got --max-error, --algorithm too. Leave that out" in line
 
 
 # ---------------------------------------------------------------- the demo
@@ -535,10 +692,10 @@ def test_interrupt(tmp_path):
 
 
 def test_a_bug_is_not_mistaken_for_different_models(run, labs, monkeypatch):
-    def _compare(options):
+    def broken(options):
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr(cli, "_compare", _compare)
+    monkeypatch.setattr(cli.compare, "run", broken)
     code, out, err = run("compare", labs / "a.json", labs / "b.json")
     assert (code, out) == (70, "")
     assert "ZeroDivisionError: oops" in err

@@ -56,9 +56,9 @@ RECORDED = {
     "signs, centre": "5d38c2d693e279df7d84cae678d8edf8233dff5408e48a14f751a78e6848e873",
     "signs, e8": "2a0c4362ed0ba57739adda381bf1e8a965272a76d85638ee430eb7847aa354cc",
     "practical": "ba1030bb7f4011b24666a257a842953bc2609b968ad09e7aee39ff3fc7c56dd7",
-    "practical, gaussian, e8": "e9fdb5deae5aae1dda831eb5ce211ed102cafa5a57e275a58b49fac72836ef93",
+    "practical, gaussian, e8": "ce82b06bf384a963cc9aff652a9dda53f24f91ee3e8b3b3e9e6e5bf1426e02c8",
     "hard margin": "fae0c3587c2aa15ef93cb905413b64671969c399728bcb4a8c724d6be04bf3c3",
-    "paper": "4570011bc433e6bc403ec08dfca8335a811aee2f9d55c77c523593c090bcf3c5",
+    "paper": "b3adbd258127c8cd0964b038ff0ba94d38415eec10fd9673573839a351e1601b",
 }
 
 

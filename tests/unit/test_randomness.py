@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import ndtri
 
+from replearn.kernels.ordering import order_by_keys
 from replearn.kernels.philox import natural_log
 from replearn.randomness import SharedRandomness
 
@@ -75,6 +76,29 @@ def test_samples_are_distinct_and_uniform() -> None:
 
 def test_permutations_are_uniform() -> None:
     orders = [tuple(SHARED.sample("p", 3, 3, row).tolist()) for row in range(6000)]
+    counts = [orders.count(order) for order in set(orders)]
+    assert len(counts) == 6
+    assert stats.chisquare(counts).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 8, 9, 1000, 100_003])
+def test_rows_are_ordered_by_their_keys(n: int) -> None:
+    keys = SHARED.words("o", n)
+    assert (SHARED.row_order("o", n) == np.argsort(keys, kind="stable")).all()
+
+
+def test_equal_keys_keep_the_order_of_the_rows() -> None:
+    keys = np.array([5, 5, 1, 5, 1, 0, 2**64 - 1, 2**64 - 1], dtype=np.uint64)
+    assert order_by_keys(keys).tolist() == [5, 2, 4, 0, 1, 3, 6, 7]
+
+
+@given(st.integers(0, 50), st.integers(0, 50))
+def test_a_row_makes_its_key_anywhere(first: int, n: int) -> None:
+    assert (SHARED.row_keys("o", n, first) == SHARED.words("o", first + n)[first:]).all()
+
+
+def test_row_orders_are_uniform() -> None:
+    orders = [tuple(SharedRandomness(i).row_order("p", 3).tolist()) for i in range(6000)]
     counts = [orders.count(order) for order in set(orders)]
     assert len(counts) == 6
     assert stats.chisquare(counts).pvalue > FALSE_ALARM

@@ -385,7 +385,7 @@ def test_a_state_file_needs_no_pickle(tmp_path):
     stream(X=X[:99], y=Y[:99]).save_state(path)
     with np.load(path, allow_pickle=False) as content:
         header = json.loads(content["header"].tobytes())
-        assert header["format"] == "replearn-sgd-stream"
+        assert header["format"] == "replearn-stream"
         assert all(content[name].dtype.kind in "uif" for name in content.files)
 
 
@@ -419,6 +419,10 @@ def with_header(change):
     return apply
 
 
+def with_estimator(**changes):
+    return with_header(lambda h: h["about"]["estimator"].update(changes))
+
+
 def bomb(arrays):
     arrays["raw"] = np.zeros(10**7)
 
@@ -434,11 +438,11 @@ DAMAGES = {
     "no header": (lambda a: a.pop("header"), "no header"),
     "version": (with_header(lambda h: h.update(version=2)), "version 2 is unknown"),
     "format": (with_header(lambda h: h.update(format="x")), "its format is not"),
-    "classes": (with_header(lambda h: h["about"].update(classes=[1, 1])), "two different labels"),
-    "names": (with_header(lambda h: h["about"].update(feature_names=["a"])), "5 strings"),
-    "width": (with_header(lambda h: h["about"].update(n_features=-1)), "positive integer"),
-    "blocks": (with_header(lambda h: h.update(blocks=[])), "was saved with"),
-    "encoding": (with_header(lambda h: h["about"].update(encoding=[])), "another encoding"),
+    "classes": (with_estimator(classes=[1, 1]), "two different labels"),
+    "names": (with_estimator(feature_names=["a"]), "5 strings"),
+    "width": (with_estimator(n_features=-1), "positive integer"),
+    "blocks": (with_header(lambda h: h["about"].update(blocks=[])), "was saved with"),
+    "encoding": (with_estimator(encoding=[]), "another encoding"),
     "about": (with_header(lambda h: h.update(about=3)), "'about' must have the keys"),
 }
 
@@ -456,7 +460,7 @@ def test_bad_state_files_are_refused(tmp_path, damage):
 
 
 def test_a_forged_digest_does_not_let_nonsense_in(tmp_path):
-    from replearn.estimators.sgd_state import _digest
+    from replearn.statefile import _digest
 
     path = tmp_path / "s.npz"
     stream(X=X[:99], y=Y[:99]).save_state(path)

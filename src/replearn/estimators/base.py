@@ -23,7 +23,7 @@ from replearn.model import Label, Model
 from replearn.plan import Guarantee, Plan, Sizes, Spent, require_samples
 from replearn.progress import tracked
 from replearn.randomness import SharedRandomness
-from replearn.stages.batches import Rows, looks_sorted
+from replearn.stages.batches import LabelRuns, Rows, Sample
 from replearn.stages.projection import PROJECTIONS
 from replearn.types import BlockMap, Order, Signs, Vector
 
@@ -63,6 +63,9 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     certificate_: Certificate
     residual_: Vector | None  # place of the mean in its cell, in grid widths; audits read it
 
+    #: Whether a sum over batches is all that it asks of the rows, so that they may be anywhere.
+    streams: ClassVar[bool] = False
+
     #: The algorithm, a function of ``recipes``.
     _recipe: ClassVar[Callable[..., recipes.Fitted | recipes.Chosen | recipes.Boosted]]
 
@@ -83,12 +86,61 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
+        self._shared()  # a bad seed is told before the rows are checked
+        return self._fit_rows(*self._check_training_data(X, y))
+
+    def fit_sample(
+        self,
+        sample: Sample,
+        n_features: int,
+        classes: NDArray[Any],
+        names: tuple[str, ...] | None = None,
+    ) -> Self:
+        """Learn from rows that are not one array in memory; `fit_file` and clusters do.
+
+        Parameters
+        ----------
+        sample : Sample
+            Checked rows, encoded and in canonical order.
+        n_features : int
+        classes : array of two labels
+            The second is +1 in the sample.
+        names : tuple of str, optional
+            Of the features.
+
+        Returns
+        -------
+        self
+        """
+        if not self.streams:
+            raise ReplearnError(
+                f"{type(self).__name__} needs its rows in memory. Use fit, or "
+                "ReplicableSVMClassifier or ReplicableSGDClassifier, which need not."
+            )
+        self._describe_rows(n_features, classes, names)
         shared = self._shared()
-        X, signs = self._check_training_data(X, y)
-        plan, fitted = self._learn(X, signs, shared)
+        learned = self._learn_from(sample, n_features, shared, self._threads())
+        return self._finish(*learned, shared)
+
+    def _fit_rows(self, X: Any, signs: Signs) -> Self:
+        """Learn from checked rows in memory."""
+        shared = self._shared()
+        return self._finish(*self._learn(X, signs, shared), shared)
+
+    def _finish(self, plan: Plan, fitted: Any, shared: SharedRandomness) -> Self:
         self._publish(plan, fitted, shared)
         self._warn()
         return self
+
+    def _describe_rows(
+        self, n_features: int, classes: NDArray[Any], names: tuple[str, ...] | None
+    ) -> None:
+        """Set what the checks of ``fit`` set."""
+        self._check_classes(classes)
+        self.classes_, self.n_features_in_ = classes, n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None and self.encoding is None:
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def _publish(self, plan: Plan, fitted: Any, shared: SharedRandomness) -> None:
         """Set what a fit leaves behind."""
@@ -108,11 +160,23 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         self.certificate_ = self._certify(fitted, shared)
 
     def _learn(self, X: Any, signs: Signs, shared: SharedRandomness) -> tuple[Plan, Any]:
+        """Learn from rows in memory, in their canonical order."""
+        batch_size = self._smallest_batch(X.shape[1])
+        rows = Rows(X, signs, self._row_order(signs, signs.size // batch_size))
+        return self._learn_from(rows, X.shape[1], shared, self._run())
+
+    def _learn_from(
+        self, sample: Any, n_features: int, shared: SharedRandomness, run: BlockMap
+    ) -> tuple[Plan, Any]:
         """Plan, then run the recipe."""
-        plan = self._plan(X.shape[1] + bool(self.fit_intercept))
-        require_samples(plan, signs.size)
-        rows = Rows(X, signs, self._row_order(signs, signs.size // plan.batch_size))
-        return plan, type(self)._recipe(rows, plan, shared, self._run())
+        plan = self._plan(n_features + bool(self.fit_intercept))
+        if plan.mode != "practical":  # rows in files must be counted first
+            require_samples(plan, sample.n_rows)
+        return plan, type(self)._recipe(sample, plan, shared, run)
+
+    def _smallest_batch(self, n_features: int) -> int:
+        """Rows in a batch; fewer than twice as many need no particular order."""
+        return self._plan(n_features + bool(self.fit_intercept)).batch_size
 
     def _certify(self, fitted: Any, shared: SharedRandomness) -> Certificate:
         """What the fit can say about its own replicability."""
@@ -154,6 +218,24 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         """
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(np.int64)]
+
+    def to_sklearn(self, *, encoded: bool = False) -> Any:
+        """The same classifier in plain scikit-learn parts: see `replearn.to_sklearn`.
+
+        Parameters
+        ----------
+        encoded : bool, default=False
+            Rows will be encoded already: leave the encoding of a protocol out.
+
+        Returns
+        -------
+        LinearSVC, VotingClassifier or Pipeline
+            Fitted.
+        """
+        check_is_fitted(self, "model_")
+        from replearn.exports import to_sklearn  # loads parts of scikit-learn that no fit needs
+
+        return to_sklearn(self, encoded=encoded)
 
     @property
     def coef_(self) -> NDArray[np.float64]:
@@ -202,8 +284,13 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     def _encoded(self, X: Any) -> Any:
         return X if self.encoding is None else self.encoding.transform(X)
 
-    def _check_rows(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, NDArray[Any]]:
-        """Validated rows and labels; ``reset`` when these are the first."""
+    def _check_rows(
+        self, X: Any, y: Any, reset: bool = True, first_row: int = 0
+    ) -> tuple[Any, NDArray[Any]]:
+        """Validated rows and labels; ``reset`` when these are the first.
+
+        ``first_row`` is the number of the first row, for messages.
+        """
         X, y = validate_data(
             self,
             self._encoded(X),
@@ -214,7 +301,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             ensure_all_finite=False,
             reset=reset,
         )
-        _check_finite(X, self)
+        _check_finite(X, self, first_row)
         if two_numbers(y) is None:
             check_classification_targets(y)
         if sp.issparse(X) and not X.has_canonical_format:
@@ -225,34 +312,39 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     def _check_training_data(self, X: Any, y: Any) -> tuple[Any, NDArray[np.int8]]:
         """Validated rows, and their labels as signs; sets ``classes_``."""
         X, y = self._check_rows(X, y)
-        self.classes_, positive = _two_classes(y)
-        if self.classes is not None and set(label_values(self.classes_)) != set(self.classes):
+        self.classes_, positive = two_classes(y)
+        self._check_classes(self.classes_)
+        return X, np.where(positive, np.int8(1), np.int8(-1))
+
+    def _check_classes(self, classes: NDArray[Any]) -> None:
+        """Refuse labels that are not those of the protocol."""
+        if self.classes is not None and set(label_values(classes)) != set(self.classes):
             raise ReplearnError(
                 f"y must hold the labels of the protocol, {self.classes[0]!r} and "
-                f"{self.classes[1]!r}, got {self.classes_[0]!r} and {self.classes_[1]!r}. "
+                f"{self.classes[1]!r}, got {classes[0]!r} and {classes[1]!r}. "
                 "Recode the labels, or use the protocol of this study."
             )
-        return X, np.where(positive, np.int8(1), np.int8(-1))
 
     def _row_order(self, signs: NDArray[np.int8], n_batches: int) -> Order:
         """Canonical order of the rows: as given, or permuted by one keyed permutation."""
         n_rows = signs.size
         if self.shuffle:
-            if self.random_state is None:
-                return self._shared().permutation("order", n_rows)
-            if not isinstance(self.random_state, int | np.integer):
-                raise ReplearnError(
-                    f"random_state must be an int or None, got {self.random_state!r}. It is a "
-                    "key, so that the same rows give the same model."
-                )
-            return SharedRandomness(str(self.random_state)).permutation("order/private", n_rows)
-        if n_batches > 1 and looks_sorted(signs):
-            raise ReplearnError(
-                "y looks sorted or clustered, so batches of consecutive rows would not be "
-                "independent samples. Use shuffle=True, or shuffle the rows once and keep "
-                "that order."
-            )
+            coins, stream = self.order_coins()
+            return coins.row_order(stream, n_rows)
+        if n_batches > 1:
+            refuse_sorted(LabelRuns.of(signs))
         return np.arange(n_rows, dtype=np.int64)
+
+    def order_coins(self) -> tuple[SharedRandomness, str]:
+        """Coins and the stream that put the rows in order, if ``shuffle`` is on."""
+        if self.random_state is None:
+            return self._shared(), "order"
+        if not isinstance(self.random_state, int | np.integer):
+            raise ReplearnError(
+                f"random_state must be an int or None, got {self.random_state!r}. It is a "
+                "key, so that the same rows give the same model."
+            )
+        return SharedRandomness(str(self.random_state)), "order/private"
 
     def _run(self) -> BlockMap:
         """Map over blocks, with progress if that is wanted."""
@@ -295,7 +387,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
                 f"accuracy asked for (worst duality gap {spent.worst_gap:.2g}). Raise "
                 "regularization, or scale the features.",
                 ReplicabilityWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
         if spent.n_infeasible:
             warnings.warn(
@@ -303,7 +395,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
                 f"{self.plan_.accuracy.margin_floor:g}, so the promise of margin {self.margin} "
                 "does not hold. Lower margin, or set regularization above 0.",
                 ReplicabilityWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
         estimate = self.certificate_.estimated_disagreement
         if self.mode != "practical":
@@ -313,7 +405,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
                 f"The disagreement with another lab cannot be estimated from "
                 f"{spent.n_batches} batches of {self.plan_.batch_size} rows. Get more rows.",
                 ReplicabilityWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
         elif estimate > self.max_disagreement:
             # disagreement falls like one over the square root of the number of rows
@@ -324,8 +416,17 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
                 f"Get more rows (about {float(f'{needed:.1g}'):,.0f} per lab at this seed), allow "
                 "a larger max_error or margin, or plan from a pilot sample.",
                 ReplicabilityWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
+
+
+def refuse_sorted(labels: LabelRuns) -> None:
+    """Refuse rows whose labels are sorted or clustered, if they are to be cut as they come."""
+    if labels.look_sorted():
+        raise ReplearnError(
+            "y looks sorted or clustered, so batches of consecutive rows would not be independent "
+            "samples. Use shuffle=True, or shuffle the rows once and keep that order."
+        )
 
 
 def _residual(fitted: Any, plan: Plan, shared: SharedRandomness) -> Vector | None:
@@ -350,7 +451,7 @@ def two_numbers(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]] | Non
     return (np.array([low, high]), positive) if (positive | (y == low)).all() else None
 
 
-def _two_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def two_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """The two labels, and the rows that have the second; any other y is refused."""
     quick = two_numbers(y)
     if quick is not None:
@@ -379,7 +480,7 @@ def label_values(classes: NDArray[Any]) -> tuple[Label, Label]:
     return (low, high) if isinstance(low, bool | int | str) else (str(low), str(high))
 
 
-def _check_finite(X: Any, estimator: Any) -> None:
+def _check_finite(X: Any, estimator: Any, first_row: int = 0) -> None:
     """Refuse NaN and infinity, and say where they are."""
     values = X.data if sp.issparse(X) else X
     with np.errstate(all="ignore"):
@@ -393,9 +494,9 @@ def _check_finite(X: Any, estimator: Any) -> None:
         row, column = divmod(place, X.shape[1])
     names = _names(estimator)
     raise ReplearnError(
-        f"X must be finite, got {'NaN' if np.isnan(values.flat[place]) else 'inf'} in row {row}, "
-        f"column {column if names is None else repr(names[column])}. Fill in such values, or "
-        "drop their rows."
+        f"X must be finite, got {'NaN' if np.isnan(values.flat[place]) else 'inf'} in row "
+        f"{first_row + row}, column {column if names is None else repr(names[column])}. Fill in "
+        "such values, or drop their rows."
     )
 
 

@@ -15,8 +15,7 @@ from replearn.model import Label
 from replearn.plan import Plan, Sizes, require_samples
 from replearn.plans.boosting import OUTPUTS, ROUNDINGS, plan_boosting
 from replearn.randomness import SharedRandomness
-from replearn.stages.batches import Rows
-from replearn.types import Order, Signs
+from replearn.types import BlockMap, Order
 
 
 class ReplicableBoostingClassifier(ReplicableClassifier):
@@ -172,12 +171,13 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
         assert spent is not None
         return spent.n_batches
 
-    def _learn(self, X: Any, signs: Signs, shared: SharedRandomness) -> tuple[Plan, Any]:
-        plan = self._plan(X.shape[1] + bool(self.fit_intercept))
-        require_samples(plan, signs.size)
-        rows = Rows(X, signs, self._row_order(signs, signs.size // plan.batch_size))
+    def _learn_from(
+        self, sample: Any, n_features: int, shared: SharedRandomness, run: BlockMap
+    ) -> tuple[Plan, Any]:
+        plan = self._plan(n_features + bool(self.fit_intercept))
+        require_samples(plan, sample.n_rows)
         private = None if self.random_state is None else SharedRandomness(str(self.random_state))
-        return plan, recipes.boost(rows, plan, shared, self._run(), private)
+        return plan, recipes.boost(sample, plan, shared, run, private)
 
     def _plan(self, n_inputs: int) -> Plan:
         for name, known in (("rounding", ROUNDINGS), ("output", OUTPUTS)):
@@ -224,7 +224,7 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
                 f"above max_error={self.max_error:g}. Lower margin, raise max_error or n_rounds, "
                 "or get more rows.",
                 ReplicabilityWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
         estimate = self.certificate_.estimated_disagreement
         if self.mode != "practical":
@@ -245,4 +245,4 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
             )
         else:
             return
-        warnings.warn(message, ReplicabilityWarning, stacklevel=3)
+        warnings.warn(message, ReplicabilityWarning, stacklevel=5)

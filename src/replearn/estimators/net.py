@@ -81,7 +81,7 @@ class NetBasedClassifier(ReplicableClassifier):
             )
         else:
             return
-        warnings.warn(message, ReplicabilityWarning, stacklevel=3)
+        warnings.warn(message, ReplicabilityWarning, stacklevel=5)
 
 
 class ReplicableNetClassifier(NetBasedClassifier):

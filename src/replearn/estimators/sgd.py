@@ -12,10 +12,11 @@ from replearn.basis import Basis
 from replearn.encoding import Encoding
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.estimators.base import ReplicableClassifier, whole_or_auto
-from replearn.estimators.sgd_state import read_header, read_stream, write_state
+from replearn.estimators.sgd_state import read_header, read_stream, write_stream
 from replearn.model import Label
 from replearn.plan import Plan, Sizes, require_samples
 from replearn.plans.sgd import plan_sgd
+from replearn.randomness import SharedRandomness
 from replearn.stages.stream import Stream, new_stream
 from replearn.types import Signs
 
@@ -172,22 +173,11 @@ class ReplicableSGDClassifier(ReplicableClassifier):
         self.encoding = encoding
         self.classes = classes
 
+    streams = True
     _recipe = staticmethod(recipes.sgd)
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn a halfspace that another lab would learn too; forgets a stream.
-
-        Parameters
-        ----------
-        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
-        y : array of shape (n_samples,)
-            Any two labels.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y)
+    def _finish(self, plan: Plan, fitted: Any, shared: SharedRandomness) -> Self:
+        super()._finish(plan, fitted, shared)
         self.__dict__.pop("_stream", None)
         return self
 
@@ -259,7 +249,7 @@ class ReplicableSGDClassifier(ReplicableClassifier):
             "feature_names": None if names is None else [str(name) for name in names],
             "n_features": self.n_features_in_,
         }
-        write_state(path, stream, about)
+        write_stream(path, stream, about)
 
     def load_state(self, path: str | os.PathLike[str]) -> Self:
         """Resume a stream from a file that `save_state` wrote.
@@ -278,11 +268,11 @@ class ReplicableSGDClassifier(ReplicableClassifier):
         InvalidFile
             If the file is not a whole, consistent state, or belongs to other parameters.
         """
-        header = read_header(path)
-        about = header["about"]
+        state = read_header(path)
+        about = state.about["estimator"]
         problem = _problem(about)
         if problem:
-            raise InvalidFile(f"{path} is not a saved stream: {problem}. Is it the right file?")
+            raise state.unfit(problem)
         if about["encoding"] != (None if self.encoding is None else self.encoding.content()):
             raise InvalidFile(
                 f"{path} was saved with another encoding of the columns. Resume with the "
@@ -290,7 +280,7 @@ class ReplicableSGDClassifier(ReplicableClassifier):
             )
         n_features = about["n_features"]
         plan = self._plan(n_features + bool(self.fit_intercept))
-        self._stream = read_stream(path, header, plan, n_features)
+        self._stream = read_stream(state, plan, n_features)
         self.classes_ = _class_array(about["classes"], about["classes_kind"])
         self.n_features_in_ = n_features
         self.__dict__.pop("feature_names_in_", None)
@@ -371,7 +361,7 @@ def _problem(about: Any) -> str | None:
     """What is wrong with the labels and columns of a state file."""
     keys = {"classes", "classes_kind", "encoding", "feature_names", "n_features"}
     if not isinstance(about, dict) or set(about) != keys:
-        return f"'about' must have the keys {', '.join(sorted(keys))}"
+        return f"'estimator' must have the keys {', '.join(sorted(keys))}"
     classes, names, n_features = about["classes"], about["feature_names"], about["n_features"]
     if type(n_features) is not int or not 0 < n_features < 1 << 31:
         return "n_features must be a positive integer"

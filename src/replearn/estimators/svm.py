@@ -11,8 +11,7 @@ from replearn.model import Label
 from replearn.plan import Plan
 from replearn.plans.svm import MARGIN_GRID, plan_svm
 from replearn.randomness import SharedRandomness
-from replearn.stages.batches import Rows
-from replearn.types import Signs
+from replearn.types import BlockMap
 
 
 class ReplicableSVMClassifier(ReplicableClassifier):
@@ -147,21 +146,30 @@ class ReplicableSVMClassifier(ReplicableClassifier):
         self.encoding = encoding
         self.classes = classes
 
+    streams = True
     _recipe = staticmethod(recipes.svm)
 
-    def _learn(self, X: Any, signs: Signs, shared: SharedRandomness) -> tuple[Plan, Any]:
+    def _learn_from(
+        self, sample: Any, n_features: int, shared: SharedRandomness, run: BlockMap
+    ) -> tuple[Plan, Any]:
         if self.margin != "auto":
-            return super()._learn(X, signs, shared)
+            return super()._learn_from(sample, n_features, shared, run)
+        return recipes.svm_of_unknown_margin(sample, self._plans(n_features), shared, run)
+
+    def _smallest_batch(self, n_features: int) -> int:
+        if self.margin != "auto":
+            return super()._smallest_batch(n_features)
+        return min(plan.batch_size for plan in self._plans(n_features))
+
+    def _plans(self, n_features: int) -> list[Plan]:
+        """One for each margin that may be chosen."""
         if self.mode != "practical":
             raise ReplearnError(
                 f'margin="auto" needs mode="practical", got mode={self.mode!r}. A promise needs a '
                 "margin: pass the number that you rely on."
             )
-        n_inputs = X.shape[1] + bool(self.fit_intercept)
-        plans = [self._plan_for(margin, n_inputs) for margin in MARGIN_GRID]
-        smallest_batch = min(plan.batch_size for plan in plans)
-        rows = Rows(X, signs, self._row_order(signs, signs.size // smallest_batch))
-        return recipes.svm_of_unknown_margin(rows, plans, shared, self._run())
+        n_inputs = n_features + bool(self.fit_intercept)
+        return [self._plan_for(margin, n_inputs) for margin in MARGIN_GRID]
 
     def _plan(self, n_inputs: int) -> Plan:
         return self._plan_for(self.margin, n_inputs)

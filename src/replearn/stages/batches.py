@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from replearn.kernels import sgd
 from replearn.kernels import svm as kernel
 from replearn.kernels.exact import fixed_mean
+from replearn.kernels.soft_errors import sum_soft_errors
 from replearn.kernels.tally import Tally, TallyArrays, merge_tallies, new_tally, read_tally
 from replearn.plan import Plan
 from replearn.types import BlockMap, IntegerArray, Matrix, Order, Signs, Vector
@@ -29,10 +30,29 @@ _BLOCK_BATCHES = 64
 _BLOCK_ROWS = 1 << 15
 _MAX_BLOCKS = 64
 
+_SOFT_ERROR_ROWS = 1 << 16
+
+
+class Sample(Protocol):
+    """Training rows, wherever they are: in memory, in files or on a cluster.
+
+    Everything that algorithms 1 and 2 ask of them is a sum over batches or rows, and exact.
+    """
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; it may be known only after a first sum."""
+
+    def sums(self, solve: "BatchKernel", plan: Plan, run: BlockMap = map) -> "BatchSums":
+        """Sums of the vectors of all batches: consecutive rows in canonical order."""
+
+    def soft_errors(self, direction: Vector, noise: float, run: BlockMap = map) -> tuple[int, int]:
+        """Rows that the noise would turn, times ``QUANTUM``, and the rows that have a direction."""
+
 
 @dataclass(frozen=True)
 class Rows:
-    """Training rows in memory.
+    """Training rows in memory: a `Sample`, or consecutive batches of one.
 
     Attributes
     ----------
@@ -40,11 +60,38 @@ class Rows:
     signs : int8 array of -1 and +1
     order : int64 array
         Canonical order of the rows; batches are consecutive blocks of it.
+    first_batch : int
+        Number of the first batch here, if others come before.
     """
 
     X: Any
     signs: Signs
     order: Order
+    first_batch: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.signs.size
+
+    def sums(self, solve: "BatchKernel", plan: Plan, run: BlockMap = map) -> "BatchSums":
+        """Sums of the vectors of all batches."""
+        return sum_batches(solve, self, plan, run)
+
+    def soft_errors(self, direction: Vector, noise: float, run: BlockMap = map) -> tuple[int, int]:
+        """Rows that the noise would turn, times ``QUANTUM``, and the rows that have a direction."""
+
+        def work(first: int) -> tuple[int, int]:
+            last = min(first + _SOFT_ERROR_ROWS, self.n_rows)
+            return sum_soft_errors(self.X, self.signs, first, last, direction, noise)
+
+        parts = list(run(work, range(0, self.n_rows, _SOFT_ERROR_ROWS)))
+        return sum(total for total, _ in parts), sum(count for _, count in parts)
+
+    def members(self, first: int, last: int, batch_size: int) -> Order:
+        """Rows of the batches ``first`` to ``last``."""
+        start = self.first_batch
+        return self.order[(first - start) * batch_size : (last - start) * batch_size]
 
 
 @dataclass(frozen=True)
@@ -125,7 +172,7 @@ def max_margin(plan: Plan) -> BatchKernel:
     ) -> None:
         X = rows.X
         intercept = plan.n_inputs > X.shape[1]
-        order = rows.order[first * batch_size : last * batch_size]
+        order = rows.members(first, last, batch_size)
         # a sample smaller than a batch is solved with the same regularisation
         weight = float(plan.regularization)
         C = math.inf if weight == 0 else 1 / (batch_size * weight)
@@ -156,7 +203,7 @@ def best_of_sgd(plan: Plan) -> BatchKernel:
         lo: IntegerArray,
         tally: TallyArrays,
     ) -> None:
-        order = rows.order[first * batch_size : last * batch_size]
+        order = rows.members(first, last, batch_size)
         descent = descent_of(plan, rows.X.shape[1], batch_size)
         state = sgd.new_state(rows.X.shape[1], descent, first)
         advance(rows.X, rows.signs, order, descent, state, hi, lo, tally)
@@ -221,18 +268,18 @@ def sum_batches(
     BatchSums
         The same bits for every ``run``.
     """
-    n_rows = rows.signs.size
-    batch_size = min(plan.batch_size, n_rows)
-    n_batches = n_rows // batch_size
+    batch_size = min(plan.batch_size, rows.n_rows)
+    n_batches = rows.n_rows // batch_size
     if plan.exact_batches:
-        n_batches = min(n_batches, plan.n_batches)
+        n_batches = max(0, min(n_batches, plan.n_batches - rows.first_batch))
 
     def work(block: tuple[int, int]) -> BatchSums:
         sums = no_sums(plan.n_inputs, batch_size, n_groups)
         solve(rows, *block, batch_size, sums.hi, sums.lo, sums.counted)
         return sums
 
-    return reduce(BatchSums.merge, run(work, _blocks(n_batches, batch_size)))
+    blocks = _blocks(rows.first_batch, n_batches, batch_size)
+    return reduce(BatchSums.merge, run(work, blocks), no_sums(plan.n_inputs, batch_size, n_groups))
 
 
 def no_sums(n_inputs: int, batch_size: int, n_groups: int | None = None) -> BatchSums:
@@ -243,28 +290,63 @@ def no_sums(n_inputs: int, batch_size: int, n_groups: int | None = None) -> Batc
     return BatchSums(hi, lo, new_tally(), batch_size)
 
 
-def _blocks(n_batches: int, batch_size: int) -> Iterator[tuple[int, int]]:
+def _blocks(first_batch: int, n_batches: int, batch_size: int) -> Iterator[tuple[int, int]]:
     few = min(_BLOCK_BATCHES, _BLOCK_ROWS // batch_size)
     size = 2 * max(1, few // 2, -(-n_batches // (2 * _MAX_BLOCKS)))
-    for first in range(0, n_batches, size):
-        yield first, min(first + size, n_batches)
+    last = first_batch + n_batches
+    for first in range(first_batch, last, size):
+        yield first, min(first + size, last)
 
 
-def looks_sorted(signs: Signs) -> bool:
-    """Whether the labels change too rarely for rows in random order.
+@dataclass(frozen=True)
+class LabelRuns:
+    """How the labels of consecutive rows follow each other: enough to see that they are sorted.
 
-    Runs test: in random order the number of runs is nearly normal; more than eight standard
-    deviations too few happen with probability below 1e-14.
+    Attributes
+    ----------
+    n_rows, n_positive, n_runs : int
+        Rows, those labelled +1, and runs of equal labels.
+    first, last : int
+        Sign of the first and of the last row; 0 if there are none.
     """
-    n_runs = 1 + int(np.count_nonzero(signs[1:] != signs[:-1]))
-    return too_few_runs(signs.size, int((signs > 0).sum()), n_runs)
 
+    n_rows: int = 0
+    n_positive: int = 0
+    n_runs: int = 0
+    first: int = 0
+    last: int = 0
 
-def too_few_runs(n: int, n_positive: int, n_runs: int) -> bool:
-    """``looks_sorted`` from the counts of rows, of positive ones and of runs of equal labels."""
-    product = 2.0 * n_positive * (n - n_positive)
-    if n < 50 or product == 0:
-        return False
-    expected = product / n + 1
-    variance = product * (product - n) / (n**2 * (n - 1.0))
-    return n_runs < expected - 8 * math.sqrt(max(variance, 0.0))
+    @classmethod
+    def of(cls, signs: Signs) -> "LabelRuns":
+        """Those of some rows."""
+        if signs.size == 0:
+            return cls()
+        n_runs = 1 + int(np.count_nonzero(signs[1:] != signs[:-1]))
+        return cls(
+            signs.size, int(np.count_nonzero(signs > 0)), n_runs, int(signs[0]), int(signs[-1])
+        )
+
+    def then(self, other: "LabelRuns") -> "LabelRuns":
+        """Those of these rows and the next ones."""
+        if self.n_rows == 0 or other.n_rows == 0:
+            return self if self.n_rows else other
+        return LabelRuns(
+            self.n_rows + other.n_rows,
+            self.n_positive + other.n_positive,
+            self.n_runs + other.n_runs - (self.last == other.first),
+            self.first,
+            other.last,
+        )
+
+    def look_sorted(self) -> bool:
+        """Whether the labels change too rarely for rows in random order.
+
+        Runs test: in random order the number of runs is nearly normal; more than eight standard
+        deviations too few happen with probability below 1e-14.
+        """
+        n, product = self.n_rows, 2.0 * self.n_positive * (self.n_rows - self.n_positive)
+        if n < 50 or product == 0:
+            return False
+        expected = product / n + 1
+        variance = product * (product - n) / (n**2 * (n - 1.0))
+        return self.n_runs < expected - 8 * math.sqrt(max(variance, 0.0))

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 from scipy.special import ndtr
 
-from replearn.kernels.soft_errors import QUANTUM, sum_soft_errors
+from replearn.kernels.soft_errors import QUANTUM
 from replearn.plan import Plan
 from replearn.randomness import SharedRandomness
-from replearn.stages.batches import BatchKernel, BatchSums, Rows, sum_batches
-from replearn.types import BlockMap, Vector
-
-_BLOCK_ROWS = 1 << 16
+from replearn.stages.batches import BatchKernel, BatchSums, Sample
+from replearn.types import BlockMap
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class MarginChoice:
 
 def choose_margin(
     plans: Iterable[tuple[Plan, BatchKernel]],
-    rows: Rows,
+    sample: Sample,
     shared: SharedRandomness,
     run: BlockMap = map,
 ) -> MarginChoice:
@@ -47,7 +45,7 @@ def choose_margin(
     ----------
     plans : iterable of (Plan, BatchKernel)
         One for each margin of a published grid, largest first.
-    rows : Rows
+    sample : Sample
     shared : SharedRandomness
         Reads the stream "margin/threshold".
     run : BlockMap
@@ -68,8 +66,10 @@ def choose_margin(
     uniform = float(shared.uniforms("margin/threshold", 1)[0])
     for plan, solve in plans:
         threshold = plan.guarantee.max_error * (0.5 + 0.5 * uniform)
-        sums = sum_batches(solve, rows, plan, run)
-        error, n_rows = _soft_error(rows, sums.mean(), plan.noise, run)
+        sums = sample.sums(solve, plan, run)
+        total, n_rows = sample.soft_errors(sums.mean(), plan.noise, run)
+        n_rows = max(n_rows, 1)
+        error = total / QUANTUM / n_rows
         tried.append((plan.guarantee.margin, error))
         # a mean of n numbers between 0 and 1; the other lab's is as uncertain as mine
         deviation = math.sqrt(2 * max(error * (1 - error), 1 / n_rows) / n_rows)
@@ -77,16 +77,3 @@ def choose_margin(
         if error <= threshold:
             break
     return MarginChoice(plan, sums, tuple(tried), min(doubt, 1.0))
-
-
-def _soft_error(rows: Rows, direction: Vector, noise: float, run: BlockMap) -> tuple[float, int]:
-    """Share of rows that the noise would turn, and their number; order-free."""
-
-    def work(first: int) -> tuple[int, int]:
-        last = min(first + _BLOCK_ROWS, rows.signs.size)
-        total, n_rows = sum_soft_errors(rows.X, rows.signs, first, last, direction, noise)
-        return total, n_rows
-
-    parts = list(run(work, range(0, rows.signs.size, _BLOCK_ROWS)))
-    n_rows = max(sum(count for _, count in parts), 1)
-    return sum(total for total, _ in parts) / QUANTUM / n_rows, n_rows

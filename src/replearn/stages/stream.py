@@ -1,7 +1,7 @@
 """Gradient descent on rows that come in pieces, in memory that does not grow."""
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,8 @@ from numpy.typing import NDArray
 from replearn.kernels import sgd
 from replearn.kernels.tally import TallyArrays
 from replearn.plan import Plan
-from replearn.stages.batches import BatchSums, advance, descent_of, no_sums, too_few_runs
+from replearn.stages.batches import BatchSums, LabelRuns, advance, descent_of, no_sums
 from replearn.types import IntegerArray, Signs
-
-# places in `labels`
-_ROWS, _POSITIVE, _RUNS, _LAST, N_LABEL_COUNTS = range(5)
 
 
 @dataclass(frozen=True)
@@ -29,8 +26,8 @@ class Stream:
         The block in progress.
     sums : BatchSums
         Of the whole blocks; its arrays change.
-    labels : int64 array of shape (4,)
-        Rows, positive ones, runs of equal labels, and the last label's sign.
+    labels : int64 array
+        The fields of `LabelRuns`, of the rows so far.
 
     Notes
     -----
@@ -48,16 +45,16 @@ class Stream:
     @property
     def n_rows(self) -> int:
         """Rows so far."""
-        return int(self.labels[_ROWS])
+        return self._label_runs().n_rows
 
     def looks_sorted_with(self, signs: Signs) -> bool:
         """Whether the labels so far and these change too rarely for rows in random order."""
-        n_rows, n_positive, n_runs, _ = self._labels_with(signs).tolist()
-        return n_rows >= 2 * self.plan.batch_size and too_few_runs(n_rows, n_positive, n_runs)
+        labels = self._label_runs().then(LabelRuns.of(signs))
+        return labels.n_rows >= 2 * self.plan.batch_size and labels.look_sorted()
 
     def take(self, X: object, signs: Signs) -> None:
         """Take all rows of an array or a CSR matrix, in their order."""
-        self.labels[:] = self._labels_with(signs)
+        self.labels[:] = astuple(self._label_runs().then(LabelRuns.of(signs)))
         order = np.arange(self._room(signs.size), dtype=np.int64)
         descent = descent_of(self.plan, self.n_features, self.plan.batch_size)
         sums = self.sums
@@ -84,14 +81,8 @@ class Stream:
         sgd.close_block(descent, state, total.hi, total.lo, total.counted)
         return BatchSums(total.hi, total.lo, total.counted, self.n_rows)
 
-    def _labels_with(self, signs: Signs) -> IntegerArray:
-        after = self.labels.copy()
-        after[_ROWS] += signs.size
-        after[_POSITIVE] += np.count_nonzero(signs > 0)
-        after[_RUNS] += np.count_nonzero(signs[1:] != signs[:-1])
-        after[_RUNS] += self.labels[_LAST] != signs[0]
-        after[_LAST] = signs[-1]
-        return after
+    def _label_runs(self) -> LabelRuns:
+        return LabelRuns(*self.labels.tolist())
 
     def _room(self, n_rows: int) -> int:
         """How many of so many rows belong to blocks that the plan has."""
@@ -110,7 +101,7 @@ def new_stream(plan: Plan, n_features: int) -> Stream:
         n_features,
         sgd.new_state(n_features, descent),
         no_sums(plan.n_inputs, plan.batch_size),
-        np.zeros(N_LABEL_COUNTS, dtype=np.int64),
+        np.zeros(len(fields(LabelRuns)), dtype=np.int64),
     )
 
 

@@ -1,0 +1,202 @@
+"""What the examples on real data share: loading, dealing rows out to labs, counting agreement.
+
+The data sets are in one folder, which every script takes as its argument; examples/README.md
+says which files it holds. Nothing here learns from the rows: scaling and categories are the
+business of a protocol, which comes from a pilot.
+"""
+
+import argparse
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from scipy.stats import binomtest
+
+
+def arguments(text, argv=None):
+    """Options that all examples have; ``text`` is the docstring of the script."""
+    parser = argparse.ArgumentParser(
+        description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path, help="folder with the data sets")
+    parser.add_argument("--quick", action="store_true", help="small pilot, few repetitions")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw it, as SVG or PNG")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write pilot and labs as files")
+    options = parser.parse_args(argv)
+    if not options.data.is_dir():
+        parser.error(f"{options.data} must be the folder with the data sets. It does not exist.")
+    return options
+
+
+# --- data sets --------------------------------------------------------------------------------
+
+
+def flights(folder):
+    """All flights that left New York City in 2013, what is known at departure, and the airport."""
+    table = pd.read_csv(folder / "nycflights13.csv.gz").dropna(subset=["dep_delay", "arr_delay"])
+    # air_time and arr_delay are known only after landing
+    columns = table[["dep_delay", "distance", "hour", "month", "carrier"]].reset_index(drop=True)
+    y = np.where(table["arr_delay"] >= 15, "late", "on time")
+    return columns, y, table["origin"].to_numpy()
+
+
+def forest(folder):
+    """Plots of forest with spruce or ponderosa pine (cover types 1 and 3)."""
+    arrays = np.load(folder / "covtype.npz")
+    rows = np.isin(arrays["cover_type"], (1, 3))
+    columns = pd.DataFrame(arrays["X"][rows].astype(float), columns=arrays["feature_names"])
+    for name in ("area", "soil"):  # numbers that are names: as text they are categories
+        columns[name] = [f"{name} {number}" for number in arrays[name][rows]]
+    return columns, np.where(arrays["cover_type"][rows] == 1, "spruce", "pine")
+
+
+def digits(folder):
+    """Pictures of the handwritten digits 0 and 1."""
+    arrays = np.load(folder / "mnist70k.npz")
+    rows = arrays["label"] <= 1
+    return arrays["X"][rows].astype(float), arrays["label"][rows].astype(int)
+
+
+def news(folder):
+    """Word counts of messages to computer and recreation groups, as CSR, and the words."""
+    arrays = np.load(folder / "newsgroups20.npz")
+    parts = arrays["data"].astype(float), arrays["indices"].astype(np.int32), arrays["indptr"]
+    counts = sp.csr_array(parts, shape=tuple(arrays["shape"]))
+    section = np.array([name.split(".")[0] for name in arrays["label_names"]])[arrays["label"]]
+    rows = np.flatnonzero((section == "comp") | (section == "rec"))
+    words = np.array(bytes(arrays["vocabulary"]).decode().split("\n"))
+    return counts[rows], section[rows], words
+
+
+#: Codes of the heart file that are names, not amounts.
+HEART_CODES = {
+    "cp": {1: "typical angina", 2: "atypical angina", 3: "other pain", 4: "no pain"},
+    "restecg": {0: "normal", 1: "ST-T abnormal", 2: "hypertrophy"},
+    "slope": {1: "up", 2: "flat", 3: "down"},
+    "thal": {3: "normal", 6: "fixed defect", 7: "reversible defect"},
+}
+
+
+def heart(folder):
+    """Patients of four hospitals, with missing values as they are, and the hospital."""
+    table = pd.read_csv(folder / "heart_disease_4site.csv.gz")
+    columns = table.drop(columns=["num", "site"])
+    for name in ("chol", "trestbps"):  # 0 stands for "not measured"
+        columns[name] = columns[name].where(columns[name] > 0)
+    for name, meaning in HEART_CODES.items():
+        columns[name] = columns[name].map(meaning).astype(object)
+    return columns, np.where(table["num"] > 0, "disease", "healthy"), table["site"].to_numpy()
+
+
+# --- labs -------------------------------------------------------------------------------------
+
+
+def take(X, rows):
+    """Some rows of a dataframe, an array or a CSR matrix."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def shuffled(rows, number):
+    """Rows in a random order, the same whenever the script runs."""
+    return np.random.default_rng(number).permutation(rows)
+
+
+def write_study(folder, target, samples):
+    """One file for each sample, by name: CSV of a dataframe, npz of an array or a CSR matrix."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, (X, y) in samples.items():
+        if hasattr(X, "columns"):
+            X.assign(**{target: y}).to_csv(folder / f"{name}.csv", index=False)
+        elif sp.issparse(X):
+            parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
+            np.savez_compressed(folder / f"{name}.npz", **parts, y=y)
+        else:
+            np.savez_compressed(folder / f"{name}.npz", X=X, y=y)
+    print(f"wrote {', '.join(samples)} to {folder}")
+
+
+@dataclass
+class Pairs:
+    """Pairs of labs: whether they got the same model, and what else is known about them."""
+
+    same: list = field(default_factory=list)
+    accuracies: list = field(default_factory=list)
+    estimates: list = field(default_factory=list)
+
+    @property
+    def rate(self):
+        """How many pairs agree, with the Clopper-Pearson interval of that rate."""
+        return rate(sum(self.same), len(self.same))
+
+    @property
+    def accuracy(self):
+        return np.mean(self.accuracies)
+
+    @property
+    def estimate(self):
+        """Mean of what the certificates say; None if no fit could estimate it."""
+        known = [estimate for estimate in self.estimates if estimate is not None]
+        return np.mean(known) if known else None
+
+
+def interval(n_same, n_pairs):
+    """Clopper-Pearson interval of a rate, at 95 %."""
+    return binomtest(n_same, n_pairs).proportion_ci(0.95)
+
+
+def rate(n_same, n_pairs):
+    low, high = interval(n_same, n_pairs)
+    return f"{n_same:2d} of {n_pairs} [{low:.2f}, {high:.2f}]"
+
+
+def many_pairs(make, X, y, rows, n_test, n_splits):
+    """Deal rows out to two labs and a test set, many times, each time with a new seed.
+
+    ``make(seed)`` gives the estimator that both labs fit. Splits of one data set are not
+    independent, so the interval of the rate is somewhat too short.
+    """
+    pairs = Pairs()
+    for split in range(n_splits):
+        order = shuffled(rows, 1000 + split)
+        test, labs = order[:n_test], np.array_split(order[n_test:], 2)
+        first, second = (make(f"split {split}").fit(take(X, lab), y[lab]) for lab in labs)
+        pairs.same.append(first.fingerprint_ == second.fingerprint_)
+        for fitted in (first, second):
+            pairs.accuracies.append(fitted.score(take(X, test), y[test]))
+            pairs.estimates.append(fitted.certificate_.estimated_disagreement)
+    return pairs
+
+
+def reseeded(protocol):
+    """Estimators of a protocol, but under other seeds than the published one."""
+    return lambda seed: protocol.estimator().set_params(shared_seed=seed)
+
+
+def describe(comparison):
+    """What `rl.compare` found, in a few words."""
+    if comparison.same:
+        return "the same model"
+    return (
+        f"different: {comparison.n_codes_differing} of {comparison.n_codes} codes, "
+        f"normals {comparison.angle_degrees:.0f} degrees apart"
+    )
+
+
+# --- figures ----------------------------------------------------------------------------------
+
+
+def new_figure(width, height):
+    """An empty figure, drawn without a window."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        sys.exit('--figure needs matplotlib. Run pip install "replearn[report]".')
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure, path):
+    figure.savefig(path, dpi=150)
+    print(f"wrote {path}")

@@ -1,0 +1,79 @@
+"""The command line: ``replearn COMMAND``, with one module of this package for each command.
+
+Exit codes: 0 done, or the same model; 1 the models differ; 2 bad usage or bad input, with one
+line on standard error; 3 an audit that decides nothing; 130 interrupted; 70 a bug of replearn.
+With ``--json`` a command prints one JSON object, whose keys its ``--help`` lists, and nothing else
+on standard output.
+
+Nothing heavy is imported before the arguments are parsed: the functions of the commands import
+what they need.
+"""
+
+import json
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from replearn.cli.outcome import BAD_INPUT, BUG, CLOSED_PIPE, INTERRUPTED, Outcome
+from replearn.cli.parser import make_parser
+from replearn.cli.text import complain
+from replearn.errors import ReplearnError, ReplicabilityWarning
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Default: those of the process.
+    """
+    options = make_parser().parse_args(arguments)
+    options.command_line = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        with _warnings_in_one_line() as warned:
+            outcome: Outcome = options.run(options)
+        if options.json:
+            print(json.dumps(outcome.data | {"warnings": warned}, allow_nan=False))
+        elif outcome.text:
+            print(outcome.text)
+        sys.stdout.flush()
+        return outcome.code
+    except ReplearnError as problem:
+        complain("error", problem)
+        return BAD_INPUT
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
+    except OSError as problem:
+        where = f"{problem.filename}: " if problem.filename else ""
+        complain("error", f"{where}{problem.strerror or problem}. Check the path and its rights.")
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("replearn: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except Exception:
+        traceback.print_exc()
+        complain("internal error", "this is a bug of replearn; please report the lines above")
+        return BUG
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[list[str]]:
+    """Show warnings without file names and source lines; collect them for ``--json``."""
+    collected: list[str] = []
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        collected.append(" ".join(str(message).split()))
+        complain("warning", message)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ReplicabilityWarning)
+        warnings.showwarning = show
+        yield collected

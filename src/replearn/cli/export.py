@@ -1,0 +1,107 @@
+"""``replearn export``: a model for other programs."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from replearn.cli.files import check_target, writing
+from replearn.cli.options import add_command, add_file
+from replearn.cli.outcome import Outcome
+from replearn.cli.text import printable
+from replearn.errors import ReplearnError
+
+if TYPE_CHECKING:
+    from replearn.model import Model
+
+#: Formats, and the options that only one of them has, with their values when not given.
+_OWN_OPTIONS: dict[str, dict[str, Any]] = {
+    "onnx": {"encoded": False, "float32": False},
+    "csv": {},
+    "sql": {"table": None},
+}
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = add_command(
+        commands,
+        "export",
+        run,
+        "write a model for other programs: ONNX, SQL or a table of coefficients",
+        """\
+examples:
+  replearn export a.model.json --to onnx --out a.onnx
+  replearn export a.model.json --to sql --table patients
+  replearn export a.model.json --to csv --out coefficients.csv
+
+onnx: inputs are the raw columns of the protocol by name, or the matrix X if there was none;
+  outputs are label and score.
+sql: a query that adds replearn_score and replearn_label to a table; raw columns are encoded in it.
+csv: one line for each feature, the intercept last.
+For scikit-learn call to_sklearn() in Python: a pickle is code, so no file of it is written here.
+
+exit code 2: the model cannot be exported so, or the package onnx is missing:
+  pip install "replearn[onnx]"
+
+JSON keys: fingerprint, to, out, content (null if it was written to --out), warnings; with
+  --to sql also score and label, the expressions in the query""",
+    )
+    add_file(parser, "model", metavar="MODEL", help="model file")
+    parser.add_argument("--to", choices=tuple(_OWN_OPTIONS), required=True, help="format")
+    add_file(
+        parser, "--out", metavar="FILE", help="where to write it (default: print; onnx needs it)"
+    )
+    parser.add_argument("--table", metavar="NAME", help="sql: name of the table (default rows)")
+    parser.add_argument(
+        "--encoded",
+        action="store_true",
+        help="onnx: leave the protocol's encoding out, and take a matrix of encoded rows",
+    )
+    parser.add_argument(
+        "--float32",
+        action="store_true",
+        help="onnx: numbers come in as float32 (default: float64)",
+    )
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Write the model in the format asked for."""
+    _check_options(options)
+    check_target(options.out)
+    from replearn.atomic import write_atomically
+    from replearn.modelfile import load
+
+    model = load(options.model)
+    try:
+        content, more = _export(model, options)
+    except ReplearnError as problem:
+        raise ReplearnError(f"{options.model}: {problem}") from None
+    data = {"fingerprint": model.fingerprint, "to": options.to, "out": options.out, **more}
+    if options.out is None:
+        text = content.decode()
+        return Outcome(text.removesuffix("\n"), data | {"content": text})
+    with writing(options.out):
+        write_atomically(options.out, content)
+    text = f"model {model.fingerprint[:16]}..., written to {options.out}"
+    return Outcome(printable(text), data | {"content": None})
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    if options.to == "onnx" and options.out is None:
+        raise ReplearnError("--to onnx makes a binary file. Name it with --out FILE.")
+    for form, own in _OWN_OPTIONS.items():
+        for name, absent in own.items():
+            if form != options.to and getattr(options, name) != absent:
+                raise ReplearnError(f"--{name} is for --to {form}, got --to {options.to}, too.")
+
+
+def _export(model: "Model", options: argparse.Namespace) -> tuple[bytes, dict[str, str]]:
+    """Content of the file, and what else there is to say."""
+    from replearn import exports
+
+    if options.to == "onnx":
+        content = exports.to_onnx(model, encoded=options.encoded, single_precision=options.float32)
+        return content, {}
+    if options.to == "csv":
+        return exports.to_csv(model).encode(), {}
+    sql = exports.to_sql(model) if options.table is None else exports.to_sql(model, options.table)
+    return sql.query.encode(), {"score": sql.score, "label": sql.label}

@@ -1,0 +1,94 @@
+"""Reading with progress, and writing that is refused before the work rather than after it."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from replearn.errors import ReplearnError
+
+if TYPE_CHECKING:
+    from replearn.progress import Advance
+    from replearn.sources import Table
+
+
+@contextmanager
+def shown_progress(label: str, total: float = 1.0) -> "Iterator[Advance]":
+    """Progress on a terminal, and nothing in a pipe or a log."""
+    from replearn.progress import no_progress, on_terminal, progress
+
+    if not on_terminal():
+        yield no_progress
+        return
+    with progress(label, total) as advance:
+        yield advance
+
+
+def read_numbers(
+    path: str, target: str | None = None, columns: Sequence[str] | None = None
+) -> "Table":
+    """A table of numbers, with progress on a terminal."""
+    from replearn.sources import read_table
+
+    with shown_progress(f"reading {Path(path).name}") as advance:
+        return read_table(path, target, columns, advance)
+
+
+def read_labelled_numbers(path: str, target: str | None) -> "Table":
+    """A table of numbers that must have labels."""
+    check_labels(path, target)
+    table = read_numbers(path, target)
+    if table.y is None:
+        raise ReplearnError(f"{path}: labels are needed, got none. Name them with --target.")
+    return table
+
+
+def read_labelled_columns(path: str, target: str | None) -> tuple[dict[str, Any], Any]:
+    """Raw columns, for a protocol to encode, and labels."""
+    from replearn.sources import read_columns
+
+    check_labels(path, target)
+    return read_columns(path, target)
+
+
+def check_labels(path: str, target: str | None) -> None:
+    """Ask for the label column before a large file is read."""
+    own = (".npz", ".svm", ".svmlight", ".libsvm")  # formats that say which the labels are
+    if target is None and not path.lower().removesuffix(".gz").endswith(own) and _is_file(path):
+        raise ReplearnError(
+            f"{path}: labels are needed, got none. Name the label column with --target."
+        )
+
+
+def _is_file(path: str) -> bool:
+    return Path(path).is_file()  # what is in a folder is seen when it is read
+
+
+def check_target(path: str | None) -> None:
+    """Refuse before the work what could not be written after it."""
+    if path is None:
+        return
+    target = Path(path)
+    if target.is_symlink() or (target.exists() and not target.is_file()):
+        raise ReplearnError(
+            f"{path} must be a regular file or not exist yet, since it is replaced as a whole. "
+            "Name another file."
+        )
+    if not target.parent.is_dir():
+        raise ReplearnError(
+            f"{path} cannot be written: {target.parent} is no folder. Make it first."
+        )
+    if not os.access(target.parent, os.W_OK):
+        raise ReplearnError(f"{path} cannot be written: no right to write to {target.parent}.")
+
+
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Name the file when it cannot be written."""
+    try:
+        yield
+    except OSError as problem:
+        raise ReplearnError(
+            f"{path} cannot be written: {problem.strerror or problem}. Name another file."
+        ) from None

@@ -1,0 +1,234 @@
+"""``replearn fit``: a model from this lab's rows."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from replearn import __version__
+from replearn.cli.files import check_labels, check_target, writing
+from replearn.cli.options import (
+    add_command,
+    add_file,
+    add_target,
+    add_training,
+    fingerprint,
+    n_bytes,
+    positive,
+    seconds,
+)
+from replearn.cli.outcome import DIFFERENT, DONE, Outcome
+from replearn.cli.text import aligned, describe
+from replearn.cli.training import algorithm_of, make_estimator
+
+if TYPE_CHECKING:
+    from replearn.certificate import Certificate
+    from replearn.estimators.base import ReplicableClassifier
+    from replearn.model import Model
+    from replearn.plan import Plan, Spent
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = add_command(
+        commands,
+        "fit",
+        run,
+        "fit a model on this lab's rows",
+        """\
+examples:
+  replearn fit site_a.csv --target label --margin .2 --seed 2024 --out a.model.json
+  replearn fit site_a.csv --target label --algorithm sgd --max-error .1 --out a.model.json
+  replearn fit site_a.parquet --target label --protocol study.json --out a.model.json
+  replearn fit big.parquet --target label --checkpoint state --out a.model.json
+
+DATA is a file, or a folder of files of one format, which are taken in the order of their names:
+  .csv, .csv.gz      with a header row
+  .parquet, .pq
+  .svm, .svm.gz      svmlight: columns are counted from 1; all labs must give the same --features
+  .npz               arrays X and y (or data, indices, indptr, shape of a CSR matrix, and y)
+Columns must be numbers, unless a protocol says how to read them. All labs must use the same
+options and the same columns in the same order.
+
+Rows of more than --memory bytes are not held in memory: they are shuffled by way of a scratch
+folder, and then read piece by piece. The model is the same.
+
+exit codes: 0 done; 1 --expect was given and the fingerprint is another one (--out is written
+  anyway); 2 bad usage or bad input
+
+JSON keys: fingerprint, algorithm, out, rows, batches, batch_size, rows_left_over, mode,
+  rows_needed, estimated_disagreement (null: not estimable), disagreement_bound, bound_confidence,
+  bound_assumes, as_expected (null without --expect), warnings""",
+    )
+    add_file(parser, "data", metavar="DATA", help="training rows of this lab")
+    add_target(parser)
+    add_file(parser, "--out", metavar="FILE", help="where to write the model")
+    add_training(parser)
+    parser.add_argument(
+        "--assume-shuffled",
+        "--no-shuffle",
+        dest="shuffle",
+        action="store_false",
+        help="take the rows in the order of the file, which must be random",
+    )
+    parser.add_argument(
+        "--random-state",
+        type=int,
+        metavar="N",
+        help="shuffle by a private key instead of the published seed",
+    )
+    parser.add_argument(
+        "--features", type=positive, metavar="N", help="columns of an svmlight file"
+    )
+    parser.add_argument(
+        "--memory",
+        type=n_bytes,
+        default=1 << 30,
+        metavar="SIZE",
+        help="rows of more bytes are not held in memory, as 500M or 4G (default 1G)",
+    )
+    add_file(
+        parser,
+        "--scratch",
+        metavar="DIR",
+        help="folder for rows that do not fit in memory (default: that of the system)",
+    )
+    add_file(
+        parser,
+        "--checkpoint",
+        metavar="DIR",
+        help="keep the state of the fit there; the same command goes on after a crash",
+    )
+    parser.add_argument(
+        "--checkpoint-every",
+        type=seconds,
+        default=30.0,
+        metavar="SECONDS",
+        help="time between two states (default 30)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=positive,
+        default=-1,
+        metavar="N",
+        help="threads (default: all cores); the model does not depend on it",
+    )
+    parser.add_argument(
+        "--expect",
+        type=fingerprint,
+        metavar="FINGERPRINT",
+        help="exit with 1 unless the model has this fingerprint",
+    )
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Fit, and write the model."""
+    from replearn.filefit import fit_file
+
+    check_target(options.out)
+    check_labels(options.data, options.target)
+    estimator = fit_file(
+        make_estimator(options, random_state=options.random_state),
+        options.data,
+        options.target,
+        n_features=options.features,
+        memory=options.memory,
+        scratch=options.scratch,
+        checkpoint=options.checkpoint,
+        every=options.checkpoint_every,
+    )
+    model = estimator.model_
+    if options.out is not None:
+        from replearn.modelfile import save
+
+        with writing(options.out):
+            save(model, options.out, _provenance(estimator))
+    if options.checkpoint is not None:  # the model is safe, so it has served
+        from replearn.checkpoint import clear
+
+        clear(options.checkpoint)
+    return _outcome(model, estimator, options)
+
+
+def _provenance(estimator: "ReplicableClassifier") -> dict[str, Any]:
+    """Facts about the run; reals as decimal strings, as everywhere in the file."""
+    spent, estimate = estimator.plan_.spent, estimator.certificate_.estimated_disagreement
+    assert spent is not None
+    return {
+        "batches": spent.n_batches,
+        "estimated_disagreement": None if estimate is None else f"{estimate:.4g}",
+        "mode": estimator.plan_.mode,
+        "replearn": __version__,
+        "rows": spent.n_rows,
+    }
+
+
+def _outcome(
+    model: "Model", estimator: "ReplicableClassifier", options: argparse.Namespace
+) -> Outcome:
+    plan, certificate = estimator.plan_, estimator.certificate_
+    spent = plan.spent
+    assert spent is not None
+    met = None if options.expect is None else options.expect == model.fingerprint
+    lines = [
+        ("model", describe(model)),
+        ("rows", f"{spent.n_rows:,}, {_rows_words(plan, spent)}"),
+        *_chances(certificate, has_batches=_has_batches(plan)),
+        ("fingerprint", model.fingerprint),
+    ]
+    if options.out is not None:
+        lines.append(("written to", str(options.out)))
+    if met is not None:
+        lines.append(("expected", "yes, the same model" if met else f"NO: {options.expect}"))
+    data = {
+        "fingerprint": model.fingerprint,
+        "algorithm": algorithm_of(estimator),
+        "out": options.out,
+        "rows": spent.n_rows,
+        "batches": spent.n_batches,
+        "batch_size": plan.batch_size,
+        "rows_left_over": spent.n_dropped,
+        "mode": plan.mode,
+        "rows_needed": plan.n_samples,
+        "estimated_disagreement": certificate.estimated_disagreement,
+        "disagreement_bound": certificate.disagreement_bound,
+        "bound_confidence": certificate.confidence,
+        "bound_assumes": certificate.assumes,
+        "as_expected": met,
+    }
+    return Outcome(aligned(lines), data, DIFFERENT if met is False else DONE)
+
+
+def _has_batches(plan: "Plan") -> bool:
+    """Whether the algorithm learns from many batches; the others look at all rows together."""
+    return plan.net is None and plan.boost is None
+
+
+def _rows_words(plan: "Plan", spent: "Spent") -> str:
+    """What was done with the rows."""
+    if _has_batches(plan):
+        how = f"in {spent.n_batches:,} batches of {plan.batch_size:,}"
+    elif plan.boost is not None:
+        how = f"in {spent.n_batches:,} round{'s'[: spent.n_batches > 1]}"
+    else:
+        how = f"on which {spent.n_tested:,} candidates were tested"
+    return f"{how} ({spent.n_dropped:,} left over)"
+
+
+def _chances(certificate: "Certificate", has_batches: bool) -> list[tuple[str, str]]:
+    """Chance of another model at another lab: the estimate, and what is proved."""
+    source = f"{certificate.n_batches} batches" if has_batches else "these rows"
+    estimate, bound = certificate.estimated_disagreement, certificate.disagreement_bound
+    return [
+        (
+            "estimated",
+            f"cannot be said from {source}"
+            if estimate is None
+            else f"another lab gets a different model with probability {estimate:.3f} at this seed",
+        ),
+        (
+            "certified",
+            "nothing is proved for so few rows"
+            if bound >= 1
+            else f"that probability is at most {bound:.3f} on average over seeds, at confidence "
+            f"{certificate.confidence:g}; assumes {certificate.assumes}",
+        ),
+    ]

@@ -1,0 +1,204 @@
+"""Arguments that several commands share, and types of arguments."""
+
+import argparse
+import re
+import shutil
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from replearn.cli.outcome import BAD_INPUT, Outcome
+
+#: What is promised: default (that of the estimators) and help of each number.
+PROMISE = {
+    "margin": (0.1, "margin of the population, rows scaled to length 1"),
+    "max_error": (0.05, "share of new points that may be misclassified"),
+    "max_disagreement": (0.1, "probability that two labs may get different models"),
+    "failure_prob": (0.05, "probability that the error may exceed --max-error"),
+}
+
+#: Rows of Table 1.
+ALGORITHMS = ("svm", "sgd", "net", "dp", "boost-box", "boost-foam")
+
+
+#: Files, in the words of each shell that `replearn completion` knows; the first is ours.
+FILES = {"bash": "_replearn_files", "zsh": "_files", "tcsh": "f"}
+
+_WIDEST_HELP = 100
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps the lines of examples, and makes no line longer than people like to read."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        columns = min(shutil.get_terminal_size().columns, _WIDEST_HELP + 2)
+        super().__init__(*args, **({"width": columns - 2} | settings))
+
+
+class Parser(argparse.ArgumentParser):
+    """Complains in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with the code of bad usage."""
+        self.exit(BAD_INPUT, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def add_command(
+    commands: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], Outcome],
+    help_text: str,
+    epilog: str,
+) -> argparse.ArgumentParser:
+    """Add a command.
+
+    Parameters
+    ----------
+    commands : object
+        What ``add_subparsers`` of argparse returned.
+    name : str
+    run : callable
+        Takes the parsed options.
+    help_text : str
+        One line without a full stop.
+    epilog : str
+        Examples, exit codes, and the keys of the JSON object.
+
+    Returns
+    -------
+    argparse.ArgumentParser
+        For the arguments of the command; it has ``--json`` already.
+    """
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=help_text,
+        description=help_text[0].upper() + help_text[1:] + ".",
+        epilog=epilog,
+        formatter_class=HelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    parser.set_defaults(run=run)
+    return parser
+
+
+# --- groups of arguments ------------------------------------------------------------------------
+
+
+def add_file(parser: argparse.ArgumentParser, *names: str, **settings: Any) -> None:
+    """Add an argument that names a file, which shells can complete."""
+    action = parser.add_argument(*names, **settings)
+    action.complete = FILES  # type: ignore[attr-defined]  # where shtab looks for it
+
+
+def add_promise(parser: argparse.ArgumentParser, auto_margin: bool = False) -> None:
+    """Add what is promised, the mode and the intercept."""
+    for name, (default, text) in PROMISE.items():
+        option = "--" + name.replace("_", "-")
+        kind = margin if name == "margin" else float
+        words = f"{text}, or auto with svm" if name == "margin" and auto_margin else text
+        parser.add_argument(
+            option, dest=name, type=kind, metavar="X", help=f"{words} (default {default:g})"
+        )
+    parser.add_argument(
+        "--mode",
+        choices=("practical", "certified", "paper"),
+        default="practical",
+        help="where the sizes come from: calibrated, proved, or as printed in the paper",
+    )
+    parser.add_argument(
+        "--no-intercept",
+        dest="intercept",
+        action="store_false",
+        help="a boundary through the origin",
+    )
+
+
+def add_training(parser: argparse.ArgumentParser) -> None:
+    """Add what decides, with the rows, about the model: ``make_estimator`` reads it."""
+    parser.add_argument("--algorithm", choices=ALGORITHMS, help="row of Table 1 (default svm)")
+    add_promise(parser, auto_margin=True)
+    parser.add_argument(
+        "--seed", help="published seed, the same at every lab: any text (default 0)"
+    )
+    add_file(
+        parser,
+        "--protocol",
+        metavar="FILE",
+        help="protocol of the study, made by `replearn plan --pilot`; it replaces the options from "
+        "--algorithm to --seed",
+    )
+    add_lock(parser)
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """Add the name of the label column."""
+    parser.add_argument(
+        "--target", metavar="COLUMN", help="label column; for .npz an array (default y)"
+    )
+
+
+def add_lock(parser: argparse.ArgumentParser) -> None:
+    """Add the hash that a protocol must have."""
+    parser.add_argument(
+        "--lock",
+        type=fingerprint,
+        metavar="HASH",
+        help="refuse any protocol but the one with this hash, which the sites agreed on",
+    )
+
+
+def given_promise(options: argparse.Namespace) -> dict[str, Any]:
+    """The numbers of the promise that were on the command line."""
+    return {name: getattr(options, name) for name in PROMISE if getattr(options, name) is not None}
+
+
+# --- types of arguments -------------------------------------------------------------------------
+
+
+def margin(text: str) -> float | str:
+    """A number, or the word that asks for a replicable choice."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"invalid float value: {text!r}; pass a number, or auto"
+        ) from None
+
+
+def positive(text: str) -> int:
+    """A count."""
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def n_bytes(text: str) -> int:
+    """A size in bytes, as 4096, 500M or 1.5G."""
+    found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,3})?)([KMGT]?)B?", text.upper())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"must be a size such as 500M or 4G, got {text!r}")
+    return int(float(found[1]) * 1024 ** " KMGT".index(found[2] or " "))
+
+
+def seconds(text: str) -> float:
+    """A time of at least 0."""
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", text):
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, got {text!r}")
+    return float(text)
+
+
+def share(text: str) -> float:
+    """A number between 0 and 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"must be a number in (0, 1), got {text!r}")
+    return value
+
+
+def fingerprint(text: str) -> str:
+    """A SHA-256 in hex."""
+    if not re.fullmatch(r"[0-9a-f]{64}", text.lower()):
+        raise argparse.ArgumentTypeError(f"must be 64 hexadecimal digits, got {text[:80]!r}")
+    return text.lower()

@@ -1,0 +1,31 @@
+"""What a command has to say, and the exit codes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+DONE = 0  # or: the same model, or an audit within its bound
+DIFFERENT = 1  # the models differ, or an audit exceeds its bound
+BAD_INPUT = 2  # bad usage, too
+UNDECIDED = 3  # neither shown nor refuted: a pipeline must not take it for a pass
+BUG = 70  # not 1, which would say that two models differ
+INTERRUPTED = 130
+CLOSED_PIPE = 141
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command has to say.
+
+    Attributes
+    ----------
+    text : str
+        For people.
+    data : dict
+        The same for programs: JSON types.
+    code : int
+        Exit code.
+    """
+
+    text: str
+    data: dict[str, Any]
+    code: int = DONE

@@ -1,0 +1,158 @@
+"""``replearn plan``: how many rows a lab needs; with a pilot, the protocol of a study."""
+
+import argparse
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from replearn.cli.files import check_target, read_labelled_columns, writing
+from replearn.cli.options import (
+    ALGORITHMS,
+    PROMISE,
+    add_command,
+    add_file,
+    add_promise,
+    given_promise,
+    positive,
+)
+from replearn.cli.outcome import Outcome
+from replearn.errors import ReplearnError
+
+if TYPE_CHECKING:
+    from replearn.plan import Plan
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = add_command(
+        commands,
+        "plan",
+        run,
+        "how many rows a lab needs, before any data is spent",
+        """\
+examples:
+  replearn plan --margin .2 --max-error .05 --max-disagreement .1 --features 50
+  replearn plan --pilot pilot.csv --target label --samples-per-site 100000 --out study.json
+
+With --pilot, JSON keys: protocol (its hash), out, pilot_accuracy, chosen, frontier, samples,
+  warnings. Without, JSON keys: algorithm, mode, basis, margin, max_error, max_disagreement,
+  failure_prob, n_samples, n_batches, batch_size, n_inputs, projection, n_components, rounding,
+  grid_width, regularization, unit_vectors, length_cap (null: none), n_sites, warnings""",
+    )
+    add_promise(parser)
+    parser.add_argument("--features", type=positive, metavar="N", help="number of columns")
+    parser.add_argument(
+        "--algorithm",
+        choices=ALGORITHMS,
+        default="svm",
+        help="row of Table 1 (default svm)",
+    )
+    parser.add_argument(
+        "--samples", type=positive, metavar="N", help="rows per site: check them, or --solve"
+    )
+    parser.add_argument(
+        "--solve",
+        choices=("margin", "max-error", "max-disagreement"),
+        help="the smallest value of this that --samples allow",
+    )
+    parser.add_argument(
+        "--sites",
+        type=positive,
+        default=2,
+        metavar="K",
+        help="all K agree but with probability --max-disagreement (default 2)",
+    )
+    parser.add_argument(
+        "--public-value",
+        metavar="TEXT",
+        help="with --pilot: derive the seed from the protocol and a value nobody could choose",
+    )
+    add_file(parser, "--pilot", metavar="FILE", help="plan from a pilot sample, no site's own")
+    parser.add_argument("--target", metavar="COLUMN", help="label column of the pilot")
+    parser.add_argument(
+        "--samples-per-site", type=positive, metavar="N", help="rows that each site will have"
+    )
+    parser.add_argument("--seed", help="published seed that the protocol fixes (default 0)")
+    add_file(parser, "--out", metavar="FILE", help="where to write the protocol")
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Plan from the promise alone, or from a pilot."""
+    if options.pilot is not None:
+        return _plan_from_pilot(options)
+    if options.features is None:
+        raise ReplearnError("plan needs --features N, or --pilot FILE with --samples-per-site N.")
+    from replearn.planning import plan as make_plan
+
+    promise: dict[str, Any] = {name: default for name, (default, _) in PROMISE.items()}
+    promise |= given_promise(options)
+    if options.solve is not None:
+        promise[options.solve.replace("-", "_")] = None
+    plan = make_plan(
+        options.algorithm,
+        n_features=options.features,
+        n_samples=options.samples,
+        mode=options.mode,
+        n_sites=options.sites,
+        fit_intercept=options.intercept,
+        **promise,
+    )
+    return Outcome(str(plan), _plan_data(plan) | {"n_sites": options.sites})
+
+
+def _plan_from_pilot(options: argparse.Namespace) -> Outcome:
+    from replearn.pilot import plan_from_pilot
+
+    if options.samples_per_site is None:
+        raise ReplearnError(
+            "--pilot needs --samples-per-site N, the rows that each site will have."
+        )
+    check_target(options.out)
+    columns, y = read_labelled_columns(options.pilot, options.target)
+    plan = plan_from_pilot(
+        columns,
+        y,
+        samples_per_site=options.samples_per_site,
+        shared_seed="0" if options.seed is None else options.seed,
+        fit_intercept=options.intercept,
+        **given_promise(options),
+    )
+    if options.public_value is not None:
+        if options.seed is not None:
+            raise ReplearnError("--public-value derives the seed, got --seed, too. Leave one out.")
+        plan = replace(plan, protocol=plan.protocol.with_public_value(options.public_value))
+    text = f"{plan}\n  seed: {plan.protocol.seed_policy}"
+    if options.out is not None:
+        with writing(options.out):
+            plan.protocol.save(options.out)
+        text += f"\n  protocol {plan.protocol.fingerprint[:16]}..., written to {options.out}"
+    data = {
+        "protocol": plan.protocol.fingerprint,
+        "out": options.out,
+        "pilot_accuracy": plan.pilot_accuracy,
+        "chosen": asdict(plan.chosen),
+        "frontier": [asdict(point) for point in plan.frontier],
+        "samples": [asdict(point) for point in plan.samples],
+    }
+    return Outcome(text, data)
+
+
+def _plan_data(plan: "Plan") -> dict[str, Any]:
+    from math import isfinite
+
+    return {
+        "algorithm": plan.algorithm,
+        "mode": plan.mode,
+        "basis": plan.basis,
+        **asdict(plan.guarantee),
+        "n_samples": plan.n_samples,
+        "n_batches": plan.n_batches,
+        "batch_size": plan.batch_size,
+        "n_inputs": plan.n_inputs,
+        "projection": plan.projection,
+        "n_components": plan.n_components,
+        "rounding": plan.rounding,
+        "grid_width": plan.grid_width,
+        "regularization": plan.regularization,
+        "unit_vectors": plan.unit_vectors,
+        "length_cap": plan.length_cap if isfinite(plan.length_cap) else None,
+    }

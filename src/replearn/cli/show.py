@@ -1,0 +1,81 @@
+"""``replearn show``: what is in a model file."""
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from replearn.cli.files import check_target, writing
+from replearn.cli.options import add_command, add_file
+from replearn.cli.outcome import Outcome
+from replearn.cli.text import aligned, command_line, describe
+
+if TYPE_CHECKING:
+    from replearn.model import Model
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = add_command(
+        commands,
+        "show",
+        run,
+        "print what is in a model file",
+        """\
+examples:
+  replearn show a.model.json
+  replearn show a.model.json --report a.html
+
+JSON keys: fingerprint, model, feature_names, coef, intercept, provenance, report, warnings""",
+    )
+    add_file(parser, "model", metavar="MODEL", help="model file")
+    add_file(parser, "--report", metavar="FILE", help="write a report for people, as HTML")
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Show the model."""
+    from replearn.jsonfile import read_json
+    from replearn.modelfile import load
+
+    model = load(options.model)
+    provenance = read_json(options.model)["provenance"]
+    lines = [
+        ("model", describe(model)),
+        ("labels", f"{model.classes[0]!r} and {model.classes[1]!r} (positive score)"),
+        ("seed", model.seed),
+        ("code space", _space_words(model)),
+        ("largest weights", _largest_weights(model)),
+        ("provenance", json.dumps(provenance)),
+        ("fingerprint", model.fingerprint),
+    ]
+    names = None if model.feature_names is None else list(model.feature_names)
+    data = {
+        "fingerprint": model.fingerprint,
+        "model": model.content(),
+        "feature_names": names,
+        "coef": model.coef.tolist() if model.is_halfspace else None,
+        "intercept": model.intercept if model.is_halfspace else None,
+        "provenance": provenance,
+    }
+    if options.report is not None:
+        from replearn.report import model_report, write_report
+
+        check_target(options.report)
+        with writing(options.report):
+            write_report(model_report(model, provenance, command_line(options)), options.report)
+        lines.append(("report", options.report))
+    return Outcome(aligned(lines), data | {"report": options.report})
+
+
+def _space_words(model: "Model") -> str:
+    """What the codes of a model are, whatever its algorithm."""
+    content = model.space.content()
+    words = [f"{name} {value}" for name, value in content.items() if isinstance(value, int | str)]
+    return f"{model.space.n_inputs:,} inputs, " + ", ".join(words)
+
+
+def _largest_weights(model: "Model", n_shown: int = 5) -> str:
+    if not model.is_halfspace:
+        return "none: a majority of halfspaces"
+    names = model.feature_names or [f"x{i}" for i in range(model.n_features)]
+    places = sorted(range(model.n_features), key=lambda i: -abs(model.coef[i]))[:n_shown]
+    return ", ".join(f"{names[i]} {model.coef[i]:+.3f}" for i in places)

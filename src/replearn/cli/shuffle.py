@@ -1,0 +1,59 @@
+"""``replearn shuffle``: a file with the rows of another one in random order."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from replearn.cli.files import check_target, shown_progress, writing
+from replearn.cli.options import add_command, add_file
+from replearn.cli.outcome import Outcome
+from replearn.cli.text import printable
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = add_command(
+        commands,
+        "shuffle",
+        run,
+        "put the rows of a file in random order, once, with little memory",
+        """\
+example:
+  replearn shuffle big.parquet --out shuffled.parquet --seed 2024
+  replearn fit shuffled.parquet --target label --seed 2024 --assume-shuffled --out a.model.json
+
+The order is that in which `replearn fit big.parquet --seed 2024` takes the rows, so both give the
+same model, to the bit; but the second reads the shuffled file as a stream. OUT has the format of
+IN. Memory does not depend on the number of rows; the scratch folder takes as much space as
+the rows. DATA may be a folder of files, which are taken in the order of their names.
+
+JSON keys: rows, out, warnings""",
+    )
+    add_file(parser, "data", metavar="IN", help="a file, or a folder of files of one format")
+    add_file(parser, "--out", metavar="OUT", required=True, help="file to write")
+    parser.add_argument("--seed", default="0", help="seed of the order: any text (default 0)")
+    parser.add_argument(
+        "--random-state",
+        type=int,
+        metavar="N",
+        help="a private key instead of --seed, as in the estimators",
+    )
+    add_file(parser, "--scratch", metavar="DIR", help="folder for temporary files (default: OUT's)")
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Shuffle."""
+    from replearn.shuffled_files import shuffle_file
+
+    check_target(options.out)
+    with shown_progress(f"shuffling {Path(options.data).name}") as watch, writing(options.out):
+        n_rows = shuffle_file(
+            options.data,
+            options.out,
+            options.seed,
+            options.random_state,
+            options.scratch,
+            watch,
+        )
+    text = printable(f"{n_rows:,} rows in random order, written to {options.out}")
+    return Outcome(text, {"rows": n_rows, "out": options.out})

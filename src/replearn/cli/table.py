@@ -1,0 +1,57 @@
+"""``replearn table``: Table 1 of the paper with numbers."""
+
+import argparse
+from typing import Any
+
+from replearn.cli.options import PROMISE, add_command, positive
+from replearn.cli.outcome import Outcome
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = add_command(
+        commands,
+        "table",
+        run,
+        "Table 1 of the paper with numbers: rows per lab of six algorithms in three modes",
+        """\
+example:
+  replearn table --margin .5 --max-error .1 --max-disagreement .1 --features 50
+
+JSON keys: margin, max_error, max_disagreement, failure_prob, n_features, rows (algorithm, title,
+  rate, n_samples by mode (null: cannot be run), reasons by mode), warnings""",
+    )
+    for name, default in (
+        ("margin", 0.5),
+        ("max_error", 0.1),
+        ("max_disagreement", 0.1),
+        ("failure_prob", 0.05),
+    ):
+        option, text = "--" + name.replace("_", "-"), PROMISE[name][1]
+        parser.add_argument(
+            option, type=float, default=default, metavar="X", help=f"{text} (default {default:g})"
+        )
+    parser.add_argument(
+        "--features", type=positive, default=50, metavar="N", help="columns (default 50)"
+    )
+    parser.add_argument(
+        "--no-intercept",
+        dest="intercept",
+        action="store_false",
+        help="boundaries through the origin",
+    )
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Show the table."""
+    from replearn.planning import table1
+
+    table = table1(
+        margin=options.margin,
+        max_error=options.max_error,
+        max_disagreement=options.max_disagreement,
+        failure_prob=options.failure_prob,
+        n_features=options.features,
+        fit_intercept=options.intercept,
+    )
+    return Outcome(str(table), table.data())

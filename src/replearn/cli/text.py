@@ -1,0 +1,45 @@
+"""Words for a terminal: aligned lines, complaints, and nothing that steers it."""
+
+import argparse
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from replearn.model import Model
+
+
+def aligned(lines: Sequence[tuple[str, str]]) -> str:
+    """Names on the left, values in one column."""
+    width = max(len(name) for name, _ in lines) + 2
+    return "\n".join(f"{name:<{width}}{printable(value)}" for name, value in lines)
+
+
+def printable(text: str) -> str:
+    """One line that cannot steer the terminal: names and labels in a file are not ours."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", "?", text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for several lines."""
+    return "\n".join(map(printable, text.splitlines()))
+
+
+def complain(kind: str, message: object) -> None:
+    """Say what is wrong in one line on standard error."""
+    line = " ".join(str(message).split())
+    print(printable(f"replearn: {kind}: {line}"), file=sys.stderr)
+
+
+def command_line(options: argparse.Namespace) -> str:
+    """The command as it was typed."""
+    return shlex.join(["replearn", *options.command_line])
+
+
+def describe(model: "Model") -> str:
+    """A model in half a line."""
+    inputs = f"{model.n_features:,} features" + (" and an intercept" if model.fit_intercept else "")
+    codes = "1 code" if model.codes.size == 1 else f"{model.codes.size:,} codes"
+    return f"{model.recipe}, {inputs}, {codes}"

@@ -1,0 +1,180 @@
+"""Tasks on a Dask cluster: their results as they come, whatever dies on the way."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from replearn.errors import ReplearnError
+
+#: Told from time to time which share of the work is done.
+Watch = Callable[[float], None]
+
+#: Dask gives a task up when some workers died with it (``allowed-failures``, usually 3), though it
+#: may be innocent of that. So often all such tasks are sent once more.
+_ROUNDS = 5
+
+#: Of a task that raises what is not about its rows.
+_RETRIES = 2
+
+
+def require_dask() -> None:
+    """Refuse to go on without Dask."""
+    try:
+        import dask  # noqa: F401
+        import distributed  # noqa: F401
+    except ImportError:
+        raise ReplearnError(
+            'a cluster needs Dask, which is not installed. pip install "replearn[dask]".'
+        ) from None
+
+
+@contextmanager
+def connect(address: str) -> Iterator[Any]:
+    """Connect to a cluster, and close the connection afterwards.
+
+    Parameters
+    ----------
+    address : str
+        Of the scheduler, like ``tcp://10.0.0.1:8786``; or "local" for a cluster on this machine,
+        one process per core, which ends with the connection.
+
+    Yields
+    ------
+    client : distributed.Client
+    """
+    require_dask()
+    from distributed import Client, LocalCluster
+
+    if address == "local":
+        with (
+            LocalCluster(threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+            Client(cluster, set_as_default=False) as client,
+        ):
+            yield client
+        return
+    try:
+        client = Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError, TypeError) as problem:
+        raise ReplearnError(
+            f"no Dask scheduler answers at {address!r} ({_one_line(problem)}). Pass the address "
+            'that the scheduler printed, like tcp://10.0.0.1:8786, or "local".'
+        ) from None
+    with client:
+        yield client
+
+
+def usable_client(client: Any = None) -> Any:
+    """The given client or the current one, if there is one; no cluster is ever started here."""
+    require_dask()
+    from distributed import Client, default_client
+
+    if client is None:
+        try:
+            client = default_client()
+        except ValueError:
+            raise ReplearnError(
+                "a fit on a cluster needs a Dask client, got none. Start one first: "
+                "from distributed import Client; client = Client(address)."
+            ) from None
+    if not isinstance(client, Client) or client.asynchronous:
+        raise ReplearnError(
+            f"client must be a distributed.Client that is not asynchronous, got {client!r}."
+        )
+    return client
+
+
+def completed(
+    client: Any, tasks: Sequence[Any], watch: Watch | None = None
+) -> Iterator[tuple[int, Any]]:
+    """Results of tasks as they come, each once, and nothing of them kept on the cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    tasks : sequence of dask.delayed.Delayed
+        A task that returns a `ReplearnError` refuses its rows: then the error of the first such
+        task is raised, in their order, as on one machine.
+    watch : callable, optional
+
+    Yields
+    ------
+    number, result : int and any
+    """
+    left, n_done = list(range(len(tasks))), 0
+    refused: dict[int, ReplearnError] = {}
+    for _ in range(_ROUNDS):
+        lost: list[int] = []
+        for number, result in _one_round(client, tasks, left, refused, lost):
+            yield number, result
+            n_done += 1
+            if watch is not None:
+                watch(n_done / len(tasks))
+        if refused:
+            first = refused[min(refused)]
+            raise first from first.__cause__
+        left = sorted(lost)
+        if not left:
+            return
+    raise ReplearnError(
+        f"{len(left):,} of {len(tasks):,} tasks were lost again and again: their workers died, or "
+        "data that were only in the memory of a dead worker are gone. Give the workers more memory "
+        "or make the partitions smaller; keep data that can be read again, not scattered ones."
+    )
+
+
+def _one_round(
+    client: Any,
+    tasks: Sequence[Any],
+    numbers: Sequence[int],
+    refused: dict[int, ReplearnError],
+    lost: list[int],
+) -> Iterator[tuple[int, Any]]:
+    from distributed import as_completed
+
+    futures = client.compute([tasks[number] for number in numbers], retries=_RETRIES)
+    waiting = dict(zip(futures, numbers, strict=True))
+    arriving = as_completed(futures, with_results=True, raise_errors=False)
+    del futures
+    try:
+        for future, result in arriving:
+            number = waiting.pop(future, None)
+            status = future.status
+            future.release()  # kept, it would be computed again if its worker died
+            if number is None:  # given up below
+                continue
+            problem = _problem(status, result)
+            if problem is None:
+                yield number, result
+            elif isinstance(problem, ReplearnError):
+                refused[number] = problem
+                for later in [future for future, n in waiting.items() if n > min(refused)]:
+                    del waiting[later]
+                    later.release()
+            else:
+                lost.append(number)
+    finally:  # also if the caller stops early
+        for future in waiting:
+            future.release()
+
+
+def _problem(status: str, result: Any) -> BaseException | None:
+    """What is wrong: a `ReplearnError` is final, anything else may be better next time."""
+    from distributed import KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    if status == "finished":
+        return result if isinstance(result, ReplearnError) else None
+    problem = result[1] if status == "error" else result
+    if status != "error" or isinstance(problem, KilledWorker | CommClosedError):
+        return problem
+    error = ReplearnError(
+        f"a task failed on the cluster: {type(problem).__name__}: {_one_line(problem)}. Check that "
+        "the partitions can be computed, and that all workers have the same versions of replearn "
+        "and of its packages."
+    )
+    error.__cause__ = problem
+    return error
+
+
+def _one_line(problem: BaseException) -> str:
+    return " ".join(str(problem).split())[:300].rstrip(".")

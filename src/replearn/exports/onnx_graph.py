@@ -1,0 +1,225 @@
+"""Models as ONNX graphs in double precision, written node by node."""
+
+import json
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn import __version__
+from replearn.encoding import CategoryColumn, Column, Encoding, NumberColumn
+from replearn.errors import ReplearnError
+from replearn.exports.rules import Rule, check_text, model_of, rule_of
+from replearn.model import FORMAT, FORMAT_VERSION, Model
+
+#: Of the year 2020, so that old runtimes read the file; set, so that new releases of onnx write
+#: the same bytes.
+_OPSET, _ML_OPSET, _IR_VERSION = 13, 1, 7
+
+
+def to_onnx(source: Any, *, encoded: bool = False, single_precision: bool = False) -> bytes:
+    """Write a model as an ONNX file.
+
+    Parameters
+    ----------
+    source : Model or fitted classifier
+    encoded : bool, default=False
+        Of a model with an encoding: leave the encoding out, and take a matrix of encoded rows.
+    single_precision : bool, default=False
+        Numbers come in as float32. The graph computes in double precision in any case.
+
+    Returns
+    -------
+    bytes
+        Content of the file; the same model gives the same bytes.
+
+    Notes
+    -----
+    Inputs: the matrix ``X`` of shape (rows, n_features). With an encoding, a vector for each raw
+    column, by its name: numbers, NaN if missing, or text; a text that is no published category
+    counts as missing.
+
+    Outputs: ``label`` (text, or int64 for labels that are integers or booleans) and ``score``
+    (double), both of shape (rows,); with a ``_`` behind the name if a column has it. A graph cannot
+    refuse a row: if a number is NaN that must not be, the score is NaN and the label means nothing.
+
+    Metadata: ``replearn.fingerprint``, ``replearn.labels`` as JSON, ``replearn.version`` and
+    ``replearn.format``.
+    """
+    _require_onnx()
+    from onnx import TensorProto, helper
+
+    model = model_of(source)
+    rule = rule_of(model)
+    encoding = None if encoded else model.encoding
+    numbers = TensorProto.FLOAT if single_precision else TensorProto.DOUBLE
+    inputs = _inputs(encoding, model.n_features, numbers)
+    graph = _Graph(info.name for info in inputs)
+    label, score = graph.new_name("label"), graph.new_name("score")
+    if encoding is None:
+        rows = graph.node("Cast", "X", to=TensorProto.DOUBLE) if single_precision else "X"
+    else:
+        rows = _encode(graph, encoding)
+    _score(graph, rows, rule, model.is_halfspace, score)
+    _label(graph, score, model, label)
+    kind = TensorProto.STRING if isinstance(model.classes[0], str) else TensorProto.INT64
+    outputs = [
+        helper.make_tensor_value_info(label, kind, ["rows"]),
+        helper.make_tensor_value_info(score, TensorProto.DOUBLE, ["rows"]),
+    ]
+    proto = helper.make_model(
+        helper.make_graph(graph.nodes, "replearn", inputs, outputs, graph.constants),
+        producer_name="replearn",
+        producer_version=__version__,
+        ir_version=_IR_VERSION,
+        opset_imports=[
+            helper.make_opsetid("", _OPSET),
+            helper.make_opsetid("ai.onnx.ml", _ML_OPSET),
+        ],
+    )
+    helper.set_model_props(proto, _facts(model))
+    return bytes(proto.SerializeToString(deterministic=True))
+
+
+def _require_onnx() -> None:
+    try:
+        import onnx  # noqa: F401
+    except ImportError:
+        raise ReplearnError(
+            'an ONNX export needs the package onnx. Install it: pip install "replearn[onnx]"'
+        ) from None
+
+
+def _inputs(encoding: Encoding | None, n_features: int, numbers: int) -> list[Any]:
+    """The matrix X, or a vector for each raw column."""
+    from onnx import TensorProto, helper
+
+    if encoding is None:
+        return [helper.make_tensor_value_info("X", numbers, ["rows", n_features])]
+    infos = []
+    for column in encoding.columns:
+        if column.name == "":
+            raise ReplearnError("an ONNX input must have a name, got a column ''. Rename it.")
+        name = check_text(column.name, "a column's name", "ONNX")
+        kind = TensorProto.STRING if isinstance(column, CategoryColumn) else numbers
+        infos.append(helper.make_tensor_value_info(name, kind, ["rows"]))
+    return infos
+
+
+def _facts(model: Model) -> dict[str, str]:
+    """What the file says about itself: nothing but what the fingerprint covers, and versions."""
+    return {
+        "replearn.fingerprint": model.fingerprint,
+        "replearn.format": f"{FORMAT} {FORMAT_VERSION}",
+        "replearn.labels": json.dumps(list(model.classes)),
+        "replearn.version": __version__,
+    }
+
+
+class _Graph:
+    """Nodes and constants of a graph under construction, with names that no input has."""
+
+    def __init__(self, inputs: Iterable[str]) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self._taken = set(inputs)
+
+    def new_name(self, word: str) -> str:
+        """The word, or the word and as many ``_`` as make it new."""
+        while word in self._taken:
+            word += "_"
+        self._taken.add(word)
+        return word
+
+    def constant(self, values: Any) -> str:
+        """Name of a constant."""
+        from onnx import numpy_helper
+
+        name = self.new_name(f"constant {len(self.constants)}")
+        self.constants.append(numpy_helper.from_array(np.asarray(values), name))
+        return name
+
+    def node(self, kind: str, *inputs: str, out: str | None = None, **attributes: Any) -> str:
+        """Name of the output of a new node."""
+        from onnx import helper
+
+        name = out or self.new_name(f"{kind} {len(self.nodes)}")
+        self.nodes.append(helper.make_node(kind, inputs, [name], **attributes))
+        return name
+
+
+def _score(graph: _Graph, rows: str, rule: Rule, is_halfspace: bool, out: str) -> None:
+    """The product with the normal, or the mean of the votes."""
+    if is_halfspace:
+        product = graph.node("MatMul", rows, graph.constant(rule.weights[0]))
+        graph.node("Add", product, graph.constant(rule.intercepts[0]), out=out)
+        return
+    products = graph.node("MatMul", rows, graph.constant(np.ascontiguousarray(rule.weights.T)))
+    products = graph.node("Add", products, graph.constant(rule.intercepts))
+    agree = graph.node("Greater", products, graph.constant(0.0))
+    votes = graph.node("Where", agree, graph.constant(1.0), graph.constant(-1.0))
+    total = graph.node("ReduceSum", votes, graph.constant(np.array([1])), keepdims=0)
+    graph.node("Div", total, graph.constant(float(len(rule.weights))), out=out)
+
+
+def _label(graph: _Graph, score: str, model: Model, out: str) -> None:
+    low, high = (graph.constant(_tensor(label)) for label in model.classes)
+    positive = graph.node("Greater", score, graph.constant(0.0))
+    graph.node("Where", positive, high, low, out=out)
+
+
+def _tensor(label: bool | int | str) -> NDArray[Any]:
+    if isinstance(label, str):
+        return np.array(check_text(label, "a label", "ONNX"), dtype=object)
+    if not -(2**63) <= label < 2**63:
+        raise ReplearnError(f"a label must fit into 64 bits for ONNX, got {label}. Recode it.")
+    return np.array(label, dtype=np.int64)
+
+
+# --- encodings ------------------------------------------------------------------------------
+
+
+def _encode(graph: _Graph, encoding: Encoding) -> str:
+    """The matrix of encoded rows, from a vector for each raw column."""
+    parts: list[str] = []
+    for _, run in groupby(encoding.columns, key=_kind):
+        columns = list(run)
+        numbers = [column for column in columns if isinstance(column, NumberColumn)]
+        if numbers:
+            parts.append(_numbers(graph, numbers))
+        parts += [_indicators(graph, c) for c in columns if isinstance(c, CategoryColumn)]
+    return graph.node("Concat", *parts, axis=1)
+
+
+def _kind(column: Column) -> str:
+    """Numbers of one kind are scaled together, while they stand side by side."""
+    if isinstance(column, CategoryColumn):
+        return "category"
+    return "number or missing" if column.fill_missing else "number"
+
+
+def _numbers(graph: _Graph, columns: list[NumberColumn]) -> str:
+    """Centred and scaled numbers; a missing one becomes 0 if these columns allow it."""
+    from onnx import TensorProto
+
+    last = graph.constant(np.array([1]))
+    standing = [graph.node("Unsqueeze", column.name, last) for column in columns]
+    raw = graph.node("Cast", graph.node("Concat", *standing, axis=1), to=TensorProto.DOUBLE)
+    centred = graph.node("Sub", raw, graph.constant([float(c.centre) for c in columns]))
+    scaled = graph.node("Div", centred, graph.constant([float(c.scale) for c in columns]))
+    if not columns[0].fill_missing:
+        return scaled
+    return graph.node("Where", graph.node("IsNaN", raw), graph.constant(0.0), scaled)
+
+
+def _indicators(graph: _Graph, column: CategoryColumn) -> str:
+    """0 or 1 for each category; all 0 for any other text."""
+    from onnx import TensorProto
+
+    values = [check_text(value, "a category", "ONNX") for value in column.values]
+    found = graph.node(
+        "OneHotEncoder", column.name, domain="ai.onnx.ml", cats_strings=values, zeros=1
+    )
+    return graph.node("Cast", found, to=TensorProto.DOUBLE)

@@ -1,0 +1,80 @@
+"""What every export needs of a model: its halfspaces in numbers, and its names."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from replearn.encoding import CategoryColumn
+from replearn.errors import ReplearnError
+from replearn.model import Model
+from replearn.types import Matrix, Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A model as numbers: the label is decided by the sign of a product, or by a vote of signs.
+
+    Attributes
+    ----------
+    weights : array of shape (n_halfspaces, n_features)
+        One row, or one for each vote of a majority.
+    intercepts : array of shape (n_halfspaces,)
+    names : tuple of str
+        Of the features, after encoding; x0, x1, ... if the model has none.
+    """
+
+    weights: Matrix
+    intercepts: Vector
+    names: tuple[str, ...]
+
+
+def model_of(source: Any) -> Model:
+    """The model of a fitted classifier, or the model itself."""
+    model = getattr(source, "model_", source)
+    if not isinstance(model, Model):
+        raise ReplearnError(
+            "an export needs a Model or a fitted classifier of replearn, got "
+            f"{type(source).__name__}. Call fit first, or load a model file."
+        )
+    return model
+
+
+def rule_of(model: Model) -> Rule:
+    """Numbers and names of a model that can be exported."""
+    normals = model.halfspaces
+    if len(normals) == 0:
+        raise ReplearnError(
+            "a majority of 0 halfspaces decides nothing and cannot be exported. Fit with more "
+            "rows, or a smaller margin."
+        )
+    _check_categories(model)
+    weights = normals[:, : model.n_features]
+    intercepts = normals[:, -1] if model.fit_intercept else np.zeros(len(normals))
+    if model.encoding is not None:
+        names = model.encoding.output_names
+    else:
+        names = model.feature_names or tuple(f"x{i}" for i in range(model.n_features))
+    return Rule(weights, intercepts, names)
+
+
+def check_text(text: str, what: str, where: str) -> str:
+    """A name or label that other programs can read: no NUL, no half of a UTF-16 pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        readable = False
+    else:
+        readable = "\0" not in text
+    if not readable:
+        raise ReplearnError(f"{what} must be plain text for {where}, got {text!r}. Rename it.")
+    return text
+
+
+def _check_categories(model: Model) -> None:
+    for column in () if model.encoding is None else model.encoding.columns:
+        if isinstance(column, CategoryColumn) and len(set(column.values)) < len(column.values):
+            raise ReplearnError(
+                f"categories of a column must differ for an export, got one of {column.name!r} "
+                "twice. Repair the protocol and fit again."
+            )

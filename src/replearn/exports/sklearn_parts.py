@@ -1,0 +1,179 @@
+"""Models as plain, fitted scikit-learn objects, which need no replearn to be unpickled."""
+
+import re
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.encoding import CategoryColumn, Column, Encoding, NumberColumn
+from replearn.errors import ReplearnError
+from replearn.exports.rules import Rule, model_of, rule_of
+
+
+def to_sklearn(source: Any, *, encoded: bool = False) -> Any:
+    """Give a model as plain scikit-learn objects, fitted.
+
+    Parameters
+    ----------
+    source : Model or fitted classifier
+    encoded : bool, default=False
+        Of a model with an encoding: leave the encoding out, and take rows that the model's
+        ``encoding.transform`` has encoded.
+
+    Returns
+    -------
+    LinearSVC
+        For a halfspace. It has no probabilities, which the model does not have either, and no
+        ``partial_fit``, which would change it.
+    VotingClassifier
+        For a majority of halfspaces: plain LinearSVCs that vote. Ties go to the first class, as in
+        the model. It has no ``decision_function``; ``transform`` gives the votes.
+    Pipeline
+        With an encoding, unless ``encoded``: a ColumnTransformer for dataframes with the raw
+        columns, then the classifier. Needs pandas to be made, and a dataframe to predict.
+
+    Notes
+    -----
+    Predictions are those of the model; scores are, up to rounding: sums may run in another order.
+    With a classifier as ``source`` the labels have its type, else that of the model file.
+
+    Columns of categories must hold text or, if all published categories are whole numbers,
+    numbers. Other values raise scikit-learn's errors.
+
+    Examples
+    --------
+    >>> from replearn import ReplicableSVMClassifier, datasets
+    >>> X, y = datasets.make_margin(4000, 3, margin=0.3, random_state=0)
+    >>> classifier = ReplicableSVMClassifier(margin=0.3, max_error=0.2).fit(X, y)
+    >>> plain = to_sklearn(classifier)
+    >>> type(plain).__name__, bool((plain.predict(X) == classifier.predict(X)).all())
+    ('LinearSVC', True)
+    """
+    model = model_of(source)
+    rule = rule_of(model)
+    classes = np.asarray(getattr(source, "classes_", model.classes))
+    # features that an encoder made come as an array: names would only make scikit-learn warn
+    names = None if model.encoding is not None else model.feature_names
+    if model.is_halfspace:
+        classifier = _linear(rule, 0, classes, names)
+    else:
+        classifier = _majority(rule, classes, names)
+    if model.encoding is None or encoded:
+        return classifier
+    from sklearn.pipeline import Pipeline
+
+    return Pipeline([("encode", _encoder(model.encoding)), ("classify", classifier)])
+
+
+def _linear(rule: Rule, index: int, classes: NDArray[Any], names: tuple[str, ...] | None) -> Any:
+    """One halfspace: a LinearSVC whose fitted attributes are set."""
+    from sklearn.svm import LinearSVC
+
+    classifier = LinearSVC()
+    classifier.classes_ = classes
+    classifier.coef_ = rule.weights[[index]]  # a copy: the model cannot be changed through it
+    classifier.intercept_ = rule.intercepts[[index]]
+    classifier.n_features_in_ = rule.weights.shape[1]
+    if names is not None:
+        classifier.feature_names_in_ = np.array(names, dtype=object)
+    return classifier
+
+
+def _majority(rule: Rule, classes: NDArray[Any], names: tuple[str, ...] | None) -> Any:
+    """Halfspaces that vote; scikit-learn's voters work on the places of the labels."""
+    from sklearn.ensemble import VotingClassifier
+    from sklearn.preprocessing import LabelEncoder
+    from sklearn.utils import Bunch
+
+    places = np.array([0, 1])
+    voters = {f"vote{i}": _linear(rule, i, places, names) for i in range(len(rule.weights))}
+    majority = VotingClassifier(list(voters.items()), voting="hard")
+    majority.estimators_ = list(voters.values())
+    majority.named_estimators_ = Bunch(**voters)
+    majority.le_ = LabelEncoder()
+    majority.le_.classes_ = majority.classes_ = classes
+    if names is not None:
+        majority.feature_names_in_ = np.array(names, dtype=object)
+    return majority
+
+
+# --- encodings ------------------------------------------------------------------------------
+
+
+def _encoder(encoding: Encoding) -> Any:
+    """The encoding as a ColumnTransformer; its outputs have the order of the model's features."""
+    from sklearn.compose import ColumnTransformer
+
+    runs = [list(run) for _, run in groupby(encoding.columns, key=_kind)]
+    steps = [
+        (f"{_kind(run[0])} {i}", _transformer(run), [column.name for column in run])
+        for i, run in enumerate(runs)
+    ]
+    # fitted on a row that stands for the columns: names and types are learned, no numbers
+    encoder = ColumnTransformer(steps, sparse_threshold=0).fit(_row(encoding))
+    for run, (name, _, _) in zip(runs, steps, strict=True):
+        numbers = [column for column in run if isinstance(column, NumberColumn)]
+        if numbers:
+            scaler = encoder.named_transformers_[name]["scale"]
+            scaler.mean_ = np.array([float(column.centre) for column in numbers])
+            scaler.scale_ = np.array([float(column.scale) for column in numbers])
+            scaler.var_ = scaler.scale_**2
+    return encoder
+
+
+def _kind(column: Column) -> str:
+    """Columns of one kind are transformed together, while they stand side by side."""
+    if isinstance(column, NumberColumn):
+        return "numbers or missing" if column.fill_missing else "numbers"
+    return "codes" if all(map(_is_whole, column.values)) else "text"
+
+
+def _transformer(run: list[Column]) -> Any:
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+    kind = _kind(run[0])
+    # doubles first, as in the model: a scaler would compute single precision in single precision
+    as_numbers = FunctionTransformer(
+        np.asarray, kw_args={"dtype": "float64"}, feature_names_out="one-to-one"
+    )
+    if kind.startswith("numbers"):
+        steps = [("as numbers", as_numbers), ("scale", StandardScaler())]
+        if kind == "numbers or missing":
+            steps.append(("fill", SimpleImputer(strategy="constant", fill_value=0.0)))
+        return Pipeline(steps)
+    indicators = OneHotEncoder(
+        categories=[list(column.values) for column in run if isinstance(column, CategoryColumn)],
+        handle_unknown="ignore",
+        sparse_output=False,
+    )
+    if kind == "text":
+        return indicators
+    # 1, 1.0 and "1" are one category, written 1; a missing number is written nan, which is none
+    as_text = FunctionTransformer(partial(np.strings.mod, "%.17g"), feature_names_out="one-to-one")
+    return Pipeline([("as numbers", as_numbers), ("as text", as_text), ("indicate", indicators)])
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a category is a whole number, written as a model writes it."""
+    return re.fullmatch(r"0|-?[1-9][0-9]{0,14}", text) is not None
+
+
+def _row(encoding: Encoding) -> Any:
+    """A dataframe of one row."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ReplearnError(
+            "a scikit-learn pipeline for raw columns needs pandas to be made. Install pandas, or "
+            "pass encoded=True for a classifier of encoded rows."
+        ) from None
+    cells = {
+        column.name: [column.values[0] if isinstance(column, CategoryColumn) else 0.0]
+        for column in encoding.columns
+    }
+    return pd.DataFrame(cells)

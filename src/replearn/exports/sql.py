@@ -1,0 +1,166 @@
+"""Models as SQL expressions, for rows that live in a database."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replearn.encoding import CategoryColumn, Column, NumberColumn
+from replearn.exports.rules import Rule, check_text, model_of, rule_of
+from replearn.model import Label, Model
+from replearn.types import Vector
+
+#: Names of what a query adds to a table.
+SCORE, LABEL = "replearn_score", "replearn_label"
+
+#: Longest chain of one operator: parsers limit how deep an expression may be (SQLite: 1,000).
+_CHAIN = 64
+
+
+@dataclass(frozen=True)
+class Sql:
+    """A model in SQL.
+
+    Attributes
+    ----------
+    score : str
+        Scalar expression: the decision function of a row.
+    label : str
+        Scalar expression: the label of a row.
+    query : str
+        Statement: all columns of the table, ``replearn_score`` and ``replearn_label``.
+    """
+
+    score: str
+    label: str
+    query: str
+
+
+def to_sql(source: Any, table: str = "rows") -> Sql:
+    """Write a model as SQL.
+
+    Parameters
+    ----------
+    source : Model or fitted classifier
+    table : str, default="rows"
+        Name or alias of the table, in front of every column's name: SQLite would take the name
+        of a column that does not exist for a text.
+
+    Returns
+    -------
+    Sql
+
+    Notes
+    -----
+    The columns are the raw columns of the model's encoding, which the expressions apply; without
+    one, the feature names, or x0, x1, ... A missing number that the encoding does not fill in
+    makes score and label NULL. Numbers have an exponent, which makes them double precision, and
+    as many digits as are needed to read back as the same double.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from replearn import Model
+    >>> from replearn.stages.space import CodeSpace
+    >>> space = CodeSpace(1, "none", 1, "centre", "0.5")
+    >>> model = Model("svm", 1, False, space, "2024", ("well", "ill"), np.array([-7]))
+    >>> print(to_sql(model, table="t").score)
+    ((-1e0) * "t"."x0")
+    """
+    model = model_of(source)
+    rule, name = rule_of(model), quoted(table)
+    columns = _columns(model, rule)
+    missing = [f"{name}.{quoted(c.name)} IS NULL" for c in columns if _must_be_known(c)]
+    products = [
+        _joined([*_terms(columns, weights, name), *constant], "+")
+        for weights, constant in zip(rule.weights, _constants(model, rule), strict=True)
+    ]
+    if model.is_halfspace:
+        score = products[0]  # NULL if one of its terms is
+    else:
+        votes = [f"CASE WHEN {product} > 0e0 THEN 1e0 ELSE -1e0 END" for product in products]
+        score = _unless(missing, f"{_joined(votes, '+')} / {number(len(votes))}")
+    low, high = (literal(label) for label in model.classes)
+    label = _unless(missing, f"CASE WHEN {score} > 0e0 THEN {high} ELSE {low} END")
+    found = f'"scored"."{SCORE}"'
+    query = f"""\
+SELECT "scored".*,
+CASE WHEN {found} > 0e0 THEN {high} WHEN {found} <= 0e0 THEN {low} END AS "{LABEL}"
+FROM (SELECT {name}.*, {score} AS "{SCORE}"
+FROM {name}) AS "scored"
+"""
+    return Sql(score, label, query)
+
+
+def _columns(model: Model, rule: Rule) -> Sequence[Column]:
+    """Raw columns; without an encoding, numbers as they are."""
+    if model.encoding is not None:
+        return model.encoding.columns
+    return [NumberColumn(name, "0", "1") for name in rule.names]
+
+
+def _constants(model: Model, rule: Rule) -> list[list[str]]:
+    """The last term of each product, if there is an intercept."""
+    return [[number(value)] if model.fit_intercept else [] for value in rule.intercepts]
+
+
+def _must_be_known(column: Column) -> bool:
+    return isinstance(column, NumberColumn) and not column.fill_missing
+
+
+def _terms(columns: Sequence[Column], weights: Vector, table: str) -> Iterator[str]:
+    """What each column adds to a product."""
+    left = iter(weights.tolist())
+    for column in columns:
+        place = f"{table}.{quoted(column.name)}"
+        if isinstance(column, CategoryColumn):
+            # no CAST: a text in quotes takes the type of the column, so '1' finds 1 and 1.0
+            cases = [f"WHEN {literal(value)} THEN {number(next(left))}" for value in column.values]
+            yield f"CASE {place} {' '.join(cases)} ELSE 0e0 END"
+        else:
+            yield f"{number(next(left))} * {_scaled(column, place)}"
+
+
+def _scaled(column: NumberColumn, place: str) -> str:
+    """The number of a column, after centring, scaling and filling in."""
+    centre, scale = float(column.centre), float(column.scale)
+    if (centre, scale) == (0, 1):
+        value = place
+    else:
+        value = f"(({place} - {number(centre)}) / {number(scale)})"
+    return f"COALESCE({value}, 0e0)" if column.fill_missing else value
+
+
+def _unless(missing: Sequence[str], expression: str) -> str:
+    """NULL if one of the conditions holds, else the expression."""
+    if not missing:
+        return f"({expression})"
+    return f"(CASE WHEN {_joined(missing, 'OR')} THEN NULL ELSE {expression} END)"
+
+
+def _joined(parts: Sequence[str], operator: str) -> str:
+    """Parts joined by an operator that may be bracketed in any way, in chains of limited length."""
+    while len(parts) > _CHAIN:
+        parts = [_joined(parts[i : i + _CHAIN], operator) for i in range(0, len(parts), _CHAIN)]
+    return "(" + f"\n{operator} ".join(parts) + ")"
+
+
+def number(value: float) -> str:
+    """A double precision literal that reads back as the same number."""
+    short = f"{value:.15g}"  # what SQLite promises to read exactly
+    text = short if float(short) == value else f"{value:.17g}"
+    text = text if "e" in text else f"{text}e0"
+    return f"({text})" if text.startswith("-") else text  # two minus signs would begin a comment
+
+
+def literal(label: Label) -> str:
+    """A label or category."""
+    if isinstance(label, bool):
+        return "TRUE" if label else "FALSE"
+    if isinstance(label, int):
+        return str(label)
+    return "'" + check_text(label, "a label or category", "SQL").replace("'", "''") + "'"
+
+
+def quoted(name: str) -> str:
+    """The name of a column or table."""
+    return '"' + check_text(name, "a name", "SQL").replace('"', '""') + '"'

@@ -1,0 +1,303 @@
+"""Fits on files: in memory if the rows fit there, otherwise piece by piece."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from replearn import __version__
+from replearn.checkpoint import Checkpoint
+from replearn.errors import ReplearnError
+from replearn.estimators.base import ReplicableClassifier, refuse_sorted
+from replearn.kernels.soft_errors import sum_soft_errors
+from replearn.labels import Labels
+from replearn.model import canonical_json
+from replearn.plan import Plan
+from replearn.progress import no_progress, progress
+from replearn.shuffling import ShuffledSource
+from replearn.sources import open_source
+from replearn.stages.batches import BatchKernel, BatchSums
+from replearn.stages.pieces import BatchStream
+from replearn.types import BlockMap, Signs, Vector
+
+if TYPE_CHECKING:
+    from replearn.sources import Source, Watch
+
+Classifier = TypeVar("Classifier", bound=ReplicableClassifier)
+
+#: Rows of more bytes than this are not held in memory.
+MEMORY = 1 << 30
+
+_ROWS = "rows"  # folder of a shuffle within a checkpoint
+
+
+def fit_file(
+    estimator: Classifier,
+    path: str | os.PathLike[str],
+    target: str | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    n_features: int | None = None,
+    memory: int = MEMORY,
+    scratch: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = 30.0,
+    watch: "Watch | None" = None,
+) -> Classifier:
+    """Fit an estimator on a file, or on a folder of files, of any size.
+
+    Parameters
+    ----------
+    estimator : replicable classifier
+        With ``shuffle=False`` the rows are taken in the order of the file, which must be random;
+        with ``shuffle=True`` they are put in the order in which ``fit`` would take them.
+    path : path
+        CSV, Parquet, npz or svmlight; see ``docs/data.md``.
+    target : str, optional
+        Label column.
+    columns : sequence of str, optional
+        Feature columns; default all but the target, or those of the estimator's encoding.
+    n_features : int, optional
+        For svmlight files, whose number of columns all labs must agree on.
+    memory : int, default=2**30
+        Rows of more bytes than this are not held in memory: they are shuffled by way of a scratch
+        folder, and then read piece by piece.
+    scratch : path, optional
+        Folder for that; default the system's folder for temporary files.
+    checkpoint : path, optional
+        Folder for the state of the fit, and for the shuffled rows. The same call after a crash goes
+        on from there. Call `replearn.checkpoint.clear` when the model has been saved.
+    every : float, default=30.0
+        Seconds between two states.
+    watch : callable, optional
+        Called with the share of the rows that have been read, in each pass over them. With
+        ``estimator.verbose`` the progress is shown, too.
+
+    Returns
+    -------
+    estimator
+        Fitted: the same model, to the bit, as ``fit`` on all rows in memory.
+
+    Notes
+    -----
+    Out of core, the memory does not depend on the number of rows: the batches of the reader, those
+    of the shuffle (see `ShuffledSource`), two batches of the plan, and the sums. Only the SVM and
+    the SGD classifier learn out of core; the others need all rows in memory.
+    """
+    show = partial(_shown, estimator.verbose, watch)
+    source = open_source(
+        path, target=target, columns=columns, encoding=estimator.encoding, n_features=n_features
+    )
+    labels = Labels(source.place)
+    stays = source.in_memory_only or not estimator.streams
+    if checkpoint is not None and stays:
+        raise ReplearnError(
+            f"a checkpoint needs rows that can be read in pieces and Algorithm 1 or 2, got "
+            f"{source.place} and {type(estimator).__name__}. Leave it out, or write the rows as "
+            "Parquet or CSV."
+        )
+    limit = None if stays else memory if estimator.shuffle and checkpoint is None else 0
+    with show("reading") as advance:
+        rows = read_rows(source, labels, limit, advance)
+    if rows is not None:
+        X, y = rows
+        estimator._describe_rows(X.shape[1], labels.classes, source.names)
+        return estimator._fit_rows(X, labels.signs(y))
+    with _kept(estimator, source, target, scratch, checkpoint, every) as (state, folder):
+        ordered: Source | ShuffledSource = source
+        if estimator.shuffle:
+            ordered = shuffled = ShuffledSource(source, *estimator.order_coins(), folder, every)
+            with show("shuffling") as advance:
+                shuffled.scatter(advance)
+        _learn_labels(labels, ordered)
+        sample = FileSample(ordered, labels, not estimator.shuffle, state, show)
+        return estimator.fit_sample(sample, source.n_features, labels.classes, source.names)
+
+
+def read_rows(
+    source: "Source",
+    labels: Labels,
+    limit: int | None = None,
+    watch: "Watch | None" = None,
+) -> tuple[Any, NDArray[Any]] | None:
+    """All rows and labels, or None if the rows take more than ``limit`` bytes."""
+    if limit is not None and (limit == 0 or (source.nbytes or 0) > limit):
+        return None
+    pieces, n_bytes = [], 0
+    for piece in source.pieces(watch=watch):
+        labels.learn(piece.y)
+        n_bytes += _n_bytes(piece.X)
+        if limit is not None and n_bytes > limit:
+            return None
+        pieces.append(piece)
+    if not pieces:
+        raise ReplearnError(f"{source.place} must have rows, got none. Check the file.")
+    y = np.concatenate([piece.y for piece in pieces])
+    if len(pieces) == 1:
+        return pieces[0].X, y
+    if source.sparse:
+        return sp.vstack([piece.X for piece in pieces], format="csr"), y
+    X = np.empty((y.size, source.n_features), dtype=np.result_type(*(p.X for p in pieces)))
+    while pieces:  # from the last to the first, each freed as soon as it is copied
+        piece = pieces.pop()
+        X[piece.first_row : piece.first_row + piece.X.shape[0]] = piece.X
+    return X, y
+
+
+def _n_bytes(X: Any) -> int:
+    parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+    return sum(part.nbytes for part in parts)
+
+
+@contextmanager
+def _shown(verbose: int, watch: "Watch | None", label: str) -> "Iterator[Watch]":
+    """What is told the share of a pass over the rows: it shows it, and tells the watch."""
+    with progress(label, 1.0) if verbose else nullcontext(no_progress) as advance:
+
+        def tell(share: float) -> None:
+            advance(share)
+            if watch is not None:
+                watch(share)
+
+        yield tell
+
+
+class FileSample:
+    """Rows in files, in canonical order: a `Sample` that reads them anew for each sum.
+
+    Parameters
+    ----------
+    source : Source or ShuffledSource
+    labels : Labels
+        Which are known.
+    check_order : bool
+        Whether labels that look sorted are to be refused.
+    state : Checkpoint, optional
+    show : callable
+        Takes the name of a pass over the rows, and gives a context with what is told the share.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        labels: Labels,
+        check_order: bool,
+        state: Checkpoint | None,
+        show: "Callable[[str], AbstractContextManager[Watch]]",
+    ) -> None:
+        self._source, self._labels, self._check_order = source, labels, check_order
+        self._state, self._show = state, show
+        self._n_rows: int | None = source.n_rows
+        self._n_steps = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, counted if need be."""
+        if self._n_rows is None:
+            self._n_rows = sum(batch.num_rows for batch in self._source.batches())
+        return self._n_rows
+
+    def sums(self, solve: BatchKernel, plan: Plan, run: BlockMap = map) -> BatchSums:
+        """Sums of the vectors of all batches."""
+        stream = BatchStream(solve, plan)
+        save = self._resumed(stream, plan)
+        for X, signs in self._rows(stream.n_added):
+            stream.take(X, signs, run)
+            save(False)
+        save(True)
+        labels = stream.labels
+        self._n_rows = labels.n_rows
+        if labels.n_positive in (0, labels.n_rows):
+            raise ReplearnError(
+                f"{self._source.place}: the labels must have two values, got one. Check the label "
+                "column; a sample of one class cannot be learned from."
+            )
+        if self._check_order and labels.n_rows >= 2 * plan.batch_size:
+            refuse_sorted(labels)
+        return stream.total()
+
+    def soft_errors(self, direction: Vector, noise: float, run: BlockMap = map) -> tuple[int, int]:
+        """Rows that the noise would turn, times ``QUANTUM``, and the rows that have a direction."""
+        parts = [
+            sum_soft_errors(X, signs, 0, signs.size, direction, noise) for X, signs in self._rows(0)
+        ]
+        return sum(total for total, _ in parts), sum(count for _, count in parts)
+
+    def _rows(self, start: int) -> Iterator[tuple[Any, Signs]]:
+        with self._show("fitting") as advance:
+            for piece in self._source.pieces(start, advance):
+                yield piece.X, self._labels.signs(piece.y)
+
+    def _resumed(self, stream: BatchStream, plan: Plan) -> Callable[[bool], None]:
+        """Bring the stream to where a killed process was; what saves it, at once or in time."""
+        state = self._state
+        if state is None:
+            return lambda _: None
+        self._n_steps += 1  # in the same order in every run of one job
+        step = f"sums-{self._n_steps}"
+        about = {"batch_size": plan.batch_size, "margin": repr(plan.guarantee.margin)}
+        saved = state.load(step, about, like=stream.arrays())
+        if saved is not None:
+            stream.restore(saved)
+        return lambda now: state.save(step, about, stream.arrays, now)
+
+
+def _learn_labels(labels: Labels, source: Any) -> None:
+    """Read until both labels have been seen: nearly always in the first piece."""
+    pieces = source.pieces()
+    for piece in pieces:
+        labels.learn(piece.y)
+        if labels.known:
+            break
+    pieces.close()
+
+
+@contextmanager
+def _kept(
+    estimator: ReplicableClassifier,
+    source: "Source",
+    target: str | None,
+    scratch: str | os.PathLike[str] | None,
+    checkpoint: str | os.PathLike[str] | None,
+    every: float,
+) -> Iterator[tuple[Checkpoint | None, Path]]:
+    """Where the state of the fit and the shuffled rows are kept."""
+    if checkpoint is None:
+        with tempfile.TemporaryDirectory(prefix="replearn-", dir=scratch) as folder:
+            yield None, Path(folder)
+        return
+    if scratch is not None:
+        raise ReplearnError(
+            f"a checkpoint keeps the shuffled rows in its own folder, got the scratch folder "
+            f"{scratch} too. Leave one out."
+        )
+    state = Checkpoint(checkpoint, _job(estimator, source, target), every)
+    try:
+        yield state, state.subfolder(_ROWS)
+    finally:
+        state.close()
+
+
+def _job(estimator: ReplicableClassifier, source: "Source", target: str | None) -> dict[str, Any]:
+    """What a fit depends on, as text: a checkpoint of anything else is refused."""
+    about_run = ("n_jobs", "verbose")
+    parameters = estimator.get_params(deep=False)
+    return {
+        "estimator": type(estimator).__name__,
+        **{name: _text(value) for name, value in parameters.items() if name not in about_run},
+        "features": list(source.names or ()),
+        "files": source.identity(),
+        "replearn": __version__,
+        "target": target,
+    }
+
+
+def _text(value: Any) -> str:
+    return canonical_json(value.content()).decode() if hasattr(value, "content") else repr(value)

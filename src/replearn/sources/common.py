@@ -1,0 +1,321 @@
+"""What all formats share: the description of a table, pieces of it, and errors in one line."""
+
+import os
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from replearn.encoding import Encoding
+from replearn.errors import ReplearnError
+from replearn.sources.ahead import ahead
+
+#: Told from time to time which share of a table has been read.
+Watch = Callable[[float], None]
+
+#: Numbers of a batch (16 MiB in float64), and its rows.
+BATCH_NUMBERS, MAX_BATCH_ROWS = 2**21, 2**17
+
+PROTOCOL_REMEDY = "make a protocol that says what to do with it (replearn plan --pilot)"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of a file.
+
+    Attributes
+    ----------
+    X : float array or CSR array of shape (n_rows, n_columns)
+        Finite numbers.
+    y : array of shape (n_rows,), or None if no label column was asked for
+        Labels as integers, if all of them are; else as floats or text.
+    names : tuple of str, or None if the file has no column names
+    """
+
+    X: Any
+    y: NDArray[Any] | None
+    names: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Consecutive rows of a table.
+
+    Attributes
+    ----------
+    X : array or CSR array of shape (n_rows, n_features), or None if only labels were read
+        Finite numbers, after encoding.
+    y : array of shape (n_rows,), or None if no label column was asked for
+        Labels as they stand: the cells' text in a CSV file, else numbers, booleans or text.
+    first_row : int
+        Place of the first row in the table, or in the part that was read.
+    """
+
+    X: Any
+    y: NDArray[Any] | None
+    first_row: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of a table that can be read without the others: a row group of a Parquet file."""
+
+    path: str
+    row_group: int
+    n_rows: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of the files at a place; see `replearn.sources.open_source`."""
+
+    place: str
+    paths: tuple[str, ...]
+    target: str | None
+    columns: Sequence[str] | None
+    encoding: Encoding | None
+    n_features: int | None
+    raw: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(ABC):
+    """A table in a file or a folder: what to read of it, nothing of what is in it.
+
+    Small, frozen and picklable; files are open only while they are read.
+
+    Attributes
+    ----------
+    place : str
+        The path as given, for messages.
+    paths : tuple of str
+        The files, in the order in which they are read.
+    target : str or None
+        The label column.
+    encoding : Encoding or None
+        How columns become numbers.
+    raw : bool
+        Batches carry all columns as they are.
+    names : tuple of str or None
+        Names of the features that come out.
+    n_features : int
+        Columns of X as it comes out.
+    n_rows : int or None
+        None if this is known only after reading.
+    sparse : bool
+        X is a CSR array.
+    itemsize : int
+        Bytes of a number of X.
+    in_memory_only : bool
+        The format cannot be read in pieces without holding all of it.
+    """
+
+    place: str
+    paths: tuple[str, ...]
+    target: str | None
+    encoding: Encoding | None
+    raw: bool
+    names: tuple[str, ...] | None
+    n_features: int
+    n_rows: int | None = None
+    sparse: bool = False
+    itemsize: int = 8
+    in_memory_only: ClassVar[bool] = False
+
+    @property
+    def nbytes(self) -> int | None:
+        """Bytes of X in memory, if they are known before reading."""
+        if self.n_rows is None or self.sparse:
+            return None
+        return self.n_rows * self.n_features * self.itemsize
+
+    def identity(self) -> dict[str, Any]:
+        """Names, sizes and times of the files, as JSON types: the same as long as they are."""
+        return {"files": [_file_identity(path) for path in self.paths]}
+
+    def batches(self, start: int = 0, watch: Watch | None = None) -> Iterator[Any]:
+        """Consecutive rows from row ``start`` on as record batches of Arrow.
+
+        One batch is read ahead in a background thread. A batch has at most 2^17 rows and about
+        16 MiB of numbers, whatever the size of the table.
+
+        Parameters
+        ----------
+        start : int, default=0
+            Rows to leave out.
+        watch : callable, optional
+            Told the share of the table that has been read.
+
+        Yields
+        ------
+        batch : pyarrow.RecordBatch
+        """
+        yield from _watched(self._batches(_checked_start(start)), watch)
+
+    def pieces(self, start: int = 0, watch: Watch | None = None) -> Iterator[Piece]:
+        """Consecutive rows from row ``start`` on as numbers; else like ``batches``."""
+        yield from _watched(self._pieces(_checked_start(start)), watch)
+
+    def _pieces(self, start: int) -> Iterator[tuple[float, Piece]]:
+        """Share read and piece, one after the other."""
+        first_row = start
+        for share, batch in self._batches(start):
+            yield share, self.parse(batch, first_row)
+            first_row += batch.num_rows
+
+    @abstractmethod
+    def _batches(self, start: int) -> Iterator[tuple[float, Any]]:
+        """Share read and record batch, one after the other."""
+
+    @abstractmethod
+    def parse(self, batch: Any, first_row: int) -> Piece:
+        """Numbers and labels of a batch (or of any rows of it); ``first_row`` is its place."""
+
+    def parts(self) -> tuple[Part, ...] | None:
+        """Units that can be read on their own, or None if the format has none."""
+        return None
+
+    def read_part(self, part: Part, start: int, stop: int, labels_only: bool = False) -> Piece:
+        """Rows ``start`` to ``stop`` of a part; X is None if only labels are asked for."""
+        raise ReplearnError(
+            f"{self.place} has no parts that can be read on their own, unlike a Parquet file. "
+            "Read it from the start."
+        )
+
+
+def _file_identity(path: str) -> dict[str, Any]:
+    with reading(path):
+        found = os.stat(path)
+    return {"name": os.path.basename(path), "size": found.st_size, "mtime_ns": found.st_mtime_ns}
+
+
+def _checked_start(start: int) -> int:
+    if start < 0:
+        raise ReplearnError(f"start must be a row, counted from 0, got {start}.")
+    return start
+
+
+def _watched(items: Iterator[tuple[float, Any]], watch: Watch | None) -> Iterator[Any]:
+    with closing(ahead(items)) as ready:
+        for share, item in ready:
+            if watch is not None:
+                watch(share)
+            yield item
+
+
+def rows_per_batch(n_columns: int) -> int:
+    """Rows of a batch: 16 MiB of numbers, at least one row, at most 2^17."""
+    return min(MAX_BATCH_ROWS, max(1, BATCH_NUMBERS // max(1, n_columns)))
+
+
+def columns_to_read(request: Request, path: str, found: Sequence[str]) -> tuple[str, ...]:
+    """Feature columns to read, in their order, after a look at what there is.
+
+    All columns if they are asked for as they are.
+    """
+    if request.raw:
+        return tuple(found)
+    target, columns = request.target, request.columns
+    if request.encoding is not None:
+        if columns is not None:
+            raise ReplearnError(
+                f"{path}: the encoding says which columns are read, got columns too. Leave them "
+                "out."
+            )
+        columns = [column.name for column in request.encoding.columns]
+    return feature_columns(path, found, target, columns)
+
+
+def feature_columns(
+    path: str, found: Sequence[str], target: str | None, columns: Sequence[str] | None
+) -> tuple[str, ...]:
+    """The columns that are asked for, or all but the target; they must be there."""
+    known = set(found)
+    for name in (*(columns or ()), *(() if target is None else (target,))):
+        if name not in known:
+            raise ReplearnError(
+                f"{path} has no column {name!r}; its columns are {listed(found)}. Name one of "
+                "these, or rename the column in the file."
+            )
+    if target is not None and target in (columns or ()):
+        raise ReplearnError(
+            f"{path}: column {target!r} holds the labels, so it cannot be a feature too. Take it "
+            "out of the features."
+        )
+    wanted = [name for name in found if name != target] if columns is None else list(columns)
+    if not wanted:
+        raise ReplearnError(f"{path} must have a feature column besides {target!r}, got none.")
+    return tuple(wanted)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, for a message."""
+    return ", ".join(repr(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
+
+
+def check_names(place: str, names: Sequence[str]) -> None:
+    """Refuse columns without a name or with the same one."""
+    seen: set[str] = set()
+    for number, name in enumerate(names, start=1):
+        if not name.strip():
+            raise ReplearnError(
+                f"{place} must name every column, but column {number} has no name. Name it, or "
+                "leave it out if it numbers the rows (pandas: to_csv(..., index=False))."
+            )
+        if name in seen:
+            raise ReplearnError(
+                f"{place} must have different column names, got {name!r} twice. Rename one of them."
+            )
+        seen.add(name)
+
+
+def check_same_columns(
+    first: str, names: Sequence[str], other: str, other_names: Sequence[str]
+) -> None:
+    """Refuse files of one folder with different columns."""
+    if list(names) != list(other_names):
+        raise ReplearnError(
+            f"{other} must have the columns of {first} in the same order, {listed(names)}, got "
+            f"{listed(other_names)}. Rewrite it with these columns, or move it elsewhere."
+        )
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Turn what the operating system says about a file into one line."""
+    try:
+        yield
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, MemoryError) as problem:
+        raise unreadable(path, problem) from None
+
+
+def unreadable(path: str, problem: BaseException) -> ReplearnError:
+    """A file that cannot be read, and why."""
+    reason = getattr(problem, "strerror", None) or one_line(problem) or "it ends too early"
+    if isinstance(problem, MemoryError):
+        reason = "it needs more memory than there is"
+    return ReplearnError(
+        f"{path} cannot be read: {reason}. Check the path, and that the file is complete."
+    )
+
+
+def one_line(problem: BaseException) -> str:
+    """The message of an error, on one line, without its last full stop."""
+    text = " ".join(str(problem).split()).rstrip(".")
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def arrow() -> Any:
+    """The package pyarrow, or a word about how to get it."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise ReplearnError(
+            'reading this needs pyarrow, which is not installed. Run pip install "replearn[data]".'
+        ) from None
+    return pyarrow

@@ -1,0 +1,127 @@
+"""Whole tables in memory, from any format."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from replearn.errors import ReplearnError
+from replearn.sources.common import Piece, Source, Table, Watch
+from replearn.sources.csv_files import CsvSource
+from replearn.sources.npz_files import NpzSource
+from replearn.sources.opening import open_source
+from replearn.sources.parquet_files import ParquetSource
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    target: str | None = None,
+    columns: Sequence[str] | None = None,
+    watch: Watch | None = None,
+    n_features: int | None = None,
+) -> Table:
+    """Read a numeric table with or without labels.
+
+    Parameters
+    ----------
+    path, target, columns, n_features
+        See `open_source`.
+    watch : callable, optional
+        Called with the share of the file that has been read.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    ReplearnError
+        If the file cannot be read or holds anything but finite numbers and labels.
+    """
+    source = open_source(path, target, columns, n_features=n_features)
+    whole = read_all(source, watch)
+    return Table(whole.X, None if whole.y is None else _typed_labels(whole.y), source.names)
+
+
+def read_all(source: Source, watch: Watch | None = None) -> Piece:
+    """All rows of a source as one piece."""
+    if isinstance(source, NpzSource):
+        whole = source.load()
+        if watch is not None:
+            watch(1.0)
+        return whole
+    pieces = list(source.pieces(watch=watch))
+    if not pieces:
+        raise _no_rows(source)
+    y = None if pieces[0].y is None else np.concatenate([piece.y for piece in pieces])
+    if len(pieces) == 1:
+        return pieces[0]
+    if source.sparse:
+        return Piece(sp.vstack([piece.X for piece in pieces], format="csr"), y, 0)
+    n_rows = pieces[-1].first_row + pieces[-1].X.shape[0]
+    X = np.empty((n_rows, source.n_features), dtype=pieces[0].X.dtype)
+    while pieces:  # from the last to the first, each freed as soon as it is copied
+        piece = pieces.pop()
+        X[piece.first_row : piece.first_row + piece.X.shape[0]] = piece.X
+    return Piece(X, y, 0)
+
+
+def _no_rows(source: Source) -> ReplearnError:
+    below = " below its header" if isinstance(source, CsvSource) else ""
+    return ReplearnError(f"{source.place} must have rows{below}, got none. Check the file.")
+
+
+def read_columns(
+    path: str | os.PathLike[str],
+    target: str | None = None,
+    watch: Watch | None = None,
+    categories: Sequence[str] = (),
+    n_features: int | None = None,
+) -> tuple[Any, NDArray[Any] | None]:
+    """Read raw columns by name, numbers and text, for a protocol to encode.
+
+    Parameters
+    ----------
+    path, target, watch, n_features
+        As for `read_table`.
+    categories : sequence of str, optional
+        Columns of a CSV file to take as text, even if they look like numbers: codes such as
+        ``00701`` would lose their zeros.
+
+    Returns
+    -------
+    columns : dict of arrays, or CSR array if the file holds sparse rows
+        Numbers, with NaN for a missing value; text as objects, with None. In a CSV file a column
+        is numeric if all its cells are numbers or empty. Columns without names are called
+        ``x0``, ``x1``, ...
+    y : array or None
+    """
+    source = open_source(path, raw=True, n_features=n_features)
+    if not isinstance(source, CsvSource | ParquetSource):
+        table = read_table(path, target, watch=watch, n_features=n_features)
+        if table.names is None and sp.issparse(table.X):
+            return table.X, table.y
+        names = table.names or tuple(f"x{i}" for i in range(table.X.shape[1]))
+        return dict(zip(names, table.X.T, strict=True)), table.y
+    found = list(source.raw_columns(target, categories, watch))
+    if not found:
+        raise _no_rows(source)
+    columns = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+    return columns, None if target is None else _typed_labels(columns.pop(target))
+
+
+def _typed_labels(labels: NDArray[Any]) -> NDArray[Any]:
+    """Text as integers if all of it is, else as floats, else as it is; other labels as they are."""
+    if labels.dtype != object:
+        return labels
+    different = set(labels.tolist())
+    for kind in (int, float):
+        try:
+            values = {label: kind(label) for label in different}
+        except ValueError:
+            continue
+        return np.array([values[label] for label in labels])
+    return np.array(labels.tolist())

@@ -1,0 +1,127 @@
+"""Columns to a matrix of finite numbers, encoded if there is an encoding."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.encoding import Encoding, NumberColumn
+
+_REMEDY = (
+    "Correct it, leave out the row or the column, or make a protocol that says what to do with it "
+    "(replearn plan --pilot)"
+)
+
+
+class BadCell(Exception):
+    """A cell that is not what it must be; the reader of the format says where it is.
+
+    Attributes
+    ----------
+    row : int
+        In the batch.
+    column : str
+    rule, remedy : str
+    """
+
+    def __init__(self, row: int, column: str, rule: str, remedy: str) -> None:
+        super().__init__(row, column, rule, remedy)
+        self.row, self.column, self.rule, self.remedy = row, column, rule, remedy
+
+
+def not_a_number(row: int, column: str, encoding: Encoding | None) -> BadCell:
+    """A cell that cannot be read as a number."""
+    if encoding is None:
+        return BadCell(row, column, "be a finite number", _REMEDY)
+    remedy = "Correct it, or make a protocol in which the column is a category"
+    return BadCell(row, column, "be a finite number, as in the protocol", remedy)
+
+
+def check_labels(labels: NDArray[Any], column: str) -> None:
+    """Refuse a row without a label: None among objects, NaN among floats."""
+    if labels.dtype == object:
+        missing = labels == None  # noqa: E711 (element by element)
+    elif labels.dtype.kind == "f":
+        missing = np.isnan(labels)
+    else:
+        return
+    if missing.any():
+        raise BadCell(
+            int(np.argmax(missing)), column, "hold a label", "Fill it in, or leave out the row"
+        )
+
+
+def as_matrix(
+    columns: Mapping[str, NDArray[Any]], names: Sequence[str], encoding: Encoding | None, dtype: Any
+) -> NDArray[Any]:
+    """Numbers of some rows.
+
+    Parameters
+    ----------
+    columns : mapping from names to arrays
+        Numbers with NaN for a missing value; for categories objects with None.
+    names : sequence of str
+        The columns to take, in this order, if there is no encoding.
+    encoding : Encoding or None
+    dtype : float type of the matrix, if there is no encoding
+
+    Returns
+    -------
+    C-contiguous float array of shape (n_rows, n_features), all finite
+    """
+    if encoding is None:
+        X = _interleaved([columns[name] for name in names], dtype)
+        if not _all_finite(X):
+            raise _first_bad(X, names)
+        return X
+    for column in encoding.columns:
+        if isinstance(column, NumberColumn):
+            _check_numbers(column, columns[column.name])
+    X = np.ascontiguousarray(encoding.transform(columns))
+    if not _all_finite(X):  # the numbers are, so scaling made them too large
+        row, place = np.argwhere(~np.isfinite(X))[0]
+        name = encoding.output_names[place]
+        raise BadCell(int(row), name, "be finite after scaling by the protocol", "Correct it")
+    return X
+
+
+def _interleaved(columns: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+    """Columns as a C-contiguous matrix of one type.
+
+    Columns are first laid out one after the other, since the copy of a whole transposed matrix
+    goes through the caches in blocks, unlike writing one strided column after the other.
+    """
+    by_column = np.empty((len(columns), columns[0].size), dtype=dtype)
+    for row, column in zip(by_column, columns, strict=True):
+        row[:] = column
+    return np.ascontiguousarray(by_column.T)
+
+
+def _all_finite(values: NDArray[Any]) -> bool:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):  # no number can repair an infinite or undefined sum
+            return True
+    return bool(np.isfinite(values).all())
+
+
+def _first_bad(X: NDArray[Any], names: Sequence[str]) -> BadCell:
+    row, place = np.argwhere(~np.isfinite(X))[0]
+    return not_a_number(int(row), names[place], None)
+
+
+def _check_numbers(column: NumberColumn, values: NDArray[Any]) -> None:
+    if values.dtype.kind != "f" or _all_finite(values):
+        return
+    missing = np.isnan(values)
+    if missing.any() and not column.fill_missing:
+        raise BadCell(
+            int(np.argmax(missing)),
+            column.name,
+            "not be missing, since the protocol does not say what to do then",
+            "Fill it in or leave out the row, or plan with a pilot in which the column has "
+            "missing values",
+        )
+    infinite = np.isinf(values)
+    if infinite.any():
+        raise not_a_number(int(np.argmax(infinite)), column.name, Encoding((column,)))

@@ -1,0 +1,377 @@
+"""Parquet files, row group by row group.
+
+Memory while reading: the batch that is made and the one that is in use (each about 16 MiB of
+numbers, twice that while its columns become rows), and for each column that is read one page as
+it is stored and as it is unpacked and one dictionary (each 1 MiB with the usual settings of
+writers). It does not grow with the number of rows, also not if all of them are in one row group.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.encoding import CategoryColumn, Encoding
+from replearn.errors import ReplearnError
+from replearn.sources.arrow_columns import (
+    is_bytes,
+    is_number,
+    is_single,
+    is_text,
+    joint_type,
+    labels,
+    numbers,
+    objects,
+    read_type,
+    row_width,
+    rows_within,
+    with_types,
+)
+from replearn.sources.common import (
+    PROTOCOL_REMEDY,
+    Part,
+    Piece,
+    Request,
+    Source,
+    Watch,
+    arrow,
+    check_names,
+    check_same_columns,
+    columns_to_read,
+    feature_columns,
+    reading,
+    rows_per_batch,
+    unreadable,
+)
+from replearn.sources.matrices import BadCell, as_matrix, check_labels
+
+_READ_BUFFER = 2**16  # bytes per column; without it a whole column chunk is read at once
+_BATCH_BYTES = 2**26  # of a batch, if there is long text in its rows
+
+#: File and row in it, of a row of a batch.
+Finder = Callable[[int], tuple[str, int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParquetSource(Source):
+    """A table in Parquet files.
+
+    Attributes
+    ----------
+    wanted : tuple of str
+        Columns that are read for the features.
+    groups : tuple of tuples of int
+        For each file the rows of its row groups.
+    types : tuple of Arrow types
+        Of the columns that are read, in all batches.
+    batch_rows : int
+        Rows of a batch at most.
+    """
+
+    wanted: tuple[str, ...]
+    groups: tuple[tuple[int, ...], ...]
+    types: tuple[Any, ...]
+    batch_rows: int
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """Columns that are read."""
+        return self.wanted if self.target is None else (*self.wanted, self.target)
+
+    def _batches(self, start: int) -> Iterator[tuple[float, Any]]:
+        n_rows, done = max(1, self.n_rows or 0), 0
+        for path, groups in zip(self.paths, self.groups, strict=True):
+            ends = done + np.cumsum((0, *groups))
+            first = int(np.searchsorted(ends, start, side="right")) - 1 if start > done else 0
+            done = int(ends[first])
+            for batch in self._record_batches(path, range(first, len(groups)), self.read):
+                skip = max(0, start - done)
+                done += batch.num_rows
+                if skip < batch.num_rows:
+                    yield done / n_rows, batch.slice(skip)
+
+    def parse(self, batch: Any, first_row: int) -> Piece:
+        """Numbers and labels of a batch; ``first_row`` is its place in the table."""
+        return Piece(*self._parse(batch, self._finder(first_row)), first_row)
+
+    def parts(self) -> tuple[Part, ...]:
+        """The row groups of all files, in their order."""
+        return tuple(
+            Part(path, group, n_rows)
+            for path, groups in zip(self.paths, self.groups, strict=True)
+            for group, n_rows in enumerate(groups)
+        )
+
+    def read_part(self, part: Part, start: int, stop: int, labels_only: bool = False) -> Piece:
+        """Rows ``start`` to ``stop`` of a row group; X is None if only labels are asked for.
+
+        What is above ``start`` in the row group is read too, and dropped.
+        """
+        if not 0 <= start <= stop <= part.n_rows:
+            raise ReplearnError(
+                f"{part.path}: rows of a part must be within 0 and {part.n_rows}, got {start} to "
+                f"{stop}."
+            )
+        if labels_only and self.target is None:
+            raise ReplearnError(f"{self.place}: labels are asked for without a target. Name it.")
+        names = (str(self.target),) if labels_only else self.read
+        before = self._rows_before(part)
+        found: list[tuple[Any, Any]] = []
+        done = 0
+        for batch in self._record_batches(part.path, [part.row_group], names):
+            first, last = max(start, done), min(stop, done + batch.num_rows)
+            if first < last:
+                rows = batch.slice(first - done, last - first)
+                found.append(self._parse(rows, self._finder(before + first), labels_only))
+            done += batch.num_rows
+            if done >= stop:
+                break
+        if not found:
+            return Piece(np.empty((0, self.n_features)), np.empty(0), start)
+        X = None if labels_only else np.concatenate([X for X, _ in found])
+        y = None if self.target is None else np.concatenate([y for _, y in found])
+        return Piece(X, y, start)
+
+    def raw_columns(
+        self, target: str | None, categories: Sequence[str], watch: Watch | None
+    ) -> Iterator[dict[str, NDArray[Any]]]:
+        """All columns, some rows at a time: numbers or text, as their types say."""
+        wanted = feature_columns(self.place, self.wanted, target, None)
+        types = dict(zip(self.wanted, self.types, strict=True))
+        odd = [name for name in wanted if not is_number(types[name]) and not is_text(types[name])]
+        if odd:
+            raise ReplearnError(
+                f"{self.place}, column {odd[0]!r} must hold numbers or text, got {types[odd[0]]}. "
+                "Leave it out, or convert it."
+            )
+        if target is not None:
+            _check_label_type(self.place, target, types[target])
+        text = {name for name in types if is_text(types[name])} | set(categories)
+        first_row = 0
+        for batch in self.batches(watch=watch):
+            with self._located(batch, self._finder(first_row)):
+                columns = {
+                    name: (objects if name in text else numbers)(batch.column(name))
+                    for name in wanted
+                }
+                if target is not None:
+                    columns[target] = labels(batch.column(target))
+                    check_labels(columns[target], target)
+            first_row += batch.num_rows
+            yield columns
+
+    def _rows_before(self, part: Part) -> int:
+        number = self.paths.index(part.path)
+        return sum(map(sum, self.groups[:number])) + sum(self.groups[number][: part.row_group])
+
+    def _finder(self, first_row: int) -> Finder:
+        """What tells the file, and the row in it, of rows from ``first_row`` of the table on."""
+
+        def find(i: int) -> tuple[str, int]:
+            row = first_row + i
+            for path, groups in zip(self.paths, self.groups, strict=True):
+                if row < sum(groups):
+                    return path, row
+                row -= sum(groups)
+            return self.place, row
+
+        return find
+
+    def _record_batches(
+        self, path: str, groups: Sequence[int], names: Sequence[str]
+    ) -> Iterator[Any]:
+        """Batches of some row groups of a file, with the types of this source.
+
+        Text is read as dictionaries, since a long text in many rows is then there but once.
+        """
+        if not len(groups):
+            return
+        types = dict(zip(self.read, self.types, strict=True))
+        left = sum(self.groups[self.paths.index(path)][group] for group in groups)
+        with _open(path, [name for name in names if is_bytes(types[name])]) as file:
+            with _arrow_errors(path):
+                batches = file.iter_batches(self.batch_rows, list(groups), list(names))
+            while True:
+                with _arrow_errors(path):
+                    batch = next(batches, None)
+                if batch is None:
+                    break
+                left -= batch.num_rows
+                for rows in rows_within(batch, _BATCH_BYTES):
+                    with _arrow_errors(path):
+                        same = with_types(rows, {name: types[name] for name in names})
+                    yield same
+        if left:
+            raise ReplearnError(f"{path} has other rows than its footer says. Write it anew.")
+
+    def _parse(
+        self, batch: Any, find: Finder, labels_only: bool = False
+    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+        with self._located(batch, find):
+            y = None
+            if self.target is not None:
+                y = labels(batch.column(self.target))
+                check_labels(y, self.target)
+            return None if labels_only else self._features(batch), y
+
+    def _features(self, batch: Any) -> NDArray[Any]:
+        category = _categories(self.encoding)
+        columns = {
+            name: (objects if name in category else numbers)(batch.column(name))
+            for name in self.wanted
+        }
+        dtype = np.float32 if self.itemsize == 4 else np.float64
+        return as_matrix(columns, self.wanted, self.encoding, dtype)
+
+    @contextmanager
+    def _located(self, batch: Any, find: Finder) -> Iterator[None]:
+        """Say where in the files something is wrong with a row of a batch."""
+        try:
+            with _arrow_errors(self.place):
+                yield
+        except BadCell as bad:
+            path, row = find(bad.row)
+            value = batch.column(bad.column)[bad.row].as_py()
+            raise ReplearnError(
+                f"{path}, row {row} (counted from 0), column {bad.column!r} must {bad.rule}, got "
+                f"{'a missing value' if value is None else repr(value)[:60]}. {bad.remedy}."
+            ) from None
+
+
+def open_parquet(request: Request) -> ParquetSource:
+    """Look at the schemas and sizes of Parquet files, not yet at their rows."""
+    arrow()
+    footers = [_footer(path) for path in request.paths]
+    first, found = request.paths[0], footers[0].schema.names
+    check_names(first, found)
+    wanted = columns_to_read(request, first, found)
+    target = None if request.raw else request.target
+    read = wanted if target is None else (*wanted, target)
+    for path, footer in zip(request.paths, footers, strict=True):
+        check_same_columns(first, found, path, footer.schema.names)
+        if not request.raw:
+            _check_types(path, footer.schema, wanted, request)
+    types = [_common_type(request, [f.schema for f in footers], name) for name in read]
+    encoding = request.encoding
+    names = wanted if encoding is None else encoding.output_names
+    return ParquetSource(
+        place=request.place,
+        paths=request.paths,
+        target=target,
+        encoding=encoding,
+        raw=request.raw,
+        names=names,
+        n_features=len(names),
+        n_rows=_n_rows(request.place, footers),
+        itemsize=4 if encoding is None and all(map(is_single, types[: len(wanted)])) else 8,
+        wanted=wanted,
+        groups=tuple(footer.groups for footer in footers),
+        types=tuple(types),
+        batch_rows=min(
+            rows_per_batch(max(len(names), len(wanted))),
+            max(1, _BATCH_BYTES // max(footer.row_bytes for footer in footers)),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _Footer:
+    """What the end of a file says: types, rows of each row group, mean bytes of a row."""
+
+    schema: Any
+    groups: tuple[int, ...]
+    row_bytes: int
+
+
+def _footer(path: str) -> _Footer:
+    with _open(path, []) as file, _arrow_errors(path):
+        schema, metadata = file.schema_arrow, file.metadata
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        rows = tuple(group.num_rows for group in groups)
+        sizes = [group.total_byte_size // max(1, group.num_rows) for group in groups]
+    if min(rows, default=0) < 0 or sum(rows) != metadata.num_rows:
+        raise ReplearnError(f"{path} has row groups that do not add up. Write it anew.")
+    return _Footer(schema, rows, max(1, row_width(schema), *sizes))
+
+
+def _n_rows(place: str, footers: Sequence[_Footer]) -> int:
+    n_rows = sum(sum(footer.groups) for footer in footers)
+    if n_rows == 0:
+        raise ReplearnError(f"{place} must have rows, got none. Check the file.")
+    return n_rows
+
+
+def _common_type(request: Request, schemas: Sequence[Any], name: str) -> Any:
+    """The type of a column in all batches."""
+    common = read_type(schemas[0].field(name).type, request.raw)
+    for path, schema in zip(request.paths, schemas, strict=True):
+        found = read_type(schema.field(name).type, request.raw)
+        kind = found if found == common or request.raw else joint_type(common, found)
+        if kind is None or (request.raw and kind != common):
+            raise ReplearnError(
+                f"{path}, column {name!r} must have the type {common}, as in {request.paths[0]}, "
+                f"got {found}. Convert it."
+            )
+        common = kind
+    return common
+
+
+def _categories(encoding: Encoding | None) -> set[str]:
+    columns = () if encoding is None else encoding.columns
+    return {column.name for column in columns if isinstance(column, CategoryColumn)}
+
+
+def _check_types(path: str, schema: Any, wanted: Sequence[str], request: Request) -> None:
+    """Refuse columns that are neither numbers nor text where that is allowed."""
+    category = _categories(request.encoding)
+    for name in wanted:
+        kind = schema.field(name).type
+        if is_number(kind) or (name in category and is_text(kind)):
+            continue
+        if not is_text(kind):
+            remedy = "Leave it out, or convert it to numbers or text"
+        elif request.encoding is None:
+            remedy = f"Leave it out, or {PROTOCOL_REMEDY}"
+        else:
+            remedy = "Convert it, or make a protocol in which it is a category"
+        rule = "numbers or text" if name in category else "numbers"
+        raise ReplearnError(f"{path}, column {name!r} must hold {rule}, got {kind}. {remedy}.")
+    if request.target is not None:
+        _check_label_type(path, request.target, schema.field(request.target).type)
+
+
+def _check_label_type(path: str, name: str, kind: Any) -> None:
+    if not is_number(kind) and not is_text(kind):
+        raise ReplearnError(
+            f"{path}, column {name!r} must hold labels, numbers or text, got {kind}. Convert it."
+        )
+
+
+@contextmanager
+def _open(path: str, text: list[str]) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    with reading(path):
+        open(path, "rb").close()  # the system's own words, if it cannot be opened
+    with _arrow_errors(path):
+        file = pq.ParquetFile(
+            path, read_dictionary=text, pre_buffer=False, buffer_size=_READ_BUFFER
+        )
+    with file:
+        yield file
+
+
+@contextmanager
+def _arrow_errors(path: str) -> Iterator[None]:
+    """Turn what Arrow says about a file into one line."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except ReplearnError:
+        raise
+    except (ArrowException, OSError, MemoryError, ValueError, OverflowError) as problem:
+        raise unreadable(path, problem) from None

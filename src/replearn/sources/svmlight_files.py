@@ -1,0 +1,223 @@
+"""Sparse rows in the text format of svmlight: ``label index:value ...``, columns from 1 on.
+
+Lines are parsed by scikit-learn, block by block. A block that it does not take is read line by
+line here, to say what is wrong with which line, or to read what is odd but valid.
+"""
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from replearn.errors import ReplearnError
+from replearn.sources.common import Piece, Request
+from replearn.sources.text import Block, Records, TextSource, blocks
+
+MAX_COLUMNS = 2**24
+
+_INDEX = re.compile(rb"(?<!\S)\+?(\d+):")
+_COMMENT = re.compile(rb"#[^\n]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SvmlightSource(TextSource):
+    """A table in svmlight files.
+
+    Attributes
+    ----------
+    n_columns : int
+        Columns before encoding. The files do not say it: a study must fix it, since the largest
+        column that one lab has in its rows need not be that of another lab.
+    """
+
+    n_columns: int
+
+    def _blocks(self, path: str) -> Iterator[Block]:
+        for block in blocks(path, quotes=False):
+            rows = _is_row(block.records)
+            if rows.all():
+                yield block
+            elif rows.any():
+                yield replace(block, records=block.records.take(rows), lines=block.lines[rows])
+
+    def _parse(self, records: Records, first_row: int) -> Piece:
+        try:
+            X, y = _parsed(records, self.n_columns)
+        except BadLine as bad:
+            where = self.locate(first_row + bad.row, records[bad.row])
+            raise ReplearnError(f"{where} must {bad.complaint}") from None
+        if self.encoding is not None:
+            X = _canonical(self.encoding.transform(X))
+        return Piece(X, y, first_row)
+
+
+class BadLine(Exception):
+    """A line that is no row of the table; ``complaint`` follows "must" in a message."""
+
+    def __init__(self, row: int, complaint: str) -> None:
+        super().__init__(row, complaint)
+        self.row, self.complaint = row, complaint
+
+
+def open_svmlight(request: Request) -> SvmlightSource:
+    """Look for the number of columns, if it is not given: this reads the files once."""
+    place, encoding = request.place, request.encoding
+    if request.target is not None and not request.raw:
+        raise ReplearnError(
+            f"{place} has its labels at the start of each line, got the label column "
+            f"{request.target!r}. Leave out the name of the label column."
+        )
+    n_columns = _n_columns(request)
+    if not 1 <= n_columns <= MAX_COLUMNS:
+        raise ReplearnError(
+            f"{place} must have 1 to {MAX_COLUMNS:,} columns, got {n_columns:,}. Number the "
+            "columns without gaps, or leave out those that are not needed."
+        )
+    return SvmlightSource(
+        place=place,
+        paths=request.paths,
+        target=None,
+        encoding=encoding,
+        raw=request.raw,
+        names=None if encoding is None else encoding.output_names,
+        n_features=n_columns if encoding is None else encoding.n_outputs,
+        sparse=True,
+        header=b"",
+        n_columns=n_columns,
+    )
+
+
+def _n_columns(request: Request) -> int:
+    if request.n_features is not None:
+        return request.n_features
+    if request.encoding is not None:
+        return len(request.encoding.columns)
+    if request.columns is not None:
+        return len(request.columns)
+    if request.raw:
+        return 1
+    return max(_largest_index(path) for path in request.paths)
+
+
+def _is_row(records: Records) -> NDArray[np.bool_]:
+    """Whether a line has more than blanks and a comment."""
+    first = np.frombuffer(records.data, dtype=np.uint8)[records.offsets[:-1]]
+    rows = first > ord(" ")
+    rows &= first != ord("#")
+    for i in np.flatnonzero(~rows).tolist():
+        rows[i] = bool(_COMMENT.sub(b"", records[i]).strip())
+    return rows
+
+
+def _largest_index(path: str) -> int:
+    largest = 0
+    for block in blocks(path, quotes=False):
+        content = _COMMENT.sub(b"", block.records.content)
+        largest = max(largest, *map(_bounded, _INDEX.findall(content)), 0)
+    return largest
+
+
+def _bounded(digits: bytes) -> int:
+    """A number, or one that is too large if it has too many digits."""
+    return int(digits) if len(digits) < 16 else MAX_COLUMNS + 1
+
+
+def _parsed(records: Records, n_columns: int) -> tuple[Any, NDArray[np.float64]]:
+    found = parsed_by_sklearn(records, n_columns)
+    return parsed_by_lines(records, n_columns) if found is None else found
+
+
+def parsed_by_sklearn(records: Records, n_columns: int) -> tuple[Any, NDArray[np.float64]] | None:
+    """Rows and labels, or None if the lines must be looked at one by one.
+
+    All that is taken here is taken by ``parsed_by_lines``, with the same values.
+    """
+    from sklearn.datasets import load_svmlight_file
+
+    content = bytes(records.content)
+    # scikit-learn reads 1_0 as 10, leaves out qid, and stops at a zero byte
+    if not len(records) or b"_" in content or b"qid" in content or b"\0" in content:
+        return None
+    try:
+        X, y = load_svmlight_file(
+            io.BytesIO(content), n_features=n_columns, dtype=np.float64, zero_based=False
+        )
+    except (ValueError, OverflowError):
+        return None
+    if X.shape[0] != len(records) or not np.isfinite(X.data).all() or not np.isfinite(y).all():
+        return None
+    return _canonical(X), y
+
+
+def parsed_by_lines(records: Records, n_columns: int) -> tuple[Any, NDArray[np.float64]]:
+    """Rows and labels, or a word about what is wrong."""
+    labels = np.empty(len(records))
+    data: list[float] = []
+    indices: list[int] = []
+    ends = [0]
+    for row in range(len(records)):
+        label, *cells = _COMMENT.sub(b"", records[row]).split()
+        labels[row] = _number(row, label, "start with a label that is a finite number")
+        pairs = sorted(_pair(row, cell, n_columns) for cell in cells)
+        for (index, _), (following, _) in pairwise(pairs):
+            if index == following:
+                raise BadLine(row, f"have each column once, got {index} twice. Repair the line.")
+        indices += [index - 1 for index, _ in pairs]
+        data += [value for _, value in pairs]
+        ends.append(len(indices))
+    X = sp.csr_array(
+        (np.array(data, dtype=np.float64), np.array(indices, dtype=np.int32), np.array(ends)),
+        shape=(len(records), n_columns),
+    )
+    return _canonical(X), labels
+
+
+def _pair(row: int, cell: bytes, n_columns: int) -> tuple[int, float]:
+    """Column, counted from 1, and value."""
+    index, colon, value = cell.partition(b":")
+    if index == b"qid":
+        raise BadLine(row, "have no qid, which is for ranking. Leave it out.")
+    if not colon or not index.removeprefix(b"+").isdigit():
+        raise BadLine(
+            row,
+            f"have cells like 3:0.5 (column, colon, value) after the label, got {_shown(cell)}. "
+            "Repair the line.",
+        )
+    column = _bounded(index.removeprefix(b"+").lstrip(b"0") or b"0")
+    if column == 0:
+        raise BadLine(row, "count columns from 1, got column 0. Add 1 to all columns.")
+    if column > n_columns:
+        raise BadLine(
+            row,
+            f"have columns up to {n_columns}, as was said, got column {_shown(index)}. Leave it "
+            "out, or fix a larger number of columns for the whole study.",
+        )
+    return column, _number(row, value, "have finite numbers")
+
+
+def _number(row: int, text: bytes, rule: str) -> float:
+    try:
+        value = np.nan if b"_" in text else float(text)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value):
+        raise BadLine(row, f"{rule}, got {_shown(text)}. Correct it, or leave it out.")
+    return value
+
+
+def _shown(text: bytes) -> str:
+    return repr(text[:40].decode("utf-8", "replace"))
+
+
+def _canonical(X: Any) -> Any:
+    """As a CSR array with sorted 32-bit indices."""
+    X = sp.csr_array(X)
+    X.sort_indices()
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return X

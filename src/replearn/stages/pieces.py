@@ -1,0 +1,117 @@
+"""Batches of rows that come in pieces, in memory that does not grow with their number."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from replearn.kernels.tally import TallyArrays
+from replearn.plan import Plan
+from replearn.stages.batches import (
+    BatchKernel,
+    BatchSums,
+    LabelRuns,
+    Rows,
+    no_sums,
+    sum_batches,
+)
+from replearn.types import BlockMap, Signs
+
+
+class BatchStream:
+    """Rows in pieces to sums of batch vectors: a pair of batches is added as soon as it is whole.
+
+    Any pieces of the same rows give the sums of ``sum_batches`` on all of them in that order, to
+    the bit, since those of pairs of batches are exact and can be merged. Rows of a pair that is
+    not whole wait. Tested in tests/unit/test_pieces.py.
+
+    Parameters
+    ----------
+    solve : BatchKernel
+    plan : Plan
+    first_row : int, default=0
+        Rows that come before these and are added up elsewhere: whole pairs of batches.
+    """
+
+    def __init__(self, solve: BatchKernel, plan: Plan, first_row: int = 0) -> None:
+        self._solve, self._plan, self._first_row = solve, plan, first_row
+        self._sums = no_sums(plan.n_inputs, plan.batch_size)
+        self._labels = LabelRuns()
+        self._waiting: tuple[Any, Signs] | None = None
+
+    @property
+    def n_added(self) -> int:
+        """Rows that are part of the sums: where to go on from `arrays`."""
+        return self._labels.n_rows
+
+    @property
+    def labels(self) -> LabelRuns:
+        """Of all rows so far."""
+        if self._waiting is None:
+            return self._labels
+        return self._labels.then(LabelRuns.of(self._waiting[1]))
+
+    def take(self, X: Any, signs: Signs, run: BlockMap = map) -> None:
+        """Take the next rows, an array or a CSR matrix."""
+        pair, start = 2 * self._plan.batch_size, 0
+        if self._waiting is not None:
+            start = min(pair - self._waiting[1].size, signs.size)
+            X_pair = _joined(self._waiting[0], X[:start])
+            signs_pair = np.concatenate([self._waiting[1], signs[:start]])
+            self._waiting = X_pair, signs_pair
+            if signs_pair.size < pair:
+                return
+            self._add(X_pair, signs_pair, run)
+            self._waiting = None
+        stop = start + (signs.size - start) // pair * pair
+        if stop > start:
+            self._add(X[start:stop], signs[start:stop], run)
+        if stop < signs.size:
+            self._waiting = X[stop:].copy(), signs[stop:].copy()  # not a view of the whole piece
+
+    def total(self) -> BatchSums:
+        """Sums of all whole batches; fewer rows than one batch make one."""
+        if self._waiting is None:
+            return self._sums
+        n_batches = self._n_batches()
+        if n_batches and self._waiting[1].size < self._plan.batch_size:
+            return self._sums
+        last = self._sum(*self._waiting, map)
+        return self._sums.merge(last) if n_batches else last
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is to be saved; the rows from ``n_added`` on are to be taken again."""
+        labels = self._labels
+        runs = (labels.n_rows, labels.n_positive, labels.n_runs, labels.first, labels.last)
+        return {
+            "hi": self._sums.hi,
+            "lo": self._sums.lo,
+            "tally_counts": self._sums.counted.counts,
+            "tally_extremes": self._sums.counted.extremes,
+            "labels": np.array(runs, dtype=np.int64),
+        }
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on where another stream of this plan was when it gave these arrays."""
+        tally = TallyArrays(arrays["tally_counts"], arrays["tally_extremes"])
+        self._sums = BatchSums(arrays["hi"], arrays["lo"], tally, self._plan.batch_size)
+        self._labels = LabelRuns(*arrays["labels"].tolist())
+        self._waiting = None
+
+    def _add(self, X: Any, signs: Signs, run: BlockMap) -> None:
+        self._sums = self._sums.merge(self._sum(X, signs, run))
+        self._labels = self._labels.then(LabelRuns.of(signs))
+
+    def _sum(self, X: Any, signs: Signs, run: BlockMap) -> BatchSums:
+        order = np.arange(signs.size, dtype=np.int64)
+        rows = Rows(X, signs, order, first_batch=self._n_batches())
+        return sum_batches(self._solve, rows, self._plan, run)
+
+    def _n_batches(self) -> int:
+        """Batches that were added up, here or elsewhere."""
+        return (self._first_row + self._labels.n_rows) // self._plan.batch_size
+
+
+def _joined(X: Any, more: Any) -> Any:
+    return sp.vstack([X, more], format="csr") if sp.issparse(X) else np.concatenate([X, more])

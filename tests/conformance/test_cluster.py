@@ -1,0 +1,443 @@
+"""A fit on a cluster is the fit on one machine, to the byte, whatever dies on the way."""
+
+import os
+import signal
+from functools import cache
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from distributed import Client, LocalCluster, wait
+
+import replearn as rl
+from replearn import ReplearnError, clusters
+from replearn.datasets import make_margin
+from replearn.encoding import CategoryColumn, Encoding, NumberColumn
+from replearn.filefit import fit_file
+
+N, D = 6000, 5
+NAMES = [f"x{i}" for i in range(D)]
+
+# distributed keeps to itself; a local cluster closes its sockets from a thread of its own
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    # 0: Dask gives a task up when one worker died with it, so that ours must send it again
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",
+            memory_limit="2GiB",
+            silence_logs="CRITICAL",
+        ) as cluster,
+    ):
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    with Client(cluster) as client:
+        yield client
+
+
+@cache
+def data(n=N, dtype=np.float64):
+    X, y = make_margin(n, D, margin=0.2, random_state=1)
+    return X.astype(dtype), y
+
+
+def frame(n=N):
+    X, y = data(n)
+    return pd.DataFrame(X, columns=NAMES).assign(label=np.where(y > 0, "yes", "no"))
+
+
+def svm(**parameters):
+    # so lax that whatever seed a test takes is no reason for a warning
+    lax = {"margin": 0.2, "shuffle": False, "max_disagreement": 0.99}
+    return rl.ReplicableSVMClassifier(**lax | parameters)
+
+
+def sgd(**parameters):
+    lax = {"margin": 0.2, "shuffle": False, "max_disagreement": 0.99, "batch_size": 100}
+    return rl.ReplicableSGDClassifier(**lax | parameters)
+
+
+def arrays(sizes, X, y):
+    """Dask arrays with these chunks of rows."""
+    return da.from_array(X, chunks=(tuple(sizes), X.shape[1])), da.from_array(y, (tuple(sizes),))
+
+
+def frames(sizes, table):
+    """A dataframe with these partitions, whose lengths Dask does not know."""
+    ends = np.cumsum([0, *sizes])
+    parts = [dask.delayed(table.iloc[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return dd.from_delayed(parts, meta=table.iloc[:0])
+
+
+def assert_same(one, other, tmp_path):
+    assert one.fingerprint_ == other.fingerprint_
+    assert one.certificate_ == other.certificate_
+    assert one.plan_ == other.plan_
+    assert one.classes_.dtype == other.classes_.dtype
+    assert one.classes_.tolist() == other.classes_.tolist()
+    assert (one.coef_ == other.coef_).all()
+    assert (one.residual_ == other.residual_).all()
+    assert vars(one).keys() == vars(other).keys()
+    for name, estimator in (("one", one), ("other", other)):
+        rl.save(estimator.model_, tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+
+
+PARTITIONS = {
+    "one": [N],
+    "two": [N // 2, N // 2],
+    "uneven": [17, 1, 0, 2983, 1000, 999, 0, 1000],
+    "less than a batch": [13] * 30 + [N - 390],
+    "ends with little": [N - 3, 1, 0, 1, 1, 0],
+    "borders between batches": [25, 1975, 2000, 2000],
+}
+
+
+@pytest.mark.parametrize("sizes", PARTITIONS.values(), ids=PARTITIONS)
+def test_any_chunks_of_an_array_give_the_same_bytes(client, sizes, tmp_path):
+    X, y = data()
+    assert sum(sizes) == N
+    fitted = clusters.fit(svm(), *arrays(sizes, X, y), client=client)
+    assert_same(fitted, svm().fit(X, y), tmp_path)
+
+
+@pytest.mark.parametrize("sizes", [PARTITIONS["uneven"], [N]], ids=["uneven", "one"])
+def test_any_partitions_of_a_dataframe_give_the_same_bytes(client, sizes, tmp_path):
+    table = frame()
+    local = svm().fit(table[NAMES], table["label"])
+    assert_same(clusters.fit(svm(), frames(sizes, table), target="label"), local, tmp_path)
+    parts = frames(sizes, table)
+    assert_same(clusters.fit(svm(), parts[NAMES], parts["label"]), local, tmp_path)
+    assert fitted_names(local) == NAMES
+
+
+def fitted_names(estimator):
+    return estimator.feature_names_in_.tolist()
+
+
+@pytest.mark.parametrize("n_rows", [1, 7, 30, 55, 101])
+@pytest.mark.filterwarnings("ignore::replearn.ReplicabilityWarning")
+def test_few_rows_give_the_same_bytes(client, n_rows, tmp_path):
+    X, y = data()
+    X, y = X[:n_rows], np.arange(n_rows) % 2
+    chunks = [n_rows // 2, n_rows - n_rows // 2]
+    if n_rows == 1:
+        with pytest.raises(ReplearnError, match="y must hold two classes, got one class"):
+            clusters.fit(svm(), *arrays(chunks, X, y))
+    else:
+        assert_same(clusters.fit(svm(), *arrays(chunks, X, y)), svm().fit(X, y), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        sgd,
+        lambda: svm(margin="auto"),
+        lambda: svm(fit_intercept=False, shared_seed="a word"),
+        lambda: svm(mode="paper", n_batches=9, batch_size=50),
+    ],
+    ids=["sgd", "auto", "no intercept", "paper"],
+)
+def test_other_algorithms_give_the_same_bytes(client, make, tmp_path):
+    X, y = data()
+    sizes = [1234, 21, 2000, N - 3255]
+    assert_same(clusters.fit(make(), *arrays(sizes, X, y)), make().fit(X, y), tmp_path)
+
+
+def test_single_precision_gives_the_same_bytes(client, tmp_path):
+    X, y = data(dtype=np.float32)
+    assert_same(clusters.fit(svm(), *arrays([2900, 3100], X, y)), svm().fit(X, y), tmp_path)
+
+
+def test_sparse_chunks_give_the_same_bytes(client, tmp_path):
+    X, y = data()
+    dX, dy = arrays([2900, 3100], X, y)
+    fitted = clusters.fit(svm(), dX.map_blocks(sp.csr_matrix, meta=sp.csr_matrix((0, 0))), dy)
+    assert_same(fitted, svm().fit(sp.csr_matrix(X), y), tmp_path)
+
+
+def test_an_encoding_is_applied_where_the_rows_are(client, tmp_path):
+    columns = [NumberColumn(name, "0.1", "2") for name in NAMES[:4]]
+    encoding = Encoding((*columns, CategoryColumn("kind", ("a", "b"))))
+    table = frame().assign(kind=np.array(["a", "b", "c"] * (N // 3), dtype=object), other="text")
+    local = svm(encoding=encoding).fit(table, table["label"])
+    parts = frames([1000, 30, N - 1030], table)
+    fitted = clusters.fit(svm(encoding=encoding), parts, target="label")
+    assert_same(fitted, local, tmp_path)
+
+
+@pytest.mark.parametrize("labels", [(0, 1), (False, True), (3.0, -1.0), ("10", "9"), ("1", "0")])
+def test_labels_are_those_of_fit(client, labels, tmp_path):
+    X, y = data()
+    y = np.array(labels, dtype=object if isinstance(labels[0], str) else None)[(y > 0).astype(int)]
+    local = svm().fit(X, y)
+    assert_same(clusters.fit(svm(), *arrays([N // 2, N // 2], X, y)), local, tmp_path)
+
+
+def test_known_classes_are_those_of_the_protocol(client, tmp_path):
+    X, y = data()
+    parts = arrays([N], X, (y > 0).astype(int))
+    local = svm(classes=(0, 1)).fit(X, (y > 0).astype(int))
+    assert_same(clusters.fit(svm(classes=(0, 1)), *parts), local, tmp_path)
+    with pytest.raises(ReplearnError, match="y must hold the labels of the protocol, 1 and 2"):
+        clusters.fit(svm(classes=(1, 2)), *parts)
+
+
+# ---------------------------------------------------------------- files
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder of Parquet files with row groups of different sizes."""
+    folder = tmp_path_factory.mktemp("rows")
+    table = frame()
+    for number, (start, stop, group) in enumerate([(0, 2500, 700), (2500, 2510, 5), (2510, N, N)]):
+        table.iloc[start:stop].to_parquet(folder / f"part-{number}.parquet", row_group_size=group)
+    return folder
+
+
+@pytest.mark.parametrize("task_rows", [40, 1000, None])
+@pytest.mark.parametrize("make", [svm, sgd])
+def test_parquet_gives_the_same_bytes(client, files, make, task_rows, tmp_path):
+    local = fit_file(make(), files, "label")
+    table = frame()
+    assert local.fingerprint_ == make().fit(table[NAMES], table["label"]).fingerprint_
+    fitted = clusters.fit(make(), files, target="label", task_rows=task_rows)
+    assert_same(fitted, local, tmp_path)
+
+
+def test_the_margin_of_rows_in_files_is_chosen_alike(client, files, tmp_path):
+    local = fit_file(svm(margin="auto"), files, "label")
+    fitted = clusters.fit(svm(margin="auto"), files, target="label", task_rows=1000)
+    assert_same(fitted, local, tmp_path)
+
+
+def test_one_worker_gives_the_same_bytes(files, tmp_path):
+    options = {"dashboard_address": ":0", "silence_logs": "CRITICAL"}
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=2, processes=True, **options) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        fitted = clusters.fit(svm(), files, target="label", task_rows=500, client=client)
+    assert_same(fitted, fit_file(svm(), files, "label"), tmp_path)
+
+
+# ---------------------------------------------------------------- workers die
+
+
+def pids(cluster):
+    return [nanny.pid for nanny in cluster.workers.values()]
+
+
+class Killer:
+    """A watch that kills workers when the first tasks are done: most others are under way."""
+
+    def __init__(self, cluster, victims):
+        self._cluster, self._left = cluster, list(victims)
+        self.killed = []
+        self.shares = []
+
+    def __call__(self, share):
+        self.shares.append(share)
+        if self._left and self._left[0][0] <= len(self.shares):
+            _, numbers = self._left.pop(0)
+            for number in numbers:
+                pid = pids(self._cluster)[number]
+                if pid is not None:  # None while it is started again
+                    os.kill(pid, signal.SIGKILL)
+                    self.killed.append(pid)
+
+
+VICTIMS = {"one": [(1, [0])], "all": [(1, [0, 1])], "one after the other": [(1, [0]), (9, [1])]}
+
+
+@pytest.mark.parametrize("victims", VICTIMS.values(), ids=VICTIMS)
+@pytest.mark.parametrize("where", ["files", "memory"])
+def test_a_fit_outlives_its_workers(client, cluster, where, victims, tmp_path):
+    n_rows = 60_000
+    X, y = data(n_rows)
+    parameters = {"margin": 0.02, "batch_size": 200}
+    local = svm(**parameters).fit(X, y)
+    killer = Killer(cluster, victims)
+    client.wait_for_workers(2)
+    if where == "files":
+        path = tmp_path / "rows.parquet"
+        pd.DataFrame(X, columns=NAMES).assign(y=y).to_parquet(path, row_group_size=1000)
+        local = fit_file(svm(**parameters), path, "y")
+        fitted = clusters.fit(svm(**parameters), path, target="y", task_rows=1000, watch=killer)
+    else:
+        dX, dy = (part.persist() for part in arrays([1000] * 60, X, y))
+        wait([dX, dy])
+        fitted = clusters.fit(svm(**parameters), dX, dy, watch=killer)
+    assert len(killer.killed) == sum(len(numbers) for _, numbers in victims)
+    assert not set(killer.killed) & set(pids(cluster))
+    assert killer.shares[0] < 0.1
+    assert killer.shares[-1] == 1
+    assert killer.shares == sorted(killer.shares)
+    assert_same(fitted, local, tmp_path)
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "inf")], ids=str)
+def test_a_bad_row_is_told_as_on_one_machine(client, value, word):
+    X, y = data()
+    X = X.copy()
+    X[4321, 2] = value
+    X[5432, 1] = value  # in a later partition
+    with pytest.raises(ReplearnError) as here:
+        svm().fit(X, y)
+    estimator = svm()
+    with pytest.raises(ReplearnError) as there:
+        clusters.fit(estimator, *arrays([500] * 12, X, y))
+    assert str(there.value) == str(here.value)
+    assert f"{word} in row 4321, column 2" in str(there.value)
+    assert there.value.__cause__ is None
+    assert not hasattr(estimator, "model_")
+
+
+def test_a_bad_row_of_a_dataframe_is_told_by_its_column(client):
+    table = frame()
+    table.loc[77, "x3"] = np.nan
+    with pytest.raises(ReplearnError, match="got NaN in row 77, column 'x3'"):
+        clusters.fit(svm(), frames([70, N - 70], table), target="label")
+
+
+def test_a_bad_row_of_a_file_is_told_as_on_one_machine(client, tmp_path):
+    table = frame()
+    table.loc[4321, "x2"] = np.nan
+    table.to_parquet(tmp_path / "rows.parquet", row_group_size=500)
+    messages = []
+    for run in (
+        lambda path: fit_file(svm(), path, "label"),
+        lambda path: clusters.fit(svm(), path, target="label", task_rows=500),
+    ):
+        with pytest.raises(ReplearnError, match="row 4321 .* column 'x2'") as caught:
+            run(tmp_path / "rows.parquet")
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+def test_text_among_the_numbers(client):
+    table = frame().assign(x1="a word")
+    with pytest.raises(ReplearnError, match=r"rows 0 to \d+: could not convert string to float"):
+        clusters.fit(svm(), frames([3000, 3000], table), target="label")
+
+
+@pytest.mark.parametrize("label", [None, np.nan], ids=str)
+def test_a_missing_label(client, label):
+    table = frame()
+    table["label"] = table["label"].astype(object)
+    table.loc[3010, "label"] = label
+    message = "y must hold a label in every row, got none in row 10 of partition 1"
+    with pytest.raises(ReplearnError, match=message):
+        clusters.fit(svm(), frames([3000, 3000], table), target="label")
+
+
+def test_one_class_and_three_classes(client):
+    X, y = data()
+    one, three = np.ones(N, dtype=int), np.where(np.arange(N) == 5000, 7, y)
+    for labels in (one, three):
+        with pytest.raises(ReplearnError) as here:
+            svm().fit(X, labels)
+        with pytest.raises(ReplearnError) as there:
+            clusters.fit(svm(), *arrays([3000, 3000], X, labels))
+        assert str(there.value) == str(here.value)
+
+
+def test_sorted_labels_are_refused_as_on_one_machine(client, tmp_path):
+    X, y = data()
+    order = np.argsort(y, kind="stable")
+    table = frame().iloc[order]
+    table.to_parquet(tmp_path / "sorted.parquet", row_group_size=1000)
+    with pytest.raises(ReplearnError, match="y looks sorted or clustered") as here:
+        svm().fit(X[order], y[order])
+    for rows in (frames([1000] * 6, table), tmp_path / "sorted.parquet"):
+        with pytest.raises(ReplearnError) as there:
+            clusters.fit(svm(), rows, target="label")
+        assert str(there.value) == str(here.value)
+
+
+def test_no_rows(client):
+    with pytest.raises(ReplearnError, match="X must have rows, got none"):
+        clusters.fit(svm(), frames([0, 0], frame()), target="label")
+
+
+def test_rows_that_are_to_be_shuffled_are_refused(client, files):
+    with pytest.raises(ReplearnError, match=r"shuffle=True\. Shuffle the rows once \(replearn shu"):
+        clusters.fit(svm(shuffle=True), files, target="label")
+
+
+def test_too_few_rows_for_a_promise(client, files):
+    with pytest.raises(rl.NotEnoughSamples) as caught:
+        clusters.fit(svm(mode="certified"), files, target="label")
+    assert caught.value.available == N
+
+
+def test_boosting_needs_its_rows_in_memory(client, files):
+    estimator = rl.ReplicableBoostingClassifier(shuffle=False)
+    with pytest.raises(ReplearnError, match="ReplicableBoostingClassifier needs its rows in memor"):
+        clusters.fit(estimator, files, target="label")
+
+
+def test_what_is_no_table_on_a_cluster(client, files, tmp_path):
+    X, y = data()
+    dX, dy = arrays([3000, 3000], X, y)
+    table = frames([3000, 3000], frame())
+    (tmp_path / "rows.csv").write_text("a,label\n1,0\n2,1\n")
+    for rows, more, message in [
+        (X, {"y": y}, "X must be a path, a Dask dataframe or a Dask array, got ndarray"),
+        (dX.rechunk({1: 2}), {"y": dy}, r"all columns in one chunk, .* Use X\.rechunk"),
+        (dX, {"y": dy.rechunk(1000)}, "X and y must have the same chunks of rows"),
+        (dX, {"y": y}, "y must be a Dask array of one dimension, got ndarray"),
+        (dX, {"y": dy, "target": "a"}, "a Dask array has no named columns"),
+        (table, {}, "must be a column of it or a series, got neither"),
+        (table, {"target": "none"}, "X has no column 'none'; its columns are 'x0'"),
+        (table, {"y": dy}, "y must be a Dask series with the 2 partitions of X, got Array"),
+        (files, {}, 'Pass target="..."'),
+        (tmp_path / "rows.csv", {"target": "label"}, r"rows\.csv must be Parquet"),
+    ]:
+        with pytest.raises(ReplearnError, match=message):
+            clusters.fit(svm(), rows, **more)
+
+
+def test_a_partition_that_cannot_be_computed(client):
+    table = frame()
+
+    def fail(part):
+        raise OSError("the disk is gone")
+
+    parts = frames([3000, 3000], table).map_partitions(fail, meta=table.iloc[:0])
+    message = "a task failed on the cluster: OSError: the disk is gone. Check"
+    with pytest.raises(ReplearnError, match=message):
+        clusters.fit(svm(), parts, target="label")
+
+
+def test_no_client(files):
+    from replearn.clusters.tasks import usable_client
+
+    with pytest.raises(ReplearnError, match="client must be a distributed.Client"):
+        usable_client("tcp://127.0.0.1:1")
+
+
+def test_nothing_is_left_on_the_cluster(client, cluster, files):
+    clusters.fit(svm(), files, target="label", task_rows=1000)
+    with pytest.raises(ReplearnError):
+        clusters.fit(svm(), files, target="x0", task_rows=1000)
+    client.run(lambda: None)  # a round trip: what was released is released
+    assert not client.futures

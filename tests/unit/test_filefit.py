@@ -1,0 +1,267 @@
+"""A fit on files gives the model of a fit in memory, to the bit."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from sklearn.datasets import dump_svmlight_file
+
+import replearn as rl
+from replearn import checkpoint, shuffling
+from replearn.datasets import make_margin
+from replearn.errors import NotEnoughSamples, ReplearnError
+from replearn.filefit import fit_file
+from replearn.jsonfile import read_json
+
+N, D = 6000, 7
+NAMES = [f"c{i}" for i in range(D)]
+X, Y = make_margin(N, D, margin=0.2, random_state=1)
+
+pytestmark = pytest.mark.filterwarnings("ignore::replearn.ReplicabilityWarning")
+
+
+def table(y=Y) -> pa.Table:
+    return pa.table({**{name: X[:, i] for i, name in enumerate(NAMES)}, "label": y})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """The same rows in every format."""
+    place = tmp_path_factory.mktemp("files")
+    rows = table()
+    pq.write_table(rows, place / "a.parquet", row_group_size=700)
+    pa.csv.write_csv(rows, place / "a.csv")
+    (place / "a.csv.gz").write_bytes(gzip.compress((place / "a.csv").read_bytes()))
+    np.savez(place / "a.npz", X=X, y=Y)
+    dump_svmlight_file(X, Y, str(place / "a.svm"), zero_based=False)
+    (place / "parts").mkdir()
+    for i, start in enumerate(range(0, N, 1100)):
+        pq.write_table(rows.slice(start, 1100), place / "parts" / f"part-{i}.parquet")
+    return place
+
+
+def svm(**changes):
+    return rl.ReplicableSVMClassifier(**({"margin": 0.2, "shared_seed": 5} | changes))
+
+
+FILES = ["a.parquet", "a.csv", "a.csv.gz", "a.npz", "a.svm", "parts"]
+
+
+def target(name: str) -> str | None:
+    return None if name in ("a.npz", "a.svm") else "label"
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 30], ids=["streamed", "in memory"])
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("name", FILES)
+def test_every_format_gives_the_model_of_memory(folder, name, shuffle, memory):
+    expected = svm(shuffle=shuffle).fit(X, Y)
+    fitted = fit_file(svm(shuffle=shuffle), folder / name, target(name), memory=memory)
+    assert fitted.fingerprint_ == expected.fingerprint_
+    assert fitted.plan_ == expected.plan_
+    assert str(fitted.certificate_) == str(expected.certificate_)
+    assert fitted.n_features_in_ == D
+    assert (fitted.model_.predict(X[:50]) == expected.predict(X[:50])).all()
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        svm(margin="auto"),
+        svm(random_state=3, n_jobs=2),
+        svm(mode="paper", batch_size=50, n_batches=20),
+        rl.ReplicableSGDClassifier(margin=0.2),
+        rl.ReplicableNetClassifier(margin=0.3, max_error=0.2),
+        rl.ReplicableBoostingClassifier(margin=0.3, max_error=0.3, n_rounds=5),
+    ],
+    ids=["auto", "private order", "paper", "sgd", "net", "boosting"],
+)
+def test_every_estimator_gives_the_model_of_memory(folder, estimator):
+    expected = estimator.fit(X, Y).fingerprint_
+    fitted = fit_file(estimator, folder / "a.parquet", "label", memory=0)
+    assert fitted.fingerprint_ == expected
+
+
+def test_names_labels_and_columns_go_into_the_model(folder):
+    labels = pa.array(np.where(Y > 0, "ill", "well"))
+    path = folder / "words.parquet"
+    pq.write_table(table(labels), path)
+    fitted = fit_file(svm(), path, "label", columns=["c3", "c0"], memory=0)
+    assert fitted.model_.feature_names == ("c3", "c0")
+    assert fitted.model_.classes == ("ill", "well")
+    assert fitted.fingerprint_ == svm().fit(X[:, [3, 0]], labels.to_numpy(False)).fingerprint_
+
+
+def test_a_protocol_encodes_the_columns_of_files(tmp_path):
+    rng = np.random.default_rng(0)
+    kind = np.array(["a", "b", "c"])[rng.integers(0, 3, N)]
+    holes = np.where(rng.random(N) < 0.05, np.nan, X[:, 1])
+    columns = {"one": X[:, 0], "two": holes, "kind": kind}
+    pilot = {name: values[:1000] for name, values in columns.items()}
+    protocol = rl.plan_from_pilot(pilot, Y[:1000], samples_per_site=N, shared_seed=7).protocol
+    expected = protocol.estimator().fit(columns, Y).fingerprint_
+    rows = pa.table({**columns, "two": pa.array(holes, from_pandas=True), "label": Y})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    pa.csv.write_csv(rows, tmp_path / "a.csv")
+    for name in ("a.parquet", "a.csv"):
+        for memory in (0, 1 << 30):
+            fitted = fit_file(protocol.estimator(), tmp_path / name, "label", memory=memory)
+            assert fitted.fingerprint_ == expected
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 30], ids=["streamed", "in memory"])
+def test_sorted_rows_are_shuffled_or_refused(tmp_path, memory):
+    order = np.argsort(Y, kind="stable")
+    path = tmp_path / "sorted.parquet"
+    pq.write_table(table().take(pa.array(order)), path)
+    expected = svm().fit(X[order], Y[order]).fingerprint_
+    assert fit_file(svm(), path, "label", memory=memory).fingerprint_ == expected
+    with pytest.raises(ReplearnError, match="sorted or clustered"):
+        fit_file(svm(shuffle=False), path, "label", memory=memory)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_too_few_rows_are_counted_before_the_fit(folder, suffix):
+    estimator = svm(mode="certified", shuffle=False)
+    with pytest.raises(NotEnoughSamples, match="got 6,000"):
+        fit_file(estimator, folder / f"a{suffix}", "label")
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 30], ids=["streamed", "in memory"])
+def test_a_bad_cell_is_named_by_its_place_in_the_file(folder, tmp_path, memory):
+    lines = (folder / "a.csv").read_text().splitlines()
+    cells = lines[4321].split(",")
+    lines[4321] = ",".join(["wrong", *cells[1:]])
+    path = tmp_path / "bad.csv"
+    path.write_text("\n".join(lines))
+    with pytest.raises(ReplearnError, match=r"line 4322.*'c0'.*wrong"):
+        fit_file(svm(), path, "label", memory=memory)
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 30], ids=["streamed", "in memory"])
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (np.zeros(N, int), "got one: 0"),
+        (np.arange(N) % 3, "got more: 0, 1, 2"),
+        (np.linspace(0, 1, N), "whole numbers or text"),
+    ],
+    ids=["one", "three", "measurements"],
+)
+def test_other_than_two_labels_are_refused(tmp_path, labels, words, memory):
+    path = tmp_path / "a.parquet"
+    pq.write_table(table(labels), path)
+    with pytest.raises(ReplearnError, match=words):
+        fit_file(svm(), path, "label", memory=memory)
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 30], ids=["streamed", "in memory"])
+def test_labels_are_asked_for(folder, memory):
+    with pytest.raises(ReplearnError, match="labels are needed, got none"):
+        fit_file(svm(), folder / "a.parquet", memory=memory)
+
+
+def test_the_labels_of_the_protocol_are_needed(folder):
+    with pytest.raises(ReplearnError, match="labels of the protocol"):
+        fit_file(svm(classes=("a", "b")), folder / "a.parquet", "label", memory=0)
+
+
+# --- checkpoints ------------------------------------------------------------------------------
+
+
+class Stopped(Exception):
+    """What a test raises in the middle of a fit."""
+
+
+def stopping(after: int):
+    calls = 0
+
+    def watch(share: float) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > after:
+            raise Stopped
+
+    return watch
+
+
+@pytest.mark.parametrize("estimator", [svm(), svm(shuffle=False), svm(margin="auto")], ids=repr)
+def test_a_stopped_fit_goes_on_and_gives_the_same_model(folder, tmp_path, estimator, monkeypatch):
+    monkeypatch.setattr(shuffling, "_MAX_BATCH", 1 << 12)  # many batches
+    expected = estimator.fit(X, Y).fingerprint_
+    state = tmp_path / "state"
+    n_runs = 0
+    for after in (1, 3, 4, 9, 40, 300, 3000):
+        try:
+            fitted = fit_file(
+                estimator,
+                folder / "parts",
+                "label",
+                checkpoint=state,
+                every=0.0,
+                watch=stopping(after),
+            )
+        except Stopped:
+            n_runs += 1
+        else:
+            break
+    assert n_runs >= 2
+    assert fitted.fingerprint_ == expected
+    checkpoint.clear(state)
+    assert not state.exists()
+
+
+def test_a_checkpoint_saves_work(folder, tmp_path):
+    state, seen = tmp_path / "state", []
+    estimator = svm(shuffle=False)
+    with pytest.raises(Stopped):
+        fit_file(
+            estimator,
+            folder / "parts",
+            "label",
+            checkpoint=state,
+            every=0.0,
+            watch=stopping(4),
+        )
+    fit_file(estimator, folder / "parts", "label", checkpoint=state, watch=seen.append)
+    assert min(seen) > 0.5  # of six parts the first three were not read again
+
+
+def test_a_checkpoint_of_another_fit_is_refused(folder, tmp_path):
+    state = tmp_path / "state"
+    fit_file(svm(), folder / "a.parquet", "label", checkpoint=state)
+    with pytest.raises(ReplearnError, match="another fit, which differs in shared_seed"):
+        fit_file(svm(shared_seed=6), folder / "a.parquet", "label", checkpoint=state)
+    with pytest.raises(ReplearnError, match="another fit, which differs in files"):
+        fit_file(svm(), folder / "parts", "label", checkpoint=state)
+    fit_file(svm(n_jobs=2), folder / "a.parquet", "label", checkpoint=state)
+
+
+def test_two_processes_do_not_share_a_checkpoint(tmp_path):
+    pytest.importorskip("fcntl", reason="this system has no such locks")
+    first = checkpoint.Checkpoint(tmp_path / "state", {})
+    with pytest.raises(ReplearnError, match="in use by another process"):
+        checkpoint.Checkpoint(tmp_path / "state", {})
+    first.close()
+    checkpoint.Checkpoint(tmp_path / "state", {}).close()
+
+
+def test_a_checkpoint_clears_nothing_but_its_own_files(folder, tmp_path):
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "mine.txt").write_text("keep me")
+    fit_file(svm(), folder / "a.parquet", "label", checkpoint=state)
+    assert read_json(state / "job.json")["target"] == "label"
+    checkpoint.clear(state)
+    assert [path.name for path in state.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.svm"])
+def test_what_cannot_be_resumed_is_said(folder, tmp_path, name):
+    estimator = rl.ReplicableNetClassifier() if name == "a.svm" else svm()
+    with pytest.raises(ReplearnError, match="a checkpoint needs"):
+        fit_file(estimator, folder / name, checkpoint=tmp_path / "state")
