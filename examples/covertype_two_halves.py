@@ -41,7 +41,7 @@ def linear_svc(plan, X, y, labs, test):
 
 def draw(path, plan, pairs):
     figure = real_data.new_figure(9, 4)
-    left, right = plan.plot(figure.subplots(1, 2, sharey=True))
+    left, _ = plan.plot(figure.subplots(1, 2, sharey=True))
     n_pairs, n_differ = len(pairs.same), len(pairs.same) - sum(pairs.same)
     low, high = real_data.interval(n_differ, n_pairs)
     share = n_differ / n_pairs
@@ -66,7 +66,9 @@ def main():
     order = real_data.shuffled(len(y), 0)
     pilot, rest = order[:n_pilot], order[n_pilot:]
     test, labs = rest[:n_test], np.array_split(rest[n_test:], 2)
-    print(f"{len(y):,} plots, {np.mean(y == 'spruce'):.1%} spruce; a pilot of {n_pilot:,} decides:\n")
+    print(
+        f"{len(y):,} plots, {np.mean(y == 'spruce'):.1%} spruce; a pilot of {n_pilot:,} decides:\n"
+    )
     plan = rl.plan_from_pilot(
         X.iloc[pilot], y[pilot], samples_per_site=len(labs[0]), shared_seed="forest"
     )
@@ -87,20 +89,17 @@ def main():
         )
     print(f"  {real_data.describe(rl.compare(fits[0].model_, fits[1].model_))}")
 
-    pairs = real_data.many_pairs(
-        real_data.reseeded(plan.protocol), X, y, rest, n_test, n_splits
-    )
+    pairs = real_data.many_pairs(real_data.reseeded(plan.protocol), X, y, rest, n_test, n_splits)
     accuracy, angle = linear_svc(plan, X, y, labs, test)
     print(f"\n{n_splits} new splits, a new seed each")
-    print("              same model [95% interval]  expected  certificates  accuracy")
+    print("               same model [95% interval]  expected  certificates  accuracy")
     print(
-        f"  replearn    {pairs.rate:25}{1 - plan.chosen.disagreement:10.2f}"
+        f"  replearn     {pairs.rate:25}{1 - plan.chosen.disagreement:10.2f}"
         f"{1 - pairs.estimate:14.2f}{pairs.accuracy:10.3f}"
     )
-    print(
-        f"  LinearSVC   never: {angle:.1f} degrees apart {accuracy:38.3f}\n"
-        f"  most common {np.mean(y[test] == 'spruce'):59.3f}"
-    )
+    apart = f"never: {angle:.1f} degrees apart"
+    print(f"  LinearSVC    {apart:49}{accuracy:10.3f}")
+    print(f"  spruce always{np.mean(y[test] == 'spruce'):59.3f}")
     if options.figure:
         draw(options.figure, plan, pairs)
 

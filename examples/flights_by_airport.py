@@ -1,4 +1,4 @@
-r"""Flights from New York: do three airports that share a protocol get one model?
+r"""Flights from New York: whether three airports that share a protocol get one model.
 
     python examples/flights_by_airport.py DATA [--figure flights.svg] [--write STUDY]
 
@@ -9,7 +9,7 @@ population, as the promise assumes; the airports need not.
 
 The same study by hand, with the files that --write makes:
 
-    replearn plan --pilot STUDY/pilot.csv --target arrival --samples-per-site 106795 \
+    replearn plan --pilot STUDY/pilot.csv --target arrival --samples-per-site 106782 \
         --seed "flights 2013" --out STUDY/study.json
     replearn fit STUDY/EWR.csv --target arrival --protocol STUDY/study.json --out EWR.model.json
     replearn fit STUDY/JFK.csv --target arrival --protocol STUDY/study.json --out JFK.model.json
@@ -129,9 +129,10 @@ def main():
     usual = make_pipeline(StandardScaler(), LinearSVC(random_state=0, dual=False))
     encode = plan.protocol.encoding.transform
     usual.fit(encode(X.iloc[thirds[0]]), y[thirds[0]])
+    accuracy = usual.score(encode(X.iloc[test]), y[test])
     print(
-        f"\nAccuracy on new flights: {usual.score(encode(X.iloc[test]), y[test]):.3f} by LinearSVC, "
-        f"{np.mean(y[test] == 'on time'):.3f} by saying \"on time\" always"
+        f"\nAccuracy on new flights: {accuracy:.3f} by LinearSVC, "
+        f"{np.mean(y[test] == 'on time'):.3f} by saying 'on time' always"
     )
     if options.figure:
         rates = [(AIRPORTS, by_airport[0], "tab:red"), (LABS, at_random[0], "tab:blue")]

@@ -24,7 +24,9 @@ def arguments(text, argv=None):
     parser.add_argument("data", type=Path, help="folder with the data sets")
     parser.add_argument("--quick", action="store_true", help="small pilot, few repetitions")
     parser.add_argument("--figure", type=Path, metavar="FILE", help="draw it, as SVG or PNG")
-    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write pilot and labs as files")
+    parser.add_argument(
+        "--write", type=Path, metavar="FOLDER", help="write pilot and labs as files"
+    )
     options = parser.parse_args(argv)
     if not options.data.is_dir():
         parser.error(f"{options.data} must be the folder with the data sets. It does not exist.")
@@ -83,11 +85,11 @@ HEART_CODES = {
 def heart(folder):
     """Patients of four hospitals, with missing values as they are, and the hospital."""
     table = pd.read_csv(folder / "heart_disease_4site.csv.gz")
-    columns = table.drop(columns=["num", "site"])
+    columns = table.drop(columns=["num", "site", *HEART_CODES])
     for name in ("chol", "trestbps"):  # 0 stands for "not measured"
         columns[name] = columns[name].where(columns[name] > 0)
     for name, meaning in HEART_CODES.items():
-        columns[name] = columns[name].map(meaning).astype(object)
+        columns[name] = table[name].map(meaning).astype(object)
     return columns, np.where(table["num"] > 0, "disease", "healthy"), table["site"].to_numpy()
 
 

@@ -268,7 +268,8 @@ def as_text(value: Any) -> str | None:
     text = str(value)
     bare = text.strip()
     if _PLAIN_NUMBER.fullmatch(bare):
-        return _number_text(float(bare)) if "." in bare else bare.replace("-0", "0")
+        exact = "." not in bare or np.isinf(float(bare))
+        return bare.removeprefix("-") if bare == "-0" else bare if exact else _number_text(float(bare))
     return bare.capitalize() if bare.lower() in ("true", "false") else text
 
 

@@ -65,9 +65,14 @@ def read_integer(value: Any, name: str, low: int, high: int) -> int:
 
 def read_text(value: Any, name: str) -> str:
     """A string of limited length."""
-    if not isinstance(value, str) or len(value) > MAX_TEXT:
-        raise Unfit(f"{name} must be a string of at most {MAX_TEXT} characters")
+    if not isinstance(value, str) or len(value) > MAX_TEXT or _has_surrogates(value):
+        raise Unfit(f"{name} must be a string of at most {MAX_TEXT} Unicode characters")
     return value
+
+
+def _has_surrogates(text: str) -> bool:
+    """Whether half a character stands alone: JSON can say so, UTF-8 cannot."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def read_classes(value: Any) -> tuple[Label, Label]:
@@ -156,5 +161,7 @@ def _column(content: Any) -> Column:
         if not isinstance(values, list) or not values:
             raise Unfit("values must be a list of categories")
         texts = tuple(read_text(value, "a category") for value in values)
+        if len(set(texts)) != len(texts):
+            raise Unfit("a category stands twice among the values of its column")
         return CategoryColumn(read_text(content["name"], "a column's name"), texts)
     raise Unfit("a column must have the kind 'number' or 'category'")

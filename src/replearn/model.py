@@ -8,10 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.encoding import Encoding, columns_of
 from replearn.errors import ReplearnError
+from replearn.kernels.scores import scores
 from replearn.randomness import SharedRandomness
 from replearn.stages.boosting import BoostSpace
 from replearn.stages.net import NetSpace
@@ -161,14 +163,15 @@ class Model:
                 f"X must have {self.n_features} columns, as in training, got shape {np.shape(X)}. "
                 "Pass a 2-D array with the same features."
             )
+        rows = X if sp.issparse(X) else np.asarray(X)
         if self.is_halfspace:
-            return np.asarray(X @ self.coef + self.intercept, dtype=np.float64).ravel()
-        products = X @ self.halfspaces[:, : self.n_features].T
-        if self.fit_intercept:
-            products = products + self.halfspaces[:, -1]
-        votes = np.where(products > 0, 1.0, -1.0)
+            return scores(rows, self.coef, self.intercept)
+        weights = self.halfspaces[:, : self.n_features]
+        constants = self.halfspaces[:, -1] if self.fit_intercept else np.zeros(len(weights))
+        products = [scores(rows, *voter) for voter in zip(weights, constants, strict=True)]
+        votes = np.where(np.array(products) > 0, 1.0, -1.0)
         # a vote would hide that a row is not finite
-        return np.where(np.isfinite(products).all(axis=1), votes.mean(axis=1), np.nan)
+        return np.where(np.isfinite(products).all(axis=0), votes.mean(axis=0), np.nan)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of each row."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from replearn.errors import ReplearnError
 from replearn.plan import NetSizes, Plan, Spent
 from replearn.randomness import SharedRandomness
 from replearn.stages import boosting
@@ -28,13 +29,16 @@ from replearn.stages.net import (
     Evidence,
     NetSpace,
     Points,
+    PointSet,
+    PointSource,
     choose_amplified,
     choose_below,
     choose_noisy,
     pack_points,
+    refuse_zero_rows,
 )
 from replearn.stages.space import CodeSpace, unit
-from replearn.types import BlockMap, Codes, Order, Vector
+from replearn.types import BlockMap, Codes, Vector
 
 
 @dataclass(frozen=True)
@@ -90,21 +94,32 @@ class Chosen:
     spent: Spent
 
 
-def net(rows: Rows, plan: Plan, shared: SharedRandomness, run: BlockMap = map) -> Chosen:
+def net(
+    rows: Rows | PointSource, plan: Plan, shared: SharedRandomness, run: BlockMap = map
+) -> Chosen:
     """Algorithm 3: the first candidate of a net below a random threshold, perhaps amplified."""
     sizes, space = _net(plan), net_space(plan)
-    points = pack_points(rows, _used(rows, plan), space, shared, run)
-    choose = choose_below if sizes.n_repeats == 1 else choose_amplified
-    choice = choose(points, space, sizes, shared, run)
-    return _chosen(choice, space, rows, points)
+    points = _points(rows, plan, space, shared, run)
+    if sizes.n_repeats == 1:
+        choice = choose_below(points, space, sizes, shared, run)
+    elif isinstance(points, Points):
+        choice = choose_amplified(points, space, sizes, shared, run)
+    else:
+        raise ReplearnError(
+            f"n_repeats must be 1 unless all rows are in memory, got {sizes.n_repeats}. Leave it "
+            "out, or use fit."
+        )
+    return _chosen(choice, space, rows.n_rows, points)
 
 
-def dp(rows: Rows, plan: Plan, shared: SharedRandomness, run: BlockMap = map) -> Chosen:
+def dp(
+    rows: Rows | PointSource, plan: Plan, shared: SharedRandomness, run: BlockMap = map
+) -> Chosen:
     """The DP reduction: the exponential mechanism over a net, with common noise."""
     sizes, space = _net(plan), net_space(plan)
-    points = pack_points(rows, _used(rows, plan), space, shared, run)
+    points = _points(rows, plan, space, shared, run)
     choice = choose_noisy(points, space, sizes, shared, run)
-    fitted = _chosen(choice, space, rows, points)
+    fitted = _chosen(choice, space, rows.n_rows, points)
     # replacing one row moves every log-weight by at most heat / n, and so the normaliser
     privacy = 2 * float(sizes.inverse_temperature) / points.n_points
     return replace(fitted, spent=replace(fitted.spent, privacy_epsilon=privacy))
@@ -129,15 +144,29 @@ def _net(plan: Plan) -> NetSizes:
     return plan.net
 
 
-def _used(rows: Rows, plan: Plan) -> Order:
-    return rows.order[: plan.n_samples] if plan.exact_batches else rows.order
+def _points(
+    rows: Rows | PointSource,
+    plan: Plan,
+    space: NetSpace,
+    shared: SharedRandomness,
+    run: BlockMap,
+) -> PointSet:
+    """The rows that the plan uses, in the space of the net."""
+    n_used = min(plan.n_samples, rows.n_rows) if plan.exact_batches else rows.n_rows
+    points: PointSet
+    if isinstance(rows, Rows):
+        points = pack_points(rows, rows.order[:n_used], space, shared, run)
+    else:
+        points = rows.points(space, shared, n_used)
+    refuse_zero_rows(points)
+    return points
 
 
-def _chosen(choice: Choice, space: NetSpace, rows: Rows, points: Points) -> Chosen:
+def _chosen(choice: Choice, space: NetSpace, n_rows: int, points: PointSet) -> Chosen:
     spent = Spent(
-        n_rows=rows.signs.size,
+        n_rows=n_rows,
         n_batches=1,
-        n_dropped=rows.signs.size - points.n_points - points.n_zero_rows,
+        n_dropped=n_rows - points.n_points - points.n_zero_rows,
         n_zero_rows=points.n_zero_rows,
         n_unconverged=0,
         n_infeasible=0,

@@ -7,7 +7,6 @@ import inspect
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import tomllib
@@ -674,21 +673,6 @@ def test_fit_and_demo_in_a_pipe_show_no_progress(labs):
     shown = replearn("demo", "--repetitions", 1)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "fingerprint" in shown.stdout
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="named pipes")
-def test_interrupt(tmp_path):
-    pipe = tmp_path / "slow.csv"
-    os.mkfifo(pipe)
-    command = [sys.executable, "-m", "replearn", "fit", str(pipe), "--target", "y"]
-    out = tmp_path / "m.json"
-    process = subprocess.Popen([*command, "--out", str(out)], stderr=subprocess.PIPE, text=True)
-    with pipe.open("w"):  # returns when the other side has opened it
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert err == "replearn: interrupted\n"
-    assert not out.exists()
 
 
 def test_a_bug_is_not_mistaken_for_different_models(run, labs, monkeypatch):

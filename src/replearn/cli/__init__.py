@@ -20,7 +20,7 @@ from typing import Any
 
 from replearn.cli.outcome import BAD_INPUT, BUG, CLOSED_PIPE, INTERRUPTED, Outcome
 from replearn.cli.parser import make_parser
-from replearn.cli.text import complain
+from replearn.cli.text import complain, in_words
 from replearn.errors import ReplearnError, ReplicabilityWarning
 
 __all__ = ["main"]
@@ -52,8 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED_PIPE
     except OSError as problem:
-        where = f"{problem.filename}: " if problem.filename else ""
-        complain("error", f"{where}{problem.strerror or problem}. Check the path and its rights.")
+        complain("error", in_words(problem))
         return BAD_INPUT
     except KeyboardInterrupt:
         print("replearn: interrupted", file=sys.stderr)

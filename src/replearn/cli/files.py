@@ -89,6 +89,8 @@ def writing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
+        if problem.filename and Path(problem.filename).parent != Path(path).parent:
+            raise  # another file, such as one of a scratch folder
         raise ReplearnError(
             f"{path} cannot be written: {problem.strerror or problem}. Name another file."
         ) from None

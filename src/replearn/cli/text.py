@@ -1,6 +1,7 @@
 """Words for a terminal: aligned lines, complaints, and nothing that steers it."""
 
 import argparse
+import errno
 import re
 import shlex
 import sys
@@ -43,3 +44,15 @@ def describe(model: "Model") -> str:
     inputs = f"{model.n_features:,} features" + (" and an intercept" if model.fit_intercept else "")
     codes = "1 code" if model.codes.size == 1 else f"{model.codes.size:,} codes"
     return f"{model.recipe}, {inputs}, {codes}"
+
+
+def in_words(problem: OSError) -> str:
+    """What the operating system complains about, and what to do."""
+    remedies = {
+        errno.ENOSPC: "Free some space, or name a folder on another disk",
+        errno.EDQUOT: "Free some space, or name a folder on another disk",
+        errno.EROFS: "Name a folder that can be written to",
+    }
+    where = f"{problem.filename}: " if problem.filename else ""
+    remedy = remedies.get(problem.errno or 0, "Check the path and its rights")
+    return f"{where}{problem.strerror or problem}. {remedy}."

@@ -75,10 +75,15 @@ def fit(
             "rows on a cluster are taken in their order, got shuffle=True. Shuffle the rows once "
             "(replearn shuffle IN OUT), then use shuffle=False."
         )
-    if not estimator.streams:
+    if not estimator.streams and not estimator.counts:
         raise ReplearnError(
-            f"{type(estimator).__name__} needs its rows in memory. Use fit, or "
-            "ReplicableSVMClassifier or ReplicableSGDClassifier, which need not."
+            f"{type(estimator).__name__} needs its rows in memory. Use fit, or another classifier: "
+            "SVM, SGD, Net or DP."
+        )
+    if getattr(estimator, "n_repeats", 1) != 1:
+        raise ReplearnError(
+            f"n_repeats must be 1 on a cluster, got {estimator.n_repeats!r}: repetitions need their "
+            "own rows in memory. Leave it out, or use fit."
         )
     client = usable_client(client)
     table = _table(estimator, X, y, target, columns, task_rows)

@@ -1,21 +1,24 @@
-"""What algorithms 1 and 2 ask of rows on a cluster: sums, exact and so in any order."""
+"""What the algorithms ask of rows on a cluster: sums and counts, exact and so in any order."""
 
 from collections.abc import Iterable
 from functools import partial, reduce
 from typing import Any
 
+from replearn.clusters.points import ClusterPoints
 from replearn.clusters.tables import Chunk, Table
 from replearn.clusters.tasks import Watch, completed
 from replearn.estimators.base import refuse_sorted
 from replearn.kernels.soft_errors import sum_soft_errors
 from replearn.plan import Plan
+from replearn.randomness import SharedRandomness
 from replearn.stages.batches import BatchKernel, BatchSums
+from replearn.stages.net import NetSpace
 from replearn.stages.pieces import BatchStream
 from replearn.types import BlockMap, Vector
 
 
 class ClusterSample:
-    """Rows of a table on a cluster: a `Sample`.
+    """Rows of a table on a cluster: a `Sample`, and a `PointSource`.
 
     Parameters
     ----------
@@ -44,6 +47,10 @@ class ClusterSample:
         """Rows that the noise would turn, times ``QUANTUM``, and the rows that have a direction."""
         parts = self._results(partial(_sum_soft_errors, direction, noise), unit=1)
         return reduce(lambda one, other: (one[0] + other[0], one[1] + other[1]), parts)
+
+    def points(self, space: NetSpace, shared: SharedRandomness, n_used: int) -> ClusterPoints:
+        """The first so many rows, projected."""
+        return ClusterPoints(self._client, self._table, space, shared, n_used)
 
     def _results(self, work: Any, unit: int) -> Iterable[Any]:
         tasks = self._table.tasks(work, unit)

@@ -83,7 +83,7 @@ class _Shared:
         self.version = __version__
 
 
-def shared(content: Any) -> Any:
+def shared_task(content: Any) -> Any:
     """Something for all tasks, as a task; scattered data would be gone with their worker."""
     from dask import delayed
 
@@ -151,13 +151,13 @@ class FileTable(Table):
 
     def tasks(self, work: Work, unit: int) -> list[Any]:
         """Tasks that do some work on spans of whole units (the last may be short), in order."""
-        about = shared((self._source, self.labels, work))
+        about = shared_task((self._source, self.labels, work))
         task = guarded(_work_on_file)
         lengths = [part.n_rows for part in self._parts]
         return [task(about, *span) for span in file_spans(lengths, unit, self._task_rows)]
 
     def _label_tasks(self) -> list[Any]:
-        about = shared((self._source, self.labels))
+        about = shared_task((self._source, self.labels))
         task = guarded(_look_at_parts)
         return [task(about, pieces) for pieces in _label_pieces(self._parts, _TASK_LABELS)]
 
@@ -249,7 +249,7 @@ class PartitionTable(Table):
 
     def tasks(self, work: Work, unit: int) -> list[Any]:
         """Tasks that do some work on spans of whole units (the last may be short), in order."""
-        about = shared((self._reader, work))
+        about = shared_task((self._reader, work))
         on_partition, cut = guarded(_work_on_partition), guarded(_cut_partition)
         on_slices = guarded(_work_on_slices)
         made = []
@@ -267,7 +267,7 @@ class PartitionTable(Table):
         return made
 
     def _label_tasks(self) -> list[Any]:
-        about = shared(self.labels)
+        about = shared_task(self.labels)
         task = guarded(_look_at_partition)
         return [task(about, number, y) for number, y in enumerate(self._label_partitions)]
 

@@ -14,7 +14,7 @@ Watch = Callable[[float], None]
 _ROUNDS = 5
 
 #: Of a task that raises what is not about its rows.
-_RETRIES = 2
+RETRIES = 2
 
 
 def require_dask() -> None:
@@ -29,7 +29,7 @@ def require_dask() -> None:
 
 
 @contextmanager
-def connect(address: str) -> Iterator[Any]:
+def connect(address: str, timeout: float = 10.0) -> Iterator[Any]:
     """Connect to a cluster, and close the connection afterwards.
 
     Parameters
@@ -37,6 +37,8 @@ def connect(address: str) -> Iterator[Any]:
     address : str
         Of the scheduler, like ``tcp://10.0.0.1:8786``; or "local" for a cluster on this machine,
         one process per core, which ends with the connection.
+    timeout : float, default=10.0
+        Seconds to wait for an answer.
 
     Yields
     ------
@@ -53,7 +55,7 @@ def connect(address: str) -> Iterator[Any]:
             yield client
         return
     try:
-        client = Client(address, timeout="10s", set_as_default=False)
+        client = Client(address, timeout=timeout, set_as_default=False)
     except (OSError, ValueError, TypeError) as problem:
         raise ReplearnError(
             f"no Dask scheduler answers at {address!r} ({_one_line(problem)}). Pass the address "
@@ -84,7 +86,10 @@ def usable_client(client: Any = None) -> Any:
 
 
 def completed(
-    client: Any, tasks: Sequence[Any], watch: Watch | None = None
+    client: Any,
+    tasks: Sequence[Any],
+    watch: Watch | None = None,
+    remake: Callable[[], Sequence[Any]] | None = None,
 ) -> Iterator[tuple[int, Any]]:
     """Results of tasks as they come, each once, and nothing of them kept on the cluster.
 
@@ -95,6 +100,8 @@ def completed(
         A task that returns a `ReplearnError` refuses its rows: then the error of the first such
         task is raised, in their order, as on one machine.
     watch : callable, optional
+    remake : callable, optional
+        Gives the tasks anew after some were lost, if what they depend on may be lost too.
 
     Yields
     ------
@@ -115,6 +122,8 @@ def completed(
         left = sorted(lost)
         if not left:
             return
+        if remake is not None:
+            tasks = remake()
     raise ReplearnError(
         f"{len(left):,} of {len(tasks):,} tasks were lost again and again: their workers died, or "
         "data that were only in the memory of a dead worker are gone. Give the workers more memory "
@@ -131,7 +140,7 @@ def _one_round(
 ) -> Iterator[tuple[int, Any]]:
     from distributed import as_completed
 
-    futures = client.compute([tasks[number] for number in numbers], retries=_RETRIES)
+    futures = client.compute([tasks[number] for number in numbers], retries=RETRIES)
     waiting = dict(zip(futures, numbers, strict=True))
     arriving = as_completed(futures, with_results=True, raise_errors=False)
     del futures

@@ -24,6 +24,7 @@ from replearn.plan import Guarantee, Plan, Sizes, Spent, require_samples
 from replearn.progress import tracked
 from replearn.randomness import SharedRandomness
 from replearn.stages.batches import LabelRuns, Rows, Sample
+from replearn.stages.net import PointSource
 from replearn.stages.projection import PROJECTIONS
 from replearn.types import BlockMap, Order, Signs, Vector
 
@@ -66,6 +67,9 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     #: Whether a sum over batches is all that it asks of the rows, so that they may be anywhere.
     streams: ClassVar[bool] = False
 
+    #: Whether counts of errors are all that it asks of the rows, so that a cluster can hold them.
+    counts: ClassVar[bool] = False
+
     #: The algorithm, a function of ``recipes``.
     _recipe: ClassVar[Callable[..., recipes.Fitted | recipes.Chosen | recipes.Boosted]]
 
@@ -91,7 +95,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
 
     def fit_sample(
         self,
-        sample: Sample,
+        sample: Sample | PointSource,
         n_features: int,
         classes: NDArray[Any],
         names: tuple[str, ...] | None = None,
@@ -112,7 +116,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        if not self.streams:
+        if not self.streams and not (self.counts and isinstance(sample, PointSource)):
             raise ReplearnError(
                 f"{type(self).__name__} needs its rows in memory. Use fit, or "
                 "ReplicableSVMClassifier or ReplicableSGDClassifier, which need not."

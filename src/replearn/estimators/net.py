@@ -28,6 +28,8 @@ class NetBasedClassifier(ReplicableClassifier):
     n_candidates: int | str
     constants: dict[str, float] | None
 
+    counts = True
+
     def _sizes(self) -> Sizes:
         return Sizes(
             batch_size=whole_or_auto(self.batch_size, "batch_size"),

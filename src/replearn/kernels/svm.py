@@ -24,7 +24,6 @@ Stopping is by proof. With ``g_i = <u, v_i>``:
 """
 
 import math
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +40,7 @@ from replearn.kernels.lanes import (
     row_dot_and_square,
 )
 from replearn.kernels.prefetch import row_prefetch
+from replearn.kernels.readonly import unmarked
 from replearn.kernels.rows import HUGE, TINY, clear, is_zero, rescaled, take
 from replearn.kernels.tally import (
     BATCHES,
@@ -131,8 +131,8 @@ def sum_batches_dense(
     """
     problem = _problem(C, share, floor_margin, abs_gap, rel_gap, max_sweeps, intercept)
     output = Output(bool(unit), float(scale), min(float(length_cap), MAX_LENGTH))
-    rows = DenseRows(_unmarked(X), _unmarked(order))
-    n_features, signs = X.shape[1], _unmarked(signs)
+    rows = DenseRows(unmarked(X), unmarked(order))
+    n_features, signs = X.shape[1], unmarked(signs)
     _add_up(rows, n_features, signs, first, last, batch_size, problem, output, hi, lo, tally)
 
 
@@ -163,18 +163,9 @@ def sum_batches_csr(
     """``sum_batches_dense`` for CSR rows, whose column numbers ascend without duplicates."""
     problem = _problem(C, share, floor_margin, abs_gap, rel_gap, max_sweeps, intercept)
     output = Output(bool(unit), float(scale), min(float(length_cap), MAX_LENGTH))
-    rows = SparseRows(*map(_unmarked, (data, indices, indptr, order)))
-    signs = _unmarked(signs)
+    rows = SparseRows(*map(unmarked, (data, indices, indptr, order)))
+    signs = unmarked(signs)
     _add_up(rows, n_features, signs, first, last, batch_size, problem, output, hi, lo, tally)
-
-
-def _unmarked(array: NDArray[Any]) -> NDArray[Any]:
-    """The same memory, not marked read-only: numba compiles everything anew for that mark."""
-    if array.flags.writeable:
-        return array
-    interface = array.__array_interface__
-    address, _ = interface["data"]
-    return np.asarray(SimpleNamespace(__array_interface__=interface | {"data": (address, False)}))
 
 
 # --- one batch --------------------------------------------------------------------------------

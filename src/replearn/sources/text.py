@@ -180,7 +180,7 @@ def opened(path: str) -> Iterator[tuple[Any, Any]]:
             yield stored, stored
 
 
-def blocks(path: str, quotes: bool) -> Iterator[Block]:
+def blocks(path: str, quotes: bool, n_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     r"""All records of a file in blocks of some megabytes.
 
     Parameters
@@ -189,14 +189,15 @@ def blocks(path: str, quotes: bool) -> Iterator[Block]:
     quotes : bool
         As in comma-separated text: line ends between quote characters do not end a record, and
         a lone ``\r`` is a line end. Otherwise each ``\n`` ends a record.
+    n_bytes : int, default=2**22
+        That are read at once.
     """
-    left, line = b"", 1
+    line = 1
     with reading(path), opened(path) as (file, stored):
         size = max(1, os.fstat(stored.fileno()).st_size)
+        left = file.read(len(BYTE_ORDER_MARK)).removeprefix(BYTE_ORDER_MARK)
         while True:
-            new = file.read(BLOCK_BYTES)
-            if line == 1 and not left:
-                new = new.removeprefix(BYTE_ORDER_MARK)
+            new = file.read(n_bytes)
             data, final = left + new, not new
             if final and data and not data.endswith((b"\n", b"\r")):
                 data += b"\n"

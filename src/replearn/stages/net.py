@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -114,6 +114,56 @@ class NetSpace:
         return np.stack([lift(axis, self.n_inputs, shared) for axis in axes], axis=1)
 
 
+class PointSet(Protocol):
+    """Training rows as points, wherever they are: the searches ask for exact counts only."""
+
+    @property
+    def n_points(self) -> int:
+        """Rows with a direction."""
+
+    @property
+    def n_zero_rows(self) -> int:
+        """Rows without one."""
+
+    @property
+    def n_packs(self) -> int:
+        """Packs of sixteen rows each, in canonical order."""
+
+    def counts(
+        self,
+        space: NetSpace,
+        shared: SharedRandomness,
+        indices: IntegerArray,
+        limits: IntegerArray,
+        run: BlockMap = map,
+    ) -> IntegerArray:
+        """Errors of these candidates, each counted up to ``limit + 1``."""
+
+    def group_counts(
+        self,
+        space: NetSpace,
+        shared: SharedRandomness,
+        indices: IntegerArray,
+        edges: IntegerArray,
+    ) -> tuple[IntegerArray, IntegerArray]:
+        """Points in groups of packs, and how many of them each candidate gets wrong.
+
+        A group lies between two edges. Shapes (n_groups,) and (n_groups, n_candidates).
+        """
+
+
+@runtime_checkable
+class PointSource(Protocol):
+    """Training rows that are not in memory here and can be made points where they are."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    def points(self, space: NetSpace, shared: SharedRandomness, n_used: int) -> PointSet:
+        """The first so many rows, projected."""
+
+
 @dataclass(frozen=True)
 class Points:
     """Training rows as the kernels want them: projected, signed, sixteen in a pack."""
@@ -122,10 +172,51 @@ class Points:
     n_points: int
     n_zero_rows: int = 0
 
+    @property
+    def n_packs(self) -> int:
+        """Number of packs."""
+        return int(self.packs.shape[0])
+
     def part(self, first: int, last: int) -> "Points":
         """The points of some packs."""
         packs = self.packs[first:last]
         return Points(packs, int(np.count_nonzero(~np.isnan(packs[:, 0, :]))))
+
+    def counts(
+        self,
+        space: NetSpace,
+        shared: SharedRandomness,
+        indices: IntegerArray,
+        limits: IntegerArray,
+        run: BlockMap = map,
+    ) -> IntegerArray:
+        """Errors of these candidates, each counted up to ``limit + 1``."""
+        counts = np.empty(indices.size, dtype=np.int64)
+
+        def work(first: int) -> None:
+            part = slice(first, first + _CANDIDATES_PER_BLOCK)
+            candidates = space.candidates(indices[part], shared)
+            kernel.count_errors(self.packs, candidates, limits[part], counts[part])
+
+        for _ in run(work, range(0, indices.size, _CANDIDATES_PER_BLOCK)):
+            pass
+        return counts
+
+    def group_counts(
+        self,
+        space: NetSpace,
+        shared: SharedRandomness,
+        indices: IntegerArray,
+        edges: IntegerArray,
+    ) -> tuple[IntegerArray, IntegerArray]:
+        """Points in groups of packs, and how many of them each candidate gets wrong."""
+        groups = [self.part(int(a), int(b)) for a, b in pairwise(edges)]
+        candidates = space.candidates(indices, shared)
+        unlimited = np.full(indices.size, self.n_points)
+        counts = np.empty((len(groups), indices.size), dtype=np.int64)
+        for group, row in zip(groups, counts, strict=True):
+            kernel.count_errors(group.packs, candidates, unlimited, row)
+        return np.array([group.n_points for group in groups], dtype=np.int64), counts
 
 
 def pack_points(
@@ -146,12 +237,17 @@ def pack_points(
         return int(kernel.pack_dense(X, signs, where, matrix, out))
 
     n_points = sum(run(work, range(0, order.size, _ROWS_PER_BLOCK)))
-    if n_points == 0:
-        raise ReplearnError(
-            f"X must have rows that are not all zero, got {order.size:,} zero rows. A row without "
-            "direction cannot be learned from; check the columns, or use fit_intercept=True."
-        )
     return Points(packs, n_points, order.size - n_points)
+
+
+def refuse_zero_rows(points: PointSet) -> None:
+    """Refuse rows of which none has a direction."""
+    if points.n_points == 0:
+        raise ReplearnError(
+            f"X must have rows that are not all zero, got {points.n_zero_rows:,} zero rows. A row "
+            "without direction cannot be learned from; check the columns, or use "
+            "fit_intercept=True."
+        )
 
 
 # --- the searches -------------------------------------------------------------------------------
@@ -174,18 +270,9 @@ class Net:
             start += size
             size = min(2 * size, _LARGEST_SEARCH)
 
-    def counts(self, points: Points, indices: IntegerArray, limits: IntegerArray) -> IntegerArray:
+    def counts(self, points: PointSet, indices: IntegerArray, limits: IntegerArray) -> IntegerArray:
         """Errors of these candidates, each counted up to ``limit + 1``."""
-        counts = np.empty(indices.size, dtype=np.int64)
-
-        def work(first: int) -> None:
-            part = slice(first, first + _CANDIDATES_PER_BLOCK)
-            candidates = self.space.candidates(indices[part], self.shared)
-            kernel.count_errors(points.packs, candidates, limits[part], counts[part])
-
-        for _ in self.run(work, range(0, indices.size, _CANDIDATES_PER_BLOCK)):
-            pass
-        return counts
+        return points.counts(self.space, self.shared, indices, limits, self.run)
 
 
 def net_in_order(
@@ -218,7 +305,7 @@ class Found(NamedTuple):
     near_counts: IntegerArray
 
 
-def first_passing(points: Points, net: Net, limit: int, near_limit: int) -> Found:
+def first_passing(points: PointSet, net: Net, limit: int, near_limit: int) -> Found:
     """The first candidate, in the shared order, with at most ``limit`` errors.
 
     Candidates are tested block by block until one passes, so the cost is one over the share of
@@ -239,7 +326,7 @@ def first_passing(points: Points, net: Net, limit: int, near_limit: int) -> Foun
     return Found(-1, -1, n_tested, np.concatenate(near), np.concatenate(near_counts))
 
 
-def fewest_errors(points: Points, net: Net) -> Found:
+def fewest_errors(points: PointSet, net: Net) -> Found:
     """The candidate with the fewest errors, the first of them in the shared order."""
     index, fewest, n_tested = -1, points.n_points + 1, 0
     for indices in net.blocks():
@@ -252,7 +339,7 @@ def fewest_errors(points: Points, net: Net) -> Found:
     return Found(index, fewest, n_tested, none, none)
 
 
-def largest_score(points: Points, net: Net, heat: float, noise: Vector, reach: float) -> Found:
+def largest_score(points: PointSet, net: Net, heat: float, noise: Vector, reach: float) -> Found:
     """The candidate with the largest ``noise - heat * error rate``, the lowest index of these.
 
     An error rate is not negative, so candidates are looked at from the largest noise down, and
@@ -356,7 +443,7 @@ class Choice(NamedTuple):
 
 
 def choose_below(
-    points: Points,
+    points: PointSet,
     space: NetSpace,
     sizes: NetSizes,
     shared: SharedRandomness,
@@ -394,7 +481,7 @@ def choose_below(
     return Choice(found.candidate, n_tested, True, shown)
 
 
-def _threshold_evidence(points: Points, net: Net, found: Found, threshold: float) -> Evidence:
+def _threshold_evidence(points: PointSet, net: Net, found: Found, threshold: float) -> Evidence:
     """Earlier candidates that may get below the threshold, and the chosen one above it."""
     nearest = np.argsort(found.near_counts, kind="stable")[:_MAX_RIVALS]
     rivals = np.append(found.near[nearest], found.candidate)
@@ -412,7 +499,7 @@ def _above_cell(smallest: float, cell: float, shared: SharedRandomness, string: 
 
 
 def choose_noisy(
-    points: Points,
+    points: PointSet,
     space: NetSpace,
     sizes: NetSizes,
     shared: SharedRandomness,
@@ -440,7 +527,7 @@ def choose_noisy(
     return Choice(found.candidate, found.n_tested, True, evidence)
 
 
-def _choose_by_rejection(points: Points, net: Net, heat: float) -> Choice:
+def _choose_by_rejection(points: PointSet, net: Net, heat: float) -> Choice:
     """Holenstein's rejection: needs every candidate's probability; a reference, no estimate."""
     everything = np.arange(net.space.n_candidates)
     counts = net.counts(points, everything, np.full(everything.size, points.n_points))
@@ -461,13 +548,13 @@ def choose_amplified(
     Each shared string has its own net (or order) and threshold.
     """
     n_groups = sizes.n_strings * sizes.n_repeats
-    if points.packs.shape[0] < n_groups:
+    if points.n_packs < n_groups:
         raise ReplearnError(
             f"n_repeats must leave each repetition {kernel.PACK} rows, got {sizes.n_repeats:,} for "
             f"{sizes.n_strings} shared strings and {points.n_points:,} rows. Use n_repeats=1, or "
             "get more rows."
         )
-    edges = np.linspace(0, points.packs.shape[0], n_groups + 1).astype(np.int64)
+    edges = np.linspace(0, points.n_packs, n_groups + 1).astype(np.int64)
     made: list[Choice] = []
 
     def choose(string: int, repeat: int) -> int:
@@ -495,26 +582,21 @@ def _spread(share: float, n_repeats: int) -> float:
 
 
 def _evidence(
-    points: Points,
+    points: PointSet,
     net: Net,
     rivals: IntegerArray,
     to_statistics: Callable[[Matrix], Matrix],
     slacks: Vector,
 ) -> Evidence:
     """Spread of the statistics that decide, from groups of rows."""
-    n_groups = min(_MAX_GROUPS, points.packs.shape[0])
+    n_groups = min(_MAX_GROUPS, points.n_packs)
     if n_groups < _MIN_GROUPS:
         return Evidence(slacks, np.zeros((n_groups, slacks.size)), n_groups)
-    edges = np.linspace(0, points.packs.shape[0], n_groups + 1).astype(np.int64)
-    groups = [points.part(int(a), int(b)) for a, b in pairwise(edges)]
-    groups = [group for group in groups if group.n_points > 0]
-    candidates = net.space.candidates(rivals, net.shared)
-    unlimited = np.full(rivals.size, points.n_points)
-    counts = np.empty((len(groups), rivals.size), dtype=np.int64)
-    for group, row in zip(groups, counts, strict=True):
-        kernel.count_errors(group.packs, candidates, unlimited, row)
-    sizes = np.array([group.n_points for group in groups])[:, None]
+    edges = np.linspace(0, points.n_packs, n_groups + 1).astype(np.int64)
+    found, counts = points.group_counts(net.space, net.shared, rivals, edges)
+    filled = found > 0  # a group may have zero rows only
+    sizes, counts = found[filled][:, None], counts[filled]
     moves = np.sqrt(sizes) * (counts / sizes - counts.sum(axis=0) / points.n_points)
     # one degree of freedom less than groups; twice the variance, for two labs
-    moves *= math.sqrt(2 / (points.n_points * max(1, len(groups) - 1)))
-    return Evidence(slacks, to_statistics(moves), len(groups))
+    moves *= math.sqrt(2 / (points.n_points * max(1, sizes.size - 1)))
+    return Evidence(slacks, to_statistics(moves), sizes.size)

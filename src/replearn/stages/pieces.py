@@ -57,7 +57,7 @@ class BatchStream:
         pair, start = 2 * self._plan.batch_size, 0
         if self._waiting is not None:
             start = min(pair - self._waiting[1].size, signs.size)
-            X_pair = _joined(self._waiting[0], X[:start])
+            X_pair = joined(self._waiting[0], X[:start])
             signs_pair = np.concatenate([self._waiting[1], signs[:start]])
             self._waiting = X_pair, signs_pair
             if signs_pair.size < pair:
@@ -113,5 +113,6 @@ class BatchStream:
         return (self._first_row + self._labels.n_rows) // self._plan.batch_size
 
 
-def _joined(X: Any, more: Any) -> Any:
+def joined(X: Any, more: Any) -> Any:
+    """Rows of two arrays, or of two CSR matrices."""
     return sp.vstack([X, more], format="csr") if sp.issparse(X) else np.concatenate([X, more])

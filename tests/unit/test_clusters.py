@@ -1,0 +1,136 @@
+"""How rows are cut for workers, and what their labels say: no cluster needed."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from replearn import ReplearnError, ReplicableSVMClassifier
+from replearn.clusters import connect, fit
+from replearn.clusters.labels import ArrayLabels, LabelPart, join_labels
+from replearn.clusters.spans import file_spans, partition_spans
+from replearn.clusters.tasks import usable_client
+from replearn.labels import Labels
+from replearn.stages.batches import LabelRuns
+
+lengths = st.lists(st.one_of(st.integers(0, 3), st.integers(0, 60)), max_size=12)
+units = st.integers(1, 20)
+
+
+@given(lengths, units, st.integers(0, 50))
+@example([], 4, 8)
+@example([0, 0], 4, 8)
+@example([1] * 40, 7, 20)
+def test_every_row_is_in_one_span_and_in_order(sizes, unit, most):
+    spans = partition_spans(sizes, unit, most)
+    rows = [
+        (piece.partition, row)
+        for span in spans
+        for piece in span.slices
+        for row in range(piece.start, piece.stop)
+    ]
+    assert rows == [(part, row) for part, size in enumerate(sizes) for row in range(size)]
+    assert all(piece.start < piece.stop for span in spans for piece in span.slices)
+    starts = np.cumsum([0, *(span.n_rows for span in spans)])
+    assert [span.start for span in spans] == starts[:-1].tolist()
+    assert all(span.n_rows % unit == 0 for span in spans[:-1])
+
+
+@given(lengths, units, st.integers(0, 50))
+def test_rows_move_only_if_their_unit_lies_across_a_border(sizes, unit, most):
+    ends = np.cumsum(sizes)
+    for span in partition_spans(sizes, unit, most):
+        if len(span.slices) > 1:
+            assert span.n_rows <= max(unit, most)
+            for start in range(span.start, span.start + span.n_rows, unit):
+                stop = min(start + unit, ends[-1])
+                assert ((ends > start) & (ends < stop)).any()
+
+
+@given(lengths, units, st.integers(1, 50))
+@example([], 4, 8)
+@example([1000], 3, 1)
+def test_every_row_is_in_one_stretch_and_in_order(sizes, unit, rows):
+    spans = file_spans(sizes, unit, rows)
+    assert sum(spans, ()) == () or spans[0][0] == 0
+    assert all(stop == start for (_, stop), (start, _) in pairwise(spans))
+    assert (spans[-1][1] if spans else 0) == sum(sizes)
+    assert all(start < stop for start, stop in spans)
+    assert all((stop - start) % unit == 0 for start, stop in spans[:-1])
+
+
+@given(lengths, units, st.integers(1, 50))
+def test_a_stretch_is_short_and_ends_just_behind_the_start_of_a_part(sizes, unit, rows):
+    ends = np.cumsum([0, *sizes])
+    for start, stop in file_spans(sizes, unit, rows):
+        assert stop - start <= 2 * rows + unit
+        part = np.searchsorted(ends, stop) - 1  # it holds the last row
+        long = sizes[part] > 2 * rows
+        assert long or stop in ends or stop - ends[part] <= unit
+
+
+KINDS = {"array": ArrayLabels, "file": lambda: Labels("a.parquet")}
+
+
+@pytest.mark.parametrize("labels", KINDS.values(), ids=KINDS)
+@given(
+    st.lists(st.sampled_from("xy"), min_size=2, max_size=40).filter(lambda y: len(set(y)) == 2),
+    st.lists(st.integers(0, 40), max_size=5),
+)
+def test_labels_in_parts_say_what_all_of_them_say(labels, y, cuts):
+    array = np.array(y, dtype=object)
+    edges = [0, *sorted(min(cut, len(y)) for cut in cuts), len(y)]
+    nothing, found = labels(), labels()
+    parts = [LabelPart.of(nothing, array[a:b]) for a, b in pairwise(edges)]
+    runs = join_labels(found, parts)
+    assert not nothing.known
+    assert found.classes.tolist() == ["x", "y"]
+    assert runs == LabelRuns.of(np.where(array == "y", 1, -1).astype(np.int8))
+
+
+def test_text_that_is_a_number_stays_text_in_arrays_and_is_one_in_files():
+    y = np.array(["10", "9", "9"], dtype=object)
+    in_arrays, in_files = ArrayLabels(), Labels("a.parquet")
+    for labels in (in_arrays, in_files):
+        join_labels(labels, [LabelPart.of(labels, y)])
+    assert in_arrays.classes.tolist() == ["10", "9"]
+    assert in_files.classes.tolist() == [9, 10]
+
+
+def test_labels_that_change_between_two_passes_are_refused():
+    labels = ArrayLabels()
+    labels.learn(np.array([0, 1]))
+    with pytest.raises(ReplearnError, match="must hold the same labels whenever it is computed"):
+        labels.signs(np.array([0, 1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([[], []], "X must have rows, got none"),
+        ([[1, 1], [], [1]], "y must hold two classes, got one class"),
+        ([[1, 2], [3]], "Only binary classification is supported"),
+        ([[1, 2, 3]], "Only binary classification is supported"),
+    ],
+    ids=["none", "one class", "three classes", "three in one part"],
+)
+def test_labels_that_are_not_two(parts, message):
+    labels = ArrayLabels()
+    found = [LabelPart.of(labels, np.array(part, dtype=np.int64)) for part in parts]
+    with pytest.raises(ReplearnError, match=message):
+        join_labels(labels, found)
+
+
+def test_a_client_is_needed_and_none_is_started(tmp_path):
+    with pytest.raises(ReplearnError, match=r"needs a Dask client, got none\. Start one first: fr"):
+        fit(ReplicableSVMClassifier(shuffle=False), tmp_path / "rows.parquet", target="label")
+    with pytest.raises(ReplearnError, match=r"must be a distributed\.Client .* got 'tcp://10"):
+        usable_client("tcp://10.0.0.1:8786")
+
+
+def test_an_address_where_nobody_answers():
+    message = r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:1' .* Pass the address"
+    with pytest.raises(ReplearnError, match=message), connect("tcp://127.0.0.1:1", 0.5):
+        pass
