@@ -95,7 +95,7 @@ def main():
     print("               same model [95% interval]  expected  certificates  accuracy")
     print(
         f"  replearn     {pairs.rate:25}{1 - plan.chosen.disagreement:10.2f}"
-        f"{1 - pairs.estimate:14.2f}{pairs.accuracy:10.3f}"
+        f"{pairs.estimated_rate:>14}{pairs.accuracy:10.3f}"
     )
     apart = f"never: {angle:.1f} degrees apart"
     print(f"  LinearSVC    {apart:49}{accuracy:10.3f}")

@@ -85,7 +85,7 @@ def main():
     print(
         f"\n{n_splits} new splits, a new seed each\n"
         f"  same model: {pairs.rate}; expected {1 - plan.chosen.disagreement:.2f}, by the "
-        f"certificates {1 - pairs.estimate:.2f}\n"
+        f"certificates {pairs.estimated_rate}\n"
         f"  accuracy: {pairs.accuracy:.3f}, LinearSVC {usual[0].score(X[test], y[test]):.3f}"
     )
 

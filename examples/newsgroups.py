@@ -122,8 +122,7 @@ def main():
     measured = {}
     for name, make in methods.items():
         pairs = measured[name] = real_data.many_pairs(make, X, y, rest, n_test, n_splits)
-        expected = "-" if pairs.estimate is None else f"{1 - pairs.estimate:.2f}"
-        print(f"  {name:25}{pairs.rate:25}{expected:>14}{pairs.accuracy:10.3f}")
+        print(f"  {name:25}{pairs.rate:25}{pairs.estimated_rate:>14}{pairs.accuracy:10.3f}")
     usual = LinearSVC(random_state=0).fit(X[labs[0]], y[labs[0]]).score(X[test], y[test])
     print(f"  {'LinearSVC':25}{'never':39}{usual:10.3f}")
     if options.figure:

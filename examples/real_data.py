@@ -138,10 +138,10 @@ class Pairs:
         return np.mean(self.accuracies)
 
     @property
-    def estimate(self):
-        """Mean of what the certificates say; None if no fit could estimate it."""
+    def estimated_rate(self):
+        """Mean rate of agreement that the certificates estimate; "-" if none of them could."""
         known = [estimate for estimate in self.estimates if estimate is not None]
-        return np.mean(known) if known else None
+        return f"{1 - np.mean(known):.2f}" if known else "-"
 
 
 def interval(n_same, n_pairs):

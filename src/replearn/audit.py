@@ -57,6 +57,7 @@ def audit(
     copies: str = "refuse",
     audit_seed: int | str = 0,
     n_jobs: int | None = None,
+    client: Any = None,
     checkpoint: str | Path | None = None,
     advance: Advance = no_progress,
 ) -> AuditResult:
@@ -91,6 +92,9 @@ def audit(
         Decides the split and the fresh seeds, so that an audit can be repeated.
     n_jobs : int or None, default=None
         Threads, one pair each. Results do not depend on it.
+    client : distributed.Client, optional
+        Instead of threads: the pairs run on this Dask cluster, to whose workers the rows are sent
+        once. Results do not depend on it.
     checkpoint : path, optional
         JSON file with the pairs done so far; an audit that was stopped goes on from it.
     advance : callable, optional
@@ -139,7 +143,7 @@ def audit(
     tasks = [(name, index) for name, _, count in asked for index in range(count)]
     key = _key(estimator, stage.digest(), tasks, audit_seed, test)
     done = {} if checkpoint is None else _read_checkpoint(Path(checkpoint), key)
-    pairs, first = _run(rounds, stage, twin, tasks, done, n_jobs, checkpoint, key, advance)
+    pairs, first = _run(rounds, stage, twin, tasks, done, n_jobs, client, checkpoint, key, advance)
     return AuditResult(
         method=" ".join(str(estimator).split()),
         compared=how_compared(first),
@@ -318,12 +322,13 @@ def _run(
     tasks: Sequence[tuple[str, int]],
     done: dict[tuple[str, int], list[Pair]],
     n_jobs: int | None,
+    client: Any,
     checkpoint: str | Path | None,
     key: str,
     advance: Advance,
 ) -> tuple[list[Pair], Any]:
     """Run what is not done yet; the pairs in a fixed order, and one fitted estimator."""
-    threads = effective_n_jobs(n_jobs)
+    threads = effective_n_jobs(n_jobs) if client is None else 2  # side by side, however many
     left = [task for task in tasks if task not in done]
     fitted, saved = None, time.monotonic()
     one = partial(_one, rounds, stage, twin, threads)
@@ -331,7 +336,7 @@ def _run(
         # one for every fit would hide the audit, which says the same with numbers
         warnings.simplefilter("ignore", ReplicabilityWarning)
         try:
-            for task, (pairs, first) in zip(left, _mapped(one, left, threads), strict=True):
+            for task, (pairs, first) in _mapped(one, left, threads, client):
                 done[task], fitted = pairs, first
                 advance(len(done))
                 if checkpoint is not None and time.monotonic() > saved + _SECONDS_PER_SAVE:
@@ -347,14 +352,18 @@ def _run(
 
 
 def _mapped(
-    function: Callable[[Any], Any], tasks: Iterable[Any], threads: int
-) -> Iterable[tuple[list[Pair], Any]]:
+    function: Callable[[Any], Any], tasks: Sequence[Any], threads: int, client: Any
+) -> Iterable[tuple[Any, tuple[list[Pair], Any]]]:
+    """Tasks and their results; on a cluster in the order in which they come."""
+    if client is not None:
+        from replearn.clusters import spread  # loads Dask
+
+        return ((tasks[number], result) for number, result in spread(client, function, tasks))
     if threads == 1:
-        return map(function, tasks)
+        return zip(tasks, map(function, tasks), strict=True)
     # a generator: results are taken as they come, so few are in memory
     run = Parallel(n_jobs=threads, prefer="threads", return_as="generator")
-    results: Iterable[tuple[list[Pair], Any]] = run(delayed(function)(task) for task in tasks)
-    return results
+    return zip(tasks, run(delayed(function)(task) for task in tasks), strict=True)
 
 
 # --- checks and notes -------------------------------------------------------------------------

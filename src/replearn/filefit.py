@@ -91,10 +91,15 @@ def fit_file(
     of the shuffle (see `ShuffledSource`), two batches of the plan, and the sums. Only the SVM and
     the SGD classifier learn out of core; the others need all rows in memory.
     """
-    show = partial(_shown, estimator.verbose, watch)
+    show, name = partial(_shown, estimator.verbose, watch), Path(path).name
     source = open_source(
         path, target=target, columns=columns, encoding=estimator.encoding, n_features=n_features
     )
+    if not source.labelled:
+        raise ReplearnError(
+            f"{source.place}: labels are needed, got none. Name the label column (target, on the "
+            "command line --target)."
+        )
     labels = Labels(source.place)
     stays = source.in_memory_only or not estimator.streams
     if checkpoint is not None and stays:
@@ -104,7 +109,7 @@ def fit_file(
             "Parquet or CSV."
         )
     limit = None if stays else memory if estimator.shuffle and checkpoint is None else 0
-    with show("reading") as advance:
+    with show(f"reading {name}") as advance:
         rows = read_rows(source, labels, limit, advance)
     if rows is not None:
         X, y = rows
@@ -114,7 +119,7 @@ def fit_file(
         ordered: Source | ShuffledSource = source
         if estimator.shuffle:
             ordered = shuffled = ShuffledSource(source, *estimator.order_coins(), folder, every)
-            with show("shuffling") as advance:
+            with show(f"shuffling {name}") as advance:
                 shuffled.scatter(advance)
         _learn_labels(labels, ordered)
         sample = FileSample(ordered, labels, not estimator.shuffle, state, show)
@@ -132,6 +137,7 @@ def read_rows(
         return None
     pieces, n_bytes = [], 0
     for piece in source.pieces(watch=watch):
+        assert piece.y is not None  # the source is labelled
         labels.learn(piece.y)
         n_bytes += _n_bytes(piece.X)
         if limit is not None and n_bytes > limit:

@@ -65,12 +65,8 @@ class Labels:
             )
         return classes
 
-    def learn(self, y: NDArray[Any] | None) -> None:
+    def learn(self, y: NDArray[Any]) -> None:
         """See the labels of more rows."""
-        if y is None:
-            raise ReplearnError(
-                f"{self._place}: labels are needed, got none. Name the label column (target)."
-            )
         new = _different(y) - self._raw
         if not new:
             return
@@ -97,10 +93,9 @@ class Labels:
             low = classes.tolist()[0]
             self._sign_of = {raw: -1 if value == low else 1 for raw, value in values.items()}
 
-    def signs(self, y: NDArray[Any] | None) -> Signs:
+    def signs(self, y: NDArray[Any]) -> Signs:
         """Labels as signs; +1 is ``classes[1]``."""
         self.learn(y)
-        assert y is not None
         low_high = self.classes
         if y.dtype.kind in "biuf":
             return np.where(y == low_high[1], np.int8(1), np.int8(-1))

@@ -99,16 +99,17 @@ def net(
 ) -> Chosen:
     """Algorithm 3: the first candidate of a net below a random threshold, perhaps amplified."""
     sizes, space = _net(plan), net_space(plan)
-    points = _points(rows, plan, space, shared, run)
-    if sizes.n_repeats == 1:
-        choice = choose_below(points, space, sizes, shared, run)
-    elif isinstance(points, Points):
-        choice = choose_amplified(points, space, sizes, shared, run)
-    else:
+    if sizes.n_repeats > 1 and not isinstance(rows, Rows):
         raise ReplearnError(
             f"n_repeats must be 1 unless all rows are in memory, got {sizes.n_repeats}. Leave it "
             "out, or use fit."
         )
+    points = _points(rows, plan, space, shared, run)
+    if sizes.n_repeats == 1:
+        choice = choose_below(points, space, sizes, shared, run)
+    else:
+        assert isinstance(points, Points)
+        choice = choose_amplified(points, space, sizes, shared, run)
     return _chosen(choice, space, rows.n_rows, points)
 
 

@@ -88,7 +88,7 @@ def assert_same(one, other, tmp_path):
     assert one.classes_.dtype == other.classes_.dtype
     assert one.classes_.tolist() == other.classes_.tolist()
     assert (one.coef_ == other.coef_).all()
-    assert (one.residual_ == other.residual_).all()
+    assert np.array_equal(one.residual_, other.residual_)
     assert vars(one).keys() == vars(other).keys()
     for name, estimator in (("one", one), ("other", other)):
         rl.save(estimator.model_, tmp_path / name)
@@ -234,6 +234,65 @@ def test_one_worker_gives_the_same_bytes(files, tmp_path):
     assert_same(fitted, fit_file(svm(), files, "label"), tmp_path)
 
 
+# ---------------------------------------------------------------- choices from a net
+
+
+def net(**parameters):
+    lax = {"margin": 0.3, "max_error": 0.1, "shuffle": False, "max_disagreement": 0.99}
+    return rl.ReplicableNetClassifier(**lax | parameters)
+
+
+def dp(**parameters):
+    lax = {"margin": 0.3, "max_error": 0.1, "shuffle": False, "max_disagreement": 0.99}
+    return rl.ReplicableDPClassifier(**lax | parameters)
+
+
+NETS = {
+    "net": net,
+    "lattice": lambda: net(net="lattice"),
+    "agnostic": lambda: net(agnostic=True, n_candidates=500),
+    "paper": lambda: net(mode="paper", batch_size=3000, n_components=2),
+    "dp": dp,
+    "holenstein": lambda: dp(sampling="holenstein", n_candidates=200),
+}
+
+
+@pytest.mark.parametrize("make", NETS.values(), ids=NETS)
+@pytest.mark.filterwarnings("ignore::replearn.ReplicabilityWarning")
+def test_choices_from_a_net_are_the_same(client, make, tmp_path):
+    X, y = data()
+    X = X.copy()
+    X[100:110] = 0
+    local = make().fit(X, y)
+    assert_same(clusters.fit(make(), *arrays(PARTITIONS["uneven"], X, y)), local, tmp_path)
+
+
+def test_choices_from_a_net_on_files_are_the_same(client, files, tmp_path):
+    local = fit_file(net(), files, "label")
+    assert_same(clusters.fit(net(), files, target="label", task_rows=500), local, tmp_path)
+
+
+@pytest.mark.parametrize("n_rows", [2, 50, 70])
+@pytest.mark.filterwarnings("ignore::replearn.ReplicabilityWarning")
+def test_choices_from_few_rows_are_the_same(client, n_rows, tmp_path):
+    X, y = data()
+    X, y = X[:n_rows], np.arange(n_rows) % 2
+    parts = arrays([1, n_rows - 1], X, y)
+    assert_same(clusters.fit(net(), *parts), net().fit(X, y), tmp_path)
+
+
+def test_a_net_needs_rows_with_a_direction(client):
+    X, y = data()
+    for fit in (lambda e, X, y: e.fit(X, y), lambda e, X, y: clusters.fit(e, *arrays([N], X, y))):
+        with pytest.raises(ReplearnError, match="not all zero, got 6,000 zero rows"):
+            fit(net(fit_intercept=False), 0 * X, y)
+
+
+def test_amplification_needs_its_rows_in_memory(client):
+    with pytest.raises(ReplearnError, match="n_repeats must be 1 unless all rows are in memory"):
+        clusters.fit(net(n_repeats=2), *arrays([N], *data()))
+
+
 # ---------------------------------------------------------------- workers die
 
 
@@ -282,11 +341,58 @@ def test_a_fit_outlives_its_workers(client, cluster, where, victims, tmp_path):
         wait([dX, dy])
         fitted = clusters.fit(svm(**parameters), dX, dy, watch=killer)
     assert len(killer.killed) == sum(len(numbers) for _, numbers in victims)
-    assert not set(killer.killed) & set(pids(cluster))
+    while set(killer.killed) & set(pids(cluster)):  # until they are seen to be dead
+        client.wait_for_workers(1)
     assert killer.shares[0] < 0.1
     assert killer.shares[-1] == 1
     assert killer.shares == sorted(killer.shares)
     assert_same(fitted, local, tmp_path)
+
+
+def test_a_search_outlives_its_workers(client, cluster, tmp_path):
+    X, y = data(60_000)
+    local = net().fit(X, y)
+    client.wait_for_workers(2)
+    killer = Killer(cluster, [(1, [0]), (60, [1])])  # while rows are projected, and when all are
+    fitted = clusters.fit(net(), *arrays([1000] * 60, X, y), watch=killer)
+    assert len(killer.killed) == 2
+    assert_same(fitted, local, tmp_path)
+
+
+# ---------------------------------------------------------------- audits
+
+
+def draw(n, rng):
+    return make_margin(n, D, margin=0.2, random_state=rng)
+
+
+def test_an_audit_is_the_same(client):
+    X, y = data()
+    estimator = svm(shuffle=True)
+    options = {"n_pairs": 5, "copies": "allow"}
+    done = []
+    for more in ({"X": X, "y": y}, {"draw": draw, "n_samples": 2000}):
+        here = rl.audit(estimator, **more, **options)
+        there = rl.audit(estimator, **more, **options, client=client, advance=done.append)
+        assert there == here
+    assert done == [*range(1, 11), *range(1, 6)]
+
+
+def test_an_audit_outlives_its_workers(client, cluster, tmp_path):
+    X, y = data(20_000)
+    client.wait_for_workers(2)
+    here = rl.audit(svm(shuffle=True), X, y, n_pairs=20)
+    killer = Killer(cluster, [(1, [0, 1])])
+    options = {"client": client, "advance": killer, "checkpoint": tmp_path / "audit.json"}
+    assert rl.audit(svm(shuffle=True), X, y, n_pairs=20, **options) == here
+    assert len(killer.killed) == 2
+
+
+def test_an_audit_that_cannot_be_made_says_why(client):
+    X, y = data()
+    message = r"a fit of pair 0 \(parts, 54 rows\) failed: certified mode needs .* rows"
+    with pytest.raises(ReplearnError, match=message):
+        rl.audit(svm(mode="certified"), X, y, n_pairs=50, client=client)
 
 
 # ---------------------------------------------------------------- bad input

@@ -37,10 +37,9 @@ def read_numbers(
 
 def read_labelled_numbers(path: str, target: str | None) -> "Table":
     """A table of numbers that must have labels."""
-    check_labels(path, target)
     table = read_numbers(path, target)
     if table.y is None:
-        raise ReplearnError(f"{path}: labels are needed, got none. Name them with --target.")
+        raise _no_labels(path)
     return table
 
 
@@ -48,21 +47,16 @@ def read_labelled_columns(path: str, target: str | None) -> tuple[dict[str, Any]
     """Raw columns, for a protocol to encode, and labels."""
     from replearn.sources import read_columns
 
-    check_labels(path, target)
-    return read_columns(path, target)
+    columns, y = read_columns(path, target)
+    if y is None:
+        raise _no_labels(path)
+    return columns, y
 
 
-def check_labels(path: str, target: str | None) -> None:
-    """Ask for the label column before a large file is read."""
-    own = (".npz", ".svm", ".svmlight", ".libsvm")  # formats that say which the labels are
-    if target is None and not path.lower().removesuffix(".gz").endswith(own) and _is_file(path):
-        raise ReplearnError(
-            f"{path}: labels are needed, got none. Name the label column with --target."
-        )
-
-
-def _is_file(path: str) -> bool:
-    return Path(path).is_file()  # what is in a folder is seen when it is read
+def _no_labels(path: str) -> ReplearnError:
+    return ReplearnError(
+        f"{path}: labels are needed, got none. Name the label column with --target."
+    )
 
 
 def check_target(path: str | None) -> None:

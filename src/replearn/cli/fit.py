@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from replearn import __version__
-from replearn.cli.files import check_labels, check_target, writing
+from replearn.cli.files import check_target, writing
 from replearn.cli.options import (
     add_command,
     add_file,
@@ -124,7 +124,6 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.filefit import fit_file
 
     check_target(options.out)
-    check_labels(options.data, options.target)
     estimator = fit_file(
         make_estimator(options, random_state=options.random_state),
         options.data,

@@ -13,12 +13,12 @@ import numpy as np
 
 from replearn.clusters.samples import ClusterSample
 from replearn.clusters.tables import FileTable, PartitionTable, Table
-from replearn.clusters.tasks import Watch, connect, usable_client
+from replearn.clusters.tasks import Watch, connect, spread, usable_client
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.sources import open_source
 
-__all__ = ["connect", "fit"]
+__all__ = ["connect", "fit", "spread"]
 
 Classifier = TypeVar("Classifier", bound=ReplicableClassifier)
 
@@ -79,11 +79,6 @@ def fit(
         raise ReplearnError(
             f"{type(estimator).__name__} needs its rows in memory. Use fit, or another classifier: "
             "SVM, SGD, Net or DP."
-        )
-    if getattr(estimator, "n_repeats", 1) != 1:
-        raise ReplearnError(
-            f"n_repeats must be 1 on a cluster, got {estimator.n_repeats!r}: repetitions need their "
-            "own rows in memory. Leave it out, or use fit."
         )
     client = usable_client(client)
     table = _table(estimator, X, y, target, columns, task_rows)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from replearn.clusters.tables import Chunk, Table, guarded, shared_task
-from replearn.clusters.tasks import RETRIES, completed
+from replearn.clusters.tables import Chunk, Table
+from replearn.clusters.tasks import RETRIES, Watch, completed, guarded, shared_task
 from replearn.kernels.errors import PACK
 from replearn.randomness import SharedRandomness
 from replearn.stages.batches import Rows
@@ -32,6 +32,8 @@ class ClusterPoints:
     shared : SharedRandomness
     n_used : int
         The first so many rows count.
+    watch : callable, optional
+        Told the share of the rows that are projected; a search has no known end.
     """
 
     def __init__(
@@ -41,12 +43,13 @@ class ClusterPoints:
         space: NetSpace,
         shared: SharedRandomness,
         n_used: int,
+        watch: Watch | None = None,
     ) -> None:
         self._client = client
         # kept, as long as this object lives; lost ones are made again from the rows
         self._tasks = table.tasks(partial(_packed, space, shared, n_used), unit=PACK)
         self._held: list[Any] = []
-        sizes = np.array(self._ask(_sizes), dtype=np.int64)
+        sizes = np.array(self._ask(_sizes, watch=watch), dtype=np.int64)
         self.n_points, self.n_zero_rows, self.n_packs = sizes.sum(axis=0).tolist()
         self._starts = np.cumsum([0, *sizes[:-1, 2]]).tolist()
 
@@ -80,12 +83,16 @@ class ClusterPoints:
         return sizes, counts
 
     def _ask(
-        self, function: Callable[..., Any], about: Any = None, each: Sequence[Any] | None = None
+        self,
+        function: Callable[..., Any],
+        about: Any = None,
+        each: Sequence[Any] | None = None,
+        watch: Watch | None = None,
     ) -> list[Any]:
         """What a function says of each part of the points."""
         tasks = self._questions(function, about, each)
         again = partial(self._asked_anew, function, about, each)
-        found = dict(completed(self._client, tasks, remake=again))
+        found = dict(completed(self._client, tasks, watch, again))
         return [found[number] for number in sorted(found)]
 
     def _questions(

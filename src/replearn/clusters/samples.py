@@ -50,7 +50,7 @@ class ClusterSample:
 
     def points(self, space: NetSpace, shared: SharedRandomness, n_used: int) -> ClusterPoints:
         """The first so many rows, projected."""
-        return ClusterPoints(self._client, self._table, space, shared, n_used)
+        return ClusterPoints(self._client, self._table, space, shared, n_used, self._watch)
 
     def _results(self, work: Any, unit: int) -> Iterable[Any]:
         tasks = self._table.tasks(work, unit)

@@ -11,10 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from replearn import __version__
 from replearn.clusters.labels import ArrayLabels, LabelPart, TwoLabels, join_labels
 from replearn.clusters.spans import Span, file_spans, partition_spans
-from replearn.clusters.tasks import Watch, completed
+from replearn.clusters.tasks import Watch, completed, guarded, shared_task
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.labels import Labels
@@ -70,58 +69,6 @@ class Table(ABC):
     @abstractmethod
     def _label_tasks(self) -> list[Any]:
         """Tasks that give a `LabelPart` each, in order."""
-
-
-class _Shared:
-    """What many tasks need: sent once, as the result of a task that can be made again.
-
-    Not a dataclass, which Dask would take apart.
-    """
-
-    def __init__(self, content: Any) -> None:
-        self.content = content
-        self.version = __version__
-
-
-def shared_task(content: Any) -> Any:
-    """Something for all tasks, as a task; scattered data would be gone with their worker."""
-    from dask import delayed
-
-    return delayed(_unpacked, pure=False)(_Shared(content))
-
-
-def _unpacked(shared: _Shared) -> Any:
-    if shared.version != __version__:
-        return ReplearnError(
-            f"all workers must have replearn {shared.version}, as here, got {__version__} on one. "
-            "Install the same version everywhere."
-        )
-    return shared.content
-
-
-def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a task return what it raises about its rows: it is not tried again, and has one line.
-
-    What an earlier task returned like this is handed on.
-    """
-    from dask import delayed
-
-    return delayed(_Guarded(function), pure=False)
-
-
-class _Guarded:
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self.__name__ = f"replearn-{function.__name__.strip('_')}"  # on Dask's dashboard
-
-    def __call__(self, *arguments: Any) -> Any:
-        for argument in arguments:
-            if isinstance(argument, ReplearnError):
-                return argument
-        try:
-            return self._function(*arguments)
-        except ReplearnError as problem:
-            return problem.with_traceback(None)
 
 
 # --- rows in files ----------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """Tasks on a Dask cluster: their results as they come, whatever dies on the way."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from replearn.errors import ReplearnError
+from replearn import __version__
+from replearn.errors import ReplearnError, ReplicabilityWarning
 
 #: Told from time to time which share of the work is done.
 Watch = Callable[[float], None]
@@ -83,6 +85,56 @@ def usable_client(client: Any = None) -> Any:
             f"client must be a distributed.Client that is not asynchronous, got {client!r}."
         )
     return client
+
+
+class Shared:
+    """What many tasks need: sent once, as the result of a task that can be made again.
+
+    Not a dataclass, which Dask would take apart.
+    """
+
+    def __init__(self, content: Any) -> None:
+        self._content = content
+        self._version = __version__
+
+    def unpacked(self) -> Any:
+        """The content; another version of replearn is refused, since it may give other bytes."""
+        if self._version != __version__:
+            raise ReplearnError(
+                f"all workers must have replearn {self._version}, as here, got {__version__} on "
+                "one. Install the same version everywhere."
+            )
+        return self._content
+
+
+def shared_task(content: Any) -> Any:
+    """Something for all tasks, as a task; scattered data would be gone with their worker."""
+    return guarded(Shared.unpacked)(Shared(content))
+
+
+def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a task return what it raises about its rows: it is not tried again, and has one line.
+
+    What an earlier task returned like this is handed on.
+    """
+    from dask import delayed
+
+    return delayed(_Guarded(function), pure=False)
+
+
+class _Guarded:
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.__name__ = f"replearn-{function.__name__.strip('_')}"  # on Dask's dashboard
+
+    def __call__(self, *arguments: Any) -> Any:
+        for argument in arguments:
+            if isinstance(argument, ReplearnError):
+                return argument
+        try:
+            return self._function(*arguments)
+        except ReplearnError as problem:
+            return problem.with_traceback(None)
 
 
 def completed(
@@ -187,3 +239,37 @@ def _problem(status: str, result: Any) -> BaseException | None:
 
 def _one_line(problem: BaseException) -> str:
     return " ".join(str(problem).split())[:300].rstrip(".")
+
+
+def spread(
+    client: Any, function: Callable[[Any], Any], items: Sequence[Any]
+) -> Iterator[tuple[int, Any]]:
+    """Apply a function that carries much data to many small items.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    function : callable
+        It is sent to each worker once, with its data.
+    items : sequence
+
+    Yields
+    ------
+    number, result : int and any
+        As they come.
+    """
+    client = usable_client(client)
+
+    def tasks() -> list[Any]:
+        # too much data for the scheduler; should all workers that have them die, they are sent anew
+        sent = client.scatter(Shared(function), broadcast=True, hash=False)
+        call = guarded(_call)
+        return [call(sent, item) for item in items]
+
+    return completed(client, tasks(), remake=tasks)
+
+
+def _call(sent: Shared, item: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReplicabilityWarning)  # nobody sees it on a worker
+        return sent.unpacked()(item)

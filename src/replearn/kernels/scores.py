@@ -30,14 +30,15 @@ def scores(X: Any, weights: Vector, constant: float) -> Vector:
     """
     out = np.empty(X.shape[0])
     members = np.arange(out.size)
+    w = np.ascontiguousarray(weights)
     if sp.issparse(X):
         X = _sorted(sp.csr_matrix(X))
-        parts = (_floats(X.data), X.indices, X.indptr)
-        rows: Any = SparseRows(*map(unmarked, parts), members)
+        data, indices, indptr = _floats(X.data), X.indices, X.indptr
+        rows: Any = SparseRows(unmarked(data), unmarked(indices), unmarked(indptr), members)
     else:
-        parts = (_floats(X),)
-        rows = DenseRows(unmarked(parts[0]), members)
-    _fill(rows, unmarked(np.ascontiguousarray(weights)), constant, out)
+        data = _floats(X)
+        rows = DenseRows(unmarked(data), members)
+    _fill(rows, unmarked(w), constant, out)
     return out
 
 

@@ -126,6 +126,12 @@ class Source(ABC):
     sparse: bool = False
     itemsize: int = 8
     in_memory_only: ClassVar[bool] = False
+    has_own_labels: ClassVar[bool] = False  # the format says which they are
+
+    @property
+    def labelled(self) -> bool:
+        """Whether labels come with the rows."""
+        return self.has_own_labels or self.target is not None
 
     @property
     def nbytes(self) -> int | None:

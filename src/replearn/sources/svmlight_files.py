@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,6 +37,7 @@ class SvmlightSource(TextSource):
     """
 
     n_columns: int
+    has_own_labels: ClassVar[bool] = True
 
     def _blocks(self, path: str) -> Iterator[Block]:
         for block in blocks(path, quotes=False):
