@@ -97,7 +97,7 @@ def main():
         f"  replearn     {pairs.rate:25}{1 - plan.chosen.disagreement:10.2f}"
         f"{pairs.estimated_rate:>14}{pairs.accuracy:10.3f}"
     )
-    apart = f"never: {angle:.1f} degrees apart"
+    apart = f"one pair: {angle:.1f} degrees apart"
     print(f"  LinearSVC    {apart:49}{accuracy:10.3f}")
     print(f"  spruce always{np.mean(y[test] == 'spruce'):59.3f}")
     if options.figure:

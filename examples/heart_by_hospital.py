@@ -74,7 +74,7 @@ def draw(path, plan, sizes, guess):
         xscale="log",
         xlabel="patients per hospital",
         ylabel="expected accuracy",
-        title=f"two hospitals agree with probability {1 - plan.chosen.disagreement:.2f}",
+        title=f"planned so that two of them agree with probability {1 - plan.chosen.disagreement:.2f}",
     )
     real_data.save_figure(figure, path)
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from replearn.exports import to_onnx as to_onnx
     from replearn.exports import to_sklearn as to_sklearn
     from replearn.exports import to_sql as to_sql
+    from replearn.filefit import fit_file as fit_file
     from replearn.findings import AuditResult as AuditResult
     from replearn.model import Comparison as Comparison
     from replearn.model import Model as Model
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from replearn.protocol import Protocol as Protocol
     from replearn.scaling import ReplicableScaler as ReplicableScaler
     from replearn.scaling import check_pipeline as check_pipeline
+    from replearn.shuffled_files import shuffle_file as shuffle_file
     from replearn.stages.means import replicable_mean as replicable_mean
     from replearn.stages.selection import correlated_choice as correlated_choice
     from replearn.stages.selection import first_below as first_below
@@ -75,6 +77,7 @@ _HOME = {
     "correlated_choice": "stages.selection",
     "datasets": "datasets",
     "first_below": "stages.selection",
+    "fit_file": "filefit",
     "load": "modelfile",
     "pairs_needed": "agreement",
     "plan": "planning",
@@ -82,6 +85,7 @@ _HOME = {
     "reveal": "commitments",
     "replicable_mean": "stages.means",
     "save": "modelfile",
+    "shuffle_file": "shuffled_files",
     "table1": "planning",
     "to_csv": "exports",
     "to_onnx": "exports",

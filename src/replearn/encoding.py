@@ -54,7 +54,8 @@ class NumberColumn:
                 "does not say what to do with them. Fill or drop them, or plan with a pilot in "
                 "which the column has missing values."
             )
-        scaled = (numbers - float(self.centre)) / float(self.scale)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is seen later
+            scaled = (numbers - float(self.centre)) / float(self.scale)
         return np.where(missing, 0.0, scaled)[:, None]
 
     def _numbers(self, values: NDArray[Any]) -> Vector:
@@ -269,7 +270,9 @@ def as_text(value: Any) -> str | None:
     bare = text.strip()
     if _PLAIN_NUMBER.fullmatch(bare):
         exact = "." not in bare or np.isinf(float(bare))
-        return bare.removeprefix("-") if bare == "-0" else bare if exact else _number_text(float(bare))
+        return (
+            bare.removeprefix("-") if bare == "-0" else bare if exact else _number_text(float(bare))
+        )
     return bare.capitalize() if bare.lower() in ("true", "false") else text
 
 

@@ -19,6 +19,7 @@ from replearn.cells import CELLS
 from replearn.certificate import Certificate, certify
 from replearn.encoding import Encoding
 from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.estimators.frames import collected, refuse_other_than_numbers
 from replearn.model import Label, Model
 from replearn.plan import Guarantee, Plan, Sizes, Spent, require_samples
 from replearn.progress import tracked
@@ -286,7 +287,11 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         return SharedRandomness(str(self.shared_seed))
 
     def _encoded(self, X: Any) -> Any:
-        return X if self.encoding is None else self.encoding.transform(X)
+        X = collected(X)
+        if self.encoding is not None:
+            return self.encoding.transform(X)
+        refuse_other_than_numbers(X)
+        return X
 
     def _check_rows(
         self, X: Any, y: Any, reset: bool = True, first_row: int = 0

@@ -93,6 +93,15 @@ def _with_type(column: Any, kind: Any) -> Any:
     return column.cast(kind)
 
 
+def check_dictionaries(batch: Any) -> None:
+    """Refuse places outside of dictionaries, which Arrow takes from a damaged file as they are."""
+    import pyarrow as pa
+
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type):
+            column.validate(full=True)
+
+
 def rows_within(batch: Any, n_bytes: int) -> Iterator[Any]:
     """Slices of a batch whose text has at most so many bytes, if written out."""
     import pyarrow as pa

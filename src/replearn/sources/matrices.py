@@ -93,8 +93,9 @@ def _interleaved(columns: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:
     goes through the caches in blocks, unlike writing one strided column after the other.
     """
     by_column = np.empty((len(columns), columns[0].size), dtype=dtype)
-    for row, column in zip(by_column, columns, strict=True):
-        row[:] = column
+    with np.errstate(invalid="ignore"):  # a signalling NaN is refused like any other
+        for row, column in zip(by_column, columns, strict=True):
+            row[:] = column
     return np.ascontiguousarray(by_column.T)
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from replearn.encoding import CategoryColumn, Encoding
 from replearn.errors import ReplearnError
 from replearn.sources.arrow_columns import (
+    check_dictionaries,
     is_bytes,
     is_number,
     is_single,
@@ -197,6 +198,8 @@ class ParquetSource(Source):
             while True:
                 with _arrow_errors(path):
                     batch = next(batches, None)
+                    if batch is not None:
+                        check_dictionaries(batch)
                 if batch is None:
                     break
                 left -= batch.num_rows
