@@ -74,7 +74,7 @@ def draw(path, plan, sizes, guess):
         xscale="log",
         xlabel="patients per hospital",
         ylabel="expected accuracy",
-        title=f"planned so that two of them agree with probability {1 - plan.chosen.disagreement:.2f}",
+        title=f"planned for agreement with probability {1 - plan.chosen.disagreement:.2f}",
     )
     real_data.save_figure(figure, path)
 

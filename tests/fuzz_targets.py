@@ -81,7 +81,7 @@ def model_documents() -> tuple[Any, ...]:
     for document in protocol_documents():
         protocol = _loaded(Protocol.load, document)
         rows, y = rows_for(protocol)
-        models.append(quiet_fit(protocol.estimator(batch_size=8, n_jobs=1), rows, y).model_)
+        models.append(quiet_fit(protocol.estimator(n_jobs=1), rows, y).model_)
     import pandas as pd
 
     models.append(quiet_fit(small_svm(), pd.DataFrame(frame), Y).model_)

@@ -212,7 +212,7 @@ def _item(content: dict[str, Any]) -> Commitment | Opening:
         OPENING_FORMAT: {"site", "fingerprint", "salt"},
     }
     kind = content.get("format")
-    if kind not in texts:
+    if not isinstance(kind, str) or kind not in texts:
         raise Unfit(f"the format must be {COMMITMENT_FORMAT!r} or {OPENING_FORMAT!r}")
     read_object(content, "the file", {"format", "version", *texts[kind]})
     read_integer(content["version"], "version", FORMAT_VERSION, FORMAT_VERSION)

@@ -45,18 +45,25 @@ class NumberColumn:
         return {"kind": "number", **vars(self)}
 
     def transform(self, values: NDArray[Any]) -> Matrix:
-        """Scaled values, as one column; NaN, None and the like are missing values."""
+        """Scaled values, as one column."""
+        return _written(self, values)
+
+    def write(self, values: NDArray[Any], out: Matrix) -> None:
+        """Put the scaled values into the one row of ``out``; None and NaN are missing values."""
         numbers = self._numbers(values)
         missing = np.isnan(numbers)
-        if missing.any() and not self.fill_missing:
+        n_missing = int(np.count_nonzero(missing))
+        if n_missing and not self.fill_missing:
             raise ReplearnError(
-                f"column {self.name!r} has {int(missing.sum()):,} missing values, and the protocol "
-                "does not say what to do with them. Fill or drop them, or plan with a pilot in "
-                "which the column has missing values."
+                f"column {self.name!r} has {n_missing:,} missing values, and the protocol does not "
+                "say what to do with them. Fill or drop them, or plan with a pilot in which the "
+                "column has missing values."
             )
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is seen later
-            scaled = (numbers - float(self.centre)) / float(self.scale)
-        return np.where(missing, 0.0, scaled)[:, None]
+            np.subtract(numbers, float(self.centre), out=out[0])
+            np.divide(out[0], float(self.scale), out=out[0])
+        if n_missing:
+            out[0, missing] = 0.0
 
     def _numbers(self, values: NDArray[Any]) -> Vector:
         try:
@@ -69,8 +76,8 @@ class NumberColumn:
             return np.nan if _is_missing(value) else float(value)
         except (TypeError, ValueError):
             raise ReplearnError(
-                f"column {self.name!r} must be numeric, got {str(value)[:40]!r}. Check the file, "
-                "or make a protocol in which it is a category."
+                f"column {self.name!r} must be numeric, got values like {str(value)[:40]!r}. "
+                "Check the file, or make a protocol in which it is a category."
             ) from None
 
 
@@ -94,12 +101,15 @@ class CategoryColumn:
         return {"kind": "category", "name": self.name, "values": list(self.values)}
 
     def transform(self, values: NDArray[Any]) -> Matrix:
-        """Indicators of the published values."""
+        """Indicators of the published values, one column for each."""
+        return _written(self, values)
+
+    def write(self, values: NDArray[Any], out: Matrix) -> None:
+        """Put the indicators of each published value into a row of ``out``."""
         places = self._places(values)
         known = np.flatnonzero(places >= 0)
-        indicators = np.zeros((len(self.values), places.size))
-        indicators[places[known], known] = 1.0
-        return indicators.T
+        out[:] = 0.0
+        out[places[known], known] = 1.0
 
     def _places(self, values: NDArray[Any]) -> IntegerArray:
         """Where among the published values each value is; -1 if it is unknown or missing."""
@@ -149,6 +159,12 @@ class _Places(dict[Any, int]):
 Column = NumberColumn | CategoryColumn
 
 
+def _written(column: Column, values: NDArray[Any]) -> Matrix:
+    out: Matrix = np.empty((column.n_outputs, len(values)))
+    column.write(values, out)
+    return out.T
+
+
 @dataclass(frozen=True)
 class Encoding:
     """How every lab turns its table into numbers.
@@ -190,9 +206,14 @@ class Encoding:
         if sp.issparse(X):
             return self._scale_sparse(X)
         table = columns_of(X, [column.name for column in self.columns])
-        outputs = [column.transform(table[column.name]).T for column in self.columns]
-        # one after the other, then transposed at once, which goes through the caches in blocks
-        return np.ascontiguousarray(np.concatenate(outputs).T)
+        n_rows = table[self.columns[0].name].shape[0]
+        by_column: Matrix = np.empty((self.n_outputs, n_rows))
+        start = 0
+        for column in self.columns:
+            column.write(table[column.name], by_column[start : start + column.n_outputs])
+            start += column.n_outputs
+        # transposed at once, which goes through the caches in blocks
+        return np.ascontiguousarray(by_column.T)
 
     def _scale_sparse(self, X: Any) -> Any:
         if X.shape[1] != len(self.columns):
@@ -267,13 +288,9 @@ def as_text(value: Any) -> str | None:
     if isinstance(value, float | np.floating):
         return _number_text(value)
     text = str(value)
-    bare = text.strip()
-    if _PLAIN_NUMBER.fullmatch(bare):
-        exact = "." not in bare or np.isinf(float(bare))
-        return (
-            bare.removeprefix("-") if bare == "-0" else bare if exact else _number_text(float(bare))
-        )
-    return bare.capitalize() if bare.lower() in ("true", "false") else text
+    if _PLAIN_NUMBER.fullmatch(text):
+        return _number_text(float(text)) if "." in text else text.replace("-0", "0")
+    return text.capitalize() if text.lower() in ("true", "false") else text
 
 
 def _number_text(number: float | np.floating[Any]) -> str:

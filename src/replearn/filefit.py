@@ -8,10 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
-
 from replearn import __version__
 from replearn.checkpoint import Checkpoint
 from replearn.errors import ReplearnError
@@ -22,7 +18,7 @@ from replearn.model import canonical_json
 from replearn.plan import Plan
 from replearn.progress import no_progress, progress
 from replearn.shuffling import ShuffledSource
-from replearn.sources import open_source
+from replearn.sources import open_source, read_within
 from replearn.stages.batches import BatchKernel, BatchSums
 from replearn.stages.pieces import BatchStream
 from replearn.types import BlockMap, Signs, Vector
@@ -110,11 +106,11 @@ def fit_file(
         )
     limit = None if stays else memory if estimator.shuffle and checkpoint is None else 0
     with show(f"reading {name}") as advance:
-        rows = read_rows(source, labels, limit, advance)
-    if rows is not None:
-        X, y = rows
-        estimator._describe_rows(X.shape[1], labels.classes, source.names)
-        return estimator._fit_rows(X, labels.signs(y))
+        whole = None if limit == 0 else read_within(source, limit, advance, labels.learn)
+    if whole is not None:
+        assert whole.y is not None  # the source is labelled
+        estimator._describe_rows(source.n_features, labels.classes, source.names)
+        return estimator._fit_rows(whole.X, labels.signs(whole.y))
     with _kept(estimator, source, target, scratch, checkpoint, every) as (state, folder):
         ordered: Source | ShuffledSource = source
         if estimator.shuffle:
@@ -124,42 +120,6 @@ def fit_file(
         _learn_labels(labels, ordered)
         sample = FileSample(ordered, labels, not estimator.shuffle, state, show)
         return estimator.fit_sample(sample, source.n_features, labels.classes, source.names)
-
-
-def read_rows(
-    source: "Source",
-    labels: Labels,
-    limit: int | None = None,
-    watch: "Watch | None" = None,
-) -> tuple[Any, NDArray[Any]] | None:
-    """All rows and labels, or None if the rows take more than ``limit`` bytes."""
-    if limit is not None and (limit == 0 or (source.nbytes or 0) > limit):
-        return None
-    pieces, n_bytes = [], 0
-    for piece in source.pieces(watch=watch):
-        assert piece.y is not None  # the source is labelled
-        labels.learn(piece.y)
-        n_bytes += _n_bytes(piece.X)
-        if limit is not None and n_bytes > limit:
-            return None
-        pieces.append(piece)
-    if not pieces:
-        raise ReplearnError(f"{source.place} must have rows, got none. Check the file.")
-    y = np.concatenate([piece.y for piece in pieces])
-    if len(pieces) == 1:
-        return pieces[0].X, y
-    if source.sparse:
-        return sp.vstack([piece.X for piece in pieces], format="csr"), y
-    X = np.empty((y.size, source.n_features), dtype=np.result_type(*(p.X for p in pieces)))
-    while pieces:  # from the last to the first, each freed as soon as it is copied
-        piece = pieces.pop()
-        X[piece.first_row : piece.first_row + piece.X.shape[0]] = piece.X
-    return X, y
-
-
-def _n_bytes(X: Any) -> int:
-    parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
-    return sum(part.nbytes for part in parts)
 
 
 @contextmanager

@@ -1,8 +1,10 @@
 """JSON files that are safe to open: strict reading, checked values."""
 
 import json
+import math
 import os
 import re
+import stat
 from collections.abc import Set
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,10 @@ from replearn.model import Label
 MAX_FILE_BYTES = 1 << 28
 MAX_TEXT = 1 << 12
 MAX_ENTRIES = 1 << 24
+MAX_DEPTH = 32
+
+#: Widths of cells, relative ones too: codes of 53 bits times two of them stay finite when squared.
+MIN_WIDTH, MAX_WIDTH = 1e-60, 1e60
 
 _DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,20})?(e[+-][0-9]{1,3})?")
 
@@ -26,16 +32,20 @@ class Unfit(Exception):
 
 
 def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read one JSON object strictly: limited size, no duplicate keys, no NaN."""
-    size = os.path.getsize(path)
-    if size > MAX_FILE_BYTES:
-        raise InvalidFile(f"{path} has {size:,} bytes; at most {MAX_FILE_BYTES:,} are read.")
+    """Read one JSON object strictly.
+
+    Limited size and nesting, no duplicate keys, no NaN, no number that is infinite as a double,
+    no half of a character: what is read can be written again.
+    """
+    content = _limited_bytes(path)
     try:
         document = json.loads(
-            Path(path).read_bytes().decode("utf-8"),
+            content.decode("utf-8"),
             object_pairs_hook=_no_duplicates,
             parse_constant=_no_constants,
+            parse_float=_finite,
         )
+        _check_nesting(document, _HALF_CHARACTER.search(content) is not None)
     except (ValueError, RecursionError) as problem:
         raise InvalidFile(
             f"{path} is not valid JSON: {str(problem)[:200]}. Is it the right file?"
@@ -43,6 +53,50 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise InvalidFile(f"{path} must hold one JSON object. Is it the right file?")
     return document
+
+
+#: An escape that may stand for half of a character; UTF-8 itself has none.
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def _limited_bytes(path: str | os.PathLike[str]) -> bytes:
+    """All of a file, if it is one: a device has no end, and a pipe may never begin."""
+    found = os.stat(path)
+    if stat.S_ISDIR(found.st_mode):
+        raise InvalidFile(f"{path} must be a file, got a folder. Name a file in it.")
+    if not stat.S_ISREG(found.st_mode):
+        raise InvalidFile(f"{path} must be a regular file. Copy it to one first.")
+    with open(path, "rb") as file:
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise InvalidFile(
+            f"{path} has {found.st_size:,} bytes; at most {MAX_FILE_BYTES:,} are read."
+        )
+    return content
+
+
+def _check_nesting(document: Any, look_at_text: bool) -> None:
+    """Refuse what is nested too deeply, or has text that cannot be written."""
+    level = [document]
+    for _ in range(MAX_DEPTH):
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                inner += [*value, *value.values()] if look_at_text else value.values()
+            elif isinstance(value, list):
+                inner += value
+            elif look_at_text and isinstance(value, str) and _has_surrogates(value):
+                raise ValueError("a text has half of a character")
+        if not inner:
+            return
+        level = inner
+    raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
+
+
+def shown(value: Any) -> str:
+    """The start of any value, for a message."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -54,6 +108,13 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constants(text: str) -> None:
     raise ValueError(f"{text} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is too large for a number")
+    return value
 
 
 def read_integer(value: Any, name: str, low: int, high: int) -> int:
@@ -111,6 +172,14 @@ def read_decimal(value: Any, name: str, low: float = -1e300) -> str:
     return str(value)
 
 
+def read_width(value: Any, name: str) -> str:
+    """Width of a cell, a decimal number in a string."""
+    text = read_decimal(value, name, 0)
+    if not MIN_WIDTH <= float(text) <= MAX_WIDTH:
+        raise Unfit(f"{name} must be from {MIN_WIDTH:g} to {MAX_WIDTH:g}")
+    return text
+
+
 def read_basis(value: Any, n_inputs: int | None = None) -> Basis:
     """Published directions."""
     content = read_object(value, "basis", {"rows", "widths"})
@@ -129,7 +198,7 @@ def read_basis(value: Any, n_inputs: int | None = None) -> Basis:
             raise Unfit("entries of the basis must be integers of at most 2^15")
     return Basis(
         np.array(rows, dtype=np.int64).reshape(len(rows), -1),
-        tuple(read_decimal(width, "a width of the basis", 0) for width in widths),
+        tuple(read_width(width, "a width of the basis") for width in widths),
     )
 
 

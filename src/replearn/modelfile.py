@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from replearn.jsonfile import (
     read_json,
     read_object,
     read_text,
+    read_width,
+    shown,
 )
 from replearn.model import FORMAT, FORMAT_VERSION, Model, canonical_json
 from replearn.nets import NETS, lattice_size
@@ -31,9 +33,14 @@ from replearn.stages.projection import PROJECTIONS
 from replearn.stages.rounding import ROUNDINGS
 from replearn.stages.space import CodeSpace
 
-MAX_FEATURES = 1 << 26
-MAX_COMPONENTS = 1 << 24
+# Counts that a file merely declares are limited, so that a small file takes little memory and time:
+# decoding takes some tens of bytes for each feature, and draws a number for each entry of a map.
+MAX_FEATURES = 1 << 24
+MAX_COMPONENTS = 1 << 20  # more only if there are as many inputs
+MAX_DRAWS = 1 << 30
+MAX_NET_DRAWS = 1 << 28  # a fit has the whole map in memory
 MAX_ROUNDS = 1 << 20
+MAX_CODE = 1 << 53
 
 
 def save(
@@ -69,6 +76,8 @@ def load(path: str | os.PathLike[str]) -> Model:
     _expect_keys(document, {"feature_names", "fingerprint", "model", "provenance"}, path)
     try:
         model = _model(document["model"], document["feature_names"])
+        if not isinstance(document["provenance"], dict):
+            raise Unfit("provenance must be an object")
     except Unfit as problem:
         raise InvalidFile(f"{path} is not a valid model file: {problem}.") from None
     if document["fingerprint"] != model.fingerprint:
@@ -94,10 +103,9 @@ def _model(content: Any, feature_names: Any) -> Model:
     read_object(content, "'model'", keys, optional={"encoding"})
     if content["format"] != FORMAT:
         raise Unfit(f"the format must be {FORMAT!r}")
-    if content["version"] != FORMAT_VERSION:
-        raise Unfit(
-            f"version {content['version']!r} is unknown; this release reads {FORMAT_VERSION}"
-        )
+    version = content["version"]
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise Unfit(f"version {shown(version)} is unknown; this release reads {FORMAT_VERSION}")
     n_features = read_integer(content["n_features"], "n_features", 1, MAX_FEATURES)
     fit_intercept = content["fit_intercept"]
     if not isinstance(fit_intercept, bool):
@@ -134,13 +142,13 @@ def _space(content: Any, n_inputs: int) -> CodeSpace | NetSpace | BoostSpace:
     for name, known in (("projection", projections), ("rounding", list(ROUNDINGS))):
         if content[name] not in known:
             raise Unfit(f"{name} must be one of {', '.join(known)}")
-    n_components = read_integer(content["n_components"], "n_components", 1, MAX_COMPONENTS)
+    n_components = read_integer(content["n_components"], "n_components", 1, MAX_FEATURES + 1)
     basis = read_basis(content["basis"], n_inputs) if "basis" in content else None
     if n_components not in _allowed(content["projection"], n_inputs, basis):
         raise Unfit(f"n_components is {n_components} for {n_inputs} inputs")
-    width = read_decimal(content["grid_width"], "grid_width", 0)
-    return CodeSpace(
-        n_inputs, content["projection"], n_components, content["rounding"], width, basis
+    width = read_width(content["grid_width"], "grid_width")
+    return _not_too_large(
+        CodeSpace(n_inputs, content["projection"], n_components, content["rounding"], width, basis)
     )
 
 
@@ -151,10 +159,10 @@ def _net_space(content: dict[str, Any], n_inputs: int) -> NetSpace:
     for name, known in (("net", list(NETS)), ("projection", list(PROJECTIONS))):
         if content[name] not in known:
             raise Unfit(f"{name} must be one of {', '.join(known)}")
-    n_components = read_integer(content["n_components"], "n_components", 1, MAX_COMPONENTS)
+    n_components = read_integer(content["n_components"], "n_components", 1, MAX_FEATURES + 1)
     if n_components not in _allowed(content["projection"], n_inputs, None):
         raise Unfit(f"n_components is {n_components} for {n_inputs} inputs")
-    n_candidates = read_integer(content["n_candidates"], "n_candidates", 1, 2**53)
+    n_candidates = read_integer(content["n_candidates"], "n_candidates", 1, MAX_CODE)
     radius = ""
     if lattice:
         radius = read_decimal(content["radius"], "radius", 1e-9)
@@ -164,8 +172,8 @@ def _net_space(content: dict[str, Any], n_inputs: int) -> NetSpace:
             raise Unfit(str(problem)) from None
         if n_candidates != n_points:
             raise Unfit(f"n_candidates must be {n_points}, the size of this lattice net")
-    return NetSpace(
-        n_inputs, content["projection"], n_components, content["net"], n_candidates, radius
+    return _not_too_large(
+        NetSpace(n_inputs, content["projection"], n_components, content["net"], n_candidates, radius)
     )
 
 
@@ -177,7 +185,7 @@ def _boost_space(content: dict[str, Any], n_inputs: int) -> BoostSpace:
     if content["boosting"] == "foam" and n_inputs > MAX_FOAM_INPUTS:
         raise Unfit(f"foam takes at most {MAX_FOAM_INPUTS} inputs")
     n_rounds = read_integer(content["n_rounds"], "n_rounds", 0, MAX_ROUNDS)
-    width = read_decimal(content["grid_width"], "grid_width", 0)
+    width = read_width(content["grid_width"], "grid_width")
     return BoostSpace(n_inputs, content["boosting"], width, n_rounds, content["output"])
 
 
@@ -187,7 +195,37 @@ def _allowed(projection: str, n_inputs: int, basis: Basis | None) -> range:
         return range(len(basis.widths), len(basis.widths) + 1)
     if PROJECTIONS[projection].full:
         return range(n_inputs, n_inputs + 1)
-    return range(1, n_inputs + 1 if projection == "hadamard" else MAX_COMPONENTS + 1)
+    return range(1, (n_inputs if projection == "hadamard" else MAX_FEATURES + 1) + 1)
+
+
+def too_large(n_inputs: int, projection: str, n_components: int, of_net: bool) -> str | None:
+    """What is too large about a code space, in words; None if nothing is.
+
+    A fit asks this before its work, so that every model that is fitted can be loaded.
+    """
+    if n_inputs > MAX_FEATURES + 1:
+        return f"n_features must be at most {MAX_FEATURES:,}"
+    most = max(MAX_COMPONENTS, n_inputs)
+    if n_components > most:
+        return f"n_components must be at most {most:,}"
+    draws = n_inputs * n_components if projection in ("gaussian", "signs", "rotation") else 0
+    limit = MAX_DRAWS
+    if of_net:
+        draws, limit = n_inputs * n_components, MAX_NET_DRAWS
+    if draws > limit:
+        return f"a map of {n_inputs:,} inputs to {n_components:,} components is too large"
+    return None
+
+
+_Space = TypeVar("_Space", CodeSpace, NetSpace)
+
+
+def _not_too_large(space: _Space) -> _Space:
+    of_net = isinstance(space, NetSpace)
+    problem = too_large(space.n_inputs, space.projection, space.n_components, of_net)
+    if problem is not None:
+        raise Unfit(problem)
+    return space
 
 
 def _codes(
@@ -195,7 +233,7 @@ def _codes(
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     if not isinstance(value, list) or len(value) != space.n_codes:
         raise Unfit(f"codes must be a list of {space.n_codes:,} integers")
-    if not all(type(code) is int and -(2**53) <= code <= 2**53 for code in value):
+    if not all(type(code) is int and -MAX_CODE <= code <= MAX_CODE for code in value):
         raise Unfit("codes must be integers of at most 2^53")
     if isinstance(space, NetSpace) and not 0 <= value[0] < space.n_candidates:
         raise Unfit(f"the code must be the index of one of {space.n_candidates:,} candidates")

@@ -430,7 +430,8 @@ def require_samples(plan: Plan, n_rows: int) -> None:
         f"{plan.mode} mode needs {plan.n_samples:,} rows ({plan.n_batches:,} batches of "
         f"{plan.batch_size:,}) for margin {plan.guarantee.margin:g}, max_error "
         f"{plan.guarantee.max_error:g}, max_disagreement {plan.guarantee.max_disagreement:g}; "
-        f"got {n_rows:,}. Get more rows, relax max_disagreement, max_error or margin, "
+        f"got {n_rows:,}. Get more rows, allow more disagreement or error, rely on a larger margin "
+        "if the population has it, "
         + ("set n_batches and batch_size by hand, " if plan.mode == "paper" else "")
         + 'or use mode="practical", which fits and estimates the disagreement.',
         available=n_rows,

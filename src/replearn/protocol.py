@@ -21,6 +21,8 @@ from replearn.jsonfile import (
     read_encoding,
     read_json,
     read_text,
+    read_width,
+    shown,
 )
 from replearn.model import Label, canonical_json
 
@@ -170,6 +172,12 @@ class Protocol:
 
     def estimator(self, **overrides: Any) -> ReplicableSVMClassifier:
         """The estimator that every site fits; ``overrides`` are for n_jobs and the like."""
+        fixed = {*self.parameters, "shared_seed", "basis", "encoding", "classes"}
+        if fixed & set(overrides):
+            raise ReplearnError(
+                f"{sorted(fixed & set(overrides))[0]} is fixed by the protocol, got another one. "
+                "Leave it out, or make another protocol."
+            )
         parameters: dict[str, Any] = dict(self.parameters)
         for name in _REALS:
             parameters[name] = float(parameters[name])
@@ -199,8 +207,9 @@ def _protocol(document: dict[str, Any]) -> Protocol:
         raise Unfit(f"it must have the keys {', '.join(sorted(keys))}")
     if document["format"] != FORMAT:
         raise Unfit(f"the format must be {FORMAT!r}")
-    if document["version"] != FORMAT_VERSION:
-        raise Unfit(f"version {document['version']!r} is unknown; this release reads 1")
+    version = document["version"]
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise Unfit(f"version {shown(version)} is unknown; this release reads {FORMAT_VERSION}")
     if document["algorithm"] != "svm":
         raise Unfit("the algorithm must be 'svm'")
     if not isinstance(document["notes"], dict):
@@ -234,6 +243,7 @@ def _parameters(content: Any) -> dict[str, Any]:
         raise Unfit(f"'parameters' must be an object with the keys {', '.join(sorted(keys))}")
     for name in _REALS:
         read_decimal(content[name], name)
+    read_width(content["grid_width"], "grid_width")
     for name in _FLAGS:
         if not isinstance(content[name], bool):
             raise Unfit(f"{name} must be true or false")

@@ -296,41 +296,42 @@ def test_amplification_needs_its_rows_in_memory(client):
 # ---------------------------------------------------------------- workers die
 
 
-def pids(cluster):
-    return [nanny.pid for nanny in cluster.workers.values()]
+@pytest.fixture
+def pids(client, cluster):
+    """Processes of two workers."""
+    cluster.scale(2)  # one that is killed while it starts is not started again
+    client.wait_for_workers(2, timeout=60)
+    return list(client.run(os.getpid).values())
 
 
 class Killer:
-    """A watch that kills workers when the first tasks are done: most others are under way."""
+    """A watch that kills workers when some tasks are done: others are under way."""
 
-    def __init__(self, cluster, victims):
-        self._cluster, self._left = cluster, list(victims)
-        self.killed = []
+    def __init__(self, victims):
+        self._left = dict(victims)  # by the number of tasks that are done
         self.shares = []
 
     def __call__(self, share):
         self.shares.append(share)
-        if self._left and self._left[0][0] <= len(self.shares):
-            _, numbers = self._left.pop(0)
-            for number in numbers:
-                pid = pids(self._cluster)[number]
-                if pid is not None:  # None while it is started again
-                    os.kill(pid, signal.SIGKILL)
-                    self.killed.append(pid)
+        for pid in self._left.pop(len(self.shares), ()):
+            os.kill(pid, signal.SIGKILL)  # an error if it is dead already
+
+    @property
+    def killed_all(self):
+        return not self._left
 
 
 @pytest.mark.parametrize(
     ("where", "victims"),
-    [("memory", [(1, [0])]), ("files", [(1, [0, 1])]), ("files", [(1, [0]), (9, [1])])],
+    [("memory", {1: [0]}), ("files", {1: [0, 1]}), ("files", {1: [0], 9: [1]})],
     ids=["one, rows in its memory", "all at once", "one after the other"],
 )
-def test_a_fit_outlives_its_workers(client, cluster, where, victims, tmp_path):
+def test_a_fit_outlives_its_workers(client, pids, where, victims, tmp_path):
     n_rows = 60_000
     X, y = data(n_rows)
     parameters = {"margin": 0.02, "batch_size": 200}
     local = svm(**parameters).fit(X, y)
-    killer = Killer(cluster, victims)
-    client.wait_for_workers(2)
+    killer = Killer({n_done: [pids[i] for i in which] for n_done, which in victims.items()})
     if where == "files":
         path = tmp_path / "rows.parquet"
         pd.DataFrame(X, columns=NAMES).assign(y=y).to_parquet(path, row_group_size=1000)
@@ -340,22 +341,20 @@ def test_a_fit_outlives_its_workers(client, cluster, where, victims, tmp_path):
         dX, dy = (part.persist() for part in arrays([1000] * 60, X, y))
         wait([dX, dy])
         fitted = clusters.fit(svm(**parameters), dX, dy, watch=killer)
-    assert len(killer.killed) == sum(len(numbers) for _, numbers in victims)
-    while set(killer.killed) & set(pids(cluster)):  # until they are seen to be dead
-        client.wait_for_workers(1)
+    assert killer.killed_all
     assert killer.shares[0] < 0.1
     assert killer.shares[-1] == 1
     assert killer.shares == sorted(killer.shares)
     assert_same(fitted, local, tmp_path)
 
 
-def test_a_search_outlives_its_workers(client, cluster, tmp_path):
+def test_a_search_outlives_its_workers(client, pids, tmp_path):
     X, y = data(60_000)
     local = net().fit(X, y)
-    client.wait_for_workers(2)
-    killer = Killer(cluster, [(1, [0]), (60, [1])])  # while rows are projected, and when all are
-    fitted = clusters.fit(net(), *arrays([1000] * 60, X, y), watch=killer)
-    assert len(killer.killed) == 2
+    chunks = [1600] * 37 + [800]
+    killer = Killer({1: pids[:1], 38: pids[1:]})  # while rows are projected, and when all are
+    fitted = clusters.fit(net(), *arrays(chunks, X, y), watch=killer)
+    assert killer.killed_all
     assert_same(fitted, local, tmp_path)
 
 
@@ -378,14 +377,13 @@ def test_an_audit_is_the_same(client):
     assert done == [*range(1, 11), *range(1, 6)]
 
 
-def test_an_audit_outlives_its_workers(client, cluster, tmp_path):
+def test_an_audit_outlives_its_workers(client, pids, tmp_path):
     X, y = data(20_000)
-    client.wait_for_workers(2)
     here = rl.audit(svm(shuffle=True), X, y, n_pairs=20)
-    killer = Killer(cluster, [(1, [0, 1])])
+    killer = Killer({1: pids})
     options = {"client": client, "advance": killer, "checkpoint": tmp_path / "audit.json"}
     assert rl.audit(svm(shuffle=True), X, y, n_pairs=20, **options) == here
-    assert len(killer.killed) == 2
+    assert killer.killed_all
 
 
 def test_an_audit_that_cannot_be_made_says_why(client):
@@ -437,10 +435,13 @@ def test_a_bad_row_of_a_file_is_told_as_on_one_machine(client, tmp_path):
     assert messages[0] == messages[1]
 
 
-def test_text_among_the_numbers(client):
+def test_text_among_the_numbers_is_told_as_on_one_machine(client):
     table = frame().assign(x1="a word")
-    with pytest.raises(ReplearnError, match=r"rows 0 to \d+: could not convert string to float"):
+    with pytest.raises(ReplearnError, match="'x1' of X must hold numbers") as here:
+        svm().fit(table[NAMES], table["label"])
+    with pytest.raises(ReplearnError) as there:
         clusters.fit(svm(), frames([3000, 3000], table), target="label")
+    assert str(there.value) == str(here.value)
 
 
 @pytest.mark.parametrize("label", [None, np.nan], ids=str)
@@ -532,7 +533,7 @@ def test_a_partition_that_cannot_be_computed(client):
         clusters.fit(svm(), parts, target="label")
 
 
-def test_nothing_is_left_on_the_cluster(client, cluster, files):
+def test_nothing_is_left_on_the_cluster(client, files):
     clusters.fit(svm(), files, target="label", task_rows=1000)
     with pytest.raises(ReplearnError):
         clusters.fit(svm(), files, target="x0", task_rows=1000)

@@ -23,6 +23,9 @@ from replearn import (
 from replearn.basis import Basis
 from replearn.datasets import make_margin
 from replearn.encoding import CategoryColumn, Encoding, NumberColumn
+from replearn.pilot import candidates
+from replearn.pilot.columns import encodings
+from replearn.randomness import SharedRandomness
 
 
 def table(n: int, state: int) -> tuple[pd.DataFrame, Any]:
@@ -135,6 +138,35 @@ def test_a_damaged_protocol_is_refused(plan: Any, tmp_path: Path, message: str) 
     path.write_text(json.dumps(content))
     with pytest.raises(InvalidFile, match=message):
         Protocol.load(path)
+
+
+@pytest.mark.parametrize("n_rows", [100, 199, 250])
+def test_a_small_pilot_is_enough_for_a_plan(n_rows: int) -> None:
+    X, y = make_margin(n_rows, 4, margin=0.2, random_state=1)
+    assert 0 < plan_from_pilot(X, y, samples_per_site=10_000).chosen.disagreement < 1
+
+
+def test_a_pilot_is_cut_into_many_subsets() -> None:
+    """Of 500 rows, not just the five batches that they hold."""
+    X, y = make_margin(500, 3, margin=0.2, random_state=1)
+    shared = SharedRandomness("pilot")
+    sums = candidates._subset_sums(X, y.astype(np.int8), np.arange(500), 0.01, shared)
+    assert sums.n_batches == candidates._N_SUBSETS
+    assert len(sums.group_deviations()) == candidates._N_GROUPS
+
+
+def test_missing_values_stand_in_the_middle_of_their_column() -> None:
+    rng = np.random.default_rng(0)
+    X, _ = make_margin(400, 2, margin=0.2, random_state=1)
+    holes = rng.random(400) < 0.3
+    columns = {
+        "far": np.where(holes, np.nan, 200 + X[:, 0]),
+        "binary": np.where(holes, np.nan, (X[:, 1] > 0) * 1.0),
+    }
+    for _, encoding in encodings(columns, ()):
+        encoded = encoding.transform(columns)
+        np.testing.assert_array_equal(encoded[holes], 0.0)
+        np.testing.assert_allclose(encoded[~holes].mean(axis=0), 0.0, atol=1e-2)
 
 
 def test_a_pilot_must_be_large_enough() -> None:

@@ -1,11 +1,13 @@
 """``replearn audit``: how often two labs would get exactly the same model."""
 
 import argparse
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.files import check_target, shown_progress, writing
 from replearn.cli.options import (
+    add_cluster,
     add_command,
     add_file,
     add_target,
@@ -82,6 +84,7 @@ JSON keys: algorithm, verdict, verdict_in_words, disagreement, interval, max_dis
         action="store_false",
         help="fits take their rows in the order of the split",
     )
+    add_cluster(parser)
     parser.add_argument(
         "--jobs", type=positive, default=-1, metavar="N", help="threads (default: all cores)"
     )
@@ -109,6 +112,15 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(printable_lines(text), data, _EXIT[result.verdict])
 
 
+def _client(address: str | None) -> AbstractContextManager[Any]:
+    """Connection to a cluster, if one is asked for."""
+    if address is None:
+        return nullcontext()
+    from replearn.clusters import connect
+
+    return connect(address)
+
+
 def _measure(
     estimator: "ReplicableClassifier", X: Any, y: Any, options: argparse.Namespace
 ) -> "AuditResult":
@@ -124,7 +136,7 @@ def _measure(
             estimator.set_params(encoding=None)
     estimator.set_params(verbose=0, n_jobs=1)
     total = options.pairs * (2 if options.question == "both" else 1)
-    with shown_progress("auditing", total) as advance:
+    with _client(options.cluster) as client, shown_progress("auditing", total) as advance:
         return audit(
             estimator,
             X,
@@ -136,6 +148,7 @@ def _measure(
             copies="allow" if options.allow_copies else "refuse",
             audit_seed=options.audit_seed,
             n_jobs=options.jobs,
+            client=client,
             checkpoint=options.checkpoint,
             advance=advance,
         )

@@ -43,11 +43,13 @@ def read_labelled_numbers(path: str, target: str | None) -> "Table":
     return table
 
 
-def read_labelled_columns(path: str, target: str | None) -> tuple[dict[str, Any], Any]:
+def read_labelled_columns(
+    path: str, target: str | None, categories: Sequence[str] = ()
+) -> tuple[Any, Any]:
     """Raw columns, for a protocol to encode, and labels."""
     from replearn.sources import read_columns
 
-    columns, y = read_columns(path, target)
+    columns, y = read_columns(path, target, categories=categories)
     if y is None:
         raise _no_labels(path)
     return columns, y

@@ -1,11 +1,13 @@
 """``replearn fit``: a model from this lab's rows."""
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replearn import __version__
-from replearn.cli.files import check_target, writing
+from replearn.cli.files import check_target, shown_progress, writing
 from replearn.cli.options import (
+    add_cluster,
     add_command,
     add_file,
     add_target,
@@ -18,6 +20,7 @@ from replearn.cli.options import (
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.text import aligned, describe
 from replearn.cli.training import algorithm_of, make_estimator
+from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
     from replearn.certificate import Certificate
@@ -39,6 +42,7 @@ examples:
   replearn fit site_a.csv --target label --algorithm sgd --max-error .1 --out a.model.json
   replearn fit site_a.parquet --target label --protocol study.json --out a.model.json
   replearn fit big.parquet --target label --checkpoint state --out a.model.json
+  replearn fit shuffled.parquet --target label --assume-shuffled --cluster tcp://10.0.0.1:8786
 
 DATA is a file, or a folder of files of one format, which are taken in the order of their names:
   .csv, .csv.gz      with a header row
@@ -49,7 +53,8 @@ Columns must be numbers, unless a protocol says how to read them. All labs must 
 options and the same columns in the same order.
 
 Rows of more than --memory bytes are not held in memory: they are shuffled by way of a scratch
-folder, and then read piece by piece. The model is the same.
+folder, and then read piece by piece. The model is the same. With --cluster the workers of a Dask
+cluster read Parquet files that all of them can see; the model is the same again.
 
 exit codes: 0 done; 1 --expect was given and the fingerprint is another one (--out is written
   anyway); 2 bad usage or bad input
@@ -104,6 +109,7 @@ JSON keys: fingerprint, algorithm, out, rows, batches, batch_size, rows_left_ove
         metavar="SECONDS",
         help="time between two states (default 30)",
     )
+    add_cluster(parser)
     parser.add_argument(
         "--jobs",
         type=positive,
@@ -121,19 +127,8 @@ JSON keys: fingerprint, algorithm, out, rows, batches, batch_size, rows_left_ove
 
 def run(options: argparse.Namespace) -> Outcome:
     """Fit, and write the model."""
-    from replearn.filefit import fit_file
-
     check_target(options.out)
-    estimator = fit_file(
-        make_estimator(options, random_state=options.random_state),
-        options.data,
-        options.target,
-        n_features=options.features,
-        memory=options.memory,
-        scratch=options.scratch,
-        checkpoint=options.checkpoint,
-        every=options.checkpoint_every,
-    )
+    estimator = _fitted_here(options) if options.cluster is None else _fitted_there(options)
     model = estimator.model_
     if options.out is not None:
         from replearn.modelfile import save
@@ -145,6 +140,44 @@ def run(options: argparse.Namespace) -> Outcome:
 
         clear(options.checkpoint)
     return _outcome(model, estimator, options)
+
+
+def _fitted_here(options: argparse.Namespace) -> "ReplicableClassifier":
+    from replearn.filefit import fit_file
+
+    return fit_file(
+        make_estimator(options, random_state=options.random_state),
+        options.data,
+        options.target,
+        n_features=options.features,
+        memory=options.memory,
+        scratch=options.scratch,
+        checkpoint=options.checkpoint,
+        every=options.checkpoint_every,
+    )
+
+
+def _fitted_there(options: argparse.Namespace) -> "ReplicableClassifier":
+    if options.shuffle:
+        raise ReplearnError(
+            "--cluster takes the rows in the order of the files, so it needs --assume-shuffled. "
+            "Shuffle them once with `replearn shuffle`."
+        )
+    if options.checkpoint is not None or options.scratch is not None:
+        raise ReplearnError(
+            "--cluster keeps rows and results on the cluster, got --checkpoint or --scratch too. "
+            "Leave that out; workers may die."
+        )
+    from replearn import clusters
+
+    estimator = make_estimator(options)
+    with (
+        clusters.connect(options.cluster) as client,
+        shown_progress(f"fitting {Path(options.data).name}") as watch,
+    ):
+        return clusters.fit(
+            estimator, options.data, target=options.target, client=client, watch=watch
+        )
 
 
 def _provenance(estimator: "ReplicableClassifier") -> dict[str, Any]:

@@ -136,6 +136,16 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the address of a cluster."""
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="work on a Dask cluster: the address of its scheduler, or local for a cluster of "
+        "processes on this machine",
+    )
+
+
 def add_lock(parser: argparse.ArgumentParser) -> None:
     """Add the hash that a protocol must have."""
     parser.add_argument(

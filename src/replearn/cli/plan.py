@@ -69,6 +69,12 @@ With --pilot, JSON keys: protocol (its hash), out, pilot_accuracy, chosen, front
     add_file(parser, "--pilot", metavar="FILE", help="plan from a pilot sample, no site's own")
     parser.add_argument("--target", metavar="COLUMN", help="label column of the pilot")
     parser.add_argument(
+        "--categories",
+        metavar="COLUMNS",
+        help="columns of the pilot that are categories although they look like numbers, with "
+        "commas between them",
+    )
+    parser.add_argument(
         "--samples-per-site", type=positive, metavar="N", help="rows that each site will have"
     )
     parser.add_argument("--seed", help="published seed that the protocol fixes (default 0)")
@@ -107,10 +113,12 @@ def _plan_from_pilot(options: argparse.Namespace) -> Outcome:
             "--pilot needs --samples-per-site N, the rows that each site will have."
         )
     check_target(options.out)
-    columns, y = read_labelled_columns(options.pilot, options.target)
+    categories = [] if options.categories is None else options.categories.split(",")
+    columns, y = read_labelled_columns(options.pilot, options.target, categories)
     plan = plan_from_pilot(
         columns,
         y,
+        categories=categories,
         samples_per_site=options.samples_per_site,
         shared_seed="0" if options.seed is None else options.seed,
         fit_intercept=options.intercept,

@@ -105,7 +105,9 @@ class ClusterPoints:
         return [ask(question, *both) for both in zip(self._held, each, strict=True)]
 
     def _asked_anew(self, *question: Any) -> list[Any]:
-        self._held = []  # released: what Dask gave up is forgotten and can be made again
+        for future in self._held:  # what Dask gave up is forgotten, and can be made again
+            future.release()
+        self._held = []
         return self._questions(*question)
 
 

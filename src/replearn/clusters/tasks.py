@@ -1,6 +1,7 @@
 """Tasks on a Dask cluster: their results as they come, whatever dies on the way."""
 
 import warnings
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,9 @@ _ROUNDS = 5
 
 #: Of a task that raises what is not about its rows.
 RETRIES = 2
+
+#: Results that are fetched together: one round trip for all, and not too many in memory.
+_GATHERED = 64
 
 
 def require_dask() -> None:
@@ -194,47 +198,60 @@ def _one_round(
 
     futures = client.compute([tasks[number] for number in numbers], retries=RETRIES)
     waiting = dict(zip(futures, numbers, strict=True))
-    arriving = as_completed(futures, with_results=True, raise_errors=False)
+    arriving = as_completed(futures)
     del futures
     try:
-        for future, result in arriving:
-            number = waiting.pop(future, None)
-            status = future.status
-            future.release()  # kept, it would be computed again if its worker died
-            if number is None:  # given up below
-                continue
-            problem = _problem(status, result)
-            if problem is None:
-                yield number, result
-            elif isinstance(problem, ReplearnError):
-                refused[number] = problem
-                for later in [future for future, n in waiting.items() if n > min(refused)]:
-                    del waiting[later]
-                    later.release()
-            else:
-                lost.append(number)
+        for batch in arriving.batches():
+            for future, result in _results(client, [f for f in batch if f in waiting]):
+                number = waiting.pop(future)
+                future.release()  # kept, it would be computed again if its worker died
+                if isinstance(result, ReplearnError):
+                    refused[number] = result
+                elif isinstance(result, _Lost):
+                    lost.append(number)
+                else:
+                    yield number, result
+            if refused:  # only what comes before can still matter
+                for future in [f for f, n in waiting.items() if n > min(refused)]:
+                    del waiting[future]
+                    future.release()
     finally:  # also if the caller stops early
         for future in waiting:
             future.release()
 
 
-def _problem(status: str, result: Any) -> BaseException | None:
-    """What is wrong: a `ReplearnError` is final, anything else may be better next time."""
+class _Lost:
+    """The result of a task whose worker died, too often for Dask."""
+
+
+def _results(client: Any, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Futures that are done, and their results."""
+    for start in range(0, len(futures), _GATHERED):
+        some = futures[start : start + _GATHERED]
+        try:
+            results = client.gather(some)
+        except (Exception, CancelledError):  # one of them went wrong
+            results = [_result(future) for future in some]
+        yield from zip(some, results, strict=True)
+
+
+def _result(future: Any) -> Any:
+    """What came of a task, be it an error; it may have been lost just now."""
     from distributed import KilledWorker
     from distributed.comm.core import CommClosedError
 
-    if status == "finished":
-        return result if isinstance(result, ReplearnError) else None
-    problem = result[1] if status == "error" else result
-    if status != "error" or isinstance(problem, KilledWorker | CommClosedError):
-        return problem
-    error = ReplearnError(
-        f"a task failed on the cluster: {type(problem).__name__}: {_one_line(problem)}. Check that "
-        "the partitions can be computed, and that all workers have the same versions of replearn "
-        "and of its packages."
-    )
-    error.__cause__ = problem
-    return error
+    try:
+        return future.result()
+    except (KilledWorker, CommClosedError, CancelledError):
+        return _Lost()
+    except Exception as problem:
+        error = ReplearnError(
+            f"a task failed on the cluster: {type(problem).__name__}: {_one_line(problem)}. Check "
+            "that the partitions can be computed, and that all workers have the same versions of "
+            "replearn and of its packages."
+        )
+        error.__cause__ = problem
+        return error
 
 
 def _one_line(problem: BaseException) -> str:

@@ -46,10 +46,15 @@ def encodings(X: Any, categories: Sequence[str]) -> list[tuple[str, Encoding]]:
     lengths = np.sqrt(np.nansum(values**2, axis=0)) if numbers else np.ones(1)
     common = decimal(float(np.median(lengths)) or 1.0)
     together = tuple(
-        replace(column, centre="0", scale=common) if isinstance(column, NumberColumn) else column
+        _with_scale(column, common) if isinstance(column, NumberColumn) else column
         for column in columns
     )
     return [("standard", Encoding(tuple(columns))), ("common", Encoding(together))]
+
+
+def _with_scale(column: NumberColumn, scale: str) -> NumberColumn:
+    """A column in common units; moved only if missing values must have a place in its middle."""
+    return replace(column, centre=column.centre if column.fill_missing else "0", scale=scale)
 
 
 def _column_names(X: Any) -> list[str]:
@@ -65,7 +70,7 @@ def _column(name: str, values: NDArray[Any], as_category: bool) -> Column:
     """Published scaling of one column.
 
     Binary columns are moved to 0 and 1, not standardised: the spread of a rare one in a pilot
-    says little.
+    says little. If values are missing the centre is the mean, which stands for them.
     """
     if as_category or values.dtype.kind not in "biuf":
         found = sorted({text for value in values if (text := as_text(value)) is not None})
@@ -79,7 +84,8 @@ def _column(name: str, values: NDArray[Any], as_category: bool) -> Column:
         return NumberColumn(name, decimal(distinct[0]), decimal(max(abs(distinct[0]), 1)), missing)
     if distinct.size == 2:
         low, high = distinct
-        return NumberColumn(name, decimal(low), decimal(high - low), missing)
+        centre = float(np.nanmean(numbers)) if missing else low
+        return NumberColumn(name, decimal(centre), decimal(high - low), missing)
     centre, spread = float(np.nanmean(numbers)), float(np.nanstd(numbers))
     # digits of the centre are needed down to the size of the spread, not of the centre
     digits = max(0, 2 - math.floor(math.log10(spread)))

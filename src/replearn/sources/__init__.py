@@ -1,7 +1,7 @@
 """Tables in files and folders: as arrays in memory, or piece by piece."""
 
 from replearn.sources.common import Part, Piece, Source, Table, Watch
-from replearn.sources.in_memory import read_all, read_columns, read_table
+from replearn.sources.in_memory import read_all, read_columns, read_table, read_within
 from replearn.sources.opening import FORMATS, open_source
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Watch",
     "open_source",
     "read_all",
+    "read_within",
     "read_columns",
     "read_table",
 ]

@@ -105,12 +105,14 @@ def check_dictionaries(batch: Any) -> None:
 def rows_within(batch: Any, n_bytes: int) -> Iterator[Any]:
     """Slices of a batch whose text has at most so many bytes, if written out."""
     import pyarrow as pa
+    from pyarrow.compute import binary_length
 
     lengths = np.zeros(batch.num_rows, dtype=np.int64)
     for column in batch.columns:
         if pa.types.is_dictionary(column.type) and is_bytes(column.type):
-            of_value = pa.compute.binary_length(column.dictionary).to_numpy(zero_copy_only=False)
-            if of_value.size and of_value.max() * len(column) > n_bytes // batch.num_columns:
+            sizes = binary_length(column.dictionary).fill_null(0)
+            of_value = sizes.to_numpy(zero_copy_only=False)
+            if of_value.size and int(of_value.max()) * len(column) > n_bytes // batch.num_columns:
                 lengths += np.append(of_value, 0)[_places(column)]
     total = np.cumsum(lengths)
     if not total.size or total[-1] <= n_bytes:

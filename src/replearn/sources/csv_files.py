@@ -98,7 +98,7 @@ class CsvSource(TextSource):
             first_row += len(records)
             if watch is not None:
                 watch(share)
-            yield columns
+            yield {name: columns[name] for name in self.columns}  # in the order of the file
 
     def _numeric(self, names: list[str]) -> list[str]:
         """Those of the columns that have nothing but numbers and empty cells."""

@@ -1,7 +1,7 @@
 """Whole tables in memory, from any format."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
+from replearn.labels import typed_labels
 from replearn.sources.common import Piece, Source, Table, Watch
 from replearn.sources.csv_files import CsvSource
 from replearn.sources.npz_files import NpzSource
@@ -48,25 +49,68 @@ def read_table(
 
 def read_all(source: Source, watch: Watch | None = None) -> Piece:
     """All rows of a source as one piece."""
+    whole = read_within(source, None, watch)
+    assert whole is not None
+    return whole
+
+
+def read_within(
+    source: Source,
+    limit: int | None,
+    watch: Watch | None = None,
+    look: Callable[[NDArray[Any]], None] | None = None,
+) -> Piece | None:
+    """All rows of a source as one piece, or None if they take more than ``limit`` bytes.
+
+    Parameters
+    ----------
+    source : Source
+    limit : int or None
+        None: however many there are.
+    watch : callable, optional
+    look : callable, optional
+        Shown the labels of each piece as soon as it is read.
+    """
+    if limit is not None and (source.nbytes or 0) > limit:
+        return None
     if isinstance(source, NpzSource):
         whole = source.load()
+        if look is not None and whole.y is not None:
+            look(whole.y)
         if watch is not None:
             watch(1.0)
         return whole
-    pieces = list(source.pieces(watch=watch))
+    pieces: list[Piece] = []
+    n_bytes = 0
+    for piece in source.pieces(watch=watch):
+        if look is not None and piece.y is not None:
+            look(piece.y)
+        n_bytes += _n_bytes(piece.X)
+        if limit is not None and n_bytes > limit:
+            return None
+        pieces.append(piece)
     if not pieces:
         raise _no_rows(source)
+    return pieces[0] if len(pieces) == 1 else _joined(source, pieces)
+
+
+def _joined(source: Source, pieces: list[Piece]) -> Piece:
+    """The pieces as one; the list is emptied."""
     y = None if pieces[0].y is None else np.concatenate([piece.y for piece in pieces])
-    if len(pieces) == 1:
-        return pieces[0]
     if source.sparse:
         return Piece(sp.vstack([piece.X for piece in pieces], format="csr"), y, 0)
     n_rows = pieces[-1].first_row + pieces[-1].X.shape[0]
-    X = np.empty((n_rows, source.n_features), dtype=pieces[0].X.dtype)
+    dtype = np.result_type(*(piece.X.dtype for piece in pieces))
+    X = np.empty((n_rows, source.n_features), dtype=dtype)
     while pieces:  # from the last to the first, each freed as soon as it is copied
         piece = pieces.pop()
         X[piece.first_row : piece.first_row + piece.X.shape[0]] = piece.X
     return Piece(X, y, 0)
+
+
+def _n_bytes(X: Any) -> int:
+    parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+    return sum(part.nbytes for part in parts)
 
 
 def _no_rows(source: Source) -> ReplearnError:
@@ -114,14 +158,5 @@ def read_columns(
 
 
 def _typed_labels(labels: NDArray[Any]) -> NDArray[Any]:
-    """Text as integers if all of it is, else as floats, else as it is; other labels as they are."""
-    if labels.dtype != object:
-        return labels
-    different = set(labels.tolist())
-    for kind in (int, float):
-        try:
-            values = {label: kind(label) for label in different}
-        except ValueError:
-            continue
-        return np.array([values[label] for label in labels])
-    return np.array(labels.tolist())
+    """Text as numbers if all of it is; other labels as they are."""
+    return typed_labels(labels.tolist()) if labels.dtype == object else labels

@@ -59,7 +59,8 @@ class Rows:
     X : C-contiguous array or CSR matrix, float32 or float64
     signs : int8 array of -1 and +1
     order : int64 array
-        Canonical order of the rows; batches are consecutive blocks of it.
+        Canonical order of the rows; batches are consecutive blocks of it. Rows may be left out, or
+        come more than once.
     first_batch : int
         Number of the first batch here, if others come before.
     """
@@ -71,8 +72,8 @@ class Rows:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
-        return self.signs.size
+        """Number of rows, in their order."""
+        return self.order.size
 
     def sums(self, solve: "BatchKernel", plan: Plan, run: BlockMap = map) -> "BatchSums":
         """Sums of the vectors of all batches."""
@@ -82,10 +83,10 @@ class Rows:
         """Rows that the noise would turn, times ``QUANTUM``, and the rows that have a direction."""
 
         def work(first: int) -> tuple[int, int]:
-            last = min(first + _SOFT_ERROR_ROWS, self.n_rows)
+            last = min(first + _SOFT_ERROR_ROWS, self.signs.size)
             return sum_soft_errors(self.X, self.signs, first, last, direction, noise)
 
-        parts = list(run(work, range(0, self.n_rows, _SOFT_ERROR_ROWS)))
+        parts = list(run(work, range(0, self.signs.size, _SOFT_ERROR_ROWS)))
         return sum(total for total, _ in parts), sum(count for _, count in parts)
 
     def members(self, first: int, last: int, batch_size: int) -> Order:
