@@ -1,8 +1,8 @@
 """Tasks on a Dask cluster: their results as they come, whatever dies on the way."""
 
 import warnings
-from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any
 
@@ -230,7 +230,7 @@ def _results(client: Any, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
         some = futures[start : start + _GATHERED]
         try:
             results = client.gather(some)
-        except (Exception, CancelledError):  # one of them went wrong
+        except Exception:  # one of them went wrong: which one?
             results = [_result(future) for future in some]
         yield from zip(some, results, strict=True)
 

@@ -21,6 +21,7 @@ from replearn.encoding import Encoding
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.frames import collected, refuse_other_than_numbers
 from replearn.model import Label, Model
+from replearn.modelfile import MAX_CODE, too_large
 from replearn.plan import Guarantee, Plan, Sizes, Spent, require_samples
 from replearn.progress import tracked
 from replearn.randomness import SharedRandomness
@@ -174,14 +175,18 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         self, sample: Any, n_features: int, shared: SharedRandomness, run: BlockMap
     ) -> tuple[Plan, Any]:
         """Plan, then run the recipe."""
-        plan = self._plan(n_features + bool(self.fit_intercept))
+        plan = self._checked_plan(n_features)
         if plan.mode != "practical":  # rows in files must be counted first
             require_samples(plan, sample.n_rows)
         return plan, type(self)._recipe(sample, plan, shared, run)
 
     def _smallest_batch(self, n_features: int) -> int:
         """Rows in a batch; fewer than twice as many need no particular order."""
-        return self._plan(n_features + bool(self.fit_intercept)).batch_size
+        return self._checked_plan(n_features).batch_size
+
+    def _checked_plan(self, n_features: int) -> Plan:
+        """The plan for so many features, if its model can be saved and loaded."""
+        return refuse_large(self._plan(n_features + bool(self.fit_intercept)))
 
     def _certify(self, fitted: Any, shared: SharedRandomness) -> Certificate:
         """What the fit can say about its own replicability."""
@@ -438,6 +443,21 @@ def refuse_sorted(labels: LabelRuns) -> None:
         )
 
 
+def refuse_large(plan: Plan) -> Plan:
+    """Refuse a code space whose model no file could hold, before any work."""
+    if plan.boost is not None:
+        problem = too_large(plan.n_inputs, "none", plan.n_inputs, False)
+    else:
+        problem = too_large(
+            plan.n_inputs, plan.projection, plan.n_components, plan.net is not None
+        )
+    if problem is not None:
+        raise ReplearnError(
+            f'{problem}. Use fewer components, projection="hadamard", or fewer features.'
+        )
+    return plan
+
+
 def _residual(fitted: Any, plan: Plan, shared: SharedRandomness) -> Vector | None:
     """Where what was rounded lies in its cell; None for choices from a net."""
     if not isinstance(fitted, recipes.Fitted):
@@ -540,8 +560,8 @@ def real_or_auto(value: Any, name: str) -> float | None:
 
 def choice_or_auto(value: Any, name: str, known: Iterable[str]) -> str | None:
     """One of the known names, or None for "auto"."""
-    if value == "auto":
+    if isinstance(value, str) and value == "auto":
         return None
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise ReplearnError(f'{name} must be "auto" or one of {", ".join(known)}, got {value!r}.')
     return str(value)

@@ -174,7 +174,7 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
     def _learn_from(
         self, sample: Any, n_features: int, shared: SharedRandomness, run: BlockMap
     ) -> tuple[Plan, Any]:
-        plan = self._plan(n_features + bool(self.fit_intercept))
+        plan = self._checked_plan(n_features)
         require_samples(plan, sample.n_rows)
         private = None if self.random_state is None else SharedRandomness(str(self.random_state))
         return plan, recipes.boost(sample, plan, shared, run, private)

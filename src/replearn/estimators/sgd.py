@@ -210,7 +210,7 @@ class ReplicableSGDClassifier(ReplicableClassifier):
         X, y = self._check_rows(X, y, reset=stream is None)
         known = self._known_classes(y, classes, stream is None)
         signs = _signs(y, known)
-        plan = self._plan(X.shape[1] + bool(self.fit_intercept))
+        plan = self._checked_plan(X.shape[1])
         if stream is None:
             stream = new_stream(plan, X.shape[1])
         elif stream.plan != plan:
@@ -279,7 +279,7 @@ class ReplicableSGDClassifier(ReplicableClassifier):
                 "protocol that the stream was started with."
             )
         n_features = about["n_features"]
-        plan = self._plan(n_features + bool(self.fit_intercept))
+        plan = self._checked_plan(n_features)
         self._stream = read_stream(state, plan, n_features)
         self.classes_ = _class_array(about["classes"], about["classes_kind"])
         self.n_features_in_ = n_features

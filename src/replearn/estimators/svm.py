@@ -6,7 +6,7 @@ from replearn import recipes
 from replearn.basis import Basis
 from replearn.encoding import Encoding
 from replearn.errors import ReplearnError
-from replearn.estimators.base import ReplicableClassifier
+from replearn.estimators.base import ReplicableClassifier, refuse_large
 from replearn.model import Label
 from replearn.plan import Plan
 from replearn.plans.svm import MARGIN_GRID, plan_svm
@@ -169,7 +169,7 @@ class ReplicableSVMClassifier(ReplicableClassifier):
                 "margin: pass the number that you rely on."
             )
         n_inputs = n_features + bool(self.fit_intercept)
-        return [self._plan_for(margin, n_inputs) for margin in MARGIN_GRID]
+        return [refuse_large(self._plan_for(margin, n_inputs)) for margin in MARGIN_GRID]
 
     def _plan(self, n_inputs: int) -> Plan:
         return self._plan_for(self.margin, n_inputs)
