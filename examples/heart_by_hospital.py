@@ -10,8 +10,8 @@ The same study by hand, with the files that --write makes:
 
     replearn plan --features 22 --samples 201
     replearn plan --features 22 --mode certified
-    replearn plan --pilot STUDY/pilot.csv --target heart --samples-per-site 155 --seed heart \
-        --out STUDY/study.json
+    replearn plan --pilot STUDY/pilot.csv --target heart --categories cp,restecg,slope,thal \
+        --samples-per-site 155 --seed heart --out STUDY/study.json
     replearn fit STUDY/cleveland.csv --target heart --protocol STUDY/study.json --out c.model.json
     replearn fit STUDY/hungarian.csv --target heart --protocol STUDY/study.json --out h.model.json
     replearn compare c.model.json h.model.json
@@ -38,6 +38,17 @@ def print_encoding(encoding):
                 f"  {column.name}: minus {column.centre}, divided by {column.scale}; "
                 f"missing: like {column.centre}"
             )
+
+
+def plan_for(n_patients, X, y):
+    """Some columns hold numbers that are names, which only people can know."""
+    return rl.plan_from_pilot(
+        X,
+        y,
+        samples_per_site=n_patients,
+        shared_seed="heart",
+        categories=real_data.HEART_CATEGORIES,
+    )
 
 
 def ask_planner(n_features, n_rows):
@@ -90,9 +101,7 @@ def main():
         missing = X.iloc[rows].isna().to_numpy().mean()
         print(f"{name:14}{len(rows):8}{np.mean(y[rows] == 'disease'):9.0%}{missing:16.0%}")
 
-    plan = rl.plan_from_pilot(
-        X.iloc[pilot], y[pilot], samples_per_site=len(rest) // len(sites), shared_seed="heart"
-    )
+    plan = plan_for(len(rest) // len(sites), X.iloc[pilot], y[pilot])
     encoding = plan.protocol.encoding
     print(f"\nThe protocol's columns ({encoding.n_outputs} numbers per patient)")
     print_encoding(encoding)
@@ -105,7 +114,7 @@ def main():
     ask_planner(encoding.n_outputs, max(len(rows) for rows in sites.values()))
     print("\nWhat it says from the pilot")
     print(plan)
-    more = rl.plan_from_pilot(X.iloc[pilot], y[pilot], samples_per_site=10_000, shared_seed="heart")
+    more = plan_for(10_000, X.iloc[pilot], y[pilot])
     print("  patients per hospital   expected accuracy")
     for point in more.samples:
         print(f"  {point.samples_per_site:21,}{point.accuracy:20.3f}")

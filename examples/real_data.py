@@ -73,23 +73,16 @@ def news(folder):
     return counts[rows], section[rows], words
 
 
-#: Codes of the heart file that are names, not amounts.
-HEART_CODES = {
-    "cp": {1: "typical angina", 2: "atypical angina", 3: "other pain", 4: "no pain"},
-    "restecg": {0: "normal", 1: "ST-T abnormal", 2: "hypertrophy"},
-    "slope": {1: "up", 2: "flat", 3: "down"},
-    "thal": {3: "normal", 6: "fixed defect", 7: "reversible defect"},
-}
+#: Columns of the heart file whose numbers are names, not amounts.
+HEART_CATEGORIES = ("cp", "restecg", "slope", "thal")
 
 
 def heart(folder):
     """Patients of four hospitals, with missing values as they are, and the hospital."""
     table = pd.read_csv(folder / "heart_disease_4site.csv.gz")
-    columns = table.drop(columns=["num", "site", *HEART_CODES])
+    columns = table.drop(columns=["num", "site"])
     for name in ("chol", "trestbps"):  # 0 stands for "not measured"
         columns[name] = columns[name].where(columns[name] > 0)
-    for name, meaning in HEART_CODES.items():
-        columns[name] = table[name].map(meaning).astype(object)
     return columns, np.where(table["num"] > 0, "disease", "healthy"), table["site"].to_numpy()
 
 

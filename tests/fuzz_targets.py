@@ -31,6 +31,7 @@ from tests.fuzzing import (
     Case,
     hostile_json,
     json_text,
+    must,
     mutated_bytes,
     mutated_json,
     require,
@@ -129,7 +130,8 @@ def use_model(model: Model, folder: Path) -> None:
         require(np.isfinite(model.coef).all() and np.isfinite(model.intercept), "a weight is NaN")
     require(rl.compare(model, model).same, "a model differs from itself")
     rl.save(model, folder / "again.json")
-    require(rl.load(folder / "again.json") == model, "a saved model is another one")
+    again = must(lambda: rl.load(folder / "again.json"))
+    require(again == model, "a saved model is another one")
     if model.n_features <= 10_000:
         for export in (rl.to_sklearn, rl.to_sql, rl.to_csv):
             with contextlib.suppress(ReplearnError):
@@ -189,7 +191,7 @@ def protocol_file(rng: random.Random, folder: Path) -> None:
     path.write_bytes(hostile_json(rng, list(protocol_documents()), _with_public_seed))
     protocol = Protocol.load(path)
     protocol.save(folder / "again.json")
-    again = Protocol.load(folder / "again.json", protocol.fingerprint)
+    again = must(lambda: Protocol.load(folder / "again.json", protocol.fingerprint))
     require(again.content() == protocol.content(), "a saved protocol is another one")
     require(isinstance(protocol.seed_policy, str), "no policy")
     rows, y = rows_for(protocol)
@@ -227,7 +229,7 @@ def use_estimator(estimator: Any, X: Any, y: Any, folder: Path) -> None:
     require(isinstance(str(estimator.certificate_), str), "no certificate")
     require(isinstance(str(estimator.plan_), str), "no plan")
     rl.save(model, folder / "fitted.json")
-    again = rl.load(folder / "fitted.json")
+    again = must(lambda: rl.load(folder / "fitted.json"))
     require(again == model, "a saved model is another one")
     require((again.codes == model.codes).all(), "codes changed")
 
@@ -765,6 +767,7 @@ _VALUES: dict[str, list[Any]] = (
     )
     | dict.fromkeys(("mode", "projection", "rounding", "net", "calibration", "sampling", "output"), _NAMES)
     | dict.fromkeys(("fit_intercept", "shuffle", "unit_mean", "agnostic", "fresh_rows"), _FLAGS)
+    | {"n_rounds": [value for value in _WHOLES if not isinstance(value, int) or not 100 < value <= 2**20]}
     | {"shared_seed": _SEEDS, "random_state": _SEEDS, "constants": _OTHERS, "classes": _CLASSES}
     | {"n_jobs": [None, 1, 2, 0, -1, "x", 1.5, True, [], 10**30], "verbose": [0, False, None]}
     | {"basis": [None, [], "x", 0], "encoding": [None, [], "x", 0]}
@@ -896,9 +899,7 @@ def _odd_csr(rng: random.Random, X: Any) -> Any:
     """A matrix with entries out of order, or twice, or with long indices."""
     match rng.randrange(4):
         case 0 if X.nnz > 1:
-            X.indices = X.indices[::-1].copy()
-            X.has_sorted_indices = False
-            return sp.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape) if _fits(X) else X.sorted_indices()
+            return sp.csr_matrix((X.data, X.indices[::-1].copy(), X.indptr), shape=X.shape)
         case 1 if X.nnz:
             X = sp.csr_array((X.data, np.zeros_like(X.indices), X.indptr), shape=X.shape)
         case 2:
@@ -906,17 +907,15 @@ def _odd_csr(rng: random.Random, X: Any) -> Any:
     return X
 
 
-def _fits(X: Any) -> bool:
-    return bool((X.indices < X.shape[1]).all())
-
-
 def estimator(rng: random.Random, folder: Path) -> None:
     """Odd rows, labels and parameters: a model that works, or an error in words."""
     kind = rng.choice(ESTIMATORS)
-    X = odd_rows(rng) if rng.random() < 0.7 else np.random.default_rng(0).normal(size=(60, 3))
+    X: Any = odd_rows(rng) if rng.random() < 0.7 else np.random.default_rng(0).normal(size=(60, 3))
     n_rows = len(X) if isinstance(X, list) else X.shape[0]
     y = odd_labels(rng, n_rows) if rng.random() < 0.5 else (np.arange(n_rows) * 7 % 5 < 2).astype(int)
     parameters = odd_parameters(rng, kind) if rng.random() < 0.7 else {"margin": 0.3, "max_error": 0.2}
+    if np.ndim(X) == 2 and np.shape(X)[1] > 12 and parameters.get("rounding") == "foam":
+        X = X[:, :12] if hasattr(X, "dtype") else np.zeros((n_rows, 2))  # foam takes 2^d by design
     use_estimator(kind(**parameters), X, y, folder)
 
 

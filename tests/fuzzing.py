@@ -59,6 +59,14 @@ def require(fact: object, what: str) -> None:
         raise Wrong(what)
 
 
+def must(function: Callable[[], Any]) -> Any:
+    """Call what must not fail any more, not even with a documented error."""
+    try:
+        return function()
+    except ReplearnError as problem:
+        raise Wrong(f"too late: {problem}") from None
+
+
 def judge(
     case: Callable[[], object], seconds: float = SECONDS, megabytes: float = MEGABYTES
 ) -> Verdict:
@@ -92,7 +100,7 @@ def _of_documented(problem: ReplearnError) -> tuple[str, str]:
 
 def _is_validation_of_sklearn(problem: Exception) -> bool:
     """Whether it is what users of scikit-learn expect of its checks of X, y and n_jobs."""
-    if not isinstance(problem, ValueError | TypeError):
+    if not isinstance(problem, ValueError | TypeError | RuntimeWarning):
         return False
     names = {frame.filename for frame in traceback.extract_tb(problem.__traceback__)}
     checks = ("sklearn/utils/", "joblib/parallel.py", "joblib/_parallel_backends.py")

@@ -42,12 +42,21 @@ class Guarantee:
     def __post_init__(self) -> None:
         for name in ("margin", "max_error", "max_disagreement", "failure_prob"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not number or not 0 < value < 1:
                 raise ReplearnError(
                     f"{name} must be a number in (0, 1), got {value!r}. {_REMEDIES[name]}"
                 )
+            if not _SMALLEST <= value < 1 - _SMALLEST:
+                raise ReplearnError(
+                    f"{name} must be from {_SMALLEST:g} to 1 - {_SMALLEST:g}, got {value!r}. "
+                    f"{_REMEDIES[name]}"
+                )
             object.__setattr__(self, name, float(value))  # a numpy number becomes a plain one
 
+
+#: Smaller numbers make no sense, and their powers are soon no numbers.
+_SMALLEST = 1e-9
 
 _REMEDIES = {
     "margin": "It is the cosine between a row and the boundary's normal; .02 to .5 are common.",

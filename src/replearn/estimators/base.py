@@ -19,16 +19,18 @@ from replearn.cells import CELLS
 from replearn.certificate import Certificate, certify
 from replearn.encoding import Encoding
 from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.estimators.checks import refuse_large, refuse_odd_parameters, refuse_unwritable
 from replearn.estimators.frames import collected, refuse_other_than_numbers
 from replearn.model import Label, Model
-from replearn.modelfile import MAX_CODE, too_large
+from replearn.jsonfile import MAX_TEXT, MAX_WIDTH, MIN_WIDTH, shown
+from replearn.modelfile import MAX_CODE
 from replearn.plan import Guarantee, Plan, Sizes, Spent, require_samples
 from replearn.progress import tracked
 from replearn.randomness import SharedRandomness
 from replearn.stages.batches import LabelRuns, Rows, Sample
 from replearn.stages.net import PointSource
 from replearn.stages.projection import PROJECTIONS
-from replearn.types import BlockMap, Order, Signs, Vector
+from replearn.types import BlockMap, Codes, Order, Signs, Vector
 
 
 class ReplicableClassifier(ClassifierMixin, BaseEstimator):
@@ -92,7 +94,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        self._shared()  # a bad seed is told before the rows are checked
+        self._check_parameters()
         return self._fit_rows(*self._check_training_data(X, y))
 
     def fit_sample(
@@ -123,6 +125,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
                 f"{type(self).__name__} needs its rows in memory. Use fit, or "
                 "ReplicableSVMClassifier or ReplicableSGDClassifier, which need not."
             )
+        self._check_parameters()
         self._describe_rows(n_features, classes, names)
         shared = self._shared()
         learned = self._learn_from(sample, n_features, shared, self._threads())
@@ -142,7 +145,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         self, n_features: int, classes: NDArray[Any], names: tuple[str, ...] | None
     ) -> None:
         """Set what the checks of ``fit`` set."""
-        self._check_classes(classes)
+        self._check_classes(classes, names)
         self.classes_, self.n_features_in_ = classes, n_features
         self.__dict__.pop("feature_names_in_", None)
         if names is not None and self.encoding is None:
@@ -163,6 +166,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             encoding=self.encoding,
         )
         self.residual_ = _residual(fitted, plan, shared)
+        _check_codes(fitted.codes, self.residual_, plan)
         self.certificate_ = self._certify(fitted, shared)
 
     def _learn(self, X: Any, signs: Signs, shared: SharedRandomness) -> tuple[Plan, Any]:
@@ -175,18 +179,15 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         self, sample: Any, n_features: int, shared: SharedRandomness, run: BlockMap
     ) -> tuple[Plan, Any]:
         """Plan, then run the recipe."""
-        plan = self._checked_plan(n_features)
+        plan = self._plan(n_features + bool(self.fit_intercept))
         if plan.mode != "practical":  # rows in files must be counted first
             require_samples(plan, sample.n_rows)
+        refuse_large(plan)
         return plan, type(self)._recipe(sample, plan, shared, run)
 
     def _smallest_batch(self, n_features: int) -> int:
         """Rows in a batch; fewer than twice as many need no particular order."""
-        return self._checked_plan(n_features).batch_size
-
-    def _checked_plan(self, n_features: int) -> Plan:
-        """The plan for so many features, if its model can be saved and loaded."""
-        return refuse_large(self._plan(n_features + bool(self.fit_intercept)))
+        return self._plan(n_features + bool(self.fit_intercept)).batch_size
 
     def _certify(self, fitted: Any, shared: SharedRandomness) -> Certificate:
         """What the fit can say about its own replicability."""
@@ -213,7 +214,14 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             reset=False,
         )
         _check_finite(X, self)
-        return self.model_.scores(X)
+        scores = self.model_.scores(X)
+        if not np.isfinite(scores).all():
+            row = int(np.argmin(np.isfinite(scores)))
+            raise ReplearnError(
+                f"X must hold numbers whose weighted sum is a number, got larger ones in row {row}. "
+                "Scale its rows: their directions decide."
+            )
+        return scores
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Class of each row.
@@ -289,7 +297,14 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
                 f"shared_seed must be an int or a string, got {self.shared_seed!r}. "
                 "Publish one and pass it at every site."
             )
-        return SharedRandomness(str(self.shared_seed))
+        return SharedRandomness(_seed_text(self.shared_seed, "shared_seed"))
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters of the wrong kind before the rows are looked at."""
+        self._shared()
+        if self.random_state is not None:
+            self.order_coins()
+        refuse_odd_parameters(self.get_params(deep=False))
 
     def _encoded(self, X: Any) -> Any:
         X = collected(X)
@@ -315,23 +330,24 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             ensure_all_finite=False,
             reset=reset,
         )
-        _check_finite(X, self, first_row)
-        if two_numbers(y) is None:
-            check_classification_targets(y)
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()  # the caller's matrix stays as it is
             X.sum_duplicates()
+        _check_finite(X, self, first_row)
+        if two_numbers(y) is None:
+            check_classification_targets(y)
         return X, y
 
     def _check_training_data(self, X: Any, y: Any) -> tuple[Any, NDArray[np.int8]]:
         """Validated rows, and their labels as signs; sets ``classes_``."""
         X, y = self._check_rows(X, y)
         self.classes_, positive = two_classes(y)
-        self._check_classes(self.classes_)
+        self._check_classes(self.classes_, _names(self))
         return X, np.where(positive, np.int8(1), np.int8(-1))
 
-    def _check_classes(self, classes: NDArray[Any]) -> None:
-        """Refuse labels that are not those of the protocol."""
+    def _check_classes(self, classes: NDArray[Any], names: tuple[str, ...] | None) -> None:
+        """Refuse labels that are not those of the protocol, or that no file can hold."""
+        refuse_unwritable(label_values(classes), names)
         if self.classes is not None and set(label_values(classes)) != set(self.classes):
             raise ReplearnError(
                 f"y must hold the labels of the protocol, {self.classes[0]!r} and "
@@ -358,7 +374,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
                 f"random_state must be an int or None, got {self.random_state!r}. It is a "
                 "key, so that the same rows give the same model."
             )
-        return SharedRandomness(str(self.random_state)), "order/private"
+        return SharedRandomness(_seed_text(self.random_state, "random_state")), "order/private"
 
     def _run(self) -> BlockMap:
         """Map over blocks, with progress if that is wanted."""
@@ -443,27 +459,40 @@ def refuse_sorted(labels: LabelRuns) -> None:
         )
 
 
-def refuse_large(plan: Plan) -> Plan:
-    """Refuse a code space whose model no file could hold, before any work."""
-    if plan.boost is not None:
-        problem = too_large(plan.n_inputs, "none", plan.n_inputs, False)
-    else:
-        problem = too_large(
-            plan.n_inputs, plan.projection, plan.n_components, plan.net is not None
-        )
-    if problem is not None:
-        raise ReplearnError(
-            f'{problem}. Use fewer components, projection="hadamard", or fewer features.'
-        )
-    return plan
-
-
 def _residual(fitted: Any, plan: Plan, shared: SharedRandomness) -> Vector | None:
     """Where what was rounded lies in its cell; None for choices from a net."""
     if not isinstance(fitted, recipes.Fitted):
         return None
     mean = recipes.mean_direction(fitted.sums, plan)
     return fitted.space.residual(mean, fitted.codes, shared)
+
+
+def _check_codes(codes: Codes, residual: Vector | None, plan: Plan) -> None:
+    """Refuse codes that overflowed: no file holds them, and they are those of another point."""
+    too_many_bits = bool(((codes > MAX_CODE) | (codes < -MAX_CODE)).any())
+    if too_many_bits or (residual is not None and not (np.abs(residual) < _LARGEST_CELL).all()):
+        raise ReplearnError(
+            f"grid_width must be so large that codes have at most 53 bits, got {plan.grid_width}. "
+            'Leave it "auto", or raise it.'
+        )
+
+
+#: No point of a cell is so far from its centre, in grid widths.
+_LARGEST_CELL = 4.0
+
+
+def _seed_text(seed: Any, name: str) -> str:
+    """A seed as text that a file can hold."""
+    text = str(seed)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = "x" * (MAX_TEXT + 1)
+    if len(text) > MAX_TEXT:
+        raise ReplearnError(
+            f"{name} must have at most {MAX_TEXT} Unicode characters, got {shown(seed)}."
+        )
+    return text
 
 
 def two_numbers(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
@@ -546,11 +575,19 @@ def whole_or_auto(value: Any, name: str) -> int | None:
 def _real(value: Any, name: str, *, zero_allowed: bool) -> float | None:
     if isinstance(value, str) and value == "auto":
         return None
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not np.isfinite(value) or value < 0 or (value == 0 and not zero_allowed):
+    number = isinstance(value, int | float | np.integer | np.floating)
+    if isinstance(value, bool) or not number or not _is_moderate(value, zero_allowed):
         what = "a number of at least 0" if zero_allowed else "a positive number"
-        raise ReplearnError(f'{name} must be "auto" or {what}, got {value!r}.')
+        raise ReplearnError(
+            f'{name} must be "auto" or {what}, from {MIN_WIDTH:g} to {MAX_WIDTH:g}, got '
+            f"{shown(value)}."
+        )
     return float(value)
+
+
+def _is_moderate(value: Any, zero_allowed: bool) -> bool:
+    """Whether squares and products of a few such numbers are numbers."""
+    return bool(MIN_WIDTH <= value <= MAX_WIDTH or (zero_allowed and value == 0))
 
 
 def real_or_auto(value: Any, name: str) -> float | None:

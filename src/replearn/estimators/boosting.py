@@ -10,6 +10,7 @@ from replearn import recipes
 from replearn.certificate import Certificate, certify_boosting
 from replearn.encoding import Encoding
 from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.estimators.checks import refuse_large
 from replearn.estimators.base import ReplicableClassifier, real_or_auto, whole_or_auto
 from replearn.model import Label
 from replearn.plan import Plan, Sizes, require_samples
@@ -174,8 +175,9 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
     def _learn_from(
         self, sample: Any, n_features: int, shared: SharedRandomness, run: BlockMap
     ) -> tuple[Plan, Any]:
-        plan = self._checked_plan(n_features)
+        plan = self._plan(n_features + bool(self.fit_intercept))
         require_samples(plan, sample.n_rows)
+        refuse_large(plan)
         private = None if self.random_state is None else SharedRandomness(str(self.random_state))
         return plan, recipes.boost(sample, plan, shared, run, private)
 

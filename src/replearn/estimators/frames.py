@@ -3,19 +3,20 @@
 from typing import Any
 
 import narwhals as nw
+from narwhals.exceptions import DuplicateError
 
 from replearn.errors import ReplearnError
 
 
 def collected(X: Any) -> Any:
     """A lazy dataframe, computed; anything else as it is."""
-    frame = nw.from_native(X, pass_through=True)
+    frame = _frame(X)
     return frame.collect().to_native() if isinstance(frame, nw.LazyFrame) else X
 
 
 def refuse_other_than_numbers(X: Any) -> None:
     """Refuse a dataframe with columns that are not numbers, and say which; arrays pass."""
-    frame = nw.from_native(X, pass_through=True, eager_only=True)
+    frame = _frame(X, eager_only=True)
     if not isinstance(frame, nw.DataFrame):
         return
     for name, kind in frame.schema.items():
@@ -25,3 +26,13 @@ def refuse_other_than_numbers(X: Any) -> None:
                 "numbers in the same way at every lab, or make a protocol that says how "
                 "(plan_from_pilot, replearn plan --pilot)."
             )
+
+
+def _frame(X: Any, **settings: bool) -> Any:
+    """A dataframe as narwhals sees it; anything else as it is."""
+    try:
+        return nw.from_native(X, pass_through=True, **settings)
+    except DuplicateError as problem:
+        raise ReplearnError(
+            f"X must have different column names: {' '.join(str(problem).split())}. Rename them."
+        ) from None

@@ -11,7 +11,8 @@ from replearn import recipes
 from replearn.basis import Basis
 from replearn.encoding import Encoding
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.estimators.base import ReplicableClassifier, whole_or_auto
+from replearn.estimators.base import ReplicableClassifier, label_values, whole_or_auto
+from replearn.estimators.checks import refuse_large, refuse_unwritable
 from replearn.estimators.sgd_state import read_header, read_stream, write_stream
 from replearn.model import Label
 from replearn.plan import Plan, Sizes, require_samples
@@ -205,12 +206,13 @@ class ReplicableSGDClassifier(ReplicableClassifier):
         to the bit. A piece after which the labels so far would look sorted is refused and not
         taken. Tested in tests/unit/test_sgd.py.
         """
-        self._shared()
+        self._check_parameters()
         stream: Stream | None = self.__dict__.get("_stream")
         X, y = self._check_rows(X, y, reset=stream is None)
         known = self._known_classes(y, classes, stream is None)
+        refuse_unwritable(label_values(known), getattr(self, "feature_names_in_", None))
         signs = _signs(y, known)
-        plan = self._checked_plan(X.shape[1])
+        plan = refuse_large(self._plan(X.shape[1] + bool(self.fit_intercept)))
         if stream is None:
             stream = new_stream(plan, X.shape[1])
         elif stream.plan != plan:
@@ -268,6 +270,7 @@ class ReplicableSGDClassifier(ReplicableClassifier):
         InvalidFile
             If the file is not a whole, consistent state, or belongs to other parameters.
         """
+        self._check_parameters()
         state = read_header(path)
         about = state.about["estimator"]
         problem = _problem(about)
@@ -279,7 +282,7 @@ class ReplicableSGDClassifier(ReplicableClassifier):
                 "protocol that the stream was started with."
             )
         n_features = about["n_features"]
-        plan = self._checked_plan(n_features)
+        plan = refuse_large(self._plan(n_features + bool(self.fit_intercept)))
         self._stream = read_stream(state, plan, n_features)
         self.classes_ = _class_array(about["classes"], about["classes_kind"])
         self.n_features_in_ = n_features

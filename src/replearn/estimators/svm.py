@@ -6,7 +6,8 @@ from replearn import recipes
 from replearn.basis import Basis
 from replearn.encoding import Encoding
 from replearn.errors import ReplearnError
-from replearn.estimators.base import ReplicableClassifier, refuse_large
+from replearn.estimators.base import ReplicableClassifier
+from replearn.estimators.checks import refuse_large
 from replearn.model import Label
 from replearn.plan import Plan
 from replearn.plans.svm import MARGIN_GRID, plan_svm

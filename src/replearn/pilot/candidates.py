@@ -113,17 +113,38 @@ class Candidate:
         )
 
 
-def judge(
-    scaling: str,
-    encoding: Encoding,
-    X: Any,
-    signs: Signs,
-    weight: float,
-    fit_intercept: bool,
-    shared: SharedRandomness,
-) -> list[Candidate]:
-    """All projections for one scaling and one regularisation."""
+@dataclass(frozen=True)
+class Scaled:
+    """The pilot in one scaling: rows of length 1, and their principal directions.
+
+    Attributes
+    ----------
+    scaling : str
+    encoding : Encoding
+    rows : array or CSR matrix
+    axes, eigenvalues : arrays
+        Empty if the rows are too wide for published directions.
+    """
+
+    scaling: str
+    encoding: Encoding
+    rows: Any
+    axes: Matrix
+    eigenvalues: Vector
+
+
+def scaled(scaling: str, encoding: Encoding, X: Any, fit_intercept: bool) -> Scaled:
+    """Encode the pilot, and look for its principal directions."""
     rows = _unit_rows(encoding.transform(X), fit_intercept)
+    n_inputs = rows.shape[1]
+    if n_inputs > _MAX_PUBLISHED:
+        return Scaled(scaling, encoding, rows, np.empty((0, n_inputs)), np.empty(0))
+    return Scaled(scaling, encoding, rows, *_principal(rows, max(_N_DIRECTIONS), n_inputs))
+
+
+def judge(pilot: Scaled, signs: Signs, weight: float, shared: SharedRandomness) -> list[Candidate]:
+    """All projections for one scaling and one regularisation."""
+    scaling, encoding, rows = pilot.scaling, pilot.encoding, pilot.rows
     n_rows = signs.size
     sums = _subset_sums(rows, signs, np.arange(n_rows), weight, shared)
     mean, spread = _unit_spread(sums)
@@ -177,7 +198,7 @@ def judge(
             )
     if n_inputs > _MAX_PUBLISHED:
         return candidates
-    axes, eigenvalues = _principal(rows, max(_N_DIRECTIONS), n_inputs)
+    axes, eigenvalues = pilot.axes, pilot.eigenvalues
     for k in _N_DIRECTIONS:
         if k < n_inputs and len(axes) >= k:
             basis = Basis.from_directions(axes[:k])

@@ -12,6 +12,7 @@ from replearn.pilot.candidates import (
     Candidate,
     FrontierPoint,
     judge,
+    scaled,
 )
 from replearn.pilot.columns import encodings, read_labels
 from replearn.plan import Guarantee, decimal
@@ -122,8 +123,8 @@ def plan_from_pilot(
     signs, classes = read_labels(y)
     shared = SharedRandomness(str(shared_seed))
     judged = [
-        judge(scaling, encoding, X, signs, weight, fit_intercept, shared)
-        for scaling, encoding in encodings(X, categories)
+        judge(pilot, signs, weight, shared)
+        for pilot in (scaled(*way, X, fit_intercept) for way in encodings(X, categories))
         for weight in REGULARIZATIONS
     ]
     candidates = [

@@ -29,8 +29,7 @@ from replearn.sources.common import (
 _CSR_KEYS = ("data", "indices", "indptr", "shape")
 _MAX_HEADER = 10_000  # bytes; those of arrays of numbers and text have about a hundred
 _HEADER = re.compile(  # as NumPy writes it
-    r"\s*\{\s*'descr':\s*'([^']*)',\s*'fortran_order':\s*(?:False|True),\s*"
-    r"'shape':\s*\(((?:\s*[0-9]{1,18}\s*,?)*)\s*\),?\s*\}\s*"
+    r"\{'descr': '([^']*)', 'fortran_order': (?:False|True), 'shape': \(([0-9, ]*)\),? ?\}"
 )
 _TYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248]|[US][0-9]{1,9})")
 _MEMORY_IF_UNKNOWN = 2**36
@@ -225,13 +224,13 @@ def _header(name: str, file: Any) -> Header:
     if size > _MAX_HEADER:
         raise ValueError(f"{name!r} has a header of {size:,} bytes")
     text = file.read(size).decode("latin-1")
-    found = _HEADER.fullmatch(text)
+    found = _HEADER.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{name!r} has the header {text[:80].strip()!r}")
-    kind, shape = found.groups()
+    kind, sizes = found.groups()
     if not _TYPE.fullmatch(kind):
         raise ValueError(f"{name!r} has the type {kind[:40]!r}")
-    return Header(tuple(int(size) for size in shape.split(",") if size.strip()), kind)
+    return Header(tuple(int(n) for n in sizes.replace(" ", "").split(",") if n), kind)
 
 
 def _array(archive: zipfile.ZipFile, key: str) -> NDArray[Any]:

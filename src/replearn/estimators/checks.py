@@ -1,0 +1,92 @@
+"""What is refused before any work: parameters of the wrong kind, models that no file could hold."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from replearn.basis import Basis
+from replearn.encoding import Encoding
+from replearn.errors import ReplearnError
+from replearn.jsonfile import Unfit, read_classes, read_text, shown
+from replearn.model import Label
+from replearn.modelfile import MAX_ROUNDS, too_large
+from replearn.plan import Plan
+
+_FLAGS = ("fit_intercept", "shuffle", "unit_mean", "agnostic")
+
+#: Constants of paper mode, beyond which sizes are no numbers any more.
+_SMALLEST_CONSTANT, _LARGEST_CONSTANT = 1e-12, 1e12
+
+
+def refuse_odd_parameters(parameters: dict[str, Any]) -> None:
+    """Refuse values of the wrong kind; numbers and names are checked where they are read."""
+    for name in _FLAGS:
+        value = parameters.get(name, False)
+        if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
+            raise ReplearnError(f"{name} must be True or False, got {shown(value)}.")
+    for name, kind in (("basis", Basis), ("encoding", Encoding)):
+        value = parameters.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise ReplearnError(
+                f"{name} must be None or a {kind.__name__}, got {shown(value)}. Take it from a "
+                "protocol: Protocol.load(path).estimator()."
+            )
+    _check_published_classes(parameters.get("classes"))
+    _check_constants(parameters.get("constants"))
+    for name in ("net", "calibration", "sampling", "output", "mode"):
+        if not isinstance(parameters.get(name, ""), str):
+            raise ReplearnError(f"{name} must be a name, got {shown(parameters[name])}.")
+    n_rounds = parameters.get("n_rounds")
+    if isinstance(n_rounds, int | np.integer) and n_rounds > MAX_ROUNDS:
+        raise ReplearnError(f"n_rounds must be at most {MAX_ROUNDS:,}, got {shown(n_rounds)}.")
+
+
+def _check_published_classes(classes: Any) -> None:
+    if classes is None:
+        return
+    try:
+        read_classes(list(classes) if isinstance(classes, tuple | list | np.ndarray) else None)
+    except Unfit as problem:
+        raise ReplearnError(f"{problem}, or None, got {shown(classes)}.") from None
+
+
+def _check_constants(constants: Any) -> None:
+    if constants is None:
+        return
+    if not isinstance(constants, dict) or not all(isinstance(name, str) for name in constants):
+        raise ReplearnError(
+            f"constants must be None or a dict from names to numbers, got {shown(constants)}."
+        )
+    for name, value in constants.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if number and 0 < value < math.inf:
+            if not _SMALLEST_CONSTANT <= value <= _LARGEST_CONSTANT:
+                raise ReplearnError(
+                    f"constants[{name!r}] must be from {_SMALLEST_CONSTANT:g} to "
+                    f"{_LARGEST_CONSTANT:g}, got {shown(value)}. The default is 1."
+                )
+
+
+def refuse_large(plan: Plan) -> Plan:
+    """Refuse a code space whose model no file could hold, before any work."""
+    if plan.boost is not None:
+        problem = too_large(plan.n_inputs, "none", plan.n_inputs, False)
+    else:
+        problem = too_large(plan.n_inputs, plan.projection, plan.n_components, plan.net is not None)
+    if problem is not None:
+        raise ReplearnError(
+            f'{problem}. Use fewer components, projection="hadamard", or fewer features.'
+        )
+    return plan
+
+
+def refuse_unwritable(labels: tuple[Label, Label], names: Iterable[str] | None) -> None:
+    """Refuse labels and names that a model file could not hold, before any work."""
+    try:
+        read_classes(list(labels))
+        for name in names or ():
+            read_text(name, "the name of a column")
+    except Unfit as problem:
+        raise ReplearnError(f"{problem}: a model file must hold it. Rename it.") from None
