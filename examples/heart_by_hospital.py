@@ -70,6 +70,24 @@ def fit_and_listen(estimator, X, y):
     return estimator, [str(warning.message) for warning in caught]
 
 
+def many_seeds(protocol, X, y, sites, n_seeds):
+    """How often all hospitals agree, and how often labels make no difference to their models."""
+    make = real_data.reseeded(protocol)
+    all_agree, unmoved = 0, 0
+    for number in range(n_seeds):
+        models = {}
+        for name, rows in sites.items():
+            fits = [
+                fit_and_listen(make(f"study {number}"), X.iloc[rows], labels)[0]
+                for labels in (y[rows], real_data.shuffled(y[rows], number))
+            ]
+            models[name] = fits[0].fingerprint_
+            unmoved += fits[0].fingerprint_ == fits[1].fingerprint_
+        all_agree += len(set(models.values())) == 1
+    print(f"  all hospitals agree: {real_data.rate(all_agree, n_seeds)}")
+    print(f"  shuffled labels give the same model: {unmoved / (n_seeds * len(sites)):.0%} of fits")
+
+
 def draw(path, plan, sizes, guess):
     figure = real_data.new_figure(6.5, 3.8)
     axes = figure.subplots()
@@ -130,6 +148,10 @@ def main():
     for first, second in combinations(fits, 2):
         found = real_data.describe(rl.compare(fits[first].model_, fits[second].model_))
         print(f"  {first} and {second}: {found}")
+
+    n_seeds = 3 if options.quick else 40
+    print(f"\nThe same patients under {n_seeds} other seeds [95% interval]")
+    many_seeds(plan.protocol, X, y, sites, n_seeds)
 
     print("\nWhat certified mode says")
     first, rows = next(iter(sites.items()))

@@ -889,9 +889,9 @@ def _as_kind(rng: random.Random, X: Any) -> Any:
 
             names = [rng.choice(["a", 0, "é", "\n", ""]) for _ in range(X.shape[1])]
             return pd.DataFrame(X, columns=names if rng.random() < 0.4 else [f"c{i}" for i in range(X.shape[1])])
-        case 16 if X.shape[0]:
-            wide = sp.csr_array((X[:, :1].ravel(), (range(len(X)), [2**20] * len(X))), shape=(len(X), 2**20 + 1))
-            return wide if rng.random() < 0.2 else X
+        case 16 if X.size:
+            last = np.full(len(X), 2**16)  # long rows of which little is there
+            return sp.csr_array((np.resize(X, len(X)), last, np.arange(len(X) + 1)), shape=(len(X), 2**16 + 1))
     return X
 
 
@@ -919,6 +919,157 @@ def estimator(rng: random.Random, folder: Path) -> None:
     use_estimator(kind(**parameters), X, y, folder)
 
 
+# --- paths ----------------------------------------------------------------------------------------
+
+
+def odd_path(rng: random.Random, folder: Path) -> str:
+    """A path that is not what it seems."""
+    ends = [".csv", ".csv.gz", ".svm", ".npz", ".parquet", ".json", "", ".CSV", ".pq", ".model.json"]
+    end = rng.choice(ends)
+    path = folder / f"{rng.choice(['a', 'a b', 'é', 'x' * 200, '-', chr(27) + '[2J', 'a' + chr(10) + 'b'])}{end}"
+    match rng.randrange(14):
+        case 0:
+            path.mkdir()
+        case 1:
+            os.mkfifo(path)
+        case 2:
+            path.symlink_to(path)
+        case 3:
+            path.symlink_to("/dev/zero")
+        case 4:
+            path.symlink_to(folder / "nothing")
+        case 5:
+            path.mkdir()
+            for name in rng.sample(["a.csv", "b.csv", "c.npz", ".hidden", "_x", "d.parquet", "e.txt"], 2):
+                (path / name).write_bytes(rng.choice([b"", TABLE]))
+        case 6:
+            path.mkdir()
+            (path / "a.csv").mkdir()
+        case 7:
+            path.mkdir()
+            os.mkfifo(path / "a.csv")
+        case 8:
+            return rng.choice(["", ".", "/", "/dev/null", "/dev/zero", "/dev/full", "/dev/stdin.csv", "/proc/self/mem",
+                               "a\0b.csv", "\ud800.csv", "x" * 5000 + ".csv", "..", "~", "//", "/dev/fd/99.csv"])  # fmt: skip
+        case 9:
+            return str(path)
+        case 10:
+            path.write_bytes(b"")
+        case 11:
+            path.write_bytes(rng.choice([TABLE, gzip.compress(TABLE), _archives()[0], _parquets()[0]]))
+        case 12:
+            path.write_bytes(bytes(2_000_000))
+        case _:
+            path.write_bytes(gzip.compress(bytes(5_000_000)))
+    return str(path)
+
+
+def paths(rng: random.Random, folder: Path) -> None:
+    """Every reader on paths that are not what they seem; what the system says is an error, too."""
+    path = odd_path(rng, folder)
+    readers: list[Callable[[], Any]] = [
+        lambda: rl.load(path),
+        lambda: Protocol.load(path),
+        lambda: load_commitment(path),
+        lambda: read_table(path, "label"),
+        lambda: read_table(path),
+        lambda: use_columns(read_columns(path, "label")),
+        lambda: _stream().load_state(path),
+        lambda: fit_file(small_svm(), path, "label"),
+    ]
+    try:
+        rng.choice(readers)()
+    except (OSError, ValueError) as problem:
+        plain = isinstance(problem, OSError) or "null" in str(problem) or isinstance(problem, UnicodeError)
+        if not plain or isinstance(problem, ReplearnError):
+            raise
+        raise ReplearnError(str(problem)) from None  # as of any path that cannot be opened
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+_ARGUMENTS = ["", "-", "--", "x", "0", "1", "-1", "nan", "inf", "1e400", "1e-400", "0.3", "auto", "9" * 5000,
+              "é", "\n", "\x1b[31m", "a\nb", "\ud800", "label", "--json", "--help", "-h", "2", "3", "1e9",
+              "practical", "certified", "paper", "svm", "sgd", "net", "boost-foam", "=", "ab" * 32]  # fmt: skip
+
+_OPTIONS = {
+    "fit": ["--target", "--out", "--algorithm", "--margin", "--max-error", "--max-disagreement",
+            "--failure-prob", "--mode", "--no-intercept", "--seed", "--protocol", "--lock", "--json",
+            "--assume-shuffled", "--random-state", "--features", "--memory", "--scratch", "--expect",
+            "--checkpoint", "--checkpoint-every"],
+    "predict": ["--out", "--json"],
+    "compare": ["--commit", "--reveal", "--site", "--out", "--json"],
+    "show": ["--json", "--report"],
+    "shuffle": ["--out", "--seed", "--random-state", "--scratch", "--json"],
+    "audit": ["--target", "--protocol", "--margin", "--question", "--confidence", "--checkpoint", "--json"],
+    "plan": ["--margin", "--max-error", "--features", "--mode", "--json", "--pilot", "--target", "--out"],
+    "export": ["--out", "--json", "--format"],
+    "completion": ["--json"],
+    "nothing": ["--json"],
+}  # fmt: skip
+
+
+def command_line(rng: random.Random, folder: Path) -> None:
+    """Odd arguments and files: exit code 0 to 3, and one line if something is wrong."""
+    from replearn.cli import main
+
+    arguments = _odd_arguments(rng, folder)
+    out, err = io.StringIO(), io.StringIO()
+    here = os.getcwd()
+    os.chdir(folder)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code: Any = main(arguments)
+            except SystemExit as problem:
+                code = problem.code
+    finally:
+        os.chdir(here)
+    said = f"{arguments!r:.600} exits with {code}: {err.getvalue()[-1500:]!r}"
+    require(code in (0, 1, 2, 3), said)
+    lines = err.getvalue().splitlines()
+    complaints = [line for line in lines if not line.startswith("replearn: warning: ")]
+    require("Traceback" not in err.getvalue(), said)
+    require(len(complaints) == (code == 2), said)
+    require(all(line.isprintable() or "\ud800" in line for line in complaints), said)
+    require(all(len(line) < 20_000 for line in lines), said[:3000])
+    if code == 2:
+        raise ReplearnError(complaints[0])
+    if code == 0 and "--json" in arguments and "--help" not in arguments and "-h" not in arguments:
+        json.loads(out.getvalue())
+
+
+def _odd_arguments(rng: random.Random, folder: Path) -> list[str]:
+    command = rng.choice([*_OPTIONS, "fit", "fit", "show", "predict"])
+    data, model, protocol = folder / "a.csv", folder / "a.model.json", folder / "study.json"
+    good = rng.random() < 0.5
+    data.write_bytes(TABLE if good else hostile_csv(rng))
+    documents = list(model_documents())
+    model.write_bytes(json_text(documents[-1]).encode() if good else hostile_json(rng, documents, sealed))
+    protocol.write_bytes(hostile_json(rng, list(protocol_documents()), _with_public_seed))
+    values = [*_ARGUMENTS, str(data), str(model), str(protocol), str(folder), str(folder / "new.csv"), "new.json"]
+    words = {
+        "fit": [str(data), "--target", "label", "--jobs", "1"],
+        "predict": [str(model), str(data)],
+        "compare": [str(model), str(model)],
+        "show": [str(model)],
+        "shuffle": [str(data), "--out", "out.csv"],
+        "audit": [str(data), "--target", "label", "--pairs", "2", "--jobs", "1"],
+        "plan": ["--margin", "0.3", "--features", "3"],
+        "export": [str(model)],
+        "completion": ["bash"],
+    }.get(command, [])
+    arguments = [command, *words]
+    for _ in range(rng.choice([0, 1, 1, 2, 3])):
+        arguments.append(rng.choice(_OPTIONS[command]))
+        if rng.random() < 0.8:
+            value = odd_path(rng, folder) if rng.random() < 0.15 else rng.choice(values)
+            arguments.append(value)
+    if rng.random() < 0.2 and len(arguments) > 1:
+        arguments[rng.randrange(len(arguments))] = rng.choice(values)
+    return arguments
+
+
 #: Targets by name, those that mutate valid input.
 TARGETS: dict[str, Case] = {
     "model file": model_file,
@@ -932,5 +1083,10 @@ TARGETS: dict[str, Case] = {
     "svmlight": _table_case(".svm"),
     "npz": _table_case(".npz"),
     "parquet": _table_case(".parquet"),
+    "paths": paths,
     "estimators": estimator,
+    "command line": command_line,
 }
+
+#: MiB that a case may take: more where the input says how many columns there are.
+MEMORY = {"svmlight": 256.0, "estimators": 256.0, "command line": 256.0, "paths": 256.0}

@@ -287,7 +287,7 @@ def _nudged(rng: random.Random, value: Any) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
-        return rng.choice([value + 1, value - 1, -value, value * 1000, value << 40, float(value)])
+        return rng.choice([value + 1, value - 1, -value, value * 1000, value << 40, 1.5])
     if isinstance(value, Raw):
         return value
     if isinstance(value, str):

@@ -461,7 +461,7 @@ def _read_checkpoint(path: Path, key: str) -> dict[tuple[str, int], list[Pair]]:
         for data in content["pairs"]:
             pair = Pair.from_data(_numbers(data))
             done.setdefault((pair.question, pair.index), []).append(pair)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise InvalidFile(f"{path} is damaged. Delete it to start afresh.") from None
     return done
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from replearn.atomic import remove_leftovers, write_atomically
 from replearn.errors import ReplearnError
-from replearn.jsonfile import read_json
+from replearn.jsonfile import read_json, shown
 from replearn.model import canonical_json
 from replearn.statefile import read_state, write_state
 
@@ -74,7 +74,7 @@ class Checkpoint:
             return None
         state = read_state(path, _KIND)
         if state.about != about:
-            raise state.unfit(f"it is about {state.about}, but the step is about {about}")
+            raise state.unfit(f"it is about {shown(state.about)}, but the step is about {about}")
         return state.arrays(like)
 
     def save(

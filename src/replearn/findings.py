@@ -63,9 +63,9 @@ class Pair:
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> "Pair":
-        """From the JSON types of ``data``."""
+        """From the JSON types of ``data``; ValueError or TypeError if they are others."""
         first, second = data["scores"]
-        return cls(
+        pair = cls(
             **{
                 **data,
                 "errors": tuple(data["errors"]),
@@ -74,6 +74,28 @@ class Pair:
                 "walls": tuple(data["walls"]),
                 "scores": (tuple(first), tuple(second)),
             }
+        )
+        if not pair._makes_sense():
+            raise ValueError("a pair must have the types that its attributes say")
+        return pair
+
+    def _makes_sense(self) -> bool:
+        """Whether all values have their types, and numbers their ranges."""
+        texts = (self.question, self.seeds, self.seed)
+        counts = (self.index, self.n_codes, *self.changed, *self.flipped)
+        reals = (self.churn, *self.errors, *self.walls, *self.scores[0], *self.scores[1])
+        perhaps = (self.angle, self.coefficient_distance, self.estimate)
+        known = [value for value in perhaps if value is not None]
+        return (
+            all(isinstance(text, str) for text in texts)
+            and type(self.same) is bool
+            and all(type(count) is int and 0 <= count < 1 << 31 for count in counts)
+            and all(type(real) in (int, float) for real in (*reals, *known))
+            and bool(np.isfinite(np.array([*reals, *known], dtype=np.float64)).all())
+            and len(self.errors) == 2
+            and len(self.scores[0]) == len(self.scores[1])
+            and max(self.changed, default=-1) < self.n_codes
+            and max(self.flipped, default=-1) < max(1, len(self.walls))
         )
 
     def data(self) -> dict[str, Any]:

@@ -39,14 +39,8 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     content = _limited_bytes(path)
     try:
-        document = json.loads(
-            content.decode("utf-8"),
-            object_pairs_hook=_no_duplicates,
-            parse_constant=_no_constants,
-            parse_float=_finite,
-        )
-        _check_nesting(document, _HALF_CHARACTER.search(content) is not None)
-    except (ValueError, RecursionError) as problem:
+        document = parse_json(content)
+    except ValueError as problem:
         raise InvalidFile(
             f"{path} is not valid JSON: {str(problem)[:200]}. Is it the right file?"
         ) from None
@@ -55,24 +49,48 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     return document
 
 
+def parse_json(content: bytes) -> Any:
+    """Parse JSON as strictly as `read_json` does.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else.
+    """
+    try:
+        document = json.loads(
+            content.decode("utf-8"),
+            object_pairs_hook=_no_duplicates,
+            parse_constant=_no_constants,
+            parse_float=_finite,
+        )
+    except RecursionError:
+        raise ValueError(f"it is nested more than {MAX_DEPTH} deep") from None
+    _check_nesting(document, _HALF_CHARACTER.search(content) is not None)
+    return document
+
+
 #: An escape that may stand for half of a character; UTF-8 itself has none.
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def _limited_bytes(path: str | os.PathLike[str]) -> bytes:
-    """All of a file, if it is one: a device has no end, and a pipe may never begin."""
-    found = os.stat(path)
-    if stat.S_ISDIR(found.st_mode):
-        raise InvalidFile(f"{path} must be a file, got a folder. Name a file in it.")
-    if not stat.S_ISREG(found.st_mode):
-        raise InvalidFile(f"{path} must be a regular file. Copy it to one first.")
+    require_regular(path)
     with open(path, "rb") as file:
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
-        raise InvalidFile(
-            f"{path} has {found.st_size:,} bytes; at most {MAX_FILE_BYTES:,} are read."
-        )
+        size = os.path.getsize(path)
+        raise InvalidFile(f"{path} has {size:,} bytes; at most {MAX_FILE_BYTES:,} are read.")
     return content
+
+
+def require_regular(path: str | os.PathLike[str]) -> None:
+    """Refuse what is no regular file: a device has no end, and a pipe may never begin."""
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
+        raise InvalidFile(f"{path} must be a file, got a folder. Name a file in it.")
+    if not stat.S_ISREG(mode):
+        raise InvalidFile(f"{path} must be a regular file. Copy it to one first.")
 
 
 def _check_nesting(document: Any, look_at_text: bool) -> None:

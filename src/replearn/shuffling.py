@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replearn.atomic import remove_leftovers, write_atomically
-from replearn.errors import ReplearnError
+from replearn.errors import InvalidFile, ReplearnError
+from replearn.jsonfile import read_json
 from replearn.randomness import SharedRandomness
 from replearn.types import Words
 
@@ -174,7 +175,10 @@ class ShuffledSource:
             return
         import pyarrow as pa
 
-        table = pa.Table.from_batches(list(self._messages(buckets.path(bucket)))).combine_chunks()
+        found = list(self._messages(buckets.path(bucket)))
+        if sum(batch.num_rows for batch in found) != buckets.n_rows[bucket]:
+            raise _damaged(buckets.path(bucket), ValueError("rows are missing"))
+        table = pa.Table.from_batches(found).combine_chunks()
         order = np.argsort(_keys_of(table), kind="stable")[skipped:]
         n_batches = -(-buckets.sizes[bucket] // _MAX_BATCH)
         for part in np.array_split(order, n_batches):
@@ -206,10 +210,20 @@ class ShuffledSource:
         """The batches in a file of a bucket."""
         import pyarrow as pa
 
+        schema = self._bucket_schema()
         with path.open("rb") as file:
+            left = os.fstat(file.fileno()).st_size
             while length := file.read(_LENGTH_BYTES):
-                content = pa.py_buffer(file.read(int.from_bytes(length, "little")))
-                yield pa.ipc.read_record_batch(content, self._bucket_schema())
+                size = int.from_bytes(length, "little")
+                left -= _LENGTH_BYTES + size
+                try:
+                    if left < 0:
+                        raise pa.ArrowInvalid("it ends too early")
+                    batch = pa.ipc.read_record_batch(pa.py_buffer(file.read(size)), schema)
+                    batch.validate(full=True)  # offsets that lie would crash Arrow
+                except (pa.ArrowException, OSError, ValueError) as problem:
+                    raise _damaged(path, problem) from None
+                yield batch
 
     def _bucket_schema(self) -> "pa.Schema":
         """Of the files; from the first rows, since a run that goes on has not seen them yet."""
@@ -224,8 +238,15 @@ class ShuffledSource:
         path = self._buckets.folder / _MARK
         if not path.exists():
             return False
-        mark = json.loads(path.read_text(encoding="utf-8"))
-        self._buckets.sizes, self._buckets.n_rows = mark["sizes"], mark["rows"]
+        mark = read_json(path)
+        counts = [mark.get(name) for name in ("sizes", "rows")]
+        if not all(_are_counts(count) for count in counts) or not isinstance(mark.get("done"), bool):
+            raise _damaged(path, ValueError("its counts make no sense"))
+        self._buckets.sizes, self._buckets.n_rows = counts
+        for bucket, size in enumerate(self._buckets.sizes):
+            file = self._buckets.path(bucket)
+            if size > (file.stat().st_size if file.exists() else 0):
+                raise _damaged(file, ValueError("it is shorter than it was"))
         return bool(mark["done"])
 
     def _write_mark(self, files: Sequence[Any], done: bool) -> None:
@@ -234,6 +255,22 @@ class ShuffledSource:
             os.fsync(file.fileno())
         mark = {"sizes": self._buckets.sizes, "rows": self._buckets.n_rows, "done": done}
         write_atomically(self._buckets.folder / _MARK, json.dumps(mark).encode())
+
+
+def _are_counts(value: Any) -> bool:
+    """Whether it is a whole number for each bucket."""
+    return (
+        isinstance(value, list)
+        and len(value) == _N_BUCKETS
+        and all(type(count) is int and 0 <= count < 1 << 62 for count in value)
+    )
+
+
+def _damaged(path: Path, problem: Exception) -> InvalidFile:
+    reason = " ".join(str(problem).split())[:200]
+    return InvalidFile(
+        f"{path} was altered or damaged: {reason}. Delete its folder and start the work anew."
+    )
 
 
 def _appending(path: Path) -> Any:

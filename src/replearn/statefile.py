@@ -4,7 +4,10 @@ import hashlib
 import io
 import json
 import os
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +17,7 @@ from numpy.typing import NDArray
 
 from replearn.atomic import write_atomically
 from replearn.errors import InvalidFile
+from replearn.jsonfile import parse_json, require_regular, shown
 
 FORMAT_VERSION = 1
 
@@ -22,6 +26,23 @@ _MAX_HEADER = 1 << 24
 _MAX_ARRAY_HEADER = 256  # what npy puts before such small shapes
 
 Arrays = Mapping[str, NDArray[Any]]
+
+#: All that zipfile and NumPy are known to raise on damaged files.
+_DAMAGE = (
+    ValueError,
+    TypeError,
+    KeyError,
+    EOFError,
+    OSError,
+    OverflowError,
+    MemoryError,
+    RuntimeError,
+    SyntaxError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def write_state(
@@ -99,8 +120,8 @@ def read_state(path: str | os.PathLike[str], kind: str) -> StateFile:
             raise state.unfit(f"its header has {size:,} bytes, at most {_MAX_HEADER:,} are read")
         text = _read_array(file, _HEADER, np.dtype(np.uint8), (size,), state).tobytes()
     try:
-        header = json.loads(text)
-    except (ValueError, RecursionError):
+        header = parse_json(text)
+    except ValueError:
         raise state.unfit("its header is not JSON") from None
     keys = {"about", "digest", "format", "version"}
     if (
@@ -110,15 +131,18 @@ def read_state(path: str | os.PathLike[str], kind: str) -> StateFile:
     ):
         raise state.unfit(f"its format is not 'replearn-{kind}'")
     if header["version"] != FORMAT_VERSION:
-        raise state.unfit(f"version {header['version']!r} is unknown; {FORMAT_VERSION} is read")
+        raise state.unfit(f"version {shown(header['version'])} is unknown; {FORMAT_VERSION} is read")
     return StateFile(path, kind, header["about"], header["digest"])
 
 
 def _opened(path: str | os.PathLike[str], kind: str) -> zipfile.ZipFile:
     state = StateFile(path, kind, None, None)
+    require_regular(path)
     try:
         file = zipfile.ZipFile(path)
-    except zipfile.BadZipFile:
+    except PermissionError:
+        raise
+    except _DAMAGE:
         raise state.unfit("it is no npz file") from None
     if f"{_HEADER}.npy" not in file.namelist():
         file.close()
@@ -146,7 +170,7 @@ def _read_array(
         if np.lib.format.read_array_header_1_0(content) != (shape, False, dtype):
             raise wrong
         return np.frombuffer(content.read(size), dtype=dtype).reshape(shape).copy()
-    except (ValueError, zipfile.BadZipFile, OSError, NotImplementedError):
+    except _DAMAGE:
         raise wrong from None
 
 

@@ -26,9 +26,14 @@ NAMES = [f"x{i}" for i in range(D)]
 
 @pytest.fixture(scope="module")
 def cluster():
-    # 0: Dask gives a task up when one worker died with it, so that ours must send it again
+    settings = {
+        # Dask gives a task up when one worker died with it, so we must send it again
+        "distributed.scheduler.allowed-failures": 0,
+        # a local cluster gives a worker up that is dead so long after it died, though perhaps again
+        "distributed.deploy.lost-worker-timeout": "1 hour",
+    }
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        dask.config.set(settings),
         LocalCluster(
             n_workers=2,
             threads_per_worker=1,
@@ -297,9 +302,8 @@ def test_amplification_needs_its_rows_in_memory(client):
 
 
 @pytest.fixture
-def pids(client, cluster):
+def pids(client):
     """Processes of two workers."""
-    cluster.scale(2)  # one that is killed while it starts is not started again
     client.wait_for_workers(2, timeout=60)
     return list(client.run(os.getpid).values())
 

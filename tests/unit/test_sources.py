@@ -1,258 +1,108 @@
-"""Files to arrays: what is in them comes out, and what cannot be read is named."""
+"""Files and folders of any format: one way to open them, and one way to say what is wrong."""
 
 import gzip
+import os
+import threading
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
-import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
+from sklearn.datasets import dump_svmlight_file
 
+from replearn.encoding import Encoding, NumberColumn
 from replearn.errors import ReplearnError
-from replearn.sources import FORMATS, read_table
+from replearn.sources import FORMATS, open_source, read_all, read_columns, read_table
+from replearn.sources.ahead import ahead
 
-CSV = """age,dose,label
-63,0.5,ill
-41,-1e-3,well
-"50", 2 ,ill
-"""
-X = np.array([[63, 0.5], [41, -1e-3], [50, 2]])
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(400, 3)).round(3)
+Y = RNG.integers(0, 2, 400)
+SUFFIXES = list(FORMATS)
 
 
-def csv_file(folder, text=CSV, name="t.csv"):
-    path = folder / name
-    content = text if isinstance(text, bytes) else text.encode()
-    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+def write(path, start=0, stop=400):
+    """Some of the rows in the format of that name."""
+    rows, labels, name = X[start:stop], Y[start:stop], path.name
+    table = pa.table({"a": rows[:, 0], "b": rows[:, 1], "c": rows[:, 2], "y": labels})
+    if name.endswith((".parquet", ".pq")):
+        pq.write_table(table, path)
+    elif name.endswith(".npz"):
+        np.savez(path, X=rows, y=labels)
+    else:
+        plain = path.with_name("plain")
+        if ".csv" in name:
+            pa.csv.write_csv(table, plain)
+        else:
+            dump_svmlight_file(rows, labels, str(plain), zero_based=False)
+        content = plain.read_bytes()
+        plain.unlink()
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     return path
 
 
-def npz_file(folder, **arrays):
-    path = folder / "t.npz"
-    np.savez(path, **arrays)
-    return path
+def label(suffix):
+    return "y" if suffix in (".csv", ".csv.gz", ".parquet", ".pq", ".npz") else None
 
 
-# ---------------------------------------------------------------- comma-separated text
+def dense(rows):
+    return rows.toarray() if hasattr(rows, "toarray") else rows
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "T.CSV"])
-def test_csv(tmp_path, name):
-    table = read_table(csv_file(tmp_path, name=name), target="label")
-    assert (table.X == X).all()
-    assert table.X.dtype == np.float64
-    assert table.y.tolist() == ["ill", "well", "ill"]
-    assert table.names == ("age", "dose")
-
-
-@pytest.mark.parametrize("change", [lambda t: t.replace("\n", "\r\n"), lambda t: "\ufeff" + t])
-def test_line_endings_and_byte_order_marks(tmp_path, change):
-    table = read_table(csv_file(tmp_path, change(CSV) + "\n\n"), target="label")
-    assert (table.X == X).all()
-    assert table.names == ("age", "dose")
-
-
-def test_csv_without_labels(tmp_path):
-    table = read_table(csv_file(tmp_path, "a,b\n1,2\n"))
-    assert table.y is None
-    assert table.X.tolist() == [[1, 2]]
-
-
-def test_one_column(tmp_path):
-    assert read_table(csv_file(tmp_path, "a\n1\n2\n")).X.tolist() == [[1], [2]]
-
-
-def test_columns_are_taken_by_name_in_the_given_order(tmp_path):
-    table = read_table(csv_file(tmp_path), columns=["dose", "age"])
-    assert table.names == ("dose", "age")
-    assert np.array_equal(table.X, X[:, ::-1])
-
-
-@pytest.mark.parametrize(
-    ("labels", "expected"),
-    [
-        (["1", "0", "1"], [1, 0, 1]),
-        (["-1", "+1", "1"], [-1, 1, 1]),
-        (["1.0", "0", "1"], [1.0, 0.0, 1.0]),
-        (["1", "x", "1"], ["1", "x", "1"]),
-        (["True", "False", "True"], ["True", "False", "True"]),
-    ],
-)
-def test_labels_are_integers_if_all_of_them_are(tmp_path, labels, expected):
-    text = "a,y\n" + "".join(f"0,{label}\n" for label in labels)
-    y = read_table(csv_file(tmp_path, text), target="y").y
-    assert y.tolist() == expected
-    assert {type(label) for label in y.tolist()} == {type(label) for label in expected}
-
-
-@given(
-    st.lists(
-        st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=3, max_size=3),
-        min_size=1,
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_every_format_gives_the_same_rows(tmp_path, suffix):
+    path = write(tmp_path / f"t{suffix}")
+    table = read_table(path, label(suffix))
+    assert np.array_equal(dense(table.X), X)
+    assert table.y.tolist() == Y.tolist()
+    encoding = Encoding(tuple(NumberColumn(name, "0", "2") for name in "abc"))
+    whole = read_all(open_source(path, label(suffix), encoding=encoding))
+    assert np.array_equal(dense(whole.X), X / 2)
+    columns, y = read_columns(path, label(suffix))
+    found = (
+        columns.toarray() if hasattr(columns, "toarray") else np.stack(list(columns.values()), 1)
     )
-)
-def test_numbers_come_back_bit_for_bit(tmp_path_factory, rows):
-    text = "a,b,c\n" + "".join(",".join(map(repr, row)) + "\n" for row in rows)
-    table = read_table(csv_file(tmp_path_factory.mktemp("csv"), text))
-    assert table.X.tobytes() == np.array(rows).tobytes()
+    assert np.array_equal(found, X)
+    assert y.tolist() == Y.tolist()
 
 
-def test_a_watch_sees_the_file_go_by(tmp_path):
-    text = "a,b\n" + "1,2\n" * 20_000
-    shares = []
-    read_table(csv_file(tmp_path, text), watch=shares.append)
-    assert len(shares) == 4
-    assert shares == sorted(shares)
-    assert 0 < shares[0] <= shares[-1] <= 1
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_identity(tmp_path, suffix):
+    path = write(tmp_path / f"t{suffix}")
+    source = open_source(path, label(suffix))
+    before = source.identity()
+    assert before == open_source(path).identity()
+    os.utime(path, ns=(0, 12_345))
+    assert source.identity() != before
+    assert source.identity()["files"][0]["mtime_ns"] == 12_345
+    path.unlink()
+    with pytest.raises(ReplearnError, match="cannot be read: No such file"):
+        source.identity()
 
 
-BAD_CSV = {
-    "empty file": ("", r"must have a header row, got an empty file\. Check the path"),
-    "header only": ("a,y\n", r"must have rows below its header, got none\. Check"),
-    "text": (
-        "a,y\n1,p\nx,q\n",
-        r"line 3, column 'a' must be a finite number, got 'x'\. Correct it, or leave out",
-    ),
-    "missing": ("a,b,y\n1,,p\n", r"line 2, column 'b' must be a finite number, got an empty cell"),
-    "blank": ("a,b,y\n1, ,p\n", r"line 2, column 'b' must be a finite number, got an empty cell"),
-    "nan": ("a,y\n1,p\nNaN,q\n", r"line 3, column 'a' must be a finite number, got 'NaN'"),
-    "inf": ("a,y\n-inf,p\n", r"line 2, column 'a' must be a finite number, got '-inf'"),
-    "too large": ("a,y\n1e999,p\n", r"line 2, column 'a' must be a finite number, got '1e999'"),
-    "no label": ("a,y\n1,p\n2,\n", r"line 3, column 'y' must hold a label, got an empty cell"),
-    "short row": ("a,y\n1,p\n2\n", r"line 3 must have 2 cells like the header, got 1\. Repair"),
-    "long row": ("a,y\n1,2,p\n", r"line 2 must have 2 cells like the header, got 3\. Repair"),
-    "gap": ("a,y\n1,p\n\n2,q\n", r"line 3 must not be empty, since rows follow it\. Remove it"),
-    "line break in a cell": ('a,y\n1,"p\nq"\nx,p\n', r"line 4, column 'a' must be a finite"),
-    "no target": ("a,b\n1,2\n", r"has no column 'y'; its columns are 'a', 'b'\. Name one of these"),
-    "row numbers": (",a,y\n0,1,p\n", r"column 1 has no name\. Name it, or leave it out if it"),
-    "same name": ("a,a,y\n1,2,p\n", r"must have different column names, got 'a' twice\. Rename"),
-    "only labels": ("y\np\n", r"must have a feature column besides 'y', got none"),
-    "not text": (b"a,y\n\xff\xfe,p\n", r"must be UTF-8 text, got the byte 0xff near line 1"),
-    "huge cell": ("a,y\n" + "1" * 200_000 + ",p\n", r"must be comma-separated text: field larger"),
-}
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_files_that_are_not_there(tmp_path, suffix):
+    with pytest.raises(ReplearnError, match=r"cannot be read: No such file or directory\. Check"):
+        read_table(tmp_path / f"t{suffix}")
 
 
-@pytest.mark.parametrize("problem", BAD_CSV)
-def test_bad_csv(tmp_path, problem):
-    text, message = BAD_CSV[problem]
-    path = csv_file(tmp_path, text)
-    with pytest.raises(ReplearnError, match=message) as caught:
-        read_table(path, target="y")
-    assert str(caught.value).startswith(str(path))
-    assert "\n" not in str(caught.value)
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read all")
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_files_that_may_not_be_read(tmp_path, suffix):
+    path = write(tmp_path / f"t{suffix}")
+    path.chmod(0)
+    with pytest.raises(ReplearnError, match="cannot be read: Permission denied"):
+        open_source(path)
 
 
-def test_finite_numbers_with_an_infinite_sum(tmp_path):
-    assert read_table(csv_file(tmp_path, "a,b\n1e308,1e308\n")).X.tolist() == [[1e308, 1e308]]
-
-
-def test_a_column_of_the_model_that_is_not_there(tmp_path):
-    with pytest.raises(ReplearnError, match="has no column 'size'; its columns are 'age'"):
-        read_table(csv_file(tmp_path), columns=["age", "size"])
-
-
-def test_cut_off_gzip(tmp_path):
-    path = csv_file(tmp_path, name="t.csv.gz")
-    path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(ReplearnError, match=r"cannot be read: .* that the file is complete"):
-        read_table(path, target="label")
-
-
-# ---------------------------------------------------------------- NumPy archives
-
-
-def test_npz(tmp_path):
-    names = np.array(["a", "b"])
-    path = npz_file(tmp_path, X=X.astype(np.float32), y=[1, 0, 1], feature_names=names)
-    table = read_table(path)
-    assert np.array_equal(table.X, X.astype(np.float32))
-    assert table.X.dtype == np.float32
-    assert table.y.tolist() == [1, 0, 1]
-    assert table.names == ("a", "b")
-    assert read_table(path, columns=["b"]).X.tolist() == X.astype(np.float32)[:, [1]].tolist()
-
-
-def test_npz_with_another_label_array(tmp_path):
-    path = npz_file(tmp_path, X=X, digit=[3, 8, 3])
-    assert read_table(path, target="digit").y.tolist() == [3, 8, 3]
-    assert read_table(path).y is None
-
-
-@pytest.mark.parametrize("index", [np.uint16, np.int32, np.int64])
-def test_csr(tmp_path, index):
-    S = sp.csr_array(X * (X > 0))
-    parts = {"data": S.data, "indices": S.indices.astype(index), "indptr": S.indptr}
-    table = read_table(npz_file(tmp_path, **parts, shape=S.shape, y=[1, 0, 1]))
-    assert sp.issparse(table.X)
-    assert (table.X.toarray() == S.toarray()).all()
-
-
-def test_what_scipy_saves(tmp_path):
-    path = tmp_path / "t.npz"
-    sp.save_npz(path, sp.csr_array(X))
-    assert (read_table(path).X.toarray() == X).all()
-    sp.save_npz(path, sp.csc_array(X))
-    with pytest.raises(ReplearnError, match=r"must hold a valid CSR matrix: the format is .*csc"):
-        read_table(path)
-
-
-def test_counts_become_numbers(tmp_path):
-    parts = {"data": np.array([1, 255], np.uint8), "indices": [0, 1], "indptr": [0, 1, 2]}
-    table = read_table(npz_file(tmp_path, **parts, shape=(2, 2)))
-    assert table.X.dtype.kind == "f"
-    assert table.X.toarray().tolist() == [[1, 0], [0, 255]]
-
-
-CSR = {"data": np.ones(2), "indices": [0, 1], "indptr": [0, 1, 2], "shape": (2, 2)}
-
-BAD_ARRAYS = {
-    "nothing": ({"a": X}, r"must hold the array X, or those of a CSR matrix, but 'data' is not"),
-    "half a matrix": ({"data": [1.0], "indptr": [0, 1]}, r"but 'indices' is not in it\. Write it"),
-    "one dimension": ({"X": X[0]}, r"X must have rows and columns, got the shape \(2,\)"),
-    "no rows": ({"X": X[:0]}, r"X must have rows and columns, got the shape \(0, 2\)"),
-    "text": ({"X": X.astype(str)}, r"X must hold numbers, got an array of type <U"),
-    "nan": ({"X": np.where(X == 41, np.nan, X)}, r"finite numbers, got nan in row 1, column 0"),
-    "sparse inf": (CSR | {"data": [1, np.inf]}, r"finite numbers, got inf in row 1, column 1"),
-    "labels": ({"X": X, "y": [1, 0]}, r"y must be 3 labels .*, got shape \(2,\)"),
-    "names": ({"X": X, "feature_names": ["a"]}, r"feature_names must be 2 strings, .* \(1,\)"),
-    "objects": ({"X": np.array([[None]])}, r"named arrays, without pickled objects: .* Write it"),
-    "column out of range": (CSR | {"indices": [0, 2]}, r"must hold a valid CSR matrix: "),
-    "negative column": (CSR | {"indices": [0, -1]}, r"must hold a valid CSR matrix: "),
-    "pointers": (CSR | {"indptr": [0, 9, 2]}, r"must hold a valid CSR matrix: "),
-    "too few pointers": (CSR | {"indptr": [0, 2]}, r"must hold a valid CSR matrix: "),
-    "shape": (CSR | {"shape": (2, 2, 2)}, r"must hold a valid CSR matrix: "),
-}
-
-
-@pytest.mark.parametrize("problem", BAD_ARRAYS)
-def test_bad_arrays(tmp_path, problem):
-    arrays, message = BAD_ARRAYS[problem]
-    path = npz_file(tmp_path, **arrays)
-    with pytest.raises(ReplearnError, match=message) as caught:
-        read_table(path)
-    assert str(caught.value).startswith(str(path))
-    assert "\n" not in str(caught.value)
-
-
-def test_a_label_array_that_is_not_there(tmp_path):
-    with pytest.raises(ReplearnError, match=r"has no array 'label'\. Name the array"):
-        read_table(npz_file(tmp_path, X=X), target="label")
-
-
-def test_a_single_array_and_other_files_called_npz(tmp_path):
-    path = tmp_path / "t.npz"
-    with path.open("wb") as file:
-        np.save(file, X)
-    with pytest.raises(
-        ReplearnError, match="named arrays, without pickled objects: it is a single array"
-    ):
-        read_table(path)
-    for content in (b"", b"hello", b"PK\x03\x04 cut off"):
-        path.write_bytes(content)
-        with pytest.raises(ReplearnError, match=r"t\.npz (must be|cannot be read)"):
-            read_table(path)
-
-
-# ---------------------------------------------------------------- any format
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_files_that_vanish_before_they_are_read(tmp_path, suffix):
+    path = write(tmp_path / f"t{suffix}")
+    source = open_source(path, label(suffix))
+    path.unlink()
+    with pytest.raises(ReplearnError, match="cannot be read: No such file"):
+        list(source.pieces())
 
 
 def test_unknown_format(tmp_path):
@@ -260,13 +110,169 @@ def test_unknown_format(tmp_path):
         read_table(tmp_path / "t.xlsx")
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
-def test_files_that_are_not_there(tmp_path, suffix):
-    with pytest.raises(ReplearnError, match=r"cannot be read: No such file or directory\. Check"):
-        read_table(tmp_path / f"t{suffix}")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+def test_a_pipe_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "t.csv")
+    with pytest.raises(
+        ReplearnError, match=r"must be a file or a folder\. Copy it to a file first"
+    ):
+        open_source(tmp_path / "t.csv")
 
 
-def test_a_folder_is_not_a_table(tmp_path):
-    (tmp_path / "t.csv").mkdir()
-    with pytest.raises(ReplearnError, match="cannot be read: Is a directory"):
-        read_table(tmp_path / "t.csv")
+def test_rows_are_counted_from_0(tmp_path):
+    source = open_source(write(tmp_path / "t.csv"))
+    with pytest.raises(ReplearnError, match=r"start must be a row, counted from 0, got -1"):
+        next(source.pieces(start=-1))
+
+
+def test_number_of_features(tmp_path):
+    path = write(tmp_path / "t.parquet")
+    assert open_source(path, "y", n_features=3).n_features == 3
+    with pytest.raises(ReplearnError, match=r"must have 2 feature columns, as was said, got 3"):
+        open_source(path, "y", n_features=2)
+
+
+def test_only_parquet_has_parts(tmp_path):
+    source = open_source(write(tmp_path / "t.csv"), "y")
+    assert source.parts() is None
+    part = open_source(write(tmp_path / "t.parquet"), "y").parts()[0]
+    with pytest.raises(ReplearnError, match=r"has no parts that can be read on their own"):
+        source.read_part(part, 0, 1)
+
+
+# ---------------------------------------------------------------- folders
+
+
+@pytest.mark.parametrize("suffix", [suffix for suffix in SUFFIXES if suffix != ".npz"])
+def test_folders_are_read_in_the_order_of_their_names(tmp_path, suffix):
+    folder = tmp_path / "folder.csv"
+    folder.mkdir()
+    for name, start in (("b", 100), ("a", 0), ("c", 300)):
+        write(folder / f"{name}{suffix}", start, {0: 100, 100: 300, 300: 400}[start])
+    for name in (".hidden", "_SUCCESS", "_metadata.txt"):
+        (folder / name).write_text("?")
+    source = open_source(folder, label(suffix))
+    assert [os.path.basename(path)[0] for path in source.paths] == ["a", "b", "c"]
+    pieces = list(source.pieces())
+    assert [piece.first_row for piece in pieces] == [0, 100, 300]
+    assert np.array_equal(np.concatenate([dense(piece.X) for piece in pieces]), X)
+    assert np.concatenate([piece.y for piece in pieces]).astype(int).tolist() == Y.tolist()
+    later = list(source.pieces(start=250))
+    assert [piece.first_row for piece in later] == [250, 300]
+    assert np.array_equal(np.concatenate([dense(piece.X) for piece in later]), X[250:])
+    assert [file["name"][0] for file in source.identity()["files"]] == ["a", "b", "c"]
+
+
+def test_compressed_and_plain_files_in_one_folder(tmp_path):
+    write(tmp_path / "a.csv", 0, 100)
+    write(tmp_path / "b.csv.gz", 100, 400)
+    assert np.array_equal(read_table(tmp_path, "y").X, X)
+
+
+def test_bad_cells_in_folders(tmp_path):
+    (tmp_path / "a.csv").write_text("a,y\n1,p\n2,q\n")
+    (tmp_path / "b.csv").write_text('"a",y\n3,p\nx,q\n')
+    with pytest.raises(ReplearnError, match=r"b\.csv, line 3, column 'a' must be a finite number"):
+        read_table(tmp_path, "y")
+
+
+def test_folders_without_rows(tmp_path):
+    with pytest.raises(ReplearnError, match=r"must hold files with rows, got an empty folder"):
+        open_source(tmp_path)
+    (tmp_path / ".hidden").write_text("")
+    with pytest.raises(ReplearnError, match=r"must hold files with rows, got an empty folder"):
+        open_source(tmp_path)
+
+
+@pytest.mark.parametrize("other", ["b.parquet", "b.txt", "a.txt", "b.svm"])
+def test_folders_of_mixed_formats(tmp_path, other):
+    write(tmp_path / "aa.csv")
+    (tmp_path / other).write_text("")
+    with pytest.raises(ReplearnError, match=r"must hold files of one format, got 'aa?\..*' and"):
+        open_source(tmp_path)
+
+
+def test_nested_folders(tmp_path):
+    write(tmp_path / "a.csv")
+    (tmp_path / "year=2020").mkdir()
+    with pytest.raises(ReplearnError, match=r"must hold files only, got the folder 'year=2020'"):
+        open_source(tmp_path)
+
+
+def test_folders_of_archives(tmp_path):
+    write(tmp_path / "a.npz")
+    assert np.array_equal(read_table(tmp_path).X, X)
+    write(tmp_path / "b.npz")
+    with pytest.raises(
+        ReplearnError, match=r"must hold one \.npz file, since it is read as a whole"
+    ):
+        open_source(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_files_with_other_columns(tmp_path, suffix):
+    write(tmp_path / f"a{suffix}")
+    if suffix == ".csv":
+        (tmp_path / "b.csv").write_text("b,a,c,y\n1,2,3,4\n")
+    else:
+        pq.write_table(
+            pa.table({"b": [1.0], "a": [1.0], "c": [1.0], "y": [1]}), tmp_path / "b.parquet"
+        )
+    message = r"b\.(csv|parquet) must have the columns of .*a\.(csv|parquet) in the same order, 'a'"
+    with pytest.raises(ReplearnError, match=message):
+        open_source(tmp_path, "y")
+
+
+# ---------------------------------------------------------------- reading ahead
+
+
+def test_items_are_made_ahead_one_at_a_time():
+    made: list[int] = []
+    wait = threading.Event()
+
+    def items():
+        for i in range(5):
+            made.append(i)
+            if i == 2:
+                wait.set()
+            yield i
+
+    reader = ahead(items())
+    assert next(reader) == 0
+    assert next(reader) == 1
+    assert wait.wait(10)  # 2 is being made, though nobody has asked for it
+    assert made == [0, 1, 2]
+    assert list(reader) == [2, 3, 4]
+
+
+def test_errors_come_out_in_their_place():
+    def items():
+        yield 1
+        yield 2
+        raise ReplearnError("broken")
+
+    reader = ahead(items())
+    assert next(reader) == 1
+    assert next(reader) == 2
+    with pytest.raises(ReplearnError, match="broken"):
+        next(reader)
+    assert list(reader) == []
+
+
+@pytest.mark.parametrize("n_taken", [0, 1, 3])
+def test_closing_ends_the_thread_and_the_items(n_taken):
+    closed = threading.Event()
+
+    def items():
+        try:
+            yield from range(100)
+        finally:
+            closed.set()
+
+    before = threading.active_count()
+    reader = ahead(items())
+    for expected in range(n_taken):
+        assert next(reader) == expected
+    reader.close()
+    assert threading.active_count() == before
+    assert closed.is_set() == (n_taken > 0)

@@ -51,10 +51,13 @@ def connect(address: str, timeout: float = 10.0) -> Iterator[Any]:
     client : distributed.Client
     """
     require_dask()
+    import dask
     from distributed import Client, LocalCluster
 
     if address == "local":
         with (
+            # by default a worker that dies twice within it may be given up
+            dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}),
             LocalCluster(threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
             Client(cluster, set_as_default=False) as client,
         ):
@@ -198,7 +201,7 @@ def _one_round(
 
     futures = client.compute([tasks[number] for number in numbers], retries=RETRIES)
     waiting = dict(zip(futures, numbers, strict=True))
-    arriving = as_completed(futures)
+    arriving = as_completed(futures, loop=client.loop)
     del futures
     try:
         for batch in arriving.batches():

@@ -576,18 +576,15 @@ def _real(value: Any, name: str, *, zero_allowed: bool) -> float | None:
     if isinstance(value, str) and value == "auto":
         return None
     number = isinstance(value, int | float | np.integer | np.floating)
-    if isinstance(value, bool) or not number or not _is_moderate(value, zero_allowed):
+    positive = number and not isinstance(value, bool) and 0 < value < np.inf
+    if not positive and not (zero_allowed and number and value == 0):
         what = "a number of at least 0" if zero_allowed else "a positive number"
+        raise ReplearnError(f'{name} must be "auto" or {what}, got {shown(value)}.')
+    if positive and not MIN_WIDTH <= value <= MAX_WIDTH:
         raise ReplearnError(
-            f'{name} must be "auto" or {what}, from {MIN_WIDTH:g} to {MAX_WIDTH:g}, got '
-            f"{shown(value)}."
+            f"{name} must be from {MIN_WIDTH:g} to {MAX_WIDTH:g}, got {shown(value)}. Scale it."
         )
     return float(value)
-
-
-def _is_moderate(value: Any, zero_allowed: bool) -> bool:
-    """Whether squares and products of a few such numbers are numbers."""
-    return bool(MIN_WIDTH <= value <= MAX_WIDTH or (zero_allowed and value == 0))
 
 
 def real_or_auto(value: Any, name: str) -> float | None:

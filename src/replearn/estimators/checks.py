@@ -86,7 +86,7 @@ def refuse_unwritable(labels: tuple[Label, Label], names: Iterable[str] | None) 
     """Refuse labels and names that a model file could not hold, before any work."""
     try:
         read_classes(list(labels))
-        for name in names or ():
+        for name in () if names is None else names:
             read_text(name, "the name of a column")
     except Unfit as problem:
         raise ReplearnError(f"{problem}: a model file must hold it. Rename it.") from None

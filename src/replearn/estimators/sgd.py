@@ -276,6 +276,8 @@ class ReplicableSGDClassifier(ReplicableClassifier):
         problem = _problem(about)
         if problem:
             raise state.unfit(problem)
+        classes = _class_array(about["classes"], about["classes_kind"])
+        refuse_unwritable(label_values(classes), about["feature_names"])
         if about["encoding"] != (None if self.encoding is None else self.encoding.content()):
             raise InvalidFile(
                 f"{path} was saved with another encoding of the columns. Resume with the "
@@ -284,7 +286,7 @@ class ReplicableSGDClassifier(ReplicableClassifier):
         n_features = about["n_features"]
         plan = refuse_large(self._plan(n_features + bool(self.fit_intercept)))
         self._stream = read_stream(state, plan, n_features)
-        self.classes_ = _class_array(about["classes"], about["classes_kind"])
+        self.classes_ = classes
         self.n_features_in_ = n_features
         self.__dict__.pop("feature_names_in_", None)
         if about["feature_names"] is not None:

@@ -67,12 +67,12 @@ def joint_type(first: Any, second: Any) -> Any:
     return pa.float64() if all(map(is_number, both)) and pa.bool_() not in both else None
 
 
-def with_types(batch: Any, types: Mapping[str, Any]) -> Any:
-    """Columns of a batch, with the given types."""
+def with_schema(batch: Any, schema: Any) -> Any:
+    """Columns of a batch by name, with the types of a schema."""
     import pyarrow as pa
 
-    columns = [_with_type(batch.column(name), kind) for name, kind in types.items()]
-    return pa.RecordBatch.from_arrays(columns, list(types))
+    columns = [_with_type(batch.column(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _with_type(column: Any, kind: Any) -> Any:
@@ -97,9 +97,9 @@ def check_dictionaries(batch: Any) -> None:
     """Refuse places outside of dictionaries, which Arrow takes from a damaged file as they are."""
     import pyarrow as pa
 
-    for column in batch.columns:
-        if pa.types.is_dictionary(column.type):
-            column.validate(full=True)
+    for place, kind in enumerate(batch.schema.types):
+        if pa.types.is_dictionary(kind):
+            batch.column(place).validate(full=True)
 
 
 def rows_within(batch: Any, n_bytes: int) -> Iterator[Any]:
@@ -170,16 +170,16 @@ def objects(column: Any) -> NDArray[Any]:
     return distinct[_places(column)]
 
 
-def labels(column: Any) -> NDArray[Any]:
-    """Integers, booleans, floats, or text as objects; None or NaN where there is no label."""
+def values(column: Any) -> NDArray[Any]:
+    """Numbers with NaN for null; booleans and text with None for null, as objects."""
     import pyarrow as pa
 
     if is_text(column.type):
         return objects(column)
     column = _decoded(column)
-    if pa.types.is_boolean(column.type) and not column.null_count:
-        return column.to_numpy(zero_copy_only=False)
-    return numbers(column)
+    if not pa.types.is_boolean(column.type):
+        return numbers(column)
+    return objects(column) if column.null_count else column.to_numpy(zero_copy_only=False)
 
 
 def _places(column: Any) -> NDArray[np.int64]:

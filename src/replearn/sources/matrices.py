@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.encoding import Encoding, NumberColumn
+from replearn.sources.common import PROTOCOL_REMEDY
 
-_REMEDY = (
-    "Correct it, leave out the row or the column, or make a protocol that says what to do with it "
-    "(replearn plan --pilot)"
-)
+_REMEDY = f"Correct it, leave out the row or the column, or {PROTOCOL_REMEDY}"
+_BLOCK_NUMBERS, _MIN_BLOCK_ROWS = 2**17, 2**11  # 1 MiB, unless that is too few rows to be worth it
 
 
 class BadCell(Exception):
@@ -71,8 +70,8 @@ def as_matrix(
     C-contiguous float array of shape (n_rows, n_features), all finite
     """
     if encoding is None:
-        X = _interleaved([columns[name] for name in names], dtype)
-        if not _all_finite(X):
+        X, finite = _interleaved([columns[name] for name in names], dtype)
+        if not finite:
             raise _first_bad(X, names)
         return X
     for column in encoding.columns:
@@ -86,17 +85,26 @@ def as_matrix(
     return X
 
 
-def _interleaved(columns: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:
-    """Columns as a C-contiguous matrix of one type.
+def _interleaved(columns: Sequence[NDArray[Any]], dtype: Any) -> tuple[NDArray[Any], bool]:
+    """Columns as a C-contiguous matrix of one type, and whether all of it is finite.
 
-    Columns are first laid out one after the other, since the copy of a whole transposed matrix
-    goes through the caches in blocks, unlike writing one strided column after the other.
+    Some rows at a time: their columns are laid out one after the other where the caches hold
+    them, and transposed from there. To write one strided column after the other takes longer.
     """
-    by_column = np.empty((len(columns), columns[0].size), dtype=dtype)
-    with np.errstate(invalid="ignore"):  # a signalling NaN is refused like any other
-        for row, column in zip(by_column, columns, strict=True):
-            row[:] = column
-    return np.ascontiguousarray(by_column.T)
+    n_rows, n_columns = columns[0].size, len(columns)
+    step = max(_MIN_BLOCK_ROWS, _BLOCK_NUMBERS // n_columns)
+    X = np.empty((n_rows, n_columns), dtype=dtype)
+    buffer = np.empty((n_columns, min(step, n_rows)), dtype=dtype)
+    finite = True
+    for start in range(0, n_rows, step):
+        stop = min(start + step, n_rows)
+        block = buffer[:, : stop - start]
+        with np.errstate(invalid="ignore"):  # a signalling NaN is refused like any other
+            for row, column in zip(block, columns, strict=True):
+                row[:] = column[start:stop]
+        finite = finite and _all_finite(block)
+        X[start:stop] = block.T
+    return X, finite
 
 
 def _all_finite(values: NDArray[Any]) -> bool:

@@ -23,13 +23,13 @@ from replearn.sources.arrow_columns import (
     is_single,
     is_text,
     joint_type,
-    labels,
     numbers,
     objects,
     read_type,
     row_width,
     rows_within,
-    with_types,
+    values,
+    with_schema,
 )
 from replearn.sources.common import (
     PROTOCOL_REMEDY,
@@ -131,7 +131,7 @@ class ParquetSource(Source):
             if done >= stop:
                 break
         if not found:
-            return Piece(np.empty((0, self.n_features)), np.empty(0), start)
+            found.append((np.empty((0, self.n_features)), np.empty(0, dtype=object)))
         X = None if labels_only else np.concatenate([X for X, _ in found])
         y = None if self.target is None else np.concatenate([y for _, y in found])
         return Piece(X, y, start)
@@ -150,16 +150,15 @@ class ParquetSource(Source):
             )
         if target is not None:
             _check_label_type(self.place, target, types[target])
-        text = {name for name in types if is_text(types[name])} | set(categories)
         first_row = 0
         for batch in self.batches(watch=watch):
             with self._located(batch, self._finder(first_row)):
                 columns = {
-                    name: (objects if name in text else numbers)(batch.column(name))
+                    name: (objects if name in categories else values)(batch.column(name))
                     for name in wanted
                 }
                 if target is not None:
-                    columns[target] = labels(batch.column(target))
+                    columns[target] = values(batch.column(target))
                     check_labels(columns[target], target)
             first_row += batch.num_rows
             yield columns
@@ -190,25 +189,32 @@ class ParquetSource(Source):
         """
         if not len(groups):
             return
-        types = dict(zip(self.read, self.types, strict=True))
+        schema = self._schema(names)
+        text = [name for name in names if is_bytes(schema.field(name).type)]
         left = sum(self.groups[self.paths.index(path)][group] for group in groups)
-        with _open(path, [name for name in names if is_bytes(types[name])]) as file:
+        with _open(path, text) as file:
             with _arrow_errors(path):
                 batches = file.iter_batches(self.batch_rows, list(groups), list(names))
             while True:
                 with _arrow_errors(path):
                     batch = next(batches, None)
-                    if batch is not None:
-                        check_dictionaries(batch)
-                if batch is None:
-                    break
+                    if batch is None:
+                        break
+                    check_dictionaries(batch)
                 left -= batch.num_rows
-                for rows in rows_within(batch, _BATCH_BYTES):
+                for rows in rows_within(batch, _BATCH_BYTES) if text else (batch,):
                     with _arrow_errors(path):
-                        same = with_types(rows, {name: types[name] for name in names})
+                        same = rows if rows.schema.equals(schema) else with_schema(rows, schema)
                     yield same
         if left:
             raise ReplearnError(f"{path} has other rows than its footer says. Write it anew.")
+
+    def _schema(self, names: Sequence[str]) -> Any:
+        """Of all batches that have these columns."""
+        import pyarrow as pa
+
+        types = dict(zip(self.read, self.types, strict=True))
+        return pa.schema([(name, types[name]) for name in names])
 
     def _parse(
         self, batch: Any, find: Finder, labels_only: bool = False
@@ -216,15 +222,15 @@ class ParquetSource(Source):
         with self._located(batch, find):
             y = None
             if self.target is not None:
-                y = labels(batch.column(self.target))
+                y = values(batch.column(self.target))
                 check_labels(y, self.target)
             return None if labels_only else self._features(batch), y
 
     def _features(self, batch: Any) -> NDArray[Any]:
         category = _categories(self.encoding)
+        found = dict(zip(batch.schema.names, batch.columns, strict=True))
         columns = {
-            name: (objects if name in category else numbers)(batch.column(name))
-            for name in self.wanted
+            name: (objects if name in category else numbers)(found[name]) for name in self.wanted
         }
         dtype = np.float32 if self.itemsize == 4 else np.float64
         return as_matrix(columns, self.wanted, self.encoding, dtype)

@@ -121,7 +121,7 @@ class TextSource(Source):
 
     def records(self, start: int = 0) -> Iterator[tuple[float, Records]]:
         """Share read and records, at most as many as a batch has rows."""
-        sizes = [max(1, os.stat(path).st_size) for path in self.paths]
+        sizes = [max(1, file["size"]) for file in self.identity()["files"]]
         most, skip = self.batch_rows, start
         for number, path in enumerate(self.paths):
             for block in self._blocks(path):
