@@ -93,7 +93,9 @@ def main() -> None:
 
 
 def compare(folder: Path, rounds: int, n_rows: int) -> None:
-    whole, quarter, csv = (folder / name for name in ("whole.parquet", "quarter.parquet", "tenth.csv"))
+    whole, quarter, csv = (
+        folder / name for name in ("whole.parquet", "quarter.parquet", "tenth.csv")
+    )
     lines = {
         "read the file with pyarrow": ("read", whole),
         "fit, rows in memory, as they come": ("fit", whole),
@@ -127,7 +129,10 @@ def compare(folder: Path, rounds: int, n_rows: int) -> None:
 
 def measure(what: str, path: Path) -> list:
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, what, str(path)], check=True, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", CHILD, what, str(path)],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     return json.loads(done.stdout)
 

@@ -8,6 +8,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
+from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
@@ -241,7 +242,12 @@ def columns_of(X: Any, names: list[str]) -> Mapping[str, NDArray[Any]]:
                 f"X must have {len(names)} columns, as in the protocol, got shape {array.shape}."
             )
         return dict(zip(names, array.T, strict=True))
-    frame = nw.from_native(X, eager_only=True)
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except DuplicateError as problem:
+        raise ReplearnError(
+            f"X must have different column names: {' '.join(str(problem).split())}. Rename them."
+        ) from None
     _check_names(frame.columns, names)
     return {name: _values(frame[name]) for name in names}
 

@@ -88,14 +88,11 @@ def fit_file(
     the SGD classifier learn out of core; the others need all rows in memory.
     """
     show, name = partial(_shown, estimator.verbose, watch), Path(path).name
+    if target is None:
+        _require_own_labels(path)
     source = open_source(
         path, target=target, columns=columns, encoding=estimator.encoding, n_features=n_features
     )
-    if not source.labelled:
-        raise ReplearnError(
-            f"{source.place}: labels are needed, got none. Name the label column (target, on the "
-            "command line --target)."
-        )
     labels = Labels(source.place)
     stays = source.in_memory_only or not estimator.streams
     if checkpoint is not None and stays:
@@ -120,6 +117,15 @@ def fit_file(
         _learn_labels(labels, ordered)
         sample = FileSample(ordered, labels, not estimator.shuffle, state, show)
         return estimator.fit_sample(sample, source.n_features, labels.classes, source.names)
+
+
+def _require_own_labels(path: str | os.PathLike[str]) -> None:
+    """Ask for the label column before something else is said about it."""
+    if not open_source(path, raw=True).labelled:
+        raise ReplearnError(
+            f"{os.fspath(path)}: labels are needed, got none. Name the label column (target, on "
+            "the command line --target)."
+        )
 
 
 @contextmanager

@@ -107,7 +107,7 @@ def test_too_few_rows_for_a_promise(mode):
     assert caught.value.needed > 4000
     message = str(caught.value)
     assert message.startswith(f"{mode} mode needs {caught.value.needed:,} rows")
-    assert "got 4,000. Get more rows, relax" in message
+    assert "got 4,000. Get more rows, allow" in message
     assert 'mode="practical"' in message
     again = pickle.loads(pickle.dumps(caught.value))
     assert (again.available, again.needed) == (4000, caught.value.needed)

@@ -579,7 +579,7 @@ def test_bad_labels(refused, tmp_path, labels, message):
 def test_too_few_rows_for_certified_mode(refused, labs):
     line = refused("fit", labs / "a.csv", *SEED, "--mode", "certified")
     assert "certified mode needs " in line
-    assert "got 20,000. Get more rows, relax" in line
+    assert "got 20,000. Get more rows, allow" in line
 
 
 def test_sorted_rows_without_shuffling(refused, tmp_path):
@@ -609,7 +609,7 @@ def test_bad_model_files(refused, labs, tmp_path):
         assert "was altered or damaged" in refused(*command)
     assert "is not valid JSON" in refused("show", labs / "a.csv")
     assert "No such file or directory" in refused("compare", labs / "a.json", tmp_path / "no.json")
-    assert "Is a directory" in refused("show", tmp_path)
+    assert "must be a file, got a folder" in refused("show", tmp_path)
 
 
 # ---------------------------------------------------------------- files that cannot be written

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from replearn.cli.outcome import BAD_INPUT, Outcome
+from replearn.cli.text import printable
 
 #: What is promised: default (that of the estimators) and help of each number.
 PROMISE = {
@@ -39,7 +40,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with the code of bad usage."""
-        self.exit(BAD_INPUT, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+        line = printable(" ".join(message.split()))  # it may hold what was typed
+        self.exit(BAD_INPUT, f"{self.prog}: error: {line} (see {self.prog} --help)\n")
 
 
 def add_command(

@@ -1,6 +1,6 @@
 """Columns of Arrow as NumPy arrays."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np

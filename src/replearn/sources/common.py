@@ -168,11 +168,12 @@ class Source(ABC):
         yield from _watched(self._pieces(_checked_start(start)), watch)
 
     def _pieces(self, start: int) -> Iterator[tuple[float, Piece]]:
-        """Share read and piece, one after the other."""
+        """Share read and piece, one after the other; batches are read while one is parsed."""
         first_row = start
-        for share, batch in self._batches(start):
-            yield share, self.parse(batch, first_row)
-            first_row += batch.num_rows
+        with closing(ahead(self._batches(start))) as batches:
+            for share, batch in batches:
+                yield share, self.parse(batch, first_row)
+                first_row += batch.num_rows
 
     @abstractmethod
     def _batches(self, start: int) -> Iterator[tuple[float, Any]]:

@@ -113,9 +113,15 @@ def _suffix(path: str) -> str | None:
 def _files_of_folder(folder: str) -> tuple[tuple[str, ...], str]:
     """Its files in the order of their names, and the end of the first one's name."""
     with reading(folder), os.scandir(folder) as entries:
-        found = sorted((e.name, e.is_dir()) for e in entries if not e.name.startswith((".", "_")))
+        counted = [entry for entry in entries if not entry.name.startswith((".", "_"))]
+        found = sorted((entry.name, entry.is_dir()) for entry in counted)
+        odd = sorted(entry.name for entry in counted if not entry.is_dir() and not entry.is_file())
     if not found:
         raise ReplearnError(f"{folder} must hold files with rows, got an empty folder.")
+    if odd:  # a pipe would wait for ever, a device has no end
+        raise ReplearnError(
+            f"{folder} must hold regular files only, got {odd[0]!r}. Move it elsewhere."
+        )
     first = _suffix(found[0][0])
     for name, is_folder in found:
         if is_folder:

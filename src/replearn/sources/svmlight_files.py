@@ -21,6 +21,9 @@ from replearn.sources.text import Block, Records, TextSource, blocks
 
 MAX_COLUMNS = 2**24
 
+#: More must be asked for: memory grows with the columns, and a single number makes many of them.
+MAX_COLUMNS_UNASKED = 2**20
+
 _INDEX = re.compile(rb"(?<!\S)\+?(\d+):")
 _COMMENT = re.compile(rb"#[^\n]*")
 
@@ -103,7 +106,13 @@ def _n_columns(request: Request) -> int:
         return len(request.columns)
     if request.raw:
         return 1
-    return max(_largest_index(path) for path in request.paths)
+    largest = max(_largest_index(path) for path in request.paths)
+    if MAX_COLUMNS_UNASKED < largest <= MAX_COLUMNS:
+        raise ReplearnError(
+            f"{request.place} must have at most {MAX_COLUMNS_UNASKED:,} columns unless their number "
+            f"is given, got column {largest:,}. Give the number of columns (n_features, --features)."
+        )
+    return largest
 
 
 def _is_row(records: Records) -> NDArray[np.bool_]:

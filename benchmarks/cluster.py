@@ -1,0 +1,239 @@
+"""A fit on a local Dask cluster against one machine: rows per second, memory, bytes, overhead.
+
+    python benchmarks/cluster.py [--numbers 40000000] [--columns 20 200] [--workers 1 2]
+                                 [--rounds 2] [--kill]
+
+For each number of columns, a folder of Parquet files with ``numbers`` values in all (float64, row
+groups of about 16 MiB) is written to a temporary place. Every measurement is a process of its own
+with its own cluster; the contenders of a round take turns and the best of the rounds counts. Time
+is wall time of the fit; imports, compilation and the start of the cluster are not counted, memory
+is what came on top of them (peak of the resident set, of this process and of the largest worker).
+One thread everywhere: one machine has ``n_jobs=1``, a worker has one thread.
+
+"bytes" is what the results of all tasks weigh, pickled: all that travels to the client. "overhead
+per task" compares a fit in very many tasks with the same fit in few. All fits must give one
+fingerprint. ``--kill`` also kills the first worker in the middle of each fit.
+"""
+
+import argparse
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from pathlib import Path
+
+MARGIN, FILES, SMALL_TASK = 0.1, 8, 2000
+WAYS = ["memory", "streamed"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--numbers", type=int, default=40_000_000)
+    parser.add_argument("--columns", type=int, nargs="+", default=[20, 200])
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--kill", action="store_true")
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(measure(*options.measure)))
+        return
+    cores, memory = os.cpu_count(), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    print(f"{cores} cores, {memory / 2**30:.0f} GiB, {options.numbers:,} numbers, {FILES} files\n")
+    ways = WAYS + [f"{kind}-{n}" for n in options.workers for kind in ("files", "partitions")]
+    ways += [f"tasks-{n}" for n in options.workers]
+    if options.kill:
+        ways += [f"kill-{n}" for n in options.workers if n > 1]
+    for columns in options.columns:
+        with tempfile.TemporaryDirectory() as folder:
+            n_rows = options.numbers // columns
+            write(Path(folder), n_rows, columns)
+            found = [
+                {way: child(way, folder, n_rows) for way in ways} for _ in range(options.rounds)
+            ]
+        best = {way: min((r[way] for r in found), key=lambda one: one["seconds"]) for way in ways}
+        show(n_rows, columns, best)
+
+
+def write(folder: Path, n_rows: int, columns: int) -> None:
+    import pandas as pd
+
+    from replearn.datasets import make_margin
+
+    for number in range(FILES):
+        rows = n_rows // FILES
+        X, y = make_margin(rows, columns, margin=MARGIN, random_state=number)
+        table = pd.DataFrame(X, columns=[f"x{i}" for i in range(columns)]).assign(label=y)
+        table.to_parquet(folder / f"{number:03}.parquet", row_group_size=2**21 // columns)
+
+
+def child(way: str, folder: str, n_rows: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "--measure", way, folder, str(n_rows)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def show(n_rows: int, columns: int, best: dict[str, dict[str, float]]) -> None:
+    assert len({one["fingerprint"] for one in best.values()}) == 1, "the models differ"
+    print(f"{n_rows:,} rows x {columns} columns, {best['streamed']['batches']:,} batches")
+    print(f"{'':14}{'s':>8}{'rows/s':>12}{'ns/number':>11}{'client MB':>11}{'worker MB':>11}"
+          f"{'tasks':>7}{'bytes':>12}{'B/task':>10}")  # fmt: skip
+    for way, one in best.items():
+        line = f"{way:14}{one['seconds']:8.2f}{n_rows / one['seconds']:12,.0f}"
+        line += f"{one['seconds'] / (n_rows * columns) * 1e9:11.1f}{one['client']:11.0f}"
+        if "worker" in one:
+            line += f"{one['worker']:11.0f}{one['tasks']:7.0f}{one['bytes']:12,.0f}"
+            line += f"{one['bytes'] / one['tasks']:10,.0f}"
+        print(line)
+    for way in [way for way in best if way.startswith("tasks")]:
+        many, few = best[way], best[way.replace("tasks", "files")]
+        each = (many["seconds"] - few["seconds"]) / (many["tasks"] - few["tasks"])
+        batches = best["streamed"]["batches"] / few["tasks"]
+        print(
+            f"{way}: overhead per task {each * 1e3:.2f} ms; with {batches:,.0f} batches in a task "
+            f"{each / batches * 1e6:.2f} us per batch, "
+            f"{each * few['tasks'] / few['seconds']:.1%} of the fit"
+        )
+    print(flush=True)
+
+
+# --- one measurement, in a process of its own ---------------------------------------------------
+
+
+class Peak:
+    """Peak of the resident set of some processes, above what they had at the start, in MB."""
+
+    def __init__(self, pids: list[int]) -> None:
+        import psutil
+
+        self._processes = [psutil.Process(pid) for pid in pids]
+        self._before = [process.memory_info().rss for process in self._processes]
+        self._peaks, self._done = list(self._before), False
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "Peak":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done = True
+        self._thread.join()
+
+    def above(self, number: int) -> float:
+        return (self._peaks[number] - self._before[number]) / 1e6
+
+    def _watch(self) -> None:
+        import psutil
+
+        while not self._done:
+            for i, process in enumerate(self._processes):
+                try:
+                    self._peaks[i] = max(self._peaks[i], process.memory_info().rss)
+                except psutil.NoSuchProcess:  # killed
+                    continue
+            time.sleep(0.01)
+
+
+def estimator():
+    import replearn as rl
+
+    return rl.ReplicableSVMClassifier(margin=MARGIN, shuffle=False, n_jobs=1)
+
+
+def measure(way: str, folder: str, n_rows: str) -> dict[str, float]:
+    warnings.simplefilter("ignore")
+    kind, _, workers = way.partition("-")
+    if workers:
+        return on_cluster(kind, int(workers), folder)
+    from replearn.filefit import fit_file
+
+    source, rows = Path(folder), None
+    fit_file(estimator(), next(source.iterdir()), "label")  # compiles
+    if kind == "memory":
+        import pandas as pd
+
+        table = pd.read_parquet(source)
+        rows = table.drop(columns="label").to_numpy(order="C"), table["label"].to_numpy()
+        del table
+    with Peak([os.getpid()]) as peak:
+        start = time.perf_counter()
+        done = estimator().fit(*rows) if rows else fit_file(estimator(), source, "label")
+        seconds = time.perf_counter() - start
+    return {
+        "seconds": seconds,
+        "client": peak.above(0),
+        "batches": done.plan_.spent.n_batches,
+        "fingerprint": done.fingerprint_,
+    }
+
+
+def on_cluster(kind: str, workers: int, folder: str) -> dict[str, float]:
+    import dask.dataframe as dd
+    from distributed import Client, LocalCluster, wait
+
+    from replearn import clusters
+    from replearn.clusters import samples
+
+    n_tasks = n_bytes = 0
+    plain = samples.completed
+
+    def weighed(*arguments):
+        nonlocal n_tasks, n_bytes
+        for number, result in plain(*arguments):
+            n_tasks, n_bytes = n_tasks + 1, n_bytes + len(pickle.dumps(result))
+            yield number, result
+
+    with (
+        LocalCluster(
+            workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+        ) as local,
+        Client(local) as client,
+    ):
+        X, options = folder, {}
+        if kind == "partitions":
+            X = dd.read_parquet(folder, split_row_groups=True).persist()
+            wait(X)
+        if kind == "tasks":
+            options["task_rows"] = SMALL_TASK
+        one_file = next(Path(folder).iterdir())
+        clusters.fit(estimator(), one_file, target="label", task_rows=SMALL_TASK)  # compiles
+        pids = list(client.run(os.getpid).values())
+        if kind == "kill":
+            options["watch"] = killer(pids[0])
+        else:  # weighing takes no time worth counting; killed workers' processes are others
+            samples.completed = weighed
+        with Peak([os.getpid(), *pids]) as peak:
+            start = time.perf_counter()
+            done = clusters.fit(estimator(), X, target="label", **options)
+            seconds = time.perf_counter() - start
+        return {
+            "seconds": seconds,
+            "client": peak.above(0),
+            "worker": max(peak.above(1 + i) for i in range(workers)),
+            "tasks": max(n_tasks, 1),
+            "bytes": n_bytes,
+            "fingerprint": done.fingerprint_,
+        }
+
+
+def killer(pid: int):
+    done = []
+
+    def watch(share: float) -> None:
+        if not done:
+            done.append(share)
+            os.kill(pid, signal.SIGKILL)
+
+    return watch
+
+
+if __name__ == "__main__":
+    main()
