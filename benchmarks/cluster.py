@@ -158,10 +158,12 @@ def measure(way: str, folder: str, n_rows: str) -> dict[str, float]:
     source, rows = Path(folder), None
     fit_file(estimator(), next(source.iterdir()), "label")  # compiles
     if kind == "memory":
+        import numpy as np
         import pandas as pd
 
         table = pd.read_parquet(source)
-        rows = table.drop(columns="label").to_numpy(order="C"), table["label"].to_numpy()
+        X = np.ascontiguousarray(table.drop(columns="label").to_numpy())
+        rows = X, table["label"].to_numpy()
         del table
     with Peak([os.getpid()]) as peak:
         start = time.perf_counter()

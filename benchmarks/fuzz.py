@@ -24,7 +24,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+import hypothesis
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -51,6 +56,7 @@ CASES = {
     "drawn estimators": 2_500,
 }
 PER_PROCESS = 3_000
+PER_DRAW = 100  # examples of one run of hypothesis
 ADDRESS_SPACE = 8 << 30
 
 
@@ -120,29 +126,53 @@ def run(name: str, first: int, n_cases: int, report: Path) -> None:
     from tests.fuzzing import judge
 
     faulthandler.enable()
-    case = fuzz_targets.TARGETS[name]
+    case = fuzz_targets.TARGETS.get(name)
     limit = fuzz_targets.MEMORY.get(name, 64.0)
     base = Path(tempfile.mkdtemp(prefix="replearn-fuzz-"))
     folder = base / "case"
 
-    def one(number: int) -> list[object]:
+    def one(number: int, use: Callable[[], object], about: object = "") -> list[object]:
         folder.mkdir()
         faulthandler.dump_traceback_later(120, exit=True)  # for what no signal can end
-        verdict = judge(lambda: case(random.Random(f"{name}/{number}"), folder), megabytes=limit)
+        verdict = judge(use, megabytes=limit)
         faulthandler.cancel_dump_traceback_later()
         with contextlib.suppress(OSError):
             shutil.rmtree(folder)
-        return [number, verdict.kind, verdict.detail if verdict.kind == "other" else ""]
+        return [number, verdict.kind, f"{verdict.detail} {about!r:.1500}"[: 9000 * (verdict.kind == "other")]]
+
+    def mutated(numbers: range) -> Iterator[list[object]]:
+        for number in numbers:
+            yield one(number, lambda n=number: case(random.Random(f"{name}/{n}"), folder))
 
     try:
-        for number in range(-30, 0):  # compiles, and fills caches
-            one(number)
+        cases = mutated if case is not None else partial(drawn, fuzz_targets.DRAWN[name], folder, one)
+        for _ in cases(range(-30, 0)):  # compiles, and fills caches
+            pass
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
         with report.open("w", encoding="utf-8", buffering=1) as out:
-            for number in range(first, first + n_cases):
-                print(json.dumps(one(number)), file=out)
+            for found in cases(range(first, first + n_cases)):
+                print(json.dumps(found), file=out)
     finally:
         shutil.rmtree(base, ignore_errors=True)
+
+
+def drawn(target: Any, folder: Path, one: Callable[..., list[object]], numbers: range) -> Iterator[list[object]]:
+    """Cases that hypothesis draws, a hundred at a time: its choice follows from their numbers."""
+    strategy, use = target
+    for start in range(numbers.start, numbers.stop, PER_DRAW):
+        found: list[list[object]] = []
+        size = min(PER_DRAW, numbers.stop - start)
+
+        def body(value: object, start: int = start, found: list[list[object]] = found) -> None:
+            found.append(one(start + len(found), lambda: use(value, folder), value))
+
+        test = hypothesis.given(strategy())(body)
+        quiet = list(hypothesis.HealthCheck)
+        generate = [hypothesis.Phase.generate]
+        hypothesis.settings(
+            max_examples=size, deadline=None, database=None, phases=generate, suppress_health_check=quiet
+        )(hypothesis.seed(start)(test))()
+        yield from found[:size]
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 import replearn as rl
 from replearn.commitments import Opening, load_commitment, reveal, save_commitment
@@ -28,6 +30,7 @@ from replearn.model import Model
 from replearn.protocol import Protocol
 from replearn.sources import open_source, read_columns, read_table
 from tests.fuzzing import (
+    ODD_VALUES,
     Case,
     hostile_json,
     json_text,
@@ -1068,6 +1071,159 @@ def _odd_arguments(rng: random.Random, folder: Path) -> list[str]:
     if rng.random() < 0.2 and len(arguments) > 1:
         arguments[rng.randrange(len(arguments))] = rng.choice(values)
     return arguments
+
+
+# --- input that hypothesis draws --------------------------------------------------------------------
+
+
+def _json_trees() -> st.SearchStrategy[Any]:
+    """Any JSON, with keys and values that files of ours have."""
+    words = st.sampled_from(sorted({word for document in model_documents() for word in _words(document)}))
+    leaves = st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), words,
+        st.sampled_from(ODD_VALUES),
+    )  # fmt: skip
+    keys = st.one_of(words, st.text(max_size=4))
+    return st.recursive(
+        leaves,
+        lambda inner: st.lists(inner, max_size=5) | st.dictionaries(keys, inner, max_size=6),
+        max_leaves=12,
+    )
+
+
+def _words(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from _words(item)
+    elif isinstance(value, list):
+        for item in value[:20]:
+            yield from _words(item)
+
+
+def _grafted(documents: tuple[Any, ...]) -> st.SearchStrategy[Any]:
+    """Valid documents, a part of which is another tree."""
+    parts = [
+        (document, where)
+        for document in documents
+        for where in [(), *_paths(document), *_paths(document)]
+    ]
+    return st.tuples(st.sampled_from(parts), _json_trees()).map(lambda drawn: _graft(*drawn[0], drawn[1]))
+
+
+def _paths(document: Any) -> list[tuple[str, ...]]:
+    inner = [(key, *where) for key, value in document.items() if isinstance(value, dict) for where in _paths(value)]
+    return [(key,) for key in document] + inner
+
+
+def _graft(document: Any, where: tuple[str, ...], tree: Any) -> Any:
+    if not where:
+        return tree
+    return document | {where[0]: _graft(document[where[0]], where[1:], tree)}
+
+
+def _table_texts() -> st.SearchStrategy[bytes]:
+    cells = st.one_of(
+        st.floats().map(repr), st.integers(-9, 9).map(str), st.sampled_from(ODD_CELLS), st.text(max_size=5)
+    )
+    rows = st.lists(st.lists(cells, min_size=2, max_size=2).map(",".join), max_size=12)
+    labels = st.sampled_from(["0", "1", "yes", "no", "1.0", ""])
+    lines = st.lists(st.tuples(rows.map(",".join), labels).map(",".join), max_size=3)
+    whole = st.tuples(
+        st.sampled_from(["a,b,label", "a,label", "label,a", "a,b,label,label", ""]),
+        st.lists(st.tuples(cells, cells, labels).map(",".join), max_size=20),
+        lines,
+        st.sampled_from(["\n", "\r\n", "\r"]),
+    )
+    return whole.map(lambda t: t[3].join([t[0], *t[1], *t[2]]).encode("utf-8", "replace"))
+
+
+def _sparse_texts() -> st.SearchStrategy[bytes]:
+    pair = st.tuples(st.integers(-1, 40) | st.integers(), st.floats()).map(lambda p: f"{p[0]}:{p[1]!r}")
+    token = pair | st.text(max_size=4) | st.sampled_from(["qid:1", "#", "1:1", "2:0.5", "3:-1"])
+    label = st.sampled_from(["1", "-1", "0", "+1", "1.5", "nan", "x", ""])
+    line = st.tuples(label, st.lists(token, max_size=5)).map(lambda t: " ".join([t[0], *t[1]]))
+    return st.lists(line, max_size=20).map(lambda lines: "\n".join(lines).encode("utf-8", "replace"))
+
+
+def _drawn_rows() -> st.SearchStrategy[Any]:
+    kinds = st.sampled_from([np.float64, np.float32, np.int64, np.int8, np.bool_, np.float16, object])
+
+    def of_kind(kind: Any) -> st.SearchStrategy[Any]:
+        if kind is not object:
+            shapes = hnp.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=24)
+            return hnp.arrays(kind, shapes)
+        return st.lists(st.lists(st.floats() | st.none() | st.text(max_size=2), max_size=3), max_size=9)
+
+    return kinds.flatmap(of_kind)
+
+
+def _drawn_labels() -> st.SearchStrategy[Any]:
+    pairs = [(0, 1), (-1, 1), ("a", "b"), (True, False), (0.0, 2.0), ("", "é"), (1, "1"), (None, 1), (2**60, 3)]
+    return st.sampled_from(pairs).flatmap(
+        lambda pair: st.lists(st.sampled_from([*pair, *pair, *pair, "c"][: 6 + (pair == ("a", "b"))]), max_size=24)
+    )
+
+
+def _drawn_estimators() -> st.SearchStrategy[Any]:
+    def with_parameters(kind: Any) -> st.SearchStrategy[Any]:
+        values = {name: st.sampled_from(_VALUES[name]) for name in kind().get_params()}
+        few = st.lists(st.sampled_from(sorted(values)), max_size=2, unique=True)
+        return few.flatmap(
+            lambda names: st.tuples(st.just(kind), st.fixed_dictionaries({n: values[n] for n in names}))
+        )
+
+    return st.sampled_from(ESTIMATORS).flatmap(with_parameters)
+
+
+def _use_json(load: Callable[[Path], Any], seal: Callable[[Any], Any], use: Callable[[Any, Path], None]) -> Any:
+    def case(document: Any, folder: Path) -> None:
+        path = folder / "drawn.json"
+        path.write_bytes(json_text(seal(document)).encode("utf-8", "surrogatepass"))
+        use(load(path), folder)
+
+    return case
+
+
+def _use_text(name: str, target: str | None) -> Any:
+    def case(content: bytes, folder: Path) -> None:
+        (folder / name).write_bytes(content)
+        outcome(lambda: use_columns(read_columns(folder / name, target)))
+        _fitted_both_ways(folder / name, target)
+
+    return case
+
+
+def _use_protocol(protocol: Protocol, folder: Path) -> None:
+    rows, y = rows_for(protocol)
+    require(len(protocol.fingerprint) == 64, "no fingerprint")
+    use_estimator(protocol.estimator(n_jobs=1), rows, y, folder)
+
+
+def _use_drawn_estimator(drawn: Any, folder: Path) -> None:
+    X, labels, (kind, parameters) = drawn
+    n_rows = len(X)
+    y = np.resize(np.array(labels or [0], dtype=object), n_rows).tolist()
+    narrow = X if parameters.get("rounding") != "foam" or np.ndim(X) != 2 else X[:, :8]
+    use_estimator(kind(**{"margin": 0.3, "max_error": 0.2, "n_jobs": 1} | parameters), narrow, y, folder)
+
+
+#: What hypothesis draws, by target: a function that makes the strategy, and what uses a draw.
+DRAWN: dict[str, tuple[Callable[[], st.SearchStrategy[Any]], Callable[[Any, Path], object]]] = {
+    "drawn model file": (lambda: _grafted(model_documents()), _use_json(rl.load, sealed, use_model)),
+    "drawn protocol file": (
+        lambda: _grafted(protocol_documents()),
+        _use_json(Protocol.load, _with_public_seed, _use_protocol),
+    ),
+    "drawn csv": (_table_texts, _use_text("a.csv", "label")),
+    "drawn svmlight": (_sparse_texts, _use_text("a.svm", None)),
+    "drawn estimators": (
+        lambda: st.tuples(_drawn_rows(), _drawn_labels(), _drawn_estimators()),
+        _use_drawn_estimator,
+    ),
+}
 
 
 #: Targets by name, those that mutate valid input.

@@ -3,6 +3,8 @@
 import csv
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +129,16 @@ def test_predictions_of_a_large_file_are_those_of_memory(replearn, files, tmp_pa
     assert [row["prediction"] for row in printed] == labels
 
 
+def test_a_cluster_on_this_machine_writes_the_same_file(files, tmp_path):
+    """In processes of their own, as for a user."""
+    fit = f"fit big.parquet {OPTIONS} --assume-shuffled --out"
+    for line in (f"{fit} {tmp_path}/here.json", f"{fit} {tmp_path}/there.json --cluster local"):
+        command = [sys.executable, "-m", "replearn", *shlex.split(line)]
+        done = subprocess.run(command, cwd=files, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "here.json").read_bytes() == (tmp_path / "there.json").read_bytes()
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -136,6 +148,15 @@ def test_predictions_of_a_large_file_are_those_of_memory(replearn, files, tmp_pa
         ("fit nowhere.parquet --target label", "nowhere.parquet cannot be read"),
         ("fit big.parquet --target label --checkpoint TMP --scratch TMP", "Leave one out"),
         ("fit big.parquet --target label --algorithm net --checkpoint TMP", "a checkpoint needs"),
+        ("fit big.parquet --target label --cluster local", "needs --assume-shuffled"),
+        (
+            "fit big.parquet --target label --assume-shuffled --cluster local --checkpoint TMP",
+            "Leave that out",
+        ),
+        (
+            "fit big.parquet --target label --assume-shuffled --cluster nowhere",
+            "no Dask scheduler answers",
+        ),
         ("shuffle big.parquet --out TMP/x.csv", "must have the format"),
         ("shuffle nowhere.csv --out TMP/x.csv", "nowhere.csv cannot be read"),
         ("predict study.json new.csv", "study.json"),

@@ -196,7 +196,8 @@ def test_heart_says_how_many_patients_are_missing(run):
     assert re.search(r"certified mode: [\d,]{9,} patients", printed)
     assert re.search(r"cleveland: certified mode needs [\d,]{9,} rows .* got \d{2,3}\.", printed)
     assert printed.count("cannot be estimated from") == len(SITES)
-    assert "missing: none of them" in printed
+    assert "cp: one of 1, 2, 3, 4; missing: none of them" in printed
+    assert re.search(r"all hospitals agree: +\d of 3 ", printed)
 
 
 def test_unknown_folder_is_one_line(run, tmp_path, monkeypatch, capsys):

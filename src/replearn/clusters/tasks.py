@@ -1,5 +1,6 @@
 """Tasks on a Dask cluster: their results as they come, whatever dies on the way."""
 
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -58,7 +59,12 @@ def connect(address: str, timeout: float = 10.0) -> Iterator[Any]:
         with (
             # by default a worker that dies twice within it may be given up
             dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}),
-            LocalCluster(threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+            LocalCluster(
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=":0",
+                silence_logs=logging.ERROR,  # of workers that are slow to end, say
+            ) as cluster,
             Client(cluster, set_as_default=False) as client,
         ):
             yield client

@@ -127,15 +127,15 @@ def rows_within(batch: Any, n_bytes: int) -> Iterator[Any]:
         start = stop
 
 
-def row_width(schema: Any) -> int:
-    """Bytes of a row in columns whose values have one length."""
-    import pyarrow as pa
+def width(kind: Any) -> int | None:
+    """Bytes of a value, or None if that differs from value to value."""
+    from pyarrow import types
 
-    return sum(
-        -(-kind.bit_width // 8)
-        for kind in schema.types
-        if pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind)
-    )
+    if types.is_null(kind):
+        return 0
+    if types.is_primitive(kind) or types.is_fixed_size_binary(kind) or types.is_decimal(kind):
+        return -(-int(kind.bit_width) // 8)
+    return None
 
 
 def numbers(column: Any) -> NDArray[Any]:

@@ -1,4 +1,8 @@
-"""Comma-separated text with a header row."""
+"""Comma-separated text with a header row.
+
+Memory while reading: some blocks of 4 MiB of text, with the numbers that are in them, whatever
+the size of the file. A record of more than 64 MiB is refused.
+"""
 
 import csv
 import io
@@ -104,7 +108,7 @@ class CsvSource(TextSource):
         """Those of the columns that have nothing but numbers and empty cells."""
         first_row = 0
         for _, records in self.records():
-            if parsed_by_arrow(records, self.columns, names, ()) is None:
+            if names and parsed_by_arrow(records, self.columns, names, ()) is None:
                 with self._located(records, first_row):
                     cells = parsed_by_reader(records, self.columns, (), names, None)
                 names = [name for name in names if _are_numbers(cells[name])]
@@ -126,7 +130,7 @@ class CsvSource(TextSource):
     def _kinds(self) -> tuple[list[str], list[str]]:
         """Names of the columns to read as numbers and as text."""
         kinds = () if self.encoding is None else self.encoding.columns
-        category = {column.name for column in kinds if isinstance(column, CategoryColumn)}
+        category = [column.name for column in kinds if isinstance(column, CategoryColumn)]
         text = [*category, *([] if self.target is None else [self.target])]
         return [name for name in self.wanted if name not in category], text
 

@@ -19,9 +19,6 @@ from replearn.sources.common import one_line
 from replearn.sources.matrices import not_a_number
 from replearn.sources.text import BYTE_ORDER_MARK, Records
 
-#: Cells may be as long as the standard library takes them.
-_MAX_CELL = csv.field_size_limit()
-
 Columns = dict[str, NDArray[Any]]
 
 
@@ -84,7 +81,8 @@ def parsed_by_arrow(
 
 def _is_plain(records: Records) -> bool:
     """Whether there are records, without what Arrow takes in another way."""
-    if not len(records) or int(np.diff(records.offsets).max()) > _MAX_CELL:
+    longest = int(np.diff(records.offsets).max(initial=0))
+    if not 0 < longest <= csv.field_size_limit():  # of cells, as the standard library takes them
         return False
     content = records.content
     if content[: len(BYTE_ORDER_MARK)] == BYTE_ORDER_MARK:  # which Arrow leaves out

@@ -109,8 +109,9 @@ def _n_columns(request: Request) -> int:
     largest = max(_largest_index(path) for path in request.paths)
     if MAX_COLUMNS_UNASKED < largest <= MAX_COLUMNS:
         raise ReplearnError(
-            f"{request.place} must have at most {MAX_COLUMNS_UNASKED:,} columns unless their number "
-            f"is given, got column {largest:,}. Give the number of columns (n_features, --features)."
+            f"{request.place} must have at most {MAX_COLUMNS_UNASKED:,} columns unless their "
+            f"number is given, got column {largest:,}. Give the number of columns (n_features, "
+            "--features)."
         )
     return largest
 
