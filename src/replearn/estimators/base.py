@@ -433,7 +433,8 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         if estimate is None:
             warnings.warn(
                 f"The disagreement with another lab cannot be estimated from "
-                f"{spent.n_batches} batches of {self.plan_.batch_size} rows. Get more rows.",
+                f"{spent.n_batches} {'batch' if spent.n_batches == 1 else 'batches'} of "
+                f"{self.plan_.batch_size} rows. Get more rows: seven batches are the fewest.",
                 ReplicabilityWarning,
                 stacklevel=5,
             )

@@ -8,7 +8,7 @@ all of them are in one row group. A damaged file may declare a page of up to 2 G
 Arrow asks before it finds out.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -281,51 +281,41 @@ def open_parquet(request: Request) -> ParquetSource:
         wanted=wanted,
         groups=tuple(footer.groups for footer in footers),
         types=tuple(types),
-        batch_rows=_batch_rows(request.paths, dict(zip(read, types, strict=True)), len(names)),
+        batch_rows=_batch_rows(footers, types, len(names)),
     )
 
 
 @dataclass(frozen=True)
 class _Footer:
-    """What the end of a file says: types, and rows of each row group."""
+    """What the end of a file says: types, rows of each row group, and bytes of a row at most.
+
+    Nothing is asked of single columns of a row group: on a damaged footer that ends the process.
+    """
 
     schema: Any
     groups: tuple[int, ...]
+    row_bytes: int
 
 
 def _footer(path: str) -> _Footer:
     with _open(path, []) as file, _arrow_errors(path):
         schema, metadata = file.schema_arrow, file.metadata
-        groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-    if min(groups, default=0) < 0 or sum(groups) != metadata.num_rows:
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        rows = tuple(group.num_rows for group in groups)
+        sizes = [group.total_byte_size // max(1, group.num_rows) for group in groups]
+    if min(rows, default=0) < 0 or sum(rows) != metadata.num_rows:
         raise ReplearnError(f"{path} has row groups that do not add up. Write it anew.")
-    return _Footer(schema, tuple(groups))
+    return _Footer(schema, rows, max(sizes, default=0))
 
 
-def _batch_rows(paths: Sequence[str], types: Mapping[str, Any], n_features: int) -> int:
-    """Rows of a batch: as many as their numbers allow, or fewer if they have long text."""
-    widths = {name: width(kind) for name, kind in types.items()}
-    of_any_length = [name for name, size in widths.items() if size is None]
-    row_bytes = sum(size for size in widths.values() if size is not None)
-    if of_any_length:
-        row_bytes += max(_mean_bytes(path, of_any_length) for path in paths)
+def _batch_rows(footers: Sequence[_Footer], types: Sequence[Any], n_features: int) -> int:
+    """Rows of a batch: as many as their numbers allow, or fewer if there may be long text."""
+    widths = [width(kind) for kind in types]
+    row_bytes = sum(size or 0 for size in widths)
+    if None in widths:
+        row_bytes += max(footer.row_bytes for footer in footers)
     most = rows_per_batch(max(n_features, len(types)))
     return min(most, max(1, _BATCH_BYTES // max(1, row_bytes)))
-
-
-def _mean_bytes(path: str, names: Sequence[str]) -> int:
-    """Largest mean size of a row in these columns, of all row groups."""
-    chosen = {*names}
-    with _open(path, []) as file, _arrow_errors(path):
-        metadata = file.metadata
-        paths = [file.schema.column(i).path for i in range(metadata.num_columns)]
-        # the parts of a nested column are named after it and a dot
-        places = [i for i, p in enumerate(paths) if p in chosen or p.split(".")[0] in chosen]
-        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-        return max(
-            sum(group.column(i).total_uncompressed_size for i in places) // max(1, group.num_rows)
-            for group in groups
-        )
 
 
 def _n_rows(place: str, footers: Sequence[_Footer]) -> int:
