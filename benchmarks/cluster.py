@@ -10,9 +10,11 @@ is wall time of the fit; imports, compilation and the start of the cluster are n
 is what came on top of them (peak of the resident set, of this process and of the largest worker).
 One thread everywhere: one machine has ``n_jobs=1``, a worker has one thread.
 
-"bytes" is what the results of all tasks weigh, pickled: all that travels to the client. "overhead
-per task" compares a fit in very many tasks with the same fit in few. All fits must give one
-fingerprint. ``--kill`` also kills the first worker in the middle of each fit.
+"files" are read by the workers; "partitions" are those of a Dask dataframe in their memory. "bytes"
+is what the results of all tasks weigh, pickled: all that travels to the client. "overhead" is the
+time of a task that gives such a result without reading or adding a row: Dask's, and that of the
+sums themselves. All fits must give one fingerprint. ``--kill`` also kills the first of several
+workers when the first task of a fit is done.
 """
 
 import argparse
@@ -28,7 +30,7 @@ import time
 import warnings
 from pathlib import Path
 
-MARGIN, FILES, SMALL_TASK = 0.1, 8, 2000
+MARGIN, FILES, EMPTY_TASKS = 0.1, 8, 1000
 WAYS = ["memory", "streamed"]
 
 
@@ -47,7 +49,7 @@ def main() -> None:
     cores, memory = os.cpu_count(), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     print(f"{cores} cores, {memory / 2**30:.0f} GiB, {options.numbers:,} numbers, {FILES} files\n")
     ways = WAYS + [f"{kind}-{n}" for n in options.workers for kind in ("files", "partitions")]
-    ways += [f"tasks-{n}" for n in options.workers]
+    ways += [f"empty-{n}" for n in options.workers]
     if options.kill:
         ways += [f"kill-{n}" for n in options.workers if n > 1]
     for columns in options.columns:
@@ -55,7 +57,7 @@ def main() -> None:
             n_rows = options.numbers // columns
             write(Path(folder), n_rows, columns)
             found = [
-                {way: child(way, folder, n_rows) for way in ways} for _ in range(options.rounds)
+                {way: child(way, folder, columns) for way in ways} for _ in range(options.rounds)
             ]
         best = {way: min((r[way] for r in found), key=lambda one: one["seconds"]) for way in ways}
         show(n_rows, columns, best)
@@ -73,8 +75,8 @@ def write(folder: Path, n_rows: int, columns: int) -> None:
         table.to_parquet(folder / f"{number:03}.parquet", row_group_size=2**21 // columns)
 
 
-def child(way: str, folder: str, n_rows: int) -> dict[str, float]:
-    command = [sys.executable, __file__, "--measure", way, folder, str(n_rows)]
+def child(way: str, folder: str, columns: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "--measure", way, folder, str(columns)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(done.stderr)
@@ -82,25 +84,26 @@ def child(way: str, folder: str, n_rows: int) -> dict[str, float]:
 
 
 def show(n_rows: int, columns: int, best: dict[str, dict[str, float]]) -> None:
-    assert len({one["fingerprint"] for one in best.values()}) == 1, "the models differ"
-    print(f"{n_rows:,} rows x {columns} columns, {best['streamed']['batches']:,} batches")
-    print(f"{'':14}{'s':>8}{'rows/s':>12}{'ns/number':>11}{'client MB':>11}{'worker MB':>11}"
-          f"{'tasks':>7}{'bytes':>12}{'B/task':>10}")  # fmt: skip
-    for way, one in best.items():
-        line = f"{way:14}{one['seconds']:8.2f}{n_rows / one['seconds']:12,.0f}"
-        line += f"{one['seconds'] / (n_rows * columns) * 1e9:11.1f}{one['client']:11.0f}"
-        if "worker" in one:
-            line += f"{one['worker']:11.0f}{one['tasks']:7.0f}{one['bytes']:12,.0f}"
-            line += f"{one['bytes'] / one['tasks']:10,.0f}"
-        print(line)
-    for way in [way for way in best if way.startswith("tasks")]:
-        many, few = best[way], best[way.replace("tasks", "files")]
-        each = (many["seconds"] - few["seconds"]) / (many["tasks"] - few["tasks"])
-        batches = best["streamed"]["batches"] / few["tasks"]
+    fits = {way: one for way, one in best.items() if "fingerprint" in one}
+    assert len({one["fingerprint"] for one in fits.values()}) == 1, "the models differ"
+    n_batches = best["streamed"]["batches"]
+    print(f"{n_rows:,} rows x {columns} columns, {n_batches:,} batches")
+    titles = ("s", "rows/s", "ns/number", "client MB", "worker MB", "tasks", "bytes", "B/task")
+    print(f"{'':14}" + "".join(f"{title:>11}" for title in titles))
+    for way, one in fits.items():
+        seconds, n_tasks = one["seconds"], one.get("tasks", 0)
+        cells = [f"{seconds:.2f}", f"{n_rows / seconds:,.0f}"]
+        cells += [f"{seconds / (n_rows * columns) * 1e9:.1f}", f"{one['client']:.0f}"]
+        if n_tasks:
+            cells += [f"{one['worker']:.0f}", f"{n_tasks:,}"]
+            cells += [f"{one['bytes']:,}", f"{one['bytes'] / n_tasks:,.0f}"]
+        print(f"{way:14}" + "".join(f"{cell:>11}" for cell in cells))
+    for way in [way for way in best if way.startswith("empty")]:
+        each, few = best[way]["seconds"] / EMPTY_TASKS, best[way.replace("empty", "files")]
+        per_batch = each * few["tasks"] / n_batches
         print(
-            f"{way}: overhead per task {each * 1e3:.2f} ms; with {batches:,.0f} batches in a task "
-            f"{each / batches * 1e6:.2f} us per batch, "
-            f"{each * few['tasks'] / few['seconds']:.1%} of the fit"
+            f"{way}: overhead {each * 1e3:.2f} ms per task, {per_batch * 1e6:.2f} us per batch, "
+            f"{each * few['tasks'] / few['seconds']:.1%} of the fit of files"
         )
     print(flush=True)
 
@@ -148,11 +151,11 @@ def estimator():
     return rl.ReplicableSVMClassifier(margin=MARGIN, shuffle=False, n_jobs=1)
 
 
-def measure(way: str, folder: str, n_rows: str) -> dict[str, float]:
+def measure(way: str, folder: str, columns: str) -> dict[str, float]:
     warnings.simplefilter("ignore")
     kind, _, workers = way.partition("-")
     if workers:
-        return on_cluster(kind, int(workers), folder)
+        return on_cluster(kind, int(workers), folder, int(columns))
     from replearn.filefit import fit_file
 
     source, rows = Path(folder), None
@@ -177,7 +180,7 @@ def measure(way: str, folder: str, n_rows: str) -> dict[str, float]:
     }
 
 
-def on_cluster(kind: str, workers: int, folder: str) -> dict[str, float]:
+def on_cluster(kind: str, workers: int, folder: str, columns: int) -> dict[str, float]:
     import dask.dataframe as dd
     from distributed import Client, LocalCluster, wait
 
@@ -193,25 +196,23 @@ def on_cluster(kind: str, workers: int, folder: str) -> dict[str, float]:
             n_tasks, n_bytes = n_tasks + 1, n_bytes + len(pickle.dumps(result))
             yield number, result
 
+    quiet = {"dashboard_address": ":0", "silence_logs": 50}
     with (
-        LocalCluster(
-            workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50
-        ) as local,
+        LocalCluster(n_workers=workers, threads_per_worker=1, **quiet) as local,
         Client(local) as client,
     ):
+        one_file = next(Path(folder).iterdir())
+        clusters.fit(estimator(), one_file, target="label", task_rows=2**21 // columns)  # compiles
+        if kind == "empty":
+            return {"seconds": empty_tasks(client, columns)}
         X, options = folder, {}
         if kind == "partitions":
             X = dd.read_parquet(folder, split_row_groups=True).persist()
             wait(X)
-        if kind == "tasks":
-            options["task_rows"] = SMALL_TASK
-        one_file = next(Path(folder).iterdir())
-        clusters.fit(estimator(), one_file, target="label", task_rows=SMALL_TASK)  # compiles
         pids = list(client.run(os.getpid).values())
         if kind == "kill":
             options["watch"] = killer(pids[0])
-        else:  # weighing takes no time worth counting; killed workers' processes are others
-            samples.completed = weighed
+        samples.completed = weighed  # takes a millisecond in all
         with Peak([os.getpid(), *pids]) as peak:
             start = time.perf_counter()
             done = clusters.fit(estimator(), X, target="label", **options)
@@ -220,10 +221,23 @@ def on_cluster(kind: str, workers: int, folder: str) -> dict[str, float]:
             "seconds": seconds,
             "client": peak.above(0),
             "worker": max(peak.above(1 + i) for i in range(workers)),
-            "tasks": max(n_tasks, 1),
+            "tasks": n_tasks,
             "bytes": n_bytes,
             "fingerprint": done.fingerprint_,
         }
+
+
+def empty_tasks(client, columns: int) -> float:
+    from functools import reduce
+
+    from replearn.clusters.tasks import completed, guarded
+    from replearn.stages.batches import BatchSums, no_sums
+
+    start = time.perf_counter()
+    task = guarded(no_sums)
+    tasks = [task(columns + 1, 100) for _ in range(EMPTY_TASKS)]
+    reduce(BatchSums.merge, (result for _, result in completed(client, tasks)))
+    return time.perf_counter() - start
 
 
 def killer(pid: int):

@@ -162,17 +162,27 @@ def drawn(target: Any, folder: Path, one: Callable[..., list[object]], numbers: 
     for start in range(numbers.start, numbers.stop, PER_DRAW):
         found: list[list[object]] = []
         size = min(PER_DRAW, numbers.stop - start)
-
-        def body(value: object, start: int = start, found: list[list[object]] = found) -> None:
-            found.append(one(start + len(found), lambda: use(value, folder), value))
-
-        test = hypothesis.given(strategy())(body)
-        quiet = list(hypothesis.HealthCheck)
-        generate = [hypothesis.Phase.generate]
-        hypothesis.settings(
-            max_examples=size, deadline=None, database=None, phases=generate, suppress_health_check=quiet
-        )(hypothesis.seed(start)(test))()
+        body = partial(_tell, start, found, one, use, folder)
+        settings = hypothesis.settings(
+            max_examples=size,
+            deadline=None,
+            database=None,
+            phases=[hypothesis.Phase.generate],
+            suppress_health_check=list(hypothesis.HealthCheck),
+        )
+        settings(hypothesis.seed(start)(hypothesis.given(strategy())(lambda value: body(value))))()
         yield from found[:size]
+
+
+def _tell(
+    start: int,
+    found: list[list[object]],
+    one: Callable[..., list[object]],
+    use: Callable[[object, Path], object],
+    folder: Path,
+    value: object,
+) -> None:
+    found.append(one(start + len(found), lambda: use(value, folder), value))
 
 
 if __name__ == "__main__":

@@ -282,7 +282,8 @@ def _deviations(sums: BatchSums, mean: Vector, plan: Plan) -> Matrix:
     if not plan.unit_mean:
         return deviations
     across = deviations - np.outer(deviations @ mean, mean)
-    return across / math.sqrt(float(square(sums.mean())))
+    length = math.sqrt(float(square(sums.mean())))
+    return across / length if length > 0 else across  # zero rows only: nothing moves
 
 
 def _estimate(

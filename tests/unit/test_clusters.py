@@ -19,19 +19,24 @@ lengths = st.lists(st.one_of(st.integers(0, 3), st.integers(0, 60)), max_size=12
 units = st.integers(1, 20)
 
 
-@given(lengths, units, st.integers(0, 50))
-@example([], 4, 8)
-@example([0, 0], 4, 8)
-@example([1] * 40, 7, 20)
-def test_every_row_is_in_one_span_and_in_order(sizes, unit, most):
-    spans = partition_spans(sizes, unit, most)
-    rows = [
+def rows_of(spans):
+    return [
         (piece.partition, row)
         for span in spans
         for piece in span.slices
         for row in range(piece.start, piece.stop)
     ]
-    assert rows == [(part, row) for part, size in enumerate(sizes) for row in range(size)]
+
+
+@pytest.mark.parametrize("cut", [partition_spans, file_spans])
+@given(lengths, units, st.integers(1, 50))
+@example([], 4, 8)
+@example([0, 0], 4, 8)
+@example([1] * 40, 7, 20)
+@example([1000], 3, 1)
+def test_every_row_is_in_one_span_and_in_order(cut, sizes, unit, most):
+    spans = cut(sizes, unit, most)
+    assert rows_of(spans) == [(part, row) for part, size in enumerate(sizes) for row in range(size)]
     assert all(piece.start < piece.stop for span in spans for piece in span.slices)
     starts = np.cumsum([0, *(span.n_rows for span in spans)])
     assert [span.start for span in spans] == starts[:-1].tolist()
@@ -50,25 +55,11 @@ def test_rows_move_only_if_their_unit_lies_across_a_border(sizes, unit, most):
 
 
 @given(lengths, units, st.integers(1, 50))
-@example([], 4, 8)
-@example([1000], 3, 1)
-def test_every_row_is_in_one_stretch_and_in_order(sizes, unit, rows):
-    spans = file_spans(sizes, unit, rows)
-    assert sum(spans, ()) == () or spans[0][0] == 0
-    assert all(stop == start for (_, stop), (start, _) in pairwise(spans))
-    assert (spans[-1][1] if spans else 0) == sum(sizes)
-    assert all(start < stop for start, stop in spans)
-    assert all((stop - start) % unit == 0 for start, stop in spans[:-1])
-
-
-@given(lengths, units, st.integers(1, 50))
-def test_a_stretch_is_short_and_ends_just_behind_the_start_of_a_part(sizes, unit, rows):
-    ends = np.cumsum([0, *sizes])
-    for start, stop in file_spans(sizes, unit, rows):
-        assert stop - start <= 2 * rows + unit
-        part = np.searchsorted(ends, stop) - 1  # it holds the last row
-        long = sizes[part] > 2 * rows
-        assert long or stop in ends or stop - ends[part] <= unit
+def test_a_span_of_files_is_short_and_starts_just_behind_the_start_of_a_part(sizes, unit, rows):
+    for span in file_spans(sizes, unit, rows):
+        assert span.n_rows <= 2 * rows + unit
+        first = span.slices[0]
+        assert first.start < unit or sizes[first.partition] > 2 * rows
 
 
 KINDS = {"array": ArrayLabels, "file": lambda: Labels("a.parquet")}

@@ -54,7 +54,7 @@ def fit(
     client : distributed.Client, optional
         Default the current one. A cluster is never started here; see `connect`.
     task_rows : int, optional
-        Rows that one task reads from files, about; default 128 MiB of numbers.
+        Rows that one task reads from files, about; default 64 MiB of numbers.
     watch : callable, optional
         Called with the share of the work that is done, of each pass over the rows.
 

@@ -110,31 +110,33 @@ def _span(ends: IntegerArray, start: int, stop: int) -> Span:
     return Span(start, tuple(slices))
 
 
-def file_spans(lengths: Sequence[int], unit: int, rows: int) -> list[tuple[int, int]]:
-    """Cut rows in files into stretches that a worker can read from one of their parts on.
+def file_spans(lengths: Sequence[int], unit: int, rows: int) -> list[Span]:
+    """Cut rows in files, whose partitions are parts that a worker reads from their start on.
 
-    A stretch ends a little behind the start of a part, never before it, since a part can be read
-    from its start only. Parts much longer than ``rows`` are cut too.
+    So a span ends a little behind the start of a part, never before its end, and takes several
+    parts if they are short. Parts much longer than ``rows`` are cut, though the rows above a cut
+    are then read for nothing.
 
     Parameters
     ----------
     lengths : sequence of int
         Rows of the parts, in order.
     unit : int
-        Every stretch but the last is a multiple of so many rows.
+        Every span but the last is a multiple of so many rows.
     rows : int
-        Rows of a stretch, about.
+        Rows of a span, about.
 
     Returns
     -------
-    list of (start, stop)
+    list of Span
         Every row once, in order.
 
     Examples
     --------
-    >>> file_spans([10, 10, 50], unit=4, rows=20)
-    [(0, 20), (20, 48), (48, 70)]
+    >>> [(span.start, span.n_rows) for span in file_spans([10, 10, 50], unit=4, rows=20)]
+    [(0, 20), (20, 28), (48, 22)]
     """
+    ends = np.cumsum(lengths, dtype=np.int64)
     cuts, n_rows = [0], 0
     for length in lengths:
         if n_rows + length > cuts[-1] + rows and n_rows > cuts[-1]:
@@ -143,4 +145,4 @@ def file_spans(lengths: Sequence[int], unit: int, rows: int) -> list[tuple[int, 
         cuts += [n_rows + i * length // n_pieces for i in range(1, n_pieces)]
         n_rows += length
     whole = {min(-(-cut // unit) * unit, n_rows) for cut in (*cuts, n_rows)}
-    return list(pairwise(sorted(whole)))
+    return [_span(ends, start, stop) for start, stop in pairwise(sorted(whole))]

@@ -4,7 +4,6 @@ import copy
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,14 @@ from replearn.sources import Part, Source
 from replearn.stages.batches import LabelRuns
 from replearn.types import Signs
 
-#: Numbers that one task reads from files, about: 128 MiB, some pieces of the reader.
-TASK_NUMBERS = 1 << 24
+#: Numbers that one task reads from files, about: 64 MiB, or a tenth of a second or more.
+TASK_NUMBERS = 1 << 23
 
 #: Labels that one task reads at once from files.
 _TASK_LABELS = 1 << 22
+
+#: Rows of a part of a file, from the first to the last.
+_Place = tuple[Part, int, int]
 
 #: Rows in memory on a worker, checked, and their labels as signs.
 Chunk = tuple[Any, Signs]
@@ -100,37 +102,38 @@ class FileTable(Table):
         """Tasks that do some work on spans of whole units (the last may be short), in order."""
         about = shared_task((self._source, self.labels, work))
         task = guarded(_work_on_file)
-        lengths = [part.n_rows for part in self._parts]
-        return [task(about, *span) for span in file_spans(lengths, unit, self._task_rows)]
+        spans = file_spans([part.n_rows for part in self._parts], unit, self._task_rows)
+        return [task(about, span.start, self._places(span)) for span in spans]
+
+    def _places(self, span: Span) -> list[_Place]:
+        return [(self._parts[piece.partition], piece.start, piece.stop) for piece in span.slices]
 
     def _label_tasks(self) -> list[Any]:
         about = shared_task((self._source, self.labels))
         task = guarded(_look_at_parts)
-        return [task(about, pieces) for pieces in _label_pieces(self._parts, _TASK_LABELS)]
+        return [task(about, places) for places in _label_places(self._parts, _TASK_LABELS)]
 
 
-def _label_pieces(parts: Iterable[Part], rows: int) -> Iterator[list[tuple[Part, int, int]]]:
+def _label_places(parts: Iterable[Part], rows: int) -> Iterator[list[_Place]]:
     """Rows of consecutive parts, so many at a time."""
-    pieces: list[tuple[Part, int, int]] = []
+    places: list[_Place] = []
     room = rows
     for part in parts:
         for start in range(0, part.n_rows, rows):
             stop = min(start + rows, part.n_rows)
             if stop - start > room:
-                yield pieces
-                pieces, room = [], rows
-            pieces.append((part, start, stop))
+                yield places
+                places, room = [], rows
+            places.append((part, start, stop))
             room -= stop - start
-    if pieces:
-        yield pieces
+    if places:
+        yield places
 
 
-def _look_at_parts(
-    about: tuple[Source, TwoLabels], pieces: Sequence[tuple[Part, int, int]]
-) -> LabelPart:
+def _look_at_parts(about: tuple[Source, TwoLabels], places: Sequence[_Place]) -> LabelPart:
     source, labels = about
     found = []
-    for part, start, stop in pieces:
+    for part, start, stop in places:
         if not os.path.exists(part.path):
             raise ReplearnError(
                 f"{part.path} must be where every worker can read it, but one does not find it. "
@@ -140,19 +143,17 @@ def _look_at_parts(
     return LabelPart.of(labels, np.concatenate(found))
 
 
-def _work_on_file(about: tuple[Source, TwoLabels, Work], start: int, stop: int) -> Any:
+def _work_on_file(
+    about: tuple[Source, TwoLabels, Work], first_row: int, places: Sequence[_Place]
+) -> Any:
     source, labels, work = about
-    return work(start, _file_chunks(source, copy.deepcopy(labels), start, stop))
+    return work(first_row, _file_chunks(source, copy.deepcopy(labels), places))
 
 
-def _file_chunks(source: Source, labels: TwoLabels, start: int, stop: int) -> Iterator[Chunk]:
-    with closing(source.pieces(start)) as pieces:  # type: ignore[type-var]
-        for piece in pieces:
-            n_rows = min(stop - start, piece.X.shape[0])
-            yield piece.X[:n_rows], labels.signs(np.asarray(piece.y)[:n_rows])
-            start += n_rows
-            if start == stop:
-                return
+def _file_chunks(source: Source, labels: TwoLabels, places: Sequence[_Place]) -> Iterator[Chunk]:
+    for place in places:
+        for piece in source.part_pieces(*place):
+            yield piece.X, labels.signs(np.asarray(piece.y))
 
 
 # --- rows in memory ---------------------------------------------------------------------------

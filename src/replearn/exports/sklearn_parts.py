@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from replearn.encoding import CategoryColumn, Column, Encoding, NumberColumn
 from replearn.errors import ReplearnError
-from replearn.exports.rules import Rule, model_of, rule_of
+from replearn.exports.rules import Rule, check_text, model_of, rule_of
 
 
 def to_sklearn(source: Any, *, encoded: bool = False) -> Any:
@@ -107,6 +107,9 @@ def _encoder(encoding: Encoding) -> Any:
     """The encoding as a ColumnTransformer; its outputs have the order of the model's features."""
     from sklearn.compose import ColumnTransformer
 
+    for column in encoding.columns:
+        for text in (column.name, *getattr(column, "values", ())):
+            check_text(text, "a name or category", "scikit-learn")
     runs = [list(run) for _, run in groupby(encoding.columns, key=_kind)]
     steps = [
         (f"{_kind(run[0])} {i}", _transformer(run), [column.name for column in run])

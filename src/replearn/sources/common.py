@@ -189,7 +189,16 @@ class Source(ABC):
 
     def read_part(self, part: Part, start: int, stop: int, labels_only: bool = False) -> Piece:
         """Rows ``start`` to ``stop`` of a part; X is None if only labels are asked for."""
-        raise ReplearnError(
+        raise self._no_parts()
+
+    def part_pieces(
+        self, part: Part, start: int, stop: int, labels_only: bool = False
+    ) -> Iterator[Piece]:
+        """The rows of ``read_part``, some at a time; nothing is read ahead or behind them."""
+        raise self._no_parts()
+
+    def _no_parts(self) -> ReplearnError:
+        return ReplearnError(
             f"{self.place} has no parts that can be read on their own, unlike a Parquet file. "
             "Read it from the start."
         )

@@ -113,6 +113,17 @@ class ParquetSource(Source):
 
         What is above ``start`` in the row group is read too, and dropped.
         """
+        found = list(self.part_pieces(part, start, stop, labels_only))
+        if not found:
+            found.append(Piece(np.empty((0, self.n_features)), np.empty(0, dtype=object), start))
+        X = None if labels_only else np.concatenate([piece.X for piece in found])
+        y = None if self.target is None else np.concatenate([np.asarray(p.y) for p in found])
+        return Piece(X, y, start)
+
+    def part_pieces(
+        self, part: Part, start: int, stop: int, labels_only: bool = False
+    ) -> Iterator[Piece]:
+        """The rows of ``read_part``, some at a time; nothing is read ahead or behind them."""
         if not 0 <= start <= stop <= part.n_rows:
             raise ReplearnError(
                 f"{part.path}: rows of a part must be within 0 and {part.n_rows}, got {start} to "
@@ -122,21 +133,15 @@ class ParquetSource(Source):
             raise ReplearnError(f"{self.place}: labels are asked for without a target. Name it.")
         names = (str(self.target),) if labels_only else self.read
         before = self._rows_before(part)
-        found: list[tuple[Any, Any]] = []
-        done = 0
-        for batch in self._record_batches(part.path, [part.row_group], names):
+        done, most = 0, max(1, min(self.batch_rows, stop))
+        for batch in self._record_batches(part.path, [part.row_group], names, most):
             first, last = max(start, done), min(stop, done + batch.num_rows)
             if first < last:
                 rows = batch.slice(first - done, last - first)
-                found.append(self._parse(rows, self._finder(before + first), labels_only))
+                yield Piece(*self._parse(rows, self._finder(before + first), labels_only), first)
             done += batch.num_rows
             if done >= stop:
                 break
-        if not found:
-            found.append((np.empty((0, self.n_features)), np.empty(0, dtype=object)))
-        X = None if labels_only else np.concatenate([X for X, _ in found])
-        y = None if self.target is None else np.concatenate([y for _, y in found])
-        return Piece(X, y, start)
 
     def raw_columns(
         self, target: str | None, categories: Sequence[str], watch: Watch | None
@@ -183,7 +188,7 @@ class ParquetSource(Source):
         return find
 
     def _record_batches(
-        self, path: str, groups: Sequence[int], names: Sequence[str]
+        self, path: str, groups: Sequence[int], names: Sequence[str], most: int | None = None
     ) -> Iterator[Any]:
         """Batches of some row groups of a file, with the types of this source.
 
@@ -196,7 +201,7 @@ class ParquetSource(Source):
         left = sum(self.groups[self.paths.index(path)][group] for group in groups)
         with _open(path, text) as file:
             with _arrow_errors(path):
-                batches = file.iter_batches(self.batch_rows, list(groups), list(names))
+                batches = file.iter_batches(most or self.batch_rows, list(groups), list(names))
             while True:
                 with _arrow_errors(path):
                     batch = next(batches, None)
