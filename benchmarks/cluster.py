@@ -1,14 +1,16 @@
 """A fit on a local Dask cluster against one machine: rows per second, memory, bytes, overhead.
 
     python benchmarks/cluster.py [--numbers 40000000] [--columns 20 200] [--workers 1 2]
-                                 [--rounds 2] [--kill]
+                                 [--rounds 1] [--kill]
 
 For each number of columns, a folder of Parquet files with ``numbers`` values in all (float64, row
 groups of about 16 MiB) is written to a temporary place. Every measurement is a process of its own
 with its own cluster; the contenders of a round take turns and the best of the rounds counts. Time
 is wall time of the fit; imports, compilation and the start of the cluster are not counted, memory
 is what came on top of them (peak of the resident set, of this process and of the largest worker).
-One thread everywhere: one machine has ``n_jobs=1``, a worker has one thread.
+One thread everywhere: one machine has ``n_jobs=1``, a worker has one thread. "CPU s" is that of
+all processes together, and hardly minds what else the machine is doing; the scheduler runs in the
+process of the client. "ns/number" is CPU time over rows times columns.
 
 "files" are read by the workers; "partitions" are those of a Dask dataframe in their memory. "bytes"
 is what the results of all tasks weigh, pickled: all that travels to the client. "overhead" is the
@@ -39,7 +41,7 @@ def main() -> None:
     parser.add_argument("--numbers", type=int, default=40_000_000)
     parser.add_argument("--columns", type=int, nargs="+", default=[20, 200])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--kill", action="store_true")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -88,12 +90,23 @@ def show(n_rows: int, columns: int, best: dict[str, dict[str, float]]) -> None:
     assert len({one["fingerprint"] for one in fits.values()}) == 1, "the models differ"
     n_batches = best["streamed"]["batches"]
     print(f"{n_rows:,} rows x {columns} columns, {n_batches:,} batches")
-    titles = ("s", "rows/s", "ns/number", "client MB", "worker MB", "tasks", "bytes", "B/task")
+    titles = (
+        "s",
+        "rows/s",
+        "CPU s",
+        "ns/number",
+        "client MB",
+        "worker MB",
+        "tasks",
+        "bytes",
+        "B/task",
+    )
     print(f"{'':14}" + "".join(f"{title:>11}" for title in titles))
     for way, one in fits.items():
         seconds, n_tasks = one["seconds"], one.get("tasks", 0)
         cells = [f"{seconds:.2f}", f"{n_rows / seconds:,.0f}"]
-        cells += [f"{seconds / (n_rows * columns) * 1e9:.1f}", f"{one['client']:.0f}"]
+        cells += [f"{one['cpu']:.2f}", f"{one['cpu'] / (n_rows * columns) * 1e9:.1f}"]
+        cells += [f"{one['client']:.0f}"]
         if n_tasks:
             cells += [f"{one['worker']:.0f}", f"{n_tasks:,}"]
             cells += [f"{one['bytes']:,}", f"{one['bytes'] / n_tasks:,.0f}"]
@@ -111,8 +124,8 @@ def show(n_rows: int, columns: int, best: dict[str, dict[str, float]]) -> None:
 # --- one measurement, in a process of its own ---------------------------------------------------
 
 
-class Peak:
-    """Peak of the resident set of some processes, above what they had at the start, in MB."""
+class Usage:
+    """What some processes use from here on: peaks of resident sets in MB, and CPU time."""
 
     def __init__(self, pids: list[int]) -> None:
         import psutil
@@ -120,9 +133,11 @@ class Peak:
         self._processes = [psutil.Process(pid) for pid in pids]
         self._before = [process.memory_info().rss for process in self._processes]
         self._peaks, self._done = list(self._before), False
+        self._cpu_before = [cpu_time(process) for process in self._processes]
+        self._cpu = list(self._cpu_before)
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> "Peak":
+    def __enter__(self) -> "Usage":
         self._thread.start()
         return self
 
@@ -133,6 +148,10 @@ class Peak:
     def above(self, number: int) -> float:
         return (self._peaks[number] - self._before[number]) / 1e6
 
+    @property
+    def cpu(self) -> float:
+        return sum(self._cpu) - sum(self._cpu_before)
+
     def _watch(self) -> None:
         import psutil
 
@@ -140,15 +159,28 @@ class Peak:
             for i, process in enumerate(self._processes):
                 try:
                     self._peaks[i] = max(self._peaks[i], process.memory_info().rss)
+                    self._cpu[i] = cpu_time(process)
                 except psutil.NoSuchProcess:  # killed
                     continue
             time.sleep(0.01)
+
+
+def cpu_time(process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
 
 
 def estimator():
     import replearn as rl
 
     return rl.ReplicableSVMClassifier(margin=MARGIN, shuffle=False, n_jobs=1)
+
+
+def warm(path: Path) -> None:
+    """Import and compile what a fit needs."""
+    from replearn.filefit import fit_file
+
+    fit_file(estimator(), path, "label")
 
 
 def measure(way: str, folder: str, columns: str) -> dict[str, float]:
@@ -159,7 +191,7 @@ def measure(way: str, folder: str, columns: str) -> dict[str, float]:
     from replearn.filefit import fit_file
 
     source, rows = Path(folder), None
-    fit_file(estimator(), next(source.iterdir()), "label")  # compiles
+    warm(next(source.iterdir()))
     if kind == "memory":
         import numpy as np
         import pandas as pd
@@ -168,13 +200,14 @@ def measure(way: str, folder: str, columns: str) -> dict[str, float]:
         X = np.ascontiguousarray(table.drop(columns="label").to_numpy())
         rows = X, table["label"].to_numpy()
         del table
-    with Peak([os.getpid()]) as peak:
+    with Usage([os.getpid()]) as usage:
         start = time.perf_counter()
         done = estimator().fit(*rows) if rows else fit_file(estimator(), source, "label")
         seconds = time.perf_counter() - start
     return {
         "seconds": seconds,
-        "client": peak.above(0),
+        "cpu": usage.cpu,
+        "client": usage.above(0),
         "batches": done.plan_.spent.n_batches,
         "fingerprint": done.fingerprint_,
     }
@@ -202,7 +235,8 @@ def on_cluster(kind: str, workers: int, folder: str, columns: int) -> dict[str, 
         Client(local) as client,
     ):
         one_file = next(Path(folder).iterdir())
-        clusters.fit(estimator(), one_file, target="label", task_rows=2**21 // columns)  # compiles
+        client.run(warm, one_file)  # all workers compile
+        clusters.fit(estimator(), one_file, target="label")
         if kind == "empty":
             return {"seconds": empty_tasks(client, columns)}
         X, options = folder, {}
@@ -213,14 +247,15 @@ def on_cluster(kind: str, workers: int, folder: str, columns: int) -> dict[str, 
         if kind == "kill":
             options["watch"] = killer(pids[0])
         samples.completed = weighed  # takes a millisecond in all
-        with Peak([os.getpid(), *pids]) as peak:
+        with Usage([os.getpid(), *pids]) as usage:
             start = time.perf_counter()
             done = clusters.fit(estimator(), X, target="label", **options)
             seconds = time.perf_counter() - start
         return {
             "seconds": seconds,
-            "client": peak.above(0),
-            "worker": max(peak.above(1 + i) for i in range(workers)),
+            "cpu": usage.cpu,
+            "client": usage.above(0),
+            "worker": max(usage.above(1 + i) for i in range(workers)),
             "tasks": n_tasks,
             "bytes": n_bytes,
             "fingerprint": done.fingerprint_,

@@ -29,8 +29,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import hypothesis
-
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 #: Cases of each target in a whole run.
@@ -105,7 +103,15 @@ def run_target(name: str, first: int, n_cases: int) -> tuple[Counter[str], list[
         while first < last:
             report.unlink(missing_ok=True)
             size = min(PER_PROCESS, last - first)
-            command = [sys.executable, __file__, "--child", name, str(first), str(size), str(report)]
+            command = [
+                sys.executable,
+                __file__,
+                "--child",
+                name,
+                str(first),
+                str(size),
+                str(report),
+            ]
             done = subprocess.run(command, capture_output=True, text=True)
             for entry in report.read_text("utf-8").splitlines() if report.exists() else []:
                 number, kind, detail = json.loads(entry)
@@ -115,7 +121,9 @@ def run_target(name: str, first: int, n_cases: int) -> tuple[Counter[str], list[
                 first = number + 1
             if done.returncode:  # the case after the last one that was told
                 counts["other"] += 1
-                findings.append((first, f"the process died: {done.stderr[-2000:]}"))
+                findings.append(
+                    (first, f"the process died ({done.returncode}): {done.stderr[:2000]}")
+                )
                 first += 1
     return counts, findings
 
@@ -138,14 +146,20 @@ def run(name: str, first: int, n_cases: int, report: Path) -> None:
         faulthandler.cancel_dump_traceback_later()
         with contextlib.suppress(OSError):
             shutil.rmtree(folder)
-        return [number, verdict.kind, f"{verdict.detail} {about!r:.1500}"[: 9000 * (verdict.kind == "other")]]
+        return [
+            number,
+            verdict.kind,
+            f"{verdict.detail} {about!r:.1500}"[: 9000 * (verdict.kind == "other")],
+        ]
 
     def mutated(numbers: range) -> Iterator[list[object]]:
         for number in numbers:
             yield one(number, lambda n=number: case(random.Random(f"{name}/{n}"), folder))
 
     try:
-        cases = mutated if case is not None else partial(drawn, fuzz_targets.DRAWN[name], folder, one)
+        cases = (
+            mutated if case is not None else partial(drawn, fuzz_targets.DRAWN[name], folder, one)
+        )
         for _ in cases(range(-30, 0)):  # compiles, and fills caches
             pass
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
@@ -156,33 +170,17 @@ def run(name: str, first: int, n_cases: int, report: Path) -> None:
         shutil.rmtree(base, ignore_errors=True)
 
 
-def drawn(target: Any, folder: Path, one: Callable[..., list[object]], numbers: range) -> Iterator[list[object]]:
+def drawn(
+    target: Any, folder: Path, one: Callable[..., list[object]], numbers: range
+) -> Iterator[list[object]]:
     """Cases that hypothesis draws, a hundred at a time: its choice follows from their numbers."""
+    from tests.fuzzing import draws
+
     strategy, use = target
     for start in range(numbers.start, numbers.stop, PER_DRAW):
-        found: list[list[object]] = []
-        size = min(PER_DRAW, numbers.stop - start)
-        body = partial(_tell, start, found, one, use, folder)
-        settings = hypothesis.settings(
-            max_examples=size,
-            deadline=None,
-            database=None,
-            phases=[hypothesis.Phase.generate],
-            suppress_health_check=list(hypothesis.HealthCheck),
-        )
-        settings(hypothesis.seed(start)(hypothesis.given(strategy())(lambda value: body(value))))()
-        yield from found[:size]
-
-
-def _tell(
-    start: int,
-    found: list[list[object]],
-    one: Callable[..., list[object]],
-    use: Callable[[object, Path], object],
-    folder: Path,
-    value: object,
-) -> None:
-    found.append(one(start + len(found), lambda: use(value, folder), value))
+        values = draws(strategy(), start, min(PER_DRAW, numbers.stop - start))
+        for number, value in enumerate(values, start):
+            yield one(number, partial(use, value, folder), value)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ A case is addressed by the name of its target and a number, so every finding can
 import contextlib
 import copy
 import hashlib
-import io
 import json
 import os
 import random
@@ -23,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import hypothesis
 
 from replearn.errors import ReplearnError, ReplicabilityWarning
 
@@ -165,6 +164,30 @@ def _reset_peak() -> None:
         file.write(b"5")
 
 
+# --- draws of hypothesis ------------------------------------------------------------------------
+
+
+def draws(strategy: hypothesis.strategies.SearchStrategy[Any], seed: int, n: int) -> list[Any]:
+    """What hypothesis draws, which depends on the seed alone."""
+    found: list[Any] = []
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=n,
+        deadline=None,
+        database=None,
+        derandomize=False,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(strategy)
+    def draw(value: Any) -> None:
+        found.append(value)
+
+    draw()
+    return found[:n]
+
+
 # --- bytes --------------------------------------------------------------------------------------
 
 
@@ -234,13 +257,15 @@ ODD_VALUES: list[Any] = [
     2**63, 2**64, 10**9, 10**18, 10**400, -(10**400), 1e308, 5e-324, "", " ", "0", "1", "-1", "1.5",
     "-0", "+1", "01", "1e5", "1e+5", "1e+300", "1e-300", "9e+299", "1e-320", "1e+999", "1e-999",
     "nan", "inf", "Infinity", "0x10", "1_0", " 1", "1 ", "1\n", "١", "auto", "x" * 5000, "\0", "é",
-    "\x1b[31m", "a\nb", "'\";--", "😀", [], {}, [[]], [None], [0], ["a", "b"], [1, 2], [True, False],
-    {"a": 1}, {"": None}, "svm", "net", "lattice", "random", "none", "gaussian", "signs",
+    "\x1b[31m", "a\nb", "'\";--", "😀", [], {}, [[]], [None], [0], ["a", "b"], [1, 2],
+    [True, False], {"a": 1}, {"": None}, "svm", "net", "lattice", "random", "none", "gaussian",
+    "signs",
     "hadamard", "rotation", "published", "ak", "centre", "e8", "leech", "box", "foam", "majority",
     "halfspace", Raw("NaN"), Raw("Infinity"), Raw("-Infinity"), Raw("1e400"), Raw("-1e400"),
     Raw("1E5"), Raw("-0"), Raw("1.0"), Raw("01"), Raw('"\\ud800"'), Raw('"\\udfff\\ud800"'),
     Raw('"\\ud83d\\ude00"'), Raw('"\\u0000"'), Raw("9" * 5000), Raw("[" * 100 + "]" * 100),
-    Raw("[" * 900 + "]" * 900), Raw("[" * 20000 + "]" * 20000), Raw('{"a":' * 600 + "1" + "}" * 600),
+    Raw("[" * 900 + "]" * 900), Raw("[" * 20000 + "]" * 20000),
+    Raw('{"a":' * 600 + "1" + "}" * 600),
     Raw('{"a":1,"a":2}'), Raw('{"\\ud800":1}'), Raw("0." + "1" * 2000), Raw("1e-99999"), Raw("'a'"),
 ]  # fmt: skip
 
@@ -319,7 +344,8 @@ def json_text(value: Any) -> str:
     if isinstance(value, Raw):
         return str(value)
     if isinstance(value, dict):
-        return "{%s}" % ",".join(f"{json.dumps(k)}:{json_text(v)}" for k, v in value.items())
+        entries = [f"{json.dumps(key)}:{json_text(item)}" for key, item in value.items()]
+        return "{" + ",".join(entries) + "}"
     if isinstance(value, list):
         return f"[{','.join(map(json_text, value))}]"
     return json.dumps(value)

@@ -21,6 +21,7 @@ from sklearn.base import clone
 from replearn.agreement import CONFIDENCE
 from replearn.atomic import write_atomically
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
+from replearn.estimators.checks import seed_text
 from replearn.findings import AuditResult, Pair, Question
 from replearn.jsonfile import read_json
 from replearn.model import canonical_json
@@ -124,7 +125,8 @@ def audit(
     """
     _check_options(n_pairs, question, copies, max_disagreement, confidence)
     names = seed_names(estimator)
-    rounds = _Rounds(estimator, names, str(audit_seed))
+    audit_seed = seed_text(audit_seed, "audit_seed")
+    rounds = _Rounds(estimator, names, audit_seed)
     notes = _pipeline_notes(estimator)
     if draw is not None:
         if X is not None or y is not None or n_samples is None:

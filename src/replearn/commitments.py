@@ -106,6 +106,10 @@ def commit(fingerprint: str, site: str) -> tuple[Commitment, Opening]:
         )
     if not site or len(site) > 200:
         raise ReplearnError(f"site must have 1 to 200 characters, got {len(site)}.")
+    try:
+        read_text(site, "site")
+    except Unfit as problem:
+        raise ReplearnError(f"{problem}, got {site!r}.") from None
     opening = Opening(site, fingerprint, secrets.token_hex(32))
     return opening.commitment(), opening
 

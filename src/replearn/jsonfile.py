@@ -6,7 +6,6 @@ import os
 import re
 import stat
 from collections.abc import Set
-from pathlib import Path
 from typing import Any
 
 import numpy as np

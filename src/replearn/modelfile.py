@@ -173,7 +173,9 @@ def _net_space(content: dict[str, Any], n_inputs: int) -> NetSpace:
         if n_candidates != n_points:
             raise Unfit(f"n_candidates must be {n_points}, the size of this lattice net")
     return _not_too_large(
-        NetSpace(n_inputs, content["projection"], n_components, content["net"], n_candidates, radius)
+        NetSpace(
+            n_inputs, content["projection"], n_components, content["net"], n_candidates, radius
+        )
     )
 
 

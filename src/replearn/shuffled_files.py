@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from replearn.atomic import replacing
 from replearn.errors import ReplearnError
+from replearn.estimators.checks import seed_text
 from replearn.randomness import SharedRandomness
 from replearn.shuffling import ShuffledSource
 from replearn.sources import open_source, read_table
@@ -75,7 +76,7 @@ def shuffle_file(
     source = open_source(path, raw=True)
     _check_format(source, place)
     coins, stream = (
-        (SharedRandomness(str(shared_seed)), "order")
+        (SharedRandomness(seed_text(shared_seed, "shared_seed")), "order")
         if random_state is None
         else (SharedRandomness(str(random_state)), "order/private")
     )

@@ -221,7 +221,7 @@ class ShuffledSource:
                         raise pa.ArrowInvalid("it ends too early")
                     batch = pa.ipc.read_record_batch(pa.py_buffer(file.read(size)), schema)
                     batch.validate(full=True)  # offsets that lie would crash Arrow
-                except (pa.ArrowException, OSError, ValueError) as problem:
+                except (pa.ArrowException, OSError, EOFError, ValueError) as problem:
                     raise _damaged(path, problem) from None
                 yield batch
 
@@ -239,15 +239,15 @@ class ShuffledSource:
         if not path.exists():
             return False
         mark = read_json(path)
-        counts = [mark.get(name) for name in ("sizes", "rows")]
-        if not all(_are_counts(count) for count in counts) or not isinstance(mark.get("done"), bool):
+        sizes, n_rows, done = mark.get("sizes"), mark.get("rows"), mark.get("done")
+        if not (_are_counts(sizes) and _are_counts(n_rows) and isinstance(done, bool)):
             raise _damaged(path, ValueError("its counts make no sense"))
-        self._buckets.sizes, self._buckets.n_rows = counts
+        self._buckets.sizes, self._buckets.n_rows = list(sizes or ()), list(n_rows or ())
         for bucket, size in enumerate(self._buckets.sizes):
             file = self._buckets.path(bucket)
             if size > (file.stat().st_size if file.exists() else 0):
                 raise _damaged(file, ValueError("it is shorter than it was"))
-        return bool(mark["done"])
+        return done
 
     def _write_mark(self, files: Sequence[Any], done: bool) -> None:
         for file in files:

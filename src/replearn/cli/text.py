@@ -36,7 +36,8 @@ def complain(kind: str, message: object) -> None:
 
 def command_line(options: argparse.Namespace) -> str:
     """The command as it was typed."""
-    return shlex.join(["replearn", *options.command_line])
+    text = shlex.join(["replearn", *options.command_line])
+    return text.encode("utf-8", "backslashreplace").decode()  # a name may be no UTF-8
 
 
 def describe(model: "Model") -> str:

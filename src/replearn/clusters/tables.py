@@ -24,7 +24,7 @@ from replearn.types import Signs
 TASK_NUMBERS = 1 << 23
 
 #: Labels that one task reads at once from files.
-_TASK_LABELS = 1 << 22
+_TASK_LABELS = 1 << 20
 
 #: Rows of a part of a file, from the first to the last.
 _Place = tuple[Part, int, int]

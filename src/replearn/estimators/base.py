@@ -19,10 +19,15 @@ from replearn.cells import CELLS
 from replearn.certificate import Certificate, certify
 from replearn.encoding import Encoding
 from replearn.errors import ReplearnError, ReplicabilityWarning
-from replearn.estimators.checks import refuse_large, refuse_odd_parameters, refuse_unwritable
+from replearn.estimators.checks import (
+    refuse_large,
+    refuse_odd_parameters,
+    refuse_unwritable,
+    seed_text,
+)
 from replearn.estimators.frames import collected, refuse_other_than_numbers
+from replearn.jsonfile import MAX_WIDTH, MIN_WIDTH, shown
 from replearn.model import Label, Model
-from replearn.jsonfile import MAX_TEXT, MAX_WIDTH, MIN_WIDTH, shown
 from replearn.modelfile import MAX_CODE
 from replearn.plan import Guarantee, Plan, Sizes, Spent, require_samples
 from replearn.progress import tracked
@@ -218,8 +223,8 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         if not np.isfinite(scores).all():
             row = int(np.argmin(np.isfinite(scores)))
             raise ReplearnError(
-                f"X must hold numbers whose weighted sum is a number, got larger ones in row {row}. "
-                "Scale its rows: their directions decide."
+                "X must hold numbers whose weighted sum is a number, got larger ones in row "
+                f"{row}. Scale its rows: their directions decide."
             )
         return scores
 
@@ -297,7 +302,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
                 f"shared_seed must be an int or a string, got {self.shared_seed!r}. "
                 "Publish one and pass it at every site."
             )
-        return SharedRandomness(_seed_text(self.shared_seed, "shared_seed"))
+        return SharedRandomness(seed_text(self.shared_seed, "shared_seed"))
 
     def _check_parameters(self) -> None:
         """Refuse parameters of the wrong kind before the rows are looked at."""
@@ -374,7 +379,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
                 f"random_state must be an int or None, got {self.random_state!r}. It is a "
                 "key, so that the same rows give the same model."
             )
-        return SharedRandomness(_seed_text(self.random_state, "random_state")), "order/private"
+        return SharedRandomness(seed_text(self.random_state, "random_state")), "order/private"
 
     def _run(self) -> BlockMap:
         """Map over blocks, with progress if that is wanted."""
@@ -480,20 +485,6 @@ def _check_codes(codes: Codes, residual: Vector | None, plan: Plan) -> None:
 
 #: No point of a cell is so far from its centre, in grid widths.
 _LARGEST_CELL = 4.0
-
-
-def _seed_text(seed: Any, name: str) -> str:
-    """A seed as text that a file can hold."""
-    text = str(seed)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = "x" * (MAX_TEXT + 1)
-    if len(text) > MAX_TEXT:
-        raise ReplearnError(
-            f"{name} must have at most {MAX_TEXT} Unicode characters, got {shown(seed)}."
-        )
-    return text
 
 
 def two_numbers(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:

@@ -10,8 +10,8 @@ from replearn import recipes
 from replearn.certificate import Certificate, certify_boosting
 from replearn.encoding import Encoding
 from replearn.errors import ReplearnError, ReplicabilityWarning
-from replearn.estimators.checks import refuse_large
 from replearn.estimators.base import ReplicableClassifier, real_or_auto, whole_or_auto
+from replearn.estimators.checks import refuse_large
 from replearn.model import Label
 from replearn.plan import Plan, Sizes, require_samples
 from replearn.plans.boosting import OUTPUTS, ROUNDINGS, plan_boosting

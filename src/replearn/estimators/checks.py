@@ -60,13 +60,12 @@ def _check_constants(constants: Any) -> None:
             f"constants must be None or a dict from names to numbers, got {shown(constants)}."
         )
     for name, value in constants.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if number and 0 < value < math.inf:
-            if not _SMALLEST_CONSTANT <= value <= _LARGEST_CONSTANT:
-                raise ReplearnError(
-                    f"constants[{name!r}] must be from {_SMALLEST_CONSTANT:g} to "
-                    f"{_LARGEST_CONSTANT:g}, got {shown(value)}. The default is 1."
-                )
+        positive = isinstance(value, int | float) and 0 < value < math.inf  # else told elsewhere
+        if positive and not _SMALLEST_CONSTANT <= value <= _LARGEST_CONSTANT:
+            raise ReplearnError(
+                f"constants[{name!r}] must be from {_SMALLEST_CONSTANT:g} to "
+                f"{_LARGEST_CONSTANT:g}, got {shown(value)}. The default is 1."
+            )
 
 
 def refuse_large(plan: Plan) -> Plan:
@@ -90,3 +89,12 @@ def refuse_unwritable(labels: tuple[Label, Label], names: Iterable[str] | None) 
             read_text(name, "the name of a column")
     except Unfit as problem:
         raise ReplearnError(f"{problem}: a model file must hold it. Rename it.") from None
+
+
+def seed_text(seed: Any, name: str) -> str:
+    """A seed as text that a file can hold; others are refused."""
+    text = str(seed)
+    try:
+        return read_text(text, name)
+    except Unfit as problem:
+        raise ReplearnError(f"{problem}, got {shown(seed)}.") from None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replearn.errors import ReplearnError
+from replearn.estimators.checks import seed_text
 from replearn.pilot.candidates import (
     BATCH_SIZE,
     PROJECTION_KINDS,
@@ -121,7 +122,7 @@ def plan_from_pilot(
     """
     guarantee = Guarantee(margin, max_error, max_disagreement, failure_prob)
     signs, classes = read_labels(y)
-    shared = SharedRandomness(str(shared_seed))
+    shared = SharedRandomness(seed_text(shared_seed, "shared_seed"))
     judged = [
         judge(pilot, signs, weight, shared)
         for pilot in (scaled(*way, X, fit_intercept) for way in encodings(X, categories))

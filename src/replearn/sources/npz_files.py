@@ -4,6 +4,7 @@ import math
 import os
 import re
 import struct
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -234,8 +235,16 @@ def _header(name: str, file: Any) -> Header:
 
 
 def _array(archive: zipfile.ZipFile, key: str) -> NDArray[Any]:
-    with archive.open(f"{key}.npy") as file:
+    with archive.open(f"{key}.npy") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about files of Python 2
         array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+        points = np.atleast_1d(np.ascontiguousarray(array)).view(
+            np.dtype(np.uint32).newbyteorder(array.dtype.byteorder)
+        )
+        # no character has such a number, and Python breaks when it makes one of it
+        if int(points.max()) > 0x10FFFF or bool(((points >> 11) == 0xD800 >> 11).any()):
+            raise ValueError(f"{key!r} has text that is not Unicode")
     return array
 
 
@@ -290,9 +299,14 @@ def _csr_shape(path: str, archive: zipfile.ZipFile, headers: dict[str, Header]) 
 
 def _csr(path: str, arrays: dict[str, NDArray[Any]]) -> Any:
     data, indices, indptr, shape = (arrays[key] for key in _CSR_KEYS)
+    _check_places(path, indices, indptr, data.size, int(shape[1]))
     try:
         X = sp.csr_array(
-            (data.astype(np.promote_types(data.dtype, np.float32)), indices, indptr),
+            (
+                data.astype(np.promote_types(data.dtype, np.float32)),
+                indices.astype(np.int64),
+                indptr.astype(np.int64),
+            ),
             shape=tuple(int(size) for size in shape),
         )
         X.check_format(full_check=True)
@@ -300,6 +314,21 @@ def _csr(path: str, arrays: dict[str, NDArray[Any]]) -> Any:
         raise _invalid_csr(path, one_line(problem)) from None
     X.sum_duplicates()
     return X
+
+
+def _check_places(
+    path: str, indices: NDArray[Any], indptr: NDArray[Any], n_entries: int, n_columns: int
+) -> None:
+    """Refuse places outside of the matrix: SciPy's own checks miss those of unsigned integers."""
+    if (
+        indptr.size == 0
+        or indices.size != n_entries
+        or indptr[0] != 0
+        or indptr[-1] != n_entries
+        or (indptr[1:] < indptr[:-1]).any()
+        or (n_entries > 0 and not (indices.min() >= 0 and indices.max() < n_columns))
+    ):
+        raise _invalid_csr(path, "its rows or columns do not fit its entries")
 
 
 def _invalid_csr(path: str, reason: str) -> ReplearnError:
