@@ -33,9 +33,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 #: Cases of each target in a whole run.
 CASES = {
-    "model file": 30_000,
+    "model file": 36_000,
     "protocol file": 15_000,
-    "commitments": 12_000,
+    "commitments": 8_000,
     "stream state": 8_000,
     "fit checkpoint": 2_500,
     "audit checkpoint": 2_000,

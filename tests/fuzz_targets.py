@@ -1182,7 +1182,7 @@ def _odd_arguments(rng: random.Random, folder: Path) -> list[str]:
     return arguments
 
 
-# --- input that hypothesis draws --------------------------------------------------------------------
+# --- input that hypothesis draws ----------------------------------------------------------------
 
 
 def _json_trees() -> st.SearchStrategy[Any]:

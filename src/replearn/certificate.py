@@ -22,6 +22,7 @@ from replearn.stages.space import CodeSpace
 from replearn.types import Codes, Matrix, Vector
 
 _DRAWS = 2000  # standard error .007 at a disagreement of .1
+_DRAWN_NUMBERS = 1 << 21  # in memory at once, for rows with many features
 _MIN_GROUPS = 4  # fewer batches than this say nothing about their own spread
 _REACH = 6.0  # walls further away than this many standard deviations are left out
 _MAX_WALLS = 1000  # of a block: the nearest, in standard deviations, take nearly all crossings
@@ -183,8 +184,13 @@ def certify_boosting(fitted: Boosted, plan: Plan, shared: SharedRandomness) -> C
             same = None
             break
         codes = fitted.codes[t * per_round : (t + 1) * per_round]
-        moved = _student_draws(n_groups) @ done.spread
-        left = fitted.space.leaving(t, done.mean, codes, moved, shared)
+        draws = _student_draws(n_groups)
+        size = max(1, _DRAWN_NUMBERS // done.spread.shape[1])
+        left = 0.0
+        for part in (draws[i : i + size] for i in range(0, _DRAWS, size)):
+            moved = part @ done.spread
+            share = fitted.space.leaving(t, done.mean, codes, moved, shared)
+            left += share * (len(part) / _DRAWS)
         same *= (1 - left) * (1 - done.doubt)
     return Certificate(
         estimated_disagreement=None if same is None or not fitted.rounds else 1 - same,

@@ -276,7 +276,7 @@ def _check_names(found: list[str], wanted: list[str]) -> None:
     if absent:
         raise ReplearnError(
             f"column {absent[0]!r} is not in the table, which has "
-            f"{', '.join(map(repr, found[:8]))}. Rename the columns, or use "
+            f"{', '.join(repr(str(name)[:80]) for name in found[:8])}. Rename the columns, or use "
             "the protocol and the model of this study."
         )
 

@@ -67,7 +67,7 @@ class Labels:
 
     def learn(self, y: NDArray[Any]) -> None:
         """See the labels of more rows."""
-        new = _different(y) - self._raw
+        new = set(distinct(y).tolist()) - self._raw
         if not new:
             return
         if any(value != value for value in new):
@@ -105,10 +105,24 @@ class Labels:
         return np.unique(_values(self._raw)) if self._raw else np.array([])
 
 
-def _different(y: NDArray[Any]) -> set[Any]:
-    if y.dtype.kind in "biuf":
-        return set(np.unique(y).tolist())
-    return set(y.tolist())
+def distinct(y: NDArray[Any]) -> NDArray[Any]:
+    """The labels that occur, each once; two numbers without sorting all of them.
+
+    Examples
+    --------
+    >>> distinct(np.array([3, 1, 3, 3]))
+    array([1, 3])
+    """
+    if y.dtype == object:
+        found = list(dict.fromkeys(y.tolist()))
+        values = np.empty(len(found), dtype=object)
+        values[:] = found
+        return values
+    if y.dtype.kind in "biuf" and y.size:
+        low, high = y.min(), y.max()
+        if low != high and ((y == low) | (y == high)).all():
+            return np.array([low, high], dtype=y.dtype)
+    return np.unique(y)
 
 
 def _values(raw: Collection[Any]) -> NDArray[Any]:

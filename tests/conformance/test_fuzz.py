@@ -173,7 +173,7 @@ def test_what_could_not_be_written_again_is_not_read(
     else:
         path = written(tmp_path, protocol_documents()[0] | {"notes": {"a": Raw(value)}})
     load = rl.load if place == "provenance" else Protocol.load
-    with pytest.raises(InvalidFile, match="not valid JSON: .*(too large|half of|nested)"):
+    with pytest.raises(InvalidFile, match=r"not valid JSON: .*(too large|half of|nested)"):
         load(path)
 
 
@@ -219,7 +219,7 @@ def test_a_net_of_large_maps_is_refused(tmp_path: Path) -> None:
     """A file of 300 bytes kept a machine busy for days: 2^20 times 2^20 draws."""
     changes = {"n_components": 2**20, "n_features": 2**20, "projection": "gaussian"}
     path = written(tmp_path, edited(of_space(net="random"), feature_names=None, **changes))
-    with pytest.raises(InvalidFile, match="a map of 1,048,577 inputs .* is too large"):
+    with pytest.raises(InvalidFile, match=r"a map of 1,048,577 inputs .* is too large"):
         rl.load(path)
 
 
@@ -242,7 +242,7 @@ def test_the_format_of_a_commitment_is_a_name(tmp_path: Path) -> None:
 
 
 def test_a_site_is_unicode() -> None:
-    with pytest.raises(ReplearnError, match="site must be a string of .* Unicode"):
+    with pytest.raises(ReplearnError, match=r"site must be a string of .* Unicode"):
         rl.commit("ab" * 32, "\udc80")
 
 
@@ -281,7 +281,7 @@ def test_damaged_rows_of_a_checkpoint_do_not_crash(damage: str, tmp_path: Path) 
     else:
         (state / "rows.scratch" / "scattered.json").write_text('{"sizes": [1], "done": true}')
     bucket.write_bytes(content)
-    with pytest.raises(InvalidFile, match="was altered or damaged: .* Delete its folder"):
+    with pytest.raises(InvalidFile, match=r"was altered or damaged: .* Delete its folder"):
         fit_file(small_svm(), table, "label", checkpoint=state)
 
 
@@ -314,6 +314,7 @@ def test_pairs_of_an_audit_have_their_types(name: str, value: Any, tmp_path: Pat
         ({"classes": ()}, "classes must be two different labels"),
         ({"classes": 5}, "classes must be two different labels"),
         ({"classes": ([], [])}, "classes must be two different labels"),
+        ({"mode": 3}, "mode must be a name, got 3"),
         ({"mode": []}, r"mode must be a name, got \[\]"),
         ({"shared_seed": "\ud800"}, "shared_seed must be a string of .* Unicode"),
         ({"shared_seed": "x" * 5000}, "shared_seed must be a string of at most 4096"),
@@ -384,6 +385,27 @@ def test_scores_that_are_not_finite_are_told() -> None:
         fitted.predict(np.array([[0.0, 0, 0], np.copysign(1.7e308, fitted.coef_[0])]))
 
 
+def test_boosting_long_rows_takes_memory_for_a_few_of_them() -> None:
+    """It took 48 kB for each feature: 2,000 draws of another lab's mean, three times."""
+    long = sp.random_array((60, 10_000), density=0.001, format="csr", rng=np.random.default_rng(0))
+    estimator = rl.ReplicableBoostingClassifier(margin=0.3, max_error=0.2, n_rounds=2)
+    quiet_fit(estimator, X, Y)  # compiles
+    verdict = judge(lambda: quiet_fit(estimator, long, np.arange(60) % 2), 60, 200)
+    assert verdict.kind == "result", verdict.detail
+
+
+def test_boosting_with_one_row_for_training() -> None:
+    estimator = rl.ReplicableBoostingClassifier(margin=0.3, max_error=0.2, fresh_rows=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReplicabilityWarning)
+        assert estimator.fit(X[:2], [0, 1]).fingerprint_
+
+
+@pytest.mark.parametrize("width", [np.float32(0.2), np.float16(0.2)])
+def test_widths_in_single_precision(width: Any) -> None:
+    assert quiet_fit(small_svm(grid_width=width), X, Y).fingerprint_
+
+
 def test_rows_of_zeros_have_a_certificate() -> None:
     estimator = small_svm(unit_mean=True, batch_size=2, fit_intercept=False)
     fitted = quiet_fit(estimator, np.zeros((40, 3)), np.arange(40) % 2)
@@ -398,6 +420,14 @@ def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.csv")
     with pytest.raises(ReplearnError, match=r"must hold regular files only, got 'a\.csv'"):
         open_source(tmp_path)
+
+
+def test_long_names_are_cut_in_messages(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a," + "1" * 100_000 + "\n1,2\n")
+    with pytest.raises(ReplearnError, match="has no column 'label'") as caught:
+        open_source(path, "label")
+    assert len(str(caught.value)) < 1000
 
 
 def test_one_number_does_not_make_many_columns(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def aligned(lines: Sequence[tuple[str, str]]) -> str:
 
 def printable(text: str) -> str:
     """One line that cannot steer the terminal: names and labels in a file are not ours."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f]", "?", text)
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "?", text)
 
 
 def printable_lines(text: str) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.estimators.base import two_classes
+from replearn.labels import distinct
 from replearn.stages.batches import LabelRuns
 from replearn.types import Signs
 
@@ -66,15 +67,6 @@ class ArrayLabels:
 
     def _distinct(self) -> NDArray[Any]:
         return self._seen[0] if self._seen else np.empty(0)
-
-
-def distinct(y: NDArray[Any]) -> NDArray[Any]:
-    """The labels that occur, each once."""
-    if y.dtype != object:
-        return np.unique(y)
-    values = np.empty(len(found := dict.fromkeys(y.tolist())), dtype=object)
-    values[:] = list(found)
-    return values
 
 
 @dataclass(frozen=True, eq=False)

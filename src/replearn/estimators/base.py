@@ -133,13 +133,16 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         self._check_parameters()
         self._describe_rows(n_features, classes, names)
         shared = self._shared()
-        learned = self._learn_from(sample, n_features, shared, self._threads())
+        with silent_overflow():
+            learned = self._learn_from(sample, n_features, shared, self._threads())
         return self._finish(*learned, shared)
 
     def _fit_rows(self, X: Any, signs: Signs) -> Self:
         """Learn from checked rows in memory."""
         shared = self._shared()
-        return self._finish(*self._learn(X, signs, shared), shared)
+        with silent_overflow():
+            learned = self._learn(X, signs, shared)
+        return self._finish(*learned, shared)
 
     def _finish(self, plan: Plan, fitted: Any, shared: SharedRandomness) -> Self:
         self._publish(plan, fitted, shared)
@@ -473,6 +476,11 @@ def _residual(fitted: Any, plan: Plan, shared: SharedRandomness) -> Vector | Non
     return fitted.space.residual(mean, fitted.codes, shared)
 
 
+def silent_overflow() -> Any:
+    """Round without NumPy's warnings: codes that overflow are refused after it, in words."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
 def _check_codes(codes: Codes, residual: Vector | None, plan: Plan) -> None:
     """Refuse codes that overflowed: no file holds them, and they are those of another point."""
     too_many_bits = bool(((codes > MAX_CODE) | (codes < -MAX_CODE)).any())
@@ -568,6 +576,7 @@ def _real(value: Any, name: str, *, zero_allowed: bool) -> float | None:
     if isinstance(value, str) and value == "auto":
         return None
     number = isinstance(value, int | float | np.integer | np.floating)
+    value = float(value) if isinstance(value, np.floating) else value
     positive = number and not isinstance(value, bool) and 0 < value < np.inf
     if not positive and not (zero_allowed and number and value == 0):
         what = "a number of at least 0" if zero_allowed else "a positive number"

@@ -26,6 +26,9 @@ def refuse_odd_parameters(parameters: dict[str, Any]) -> None:
         value = parameters.get(name, False)
         if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
             raise ReplearnError(f"{name} must be True or False, got {shown(value)}.")
+    fresh = parameters.get("fresh_rows", "auto")
+    if not isinstance(fresh, bool | str):
+        raise ReplearnError(f'fresh_rows must be True, False or "auto", got {shown(fresh)}.')
     for name, kind in (("basis", Basis), ("encoding", Encoding)):
         value = parameters.get(name)
         if value is not None and not isinstance(value, kind):

@@ -11,7 +11,12 @@ from replearn import recipes
 from replearn.basis import Basis
 from replearn.encoding import Encoding
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.estimators.base import ReplicableClassifier, label_values, whole_or_auto
+from replearn.estimators.base import (
+    ReplicableClassifier,
+    label_values,
+    silent_overflow,
+    whole_or_auto,
+)
 from replearn.estimators.checks import refuse_large, refuse_unwritable
 from replearn.estimators.sgd_state import read_header, read_stream, write_stream
 from replearn.model import Label
@@ -299,7 +304,8 @@ class ReplicableSGDClassifier(ReplicableClassifier):
         if name in _ON_DEMAND and "_stream" in self.__dict__:
             stream, shared = self._stream, self._shared()
             require_samples(stream.plan, stream.n_rows)
-            fitted = recipes.round_mean(stream.total(), stream.n_rows, stream.plan, shared)
+            with silent_overflow():
+                fitted = recipes.round_mean(stream.total(), stream.n_rows, stream.plan, shared)
             self._publish(stream.plan, fitted, shared)
             return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__} has no {name}. Call fit or partial_fit first.")

@@ -271,7 +271,12 @@ def feature_columns(
 
 def listed(names: Sequence[str]) -> str:
     """The first names, for a message."""
-    return ", ".join(repr(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
+    return ", ".join(short(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
+
+
+def short(name: str) -> str:
+    """A name for a message, in quotes and not too long."""
+    return repr(name if len(name) <= 80 else name[:77] + "...")
 
 
 def check_names(place: str, names: Sequence[str]) -> None:
@@ -285,7 +290,7 @@ def check_names(place: str, names: Sequence[str]) -> None:
             )
         if name in seen:
             raise ReplearnError(
-                f"{place} must have different column names, got {name!r} twice. Rename one of them."
+                f"{place} must have different column names, got {short(name)} twice. Rename one."
             )
         seen.add(name)
 

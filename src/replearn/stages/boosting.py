@@ -180,7 +180,8 @@ class RoundSums:
         sums = fixed_mean(self.hi, self.lo, 1)
         n_groups = sums.shape[0]
         residuals = sums[:, :-1] - np.outer(sums[:, -1], self.mean())
-        return residuals * (math.sqrt(2 * n_groups / (n_groups - 1)) / self.mass())
+        # a single row shows no spread
+        return residuals * (math.sqrt(2 * n_groups / max(1, n_groups - 1)) / self.mass())
 
 
 def round_sums(

@@ -1,0 +1,139 @@
+"""Coverage-guided fuzzing of the loaders with atheris: it keeps what reaches new lines of code.
+
+    pip install "replearn[fuzz]"
+    python benchmarks/fuzz_atheris.py [--target model] [libFuzzer's options, as -runs=20000]
+
+Targets: model, protocol, commitment, state, csv, svmlight, npz. Only modules of replearn in plain
+Python are instrumented; what numba has compiled cannot be. The seeds are valid files; changed
+documents get a fingerprint that fits, so that the search goes beyond it. Ends with a traceback at
+the first case that gives neither a result nor a documented error, or takes over 10 s or 2 GiB
+(libFuzzer's -timeout and -rss_limit_mb), and leaves the input in a file ``crash-...``.
+"""
+
+import argparse
+import importlib
+import json
+import pkgutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import atheris
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import replearn.kernels
+import replearn.stages
+
+for package in (replearn.kernels, replearn.stages):  # what is compiled must be loaded as it is
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+
+with atheris.instrument_imports(include=["replearn"]):
+    import replearn.commitments
+    import replearn.encoding
+    import replearn.jsonfile
+    import replearn.modelfile
+    import replearn.protocol
+    import replearn.sources
+    import replearn.statefile
+
+from replearn.errors import ReplearnError
+from tests import fuzz_targets
+from tests.fuzzing import json_text, require, sealed
+
+TARGETS = ("model", "protocol", "commitment", "state", "csv", "svmlight", "npz")
+FOLDER = Path(tempfile.mkdtemp(prefix="replearn-atheris-"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--target", choices=TARGETS, default="model")
+    options, rest = parser.parse_known_args()
+    use, seeds = target(options.target)
+    corpus = FOLDER / "corpus"
+    corpus.mkdir()
+    for number, content in enumerate(seeds):
+        (corpus / str(number)).write_bytes(content)
+    warnings.simplefilter("ignore")
+
+    def one(data: bytes) -> None:
+        try:
+            use(data)
+        except ReplearnError as problem:
+            require(len(str(problem)) < 20_000, "a message must be short")
+
+    defaults = ["-timeout=10", "-rss_limit_mb=2048", "-max_len=20000"]
+    given = {option.split("=")[0] for option in rest}
+    arguments = [sys.argv[0], *(d for d in defaults if d.split("=")[0] not in given), *rest]
+    atheris.Setup([*arguments, str(corpus)], one)
+    atheris.Fuzz()
+
+
+def target(name: str) -> tuple[Callable[[bytes], Any], list[bytes]]:
+    """What uses some bytes, and valid ones."""
+    if name in ("model", "protocol", "commitment"):
+        documents = {
+            "model": fuzz_targets.model_documents,
+            "protocol": fuzz_targets.protocol_documents,
+            "commitment": fuzz_targets.commitment_documents,
+        }[name]()
+        return {"model": model, "protocol": protocol, "commitment": commitment}[name], [
+            json_text(document).encode() for document in documents
+        ]
+    if name == "state":
+        return state, [fuzz_targets.saved_stream()]
+    if name == "csv":
+        return table(".csv", "label"), [fuzz_targets.TABLE, b'a,"b",label\n1,"2",0\r\n3,4,1\n']
+    if name == "svmlight":
+        return table(".svm", None), [b"1 1:.5 3:2 # note\n-1 2:1\n"]
+    return table(".npz", None), list(fuzz_targets._archives())
+
+
+def written(data: bytes, name: str) -> Path:
+    path = FOLDER / name
+    path.write_bytes(data)
+    return path
+
+
+def model(data: bytes) -> None:
+    try:
+        document = json.loads(data)
+        data = json.dumps(sealed(document)).encode()
+    except (ValueError, RecursionError):
+        pass  # as it is
+    loaded = replearn.modelfile.load(written(data, "a.json"))
+    if loaded.n_features < 10_000 and loaded.codes.size < 10_000:
+        fuzz_targets.use_model(loaded, FOLDER)
+
+
+def protocol(data: bytes) -> None:
+    loaded = replearn.protocol.Protocol.load(written(data, "a.json"))
+    assert len(loaded.fingerprint) == 64
+    loaded.estimator()
+
+
+def commitment(data: bytes) -> None:
+    item = replearn.commitments.load_commitment(written(data, "a.json"))
+    if isinstance(item, replearn.commitments.Opening):
+        item.commitment()
+
+
+def state(data: bytes) -> None:
+    fuzz_targets._stream().load_state(written(data, "a.npz"))
+
+
+def table(suffix: str, label: str | None) -> Callable[[bytes], None]:
+    def use(data: bytes) -> None:
+        path = written(data, f"a{suffix}")
+        for _ in replearn.sources.open_source(path, label).pieces():
+            pass
+
+    return use
+
+
+if __name__ == "__main__":
+    main()
