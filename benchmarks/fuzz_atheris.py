@@ -40,10 +40,9 @@ with atheris.instrument_imports(include=["replearn"]):
     import replearn.protocol
     import replearn.sources
     import replearn.statefile
-
-from replearn.errors import ReplearnError
-from tests import fuzz_targets
-from tests.fuzzing import json_text, require, sealed
+    from replearn.errors import ReplearnError
+    from tests import fuzz_targets
+    from tests.fuzzing import json_text, require, sealed
 
 TARGETS = ("model", "protocol", "commitment", "state", "csv", "svmlight", "npz")
 FOLDER = Path(tempfile.mkdtemp(prefix="replearn-atheris-"))

@@ -115,9 +115,7 @@ def edited(path: Path, edit: Any) -> Path:
 
 
 BAD_EDITS = {
-    "a text has half of a character": lambda d: d["model"].update(
-        classes=["\ud800", "no"]
-    ),
+    "a text has half of a character": lambda d: d["model"].update(classes=["\ud800", "no"]),
     "altered": lambda d: d["model"]["codes"].__setitem__(0, 4),
     "unknown key": lambda d: d.__setitem__("extra", 1),
     "lacks": lambda d: d.pop("provenance"),
