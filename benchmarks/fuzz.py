@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import faulthandler
 import json
+import os
 import random
 import resource
 import shutil
@@ -136,7 +137,9 @@ def run(name: str, first: int, n_cases: int, report: Path) -> None:
     faulthandler.enable()
     case = fuzz_targets.TARGETS.get(name)
     limit = fuzz_targets.MEMORY.get(name, 64.0)
-    base = Path(tempfile.mkdtemp(prefix="replearn-fuzz-"))
+    # in memory where that can be: files are written safely, and a disk would take its time
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    base = Path(tempfile.mkdtemp(prefix="replearn-fuzz-", dir=memory))
     folder = base / "case"
 
     def one(number: int, use: Callable[[], object], about: object = "") -> list[object]:
