@@ -178,7 +178,7 @@ def estimator():
 
 def warm(path: Path) -> None:
     """Import and compile what a fit needs."""
-    from replearn.filefit import fit_file
+    from replearn.fits.file_fit import fit_file
 
     fit_file(estimator(), path, "label")
 
@@ -188,7 +188,7 @@ def measure(way: str, folder: str, columns: str) -> dict[str, float]:
     kind, _, workers = way.partition("-")
     if workers:
         return on_cluster(kind, int(workers), folder, int(columns))
-    from replearn.filefit import fit_file
+    from replearn.fits.file_fit import fit_file
 
     source, rows = Path(folder), None
     warm(next(source.iterdir()))
@@ -217,8 +217,8 @@ def on_cluster(kind: str, workers: int, folder: str, columns: int) -> dict[str, 
     import dask.dataframe as dd
     from distributed import Client, LocalCluster, wait
 
-    from replearn import clusters
-    from replearn.clusters import samples
+    from replearn.fits import clusters
+    from replearn.fits.clusters import samples
 
     n_tasks = n_bytes = 0
     plain = samples.completed
@@ -265,7 +265,7 @@ def on_cluster(kind: str, workers: int, folder: str, columns: int) -> dict[str, 
 def empty_tasks(client, columns: int) -> float:
     from functools import reduce
 
-    from replearn.clusters.tasks import completed, guarded
+    from replearn.fits.clusters.tasks import completed, guarded
     from replearn.stages.batches import BatchSums, no_sums
 
     start = time.perf_counter()

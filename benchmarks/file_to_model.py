@@ -21,7 +21,7 @@ import json, resource, sys, threading, time, warnings
 import numpy as np, psutil
 import pyarrow.parquet as pq, pyarrow.csv
 import replearn as rl
-from replearn.filefit import fit_file
+from replearn.fits.file_fit import fit_file
 
 what, path = sys.argv[1:3]
 warnings.simplefilter("ignore")

@@ -33,13 +33,13 @@ for package in (replearn.kernels, replearn.stages):  # what is compiled must be 
         importlib.import_module(module.name)
 
 with atheris.instrument_imports(include=["replearn"]):
-    import replearn.commitments
-    import replearn.encoding
-    import replearn.jsonfile
-    import replearn.modelfile
-    import replearn.protocol
+    import replearn.codes.encoding
+    import replearn.files.jsonfile
+    import replearn.files.modelfile
+    import replearn.files.statefile
     import replearn.sources
-    import replearn.statefile
+    import replearn.study.commitments
+    import replearn.study.protocol
     from replearn.errors import ReplearnError
     from tests import fuzz_targets
     from tests.fuzzing import json_text, require, sealed
@@ -104,20 +104,20 @@ def model(data: bytes) -> None:
         data = json.dumps(sealed(document)).encode()
     except (ValueError, RecursionError):
         pass  # as it is
-    loaded = replearn.modelfile.load(written(data, "a.json"))
+    loaded = replearn.files.modelfile.load(written(data, "a.json"))
     if loaded.n_features < 10_000 and loaded.codes.size < 10_000:
         fuzz_targets.use_model(loaded, FOLDER)
 
 
 def protocol(data: bytes) -> None:
-    loaded = replearn.protocol.Protocol.load(written(data, "a.json"))
+    loaded = replearn.study.protocol.Protocol.load(written(data, "a.json"))
     assert len(loaded.fingerprint) == 64
     loaded.estimator()
 
 
 def commitment(data: bytes) -> None:
-    item = replearn.commitments.load_commitment(written(data, "a.json"))
-    if isinstance(item, replearn.commitments.Opening):
+    item = replearn.study.commitments.load_commitment(written(data, "a.json"))
+    if isinstance(item, replearn.study.commitments.Opening):
         item.commitment()
 
 

@@ -17,15 +17,15 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import replearn as rl
+from replearn.codes.net_space import NetSpace
+from replearn.codes.randomness import SharedRandomness
 from replearn.datasets import make_margin
-from replearn.kernels import errors as kernel
-from replearn.plan import Guarantee
-from replearn.plans.net import plan_dp, plan_net
-from replearn.randomness import SharedRandomness
+from replearn.kernels import error_counts as kernel
+from replearn.plans.plan_net import plan_dp, plan_net
+from replearn.plans.sizes import Guarantee
 from replearn.stages.batches import Rows
-from replearn.stages.net import (
+from replearn.stages.net_search import (
     Net,
-    NetSpace,
     fewest_errors,
     first_passing,
     largest_score,

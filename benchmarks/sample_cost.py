@@ -30,14 +30,14 @@ from scipy.optimize import brentq
 from scipy.stats import binomtest, norm
 
 import replearn as rl
-from replearn.cells import CELLS
+from replearn.codes.cells import CELLS
+from replearn.codes.randomness import SharedRandomness
+from replearn.codes.space import CodeSpace, unit
 from replearn.datasets import make_margin
-from replearn.plan import Guarantee, Sizes
-from replearn.plans.svm import plan_svm
-from replearn.randomness import SharedRandomness
-from replearn.recipes import code_space
+from replearn.plans.plan_svm import plan_svm
+from replearn.plans.sizes import Guarantee, Sizes
 from replearn.stages.batches import Rows, max_margin, sum_batches
-from replearn.stages.space import CodeSpace, unit
+from replearn.stages.recipes import code_space
 
 ERROR, DISAGREEMENT, MARGIN = 0.05, 0.1, 0.1
 N_TEST = 20_000

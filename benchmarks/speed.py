@@ -24,14 +24,14 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from replearn import recipes
+from replearn.codes.randomness import SharedRandomness
 from replearn.datasets import make_margin
-from replearn.kernels import svm
+from replearn.kernels import max_margin as svm
 from replearn.kernels.exact import add_fixed
 from replearn.kernels.tally import new_tally
-from replearn.plan import Guarantee, Sizes
-from replearn.plans.sgd import plan_sgd
-from replearn.randomness import SharedRandomness
+from replearn.plans.plan_sgd import plan_sgd
+from replearn.plans.sizes import Guarantee, Sizes
+from replearn.stages import recipes
 from replearn.stages.batches import Rows
 
 MARGIN, BATCH = 0.1, 300

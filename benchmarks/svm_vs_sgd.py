@@ -27,14 +27,14 @@ from scipy.optimize import brentq
 from scipy.stats import binomtest
 from threadpoolctl import threadpool_limits
 
-from replearn import recipes
-from replearn.cells import flip_constant, provable_flip_constant
+from replearn.codes.cells import flip_constant, provable_flip_constant
+from replearn.codes.randomness import SharedRandomness
 from replearn.datasets import make_margin
-from replearn.plan import Guarantee, Sizes
-from replearn.plans.sgd import plan_sgd
-from replearn.plans.space import best_space, provable_space
-from replearn.plans.svm import plan_svm
-from replearn.randomness import SharedRandomness
+from replearn.plans.plan_sgd import plan_sgd
+from replearn.plans.plan_svm import plan_svm
+from replearn.plans.sizes import Guarantee, Sizes
+from replearn.plans.space_sizes import best_space, provable_space
+from replearn.stages import recipes
 from replearn.stages.batches import Rows, best_of_sgd, max_margin, sum_batches
 
 RHO, DELTA = 0.1, 0.05

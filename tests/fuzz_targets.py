@@ -21,14 +21,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import replearn as rl
-from replearn.commitments import Opening, load_commitment, reveal, save_commitment
+from replearn.codes.encoding import CategoryColumn
+from replearn.codes.model import Model
 from replearn.datasets import make_margin
-from replearn.encoding import CategoryColumn
 from replearn.errors import ReplearnError, ReplicabilityWarning
-from replearn.filefit import fit_file
-from replearn.model import Model
-from replearn.protocol import Protocol
+from replearn.fits.file_fit import fit_file
 from replearn.sources import open_source, read_columns, read_table
+from replearn.study.commitments import Opening, load_commitment, reveal, save_commitment
+from replearn.study.protocol import Protocol
 from tests.fuzzing import (
     ODD_VALUES,
     Case,
@@ -728,7 +728,7 @@ def _fitted_both_ways(path: Path, target: str | None) -> None:
 
 
 def _shuffled(path: Path, target: str | None, folder: Path) -> None:
-    from replearn.shuffled_files import shuffle_file
+    from replearn.sources.shuffled_files import shuffle_file
 
     first = next(path.iterdir()) if path.is_dir() else path
     out = folder / ("out" + "".join(first.suffixes))

@@ -79,7 +79,7 @@ def test_audit_writes_a_report_and_goes_on_from_its_checkpoint(folder, capsys, t
 
 
 def test_audit_by_protocol(folder, capsys, tmp_path):
-    from replearn.encoding import Encoding, NumberColumn
+    from replearn.codes.encoding import Encoding, NumberColumn
 
     parameters = {
         "batch_size": 100, "failure_prob": "0.05", "fit_intercept": True, "grid_width": "0.8",

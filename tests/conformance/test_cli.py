@@ -25,16 +25,16 @@ from replearn import (
     ReplicableSVMClassifier,
     __version__,
     cli,
-    demo,
     load,
-    planning,
     progress,
     save,
 )
 from replearn.cli import parser
+from replearn.cli import simulation as demo
 from replearn.cli.options import ALGORITHMS, PROMISE
 from replearn.cli.training import algorithm_of, make_estimator
 from replearn.datasets import make_margin
+from replearn.plans import planner as planning
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = ["--margin", "0.4", "--seed", "study 7", "--target", "label"]

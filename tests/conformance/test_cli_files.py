@@ -16,7 +16,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from replearn import cli
 from replearn.datasets import make_margin
-from replearn.modelfile import load
+from replearn.files.modelfile import load
 
 N, D = 12_000, 6
 OPTIONS = "--target label --margin .2 --seed 2024"

@@ -15,10 +15,11 @@ import scipy.sparse as sp
 from distributed import Client, LocalCluster, wait
 
 import replearn as rl
-from replearn import ReplearnError, clusters
+from replearn import ReplearnError
+from replearn.codes.encoding import CategoryColumn, Encoding, NumberColumn
 from replearn.datasets import make_margin
-from replearn.encoding import CategoryColumn, Encoding, NumberColumn
-from replearn.filefit import fit_file
+from replearn.fits import clusters
+from replearn.fits.file_fit import fit_file
 
 N, D = 6000, 5
 NAMES = [f"x{i}" for i in range(D)]

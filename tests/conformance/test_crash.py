@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from replearn.datasets import make_margin
-from replearn.modelfile import load
+from replearn.files.modelfile import load
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kills and mounts of Linux")
 

@@ -17,10 +17,10 @@ import pytest
 
 from replearn import save, to_csv, to_onnx, to_sql
 from replearn.cli import main
-from replearn.encoding import CategoryColumn, Encoding, NumberColumn
-from replearn.model import Model
-from replearn.stages.boosting import BoostSpace
-from replearn.stages.space import CodeSpace
+from replearn.codes.boost_space import BoostSpace
+from replearn.codes.encoding import CategoryColumn, Encoding, NumberColumn
+from replearn.codes.model import Model
+from replearn.codes.space import CodeSpace
 
 MODEL = Model(
     recipe="svm",

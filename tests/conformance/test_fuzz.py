@@ -19,11 +19,11 @@ import scipy.sparse as sp
 
 import replearn as rl
 from replearn.cli import main
-from replearn.commitments import load_commitment
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
-from replearn.filefit import fit_file
-from replearn.protocol import Protocol
+from replearn.fits.file_fit import fit_file
 from replearn.sources import open_source, read_table
+from replearn.study.commitments import load_commitment
+from replearn.study.protocol import Protocol
 from tests import fuzz_targets
 from tests.fuzz_targets import (
     DRAWN,

@@ -50,7 +50,7 @@ def test_same_data_same_bytes(estimator, data, monkeypatch):
         assert clone(estimator).fit(same, y).fingerprint_ == expected
     assert clone(estimator).set_params(n_jobs=3).fit(X, y).fingerprint_ == expected
     for name in ("_ROWS_PER_BLOCK", "_CANDIDATES_PER_BLOCK", "_FIRST_SEARCH", "_LARGEST_SEARCH"):
-        monkeypatch.setattr(f"replearn.stages.net.{name}", 48)
+        monkeypatch.setattr(f"replearn.stages.net_search.{name}", 48)
     assert clone(estimator).fit(X, y).fingerprint_ == expected
 
 

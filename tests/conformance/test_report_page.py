@@ -15,7 +15,7 @@ import replearn as rl
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
-from replearn.report import audit_report, model_report
+from replearn.audits.report import audit_report, model_report
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 pytestmark = pytest.mark.skipif(

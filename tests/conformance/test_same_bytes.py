@@ -13,8 +13,8 @@ import pytest
 import scipy.sparse as sp
 
 from replearn import ReplicabilityWarning, ReplicableSVMClassifier
-from replearn.stages.projection import PROJECTIONS
-from replearn.stages.rounding import ROUNDINGS
+from replearn.codes.projection import PROJECTIONS
+from replearn.codes.rounding import ROUNDINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 

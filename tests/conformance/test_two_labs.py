@@ -14,8 +14,8 @@ from sklearn.svm import LinearSVC
 
 from replearn import ReplicabilityWarning, ReplicableSVMClassifier, compare
 from replearn.datasets import make_margin
-from replearn.plan import Guarantee
-from replearn.plans.svm import plan_svm
+from replearn.plans.plan_svm import plan_svm
+from replearn.plans.sizes import Guarantee
 from tests.error_budget import assert_rate_at_most, power
 
 N_PAIRS = 60

@@ -9,11 +9,11 @@ import warnings
 import numpy as np
 import pytest
 
+from replearn.codes.model import Model
+from replearn.codes.randomness import SharedRandomness
+from replearn.codes.space import CodeSpace
 from replearn.errors import ReplicabilityWarning
 from replearn.estimators import ReplicableSVMClassifier
-from replearn.model import Model
-from replearn.randomness import SharedRandomness
-from replearn.stages.space import CodeSpace
 
 # Eleven features and an intercept, in units of 1/64: every float holds them exactly.
 DIRECTION = np.array([17, -40, 3, 0, 25, -8, 31, 12, -19, 6, -2, 9]) / 64

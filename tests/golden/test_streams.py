@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replearn.randomness import SharedRandomness
+from replearn.codes.randomness import SharedRandomness
 
 PAGE = Path(__file__).parents[2] / "docs" / "shared-randomness.md"
 VECTORS = json.loads(re.findall(r"```json\n(.*?)```", PAGE.read_text("utf-8"), re.S)[-1])

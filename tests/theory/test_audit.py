@@ -8,8 +8,8 @@ from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 import replearn as rl
-from replearn.agreement import Agreement
-from replearn.randomness import SharedRandomness
+from replearn.audits.agreement import Agreement
+from replearn.codes.randomness import SharedRandomness
 from tests.error_budget import assert_rate_close
 
 WIDTH = 0.5

@@ -7,20 +7,20 @@ import pytest
 from scipy import stats
 
 from replearn import ReplicabilityWarning, ReplicableBoostingClassifier, replicable_mean
+from replearn.codes.randomness import SharedRandomness
+from replearn.codes.space import unit
 from replearn.datasets import make_margin
-from replearn.plan import Guarantee
-from replearn.plans.boosting import (
+from replearn.plans.plan_boosting import (
     mean_sample_size,
     mean_width,
     plan_boosting,
     servedio,
     smooth_boost_rounds,
 )
-from replearn.randomness import SharedRandomness
+from replearn.plans.sizes import Guarantee
 from replearn.stages.batches import Rows
-from replearn.stages.boosting import keep_some, margins, round_sums, smooth_weights
+from replearn.stages.boost_rounds import keep_some, margins, round_sums, smooth_weights
 from replearn.stages.means import deciding_wall, rounded_mean
-from replearn.stages.space import unit
 from tests.error_budget import (
     FALSE_ALARM,
     assert_mean_close,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.plans.boosting import FOAM
-from replearn.randomness import SharedRandomness
-from replearn.stages.boosting import BoostSpace
+from replearn.codes.boost_space import BoostSpace
+from replearn.codes.randomness import SharedRandomness
+from replearn.plans.plan_boosting import FOAM
 from tests.error_budget import (
     FALSE_ALARM,
     assert_mean_close,

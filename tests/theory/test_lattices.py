@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.kernels.lattices import (
-    E8,
-    LEECH,
-    lattice_points,
-    minimal_vectors,
-    nearest_e8,
-    nearest_leech,
-)
+from replearn.codes.lattices import E8, LEECH, lattice_points, minimal_vectors
+from replearn.kernels.lattices import nearest_e8, nearest_leech
 from tests.error_budget import assert_mean_close, assert_rate_at_most, assert_rate_between
 
 FALSE_ALARM = 1e-6

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.cells import CELLS, _mean_length, provable_flip_constant
-from replearn.kernels.lattices import E8, LEECH, minimal_vectors
-from replearn.plan import Guarantee, Sizes
-from replearn.plans.svm import plan_svm
-from replearn.randomness import SharedRandomness
-from replearn.recipes import code_space
-from replearn.stages.projection import PROJECTIONS
-from replearn.stages.rounding import ROUNDINGS
-from replearn.stages.space import CodeSpace
+from replearn.codes.cells import CELLS, _mean_length, provable_flip_constant
+from replearn.codes.lattices import E8, LEECH, minimal_vectors
+from replearn.codes.projection import PROJECTIONS
+from replearn.codes.randomness import SharedRandomness
+from replearn.codes.rounding import ROUNDINGS
+from replearn.codes.space import CodeSpace
+from replearn.plans.plan_svm import plan_svm
+from replearn.plans.sizes import Guarantee, Sizes
+from replearn.stages.recipes import code_space
 from tests.error_budget import assert_rate_at_least, assert_rate_at_most, assert_rate_close
 
 FALSE_ALARM = 1e-6

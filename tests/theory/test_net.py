@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from replearn.codes.net_space import NetSpace
+from replearn.codes.nets import lattice_size, log_projected_tail, log_random_size
+from replearn.codes.randomness import SharedRandomness
 from replearn.datasets import make_margin
 from replearn.errors import ReplicabilityWarning
 from replearn.estimators import ReplicableDPClassifier, ReplicableNetClassifier
-from replearn.nets import lattice_size, log_projected_tail, log_random_size
-from replearn.randomness import SharedRandomness
-from replearn.stages.net import NetSpace
 from tests.error_budget import (
     FALSE_ALARM,
     assert_mean_close,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.cells import _mean_length
-from replearn.randomness import SharedRandomness
-from replearn.stages.projection import PROJECTIONS
+from replearn.codes.cells import _mean_length
+from replearn.codes.projection import PROJECTIONS
+from replearn.codes.randomness import SharedRandomness
 from tests.error_budget import assert_mean_close, assert_rate_at_most, assert_rate_close
 
 FALSE_ALARM = 1e-6

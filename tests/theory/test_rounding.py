@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.cells import CELLS
-from replearn.kernels.lattices import near_facets
-from replearn.randomness import SharedRandomness
-from replearn.stages.rounding import residual, round_codes, unround
+from replearn.codes.cells import CELLS
+from replearn.codes.lattices import near_facets
+from replearn.codes.randomness import SharedRandomness
+from replearn.codes.rounding import residual, round_codes, unround
 from tests.error_budget import (
     assert_mean_close,
     assert_rate_at_most,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.plans.choice import amplified_disagreement
-from replearn.randomness import SharedRandomness
+from replearn.codes.randomness import SharedRandomness
+from replearn.plans.choice_sizes import amplified_disagreement
 from replearn.stages.selection import (
     ThresholdLaw,
     amplified,

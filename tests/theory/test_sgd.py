@@ -19,15 +19,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn import ReplicableSGDClassifier, recipes
-from replearn.cells import provable_flip_constant
+from replearn import ReplicableSGDClassifier
+from replearn.codes.cells import provable_flip_constant
+from replearn.codes.randomness import SharedRandomness
 from replearn.datasets import make_margin
-from replearn.kernels import sgd
+from replearn.kernels import gradient_descent as sgd
 from replearn.kernels.exact import fixed_mean
 from replearn.kernels.tally import new_tally
-from replearn.plan import Guarantee
-from replearn.plans.sgd import plan_sgd, variance_bound
-from replearn.randomness import SharedRandomness
+from replearn.plans.plan_sgd import plan_sgd, variance_bound
+from replearn.plans.sizes import Guarantee
+from replearn.stages import recipes
 from replearn.stages.batches import Rows
 from tests.error_budget import (
     assert_mean_close,

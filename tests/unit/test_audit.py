@@ -17,10 +17,10 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import replearn as rl
-from replearn.agreement import Agreement, pairs_needed
-from replearn.findings import Pair
-from replearn.samples import copied_share, take
-from replearn.twins import seed_names
+from replearn.audits.agreement import Agreement, pairs_needed
+from replearn.audits.findings import Pair
+from replearn.audits.samples import copied_share, take
+from replearn.audits.twins import seed_names
 
 
 def draw(n, rng):
@@ -384,7 +384,7 @@ def test_copied_share_and_take():
 
 
 def test_large_tables_are_compared_in_part(monkeypatch):
-    from replearn import samples
+    from replearn.audits import samples
 
     monkeypatch.setattr(samples, "_MOST_HASHES", 2000)
     X = np.random.default_rng(0).normal(size=(10_000, 2))

@@ -19,13 +19,14 @@ from replearn import (
     replicable_mean,
     save,
 )
+from replearn.codes.boost_space import BoostSpace
+from replearn.codes.randomness import SharedRandomness
 from replearn.datasets import make_margin
 from replearn.kernels import foam
-from replearn.plan import Guarantee, Sizes
-from replearn.plans.boosting import MAX_FOAM_INPUTS, plan_boosting, servedio
-from replearn.randomness import SharedRandomness
+from replearn.plans.plan_boosting import MAX_FOAM_INPUTS, plan_boosting, servedio
+from replearn.plans.sizes import Guarantee, Sizes
 from replearn.stages.batches import Rows
-from replearn.stages.boosting import BoostSpace, margins, round_sums, smooth_weights
+from replearn.stages.boost_rounds import margins, round_sums, smooth_weights
 
 X, Y = make_margin(4000, 4, margin=0.4, random_state=0)
 SIGNS = Y.astype(np.int8)

@@ -8,11 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replearn import ReplearnError, ReplicableSVMClassifier
-from replearn.clusters import connect, fit
-from replearn.clusters.labels import ArrayLabels, LabelPart, join_labels
-from replearn.clusters.spans import file_spans, partition_spans
-from replearn.clusters.tasks import usable_client
-from replearn.labels import Labels
+from replearn.fits.clusters import connect, fit
+from replearn.fits.clusters.labels import ArrayLabels, LabelPart, join_labels
+from replearn.fits.clusters.spans import file_spans, partition_spans
+from replearn.fits.clusters.tasks import usable_client
+from replearn.sources.labels import Labels
 from replearn.stages.batches import LabelRuns
 
 lengths = st.lists(st.one_of(st.integers(0, 3), st.integers(0, 60)), max_size=12)

@@ -6,7 +6,8 @@ import stat
 import pytest
 
 import replearn as rl
-from replearn.commitments import (
+from replearn.codes.encoding import Encoding, NumberColumn
+from replearn.study.commitments import (
     Commitment,
     Opening,
     commit,
@@ -14,7 +15,6 @@ from replearn.commitments import (
     reveal,
     save_commitment,
 )
-from replearn.encoding import Encoding, NumberColumn
 
 SAME, OTHER = "ab" * 32, "cd" * 32
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replearn.encoding import CategoryColumn, Encoding, NumberColumn, as_text, columns_of
+from replearn.codes.encoding import CategoryColumn, Encoding, NumberColumn, as_text, columns_of
 from replearn.errors import ReplearnError
 
 SAME = {

@@ -31,12 +31,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
 import replearn as rl
-from replearn.encoding import CategoryColumn, Encoding, NumberColumn
+from replearn.codes.boost_space import BoostSpace
+from replearn.codes.encoding import CategoryColumn, Encoding, NumberColumn
+from replearn.codes.model import Model
+from replearn.codes.net_space import NetSpace
+from replearn.codes.space import CodeSpace
 from replearn.exports.sql import number, to_sql
-from replearn.model import Model
-from replearn.stages.boosting import BoostSpace
-from replearn.stages.net import NetSpace
-from replearn.stages.space import CodeSpace
 
 EPSILON = np.finfo(np.float64).eps
 
@@ -183,7 +183,7 @@ def tied_rows(make: Any) -> np.ndarray:
 @plain_models
 def test_sklearn_predicts_the_same(model: Model) -> None:
     X = hostile_rows(model.n_features)
-    plain = model.to_sklearn()
+    plain = rl.to_sklearn(model)
     assert type(plain) is (LinearSVC if model.is_halfspace else VotingClassifier)
     scores = (
         plain.decision_function(X)
@@ -216,7 +216,7 @@ def test_an_even_vote_goes_to_the_first_class() -> None:
     X = hostile_rows(5)
     even = model.decision_function(X) == 0
     assert even.any()
-    assert set(model.to_sklearn().predict(X[even])) == {"healthy"}
+    assert set(rl.to_sklearn(model).predict(X[even])) == {"healthy"}
 
 
 @pytest.mark.parametrize("weights", TIES)
@@ -224,12 +224,12 @@ def test_sklearn_keeps_ties(weights: tuple[int, ...]) -> None:
     X = tied_rows(TIES[weights])
     model = exact(*weights)
     assert (model.decision_function(X) == 0).all()
-    assert set(model.to_sklearn().predict(X)) == {"healthy"}
+    assert set(rl.to_sklearn(model).predict(X)) == {"healthy"}
 
 
 @pytest.mark.parametrize("model", [halfspace(3), majority(3)], ids=["halfspace", "majority"])
 def test_sklearn_knows_the_names(model: Model) -> None:
-    plain = replace(model, feature_names=("a", "b", "c")).to_sklearn()
+    plain = rl.to_sklearn(replace(model, feature_names=("a", "b", "c")))
     assert plain.feature_names_in_.tolist() == ["a", "b", "c"]
     X = pd.DataFrame(hostile_rows(3), columns=["a", "b", "c"])
     assert (plain.predict(X) == model.predict(X.to_numpy())).all()
@@ -256,12 +256,12 @@ def test_classifiers_keep_the_type_of_their_labels() -> None:
 def test_sklearn_pipeline_of_raw_columns(base: Model) -> None:
     model, frame = encoded(base), table(400)
     X = ENCODING.transform(frame)
-    pipeline = model.to_sklearn()
+    pipeline = rl.to_sklearn(model)
     assert type(pipeline) is Pipeline
     assert (pipeline[:-1].transform(frame) == X).all()
     for rows in (frame, frame[frame.columns[::-1]], pl.from_pandas(frame)):
         assert_same(model, X, rows, pipeline.predict(rows), None)
-    plain = model.to_sklearn(encoded=True)
+    plain = rl.to_sklearn(model, encoded=True)
     assert (plain.predict(X) == pipeline.predict(frame)).all()
     assert not hasattr(plain, "feature_names_in_")
 
@@ -271,25 +271,25 @@ def test_sklearn_pipeline_takes_codes_of_any_type() -> None:
     expected = model.predict(frame)
     text = frame.code.map(lambda code: None if math.isnan(code) else f"{code:.0f}").astype(object)
     for codes in (text, frame.code.astype(np.float32)):
-        assert (model.to_sklearn().predict(frame.assign(code=codes)) == expected).all()
+        assert (rl.to_sklearn(model).predict(frame.assign(code=codes)) == expected).all()
     whole = frame.assign(code=frame.code.fillna(3).astype(np.int16))
-    assert (model.to_sklearn().predict(whole) == model.predict(whole)).all()
+    assert (rl.to_sklearn(model).predict(whole) == model.predict(whole)).all()
 
 
 def test_sklearn_pipeline_computes_single_precision_in_double() -> None:
     frame = table(50).astype({"age": np.float32, "label": np.float32})
     model = encoded(halfspace(10))
-    assert (model.to_sklearn()[:-1].transform(frame) == ENCODING.transform(frame)).all()
+    assert (rl.to_sklearn(model)[:-1].transform(frame) == ENCODING.transform(frame)).all()
 
 
 def test_sklearn_pipeline_refuses_what_the_model_refuses() -> None:
     frame = table(5)
     for bad in (frame.assign(age=np.nan), frame.assign(age=np.inf), frame.drop(columns="age")):
-        for predict in (encoded().predict, encoded().to_sklearn().predict):
+        for predict in (encoded().predict, rl.to_sklearn(encoded()).predict):
             with pytest.raises(ValueError, match=r"age|NaN|infinity"):
                 predict(bad)
     with pytest.raises(TypeError):  # numbers in a column of text would be no category, silently
-        encoded().to_sklearn().predict(frame.assign(site=1))
+        rl.to_sklearn(encoded()).predict(frame.assign(site=1))
 
 
 def test_pickles_need_no_replearn(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_pickles_need_no_replearn(tmp_path: Path) -> None:
     models = [halfspace(10), majority(10), encoded(), encoded(halfspace(10))]
     X = ENCODING.transform(frame)
     inputs = [X, X, frame, frame]
-    plain = [model.to_sklearn() for model in models]
+    plain = [rl.to_sklearn(model) for model in models]
     (tmp_path / "objects.pickle").write_bytes(pickle.dumps((plain, inputs)))
     code = """
 import json, pickle, sys
@@ -314,8 +314,8 @@ print(json.dumps([p.predict(X).tolist() for p, X in zip(plain, inputs)]))
 def test_pipelines_need_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(rl.ReplearnError, match=r"needs pandas.*encoded=True"):
-        encoded().to_sklearn()
-    encoded().to_sklearn(encoded=True)
+        rl.to_sklearn(encoded())
+    rl.to_sklearn(encoded(), encoded=True)
 
 
 def test_a_majority_refuses_rows_that_are_not_finite() -> None:

@@ -11,11 +11,12 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 import replearn as rl
-from replearn import checkpoint, shuffling
 from replearn.datasets import make_margin
 from replearn.errors import NotEnoughSamples, ReplearnError
-from replearn.filefit import fit_file
-from replearn.jsonfile import read_json
+from replearn.files import checkpoint
+from replearn.files.jsonfile import read_json
+from replearn.fits.file_fit import fit_file
+from replearn.sources import shuffling
 
 N, D = 6000, 7
 NAMES = [f"c{i}" for i in range(D)]

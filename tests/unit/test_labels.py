@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replearn.errors import ReplearnError
-from replearn.labels import Labels
+from replearn.sources.labels import Labels
 
 
 def learned(*pieces):

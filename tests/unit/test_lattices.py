@@ -7,16 +7,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from replearn.codes.lattices import E8, LEECH, lattice_points, minimal_vectors, near_facets
 from replearn.kernels.lattices import (
-    E8,
     E8_BLOCK,
-    LEECH,
     LEECH_BLOCK,
     _nearest_e8_scaled,
     _nearest_leech_scaled,
-    lattice_points,
-    minimal_vectors,
-    near_facets,
     nearest_e8,
     nearest_leech,
 )

@@ -12,10 +12,10 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replearn.codes.model import Model, compare
+from replearn.codes.space import CodeSpace
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.model import Model, compare
-from replearn.modelfile import load, save
-from replearn.stages.space import CodeSpace
+from replearn.files.modelfile import load, save
 
 MODEL = Model(
     recipe="svm",

@@ -15,11 +15,8 @@ from scipy.special import betainc
 from sklearn.base import clone
 
 import replearn as rl
-from replearn import recipes
-from replearn.datasets import make_margin
-from replearn.errors import InvalidFile, NotEnoughSamples, ReplearnError, ReplicabilityWarning
-from replearn.kernels import errors as kernel
-from replearn.nets import (
+from replearn.codes.net_space import NetSpace
+from replearn.codes.nets import (
     decimal_down,
     decimal_up,
     lattice_size,
@@ -29,14 +26,17 @@ from replearn.nets import (
     log_random_size,
     squared_length,
 )
-from replearn.plan import Guarantee, NetSizes, Sizes
-from replearn.plans.choice import proved_disagreement
-from replearn.plans.net import plan_dp, plan_net
-from replearn.randomness import SharedRandomness
+from replearn.codes.randomness import SharedRandomness
+from replearn.datasets import make_margin
+from replearn.errors import InvalidFile, NotEnoughSamples, ReplearnError, ReplicabilityWarning
+from replearn.kernels import error_counts as kernel
+from replearn.plans.choice_sizes import proved_disagreement
+from replearn.plans.plan_net import plan_dp, plan_net
+from replearn.plans.sizes import Guarantee, NetSizes, Sizes
+from replearn.stages import recipes
 from replearn.stages.batches import Rows
-from replearn.stages.net import (
+from replearn.stages.net_search import (
     Net,
-    NetSpace,
     choose_below,
     choose_noisy,
     fewest_errors,

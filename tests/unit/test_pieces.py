@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replearn.datasets import make_margin
-from replearn.plan import Guarantee, Plan, Sizes
-from replearn.plans.sgd import plan_sgd
-from replearn.plans.svm import plan_svm
+from replearn.plans.plan_sgd import plan_sgd
+from replearn.plans.plan_svm import plan_svm
+from replearn.plans.sizes import Guarantee, Plan, Sizes
 from replearn.stages.batches import LabelRuns, Rows, best_of_sgd, max_margin, sum_batches
 from replearn.stages.pieces import BatchStream
 

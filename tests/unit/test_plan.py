@@ -11,12 +11,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from replearn.basis import Basis
-from replearn.cells import CELLS, provable_flip_constant
+from replearn.codes.basis import Basis
+from replearn.codes.cells import CELLS, provable_flip_constant
+from replearn.codes.projection import PROJECTIONS
 from replearn.errors import NotEnoughSamples, ReplearnError
-from replearn.plan import MODES, Guarantee, Sizes, Spent, decimal, require_samples
-from replearn.plans.svm import expected_squared_length, plan_svm
-from replearn.stages.projection import PROJECTIONS
+from replearn.plans.plan_svm import expected_squared_length, plan_svm
+from replearn.plans.sizes import MODES, Guarantee, Sizes, Spent, decimal, require_samples
 
 LARGE = 10**5  # so many inputs that a Gaussian map to few components is cheaper than a rotation
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replearn.randomness import SharedRandomness
-from replearn.stages.projection import PROJECTIONS
+from replearn.codes.projection import PROJECTIONS
+from replearn.codes.randomness import SharedRandomness
 from tests.reference import PROJECTION_MATRICES
 
 SIZES = [1, 2, 3, 7, 64, 100]

@@ -20,12 +20,12 @@ from replearn import (
     plan_from_pilot,
     save,
 )
-from replearn.basis import Basis
+from replearn.codes.basis import Basis
+from replearn.codes.encoding import CategoryColumn, Encoding, NumberColumn
+from replearn.codes.randomness import SharedRandomness
 from replearn.datasets import make_margin
-from replearn.encoding import CategoryColumn, Encoding, NumberColumn
-from replearn.pilot import candidates
-from replearn.pilot.columns import encodings
-from replearn.randomness import SharedRandomness
+from replearn.study.pilot import candidates
+from replearn.study.pilot.columns import encodings
 
 
 def table(n: int, state: int) -> tuple[pd.DataFrame, Any]:

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import ndtri
 
+from replearn.codes.randomness import SharedRandomness
 from replearn.kernels.ordering import order_by_keys
 from replearn.kernels.philox import natural_log
-from replearn.randomness import SharedRandomness
 
 SHARED = SharedRandomness(11)
 N = 200_000

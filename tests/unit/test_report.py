@@ -12,7 +12,13 @@ import replearn as rl
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
-from replearn.report import audit_report, methods_paragraph, model_report, plain_verdict
+from replearn.audits.report import (
+    audit_report,
+    methods_paragraph,
+    model_report,
+    plain_verdict,
+    save_report,
+)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +119,7 @@ def test_peers_get_a_report_without_codes(table):
 
 
 def test_an_audit_writes_its_own_report(result, page, tmp_path):
-    result.save_report(tmp_path / "audit.html")
+    save_report(result, tmp_path / "audit.html")
     assert (tmp_path / "audit.html").read_text() == page
 
 

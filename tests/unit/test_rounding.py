@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from replearn.cells import CELLS
-from replearn.kernels.lattices import E8, LEECH
-from replearn.randomness import SharedRandomness
-from replearn.stages.rounding import ROUNDINGS, padded_size, residual, round_codes, unround
+from replearn.codes.cells import CELLS
+from replearn.codes.lattices import E8, LEECH
+from replearn.codes.randomness import SharedRandomness
+from replearn.codes.rounding import ROUNDINGS, padded_size, residual, round_codes, unround
 from tests.reference import akround
 
 CUBES = ["ak", "centre"]

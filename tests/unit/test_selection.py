@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import replearn as rl
+from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
-from replearn.kernels.choice import exponential, fill_weights
-from replearn.randomness import SharedRandomness
+from replearn.kernels.weighted_choice import exponential, fill_weights
 from replearn.stages.selection import (
     ThresholdLaw,
     amplified,

@@ -23,10 +23,10 @@ from replearn import (
     ReplicabilityWarning,
     ReplicableSGDClassifier,
 )
-from replearn.cells import provable_flip_constant
+from replearn.codes.cells import provable_flip_constant
 from replearn.datasets import make_margin
-from replearn.plan import Guarantee, Sizes
-from replearn.plans.sgd import plan_sgd, variance_bound
+from replearn.plans.plan_sgd import plan_sgd, variance_bound
+from replearn.plans.sizes import Guarantee, Sizes
 
 PROMISE = Guarantee(margin=0.1, max_error=0.05, max_disagreement=0.1, failure_prob=0.05)
 
@@ -460,7 +460,7 @@ def test_bad_state_files_are_refused(tmp_path, damage):
 
 
 def test_a_forged_digest_does_not_let_nonsense_in(tmp_path):
-    from replearn.statefile import _digest
+    from replearn.files.statefile import _digest
 
     path = tmp_path / "s.npz"
     stream(X=X[:99], y=Y[:99]).save_state(path)

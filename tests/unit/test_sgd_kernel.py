@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replearn.kernels import sgd
+from replearn.kernels import gradient_descent as sgd
 from replearn.kernels.exact import fixed_mean
 from replearn.kernels.tally import merge_tallies, new_tally, read_tally
 from tests.reference import best_average, directions, sgd_average

@@ -13,12 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from replearn import shuffling
+from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
-from replearn.randomness import SharedRandomness
-from replearn.shuffled_files import shuffle_file
-from replearn.shuffling import ShuffledSource
-from replearn.sources import open_source
+from replearn.sources import open_source, shuffling
+from replearn.sources.shuffled_files import shuffle_file
+from replearn.sources.shuffling import ShuffledSource
 
 N = 5000
 COINS = SharedRandomness("a seed")
@@ -136,8 +135,8 @@ def test_another_format_is_refused(parquet, tmp_path):
 
 KILLED = """
 import sys, time
-from replearn import shuffling
-from replearn.randomness import SharedRandomness
+from replearn.sources import shuffling
+from replearn.codes.randomness import SharedRandomness
 from replearn.sources import open_source
 
 source = open_source(sys.argv[1], raw=True)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import dump_svmlight_file
 
-from replearn.encoding import Encoding, NumberColumn
+from replearn.codes.encoding import Encoding, NumberColumn
 from replearn.errors import ReplearnError
 from replearn.sources import FORMATS, open_source, read_all, read_columns, read_table
 from replearn.sources.ahead import ahead

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from replearn.encoding import CategoryColumn, Encoding, NumberColumn
+from replearn.codes.encoding import CategoryColumn, Encoding, NumberColumn
 from replearn.errors import ReplearnError
 from replearn.sources import csv_files, open_source, read_columns, read_table
 from replearn.sources import text as text_files

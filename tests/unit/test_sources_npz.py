@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from replearn.encoding import Encoding, NumberColumn
+from replearn.codes.encoding import Encoding, NumberColumn
 from replearn.errors import ReplearnError
 from replearn.sources import open_source, read_columns, read_table
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from replearn.encoding import CategoryColumn, Encoding, NumberColumn
+from replearn.codes.encoding import CategoryColumn, Encoding, NumberColumn
 from replearn.errors import ReplearnError
 from replearn.sources import Part, open_source, parquet_files, read_columns, read_table
 

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
-from replearn.encoding import Encoding, NumberColumn
+from replearn.codes.encoding import Encoding, NumberColumn
 from replearn.errors import ReplearnError
 from replearn.sources import open_source, read_columns, read_table, svmlight_files
 from replearn.sources.svmlight_files import BadLine, parsed_by_lines, parsed_by_sklearn

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replearn.kernels import svm
+from replearn.kernels import max_margin as svm
 from replearn.kernels.exact import fixed_mean
 from replearn.kernels.lanes import DenseRows
 from replearn.kernels.tally import merge_tallies, new_tally, read_tally

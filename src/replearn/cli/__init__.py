@@ -34,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments : sequence of str, optional
         Default: those of the process.
     """
-    options = make_parser().parse_args(arguments)
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    options.parser = parser  # for completions
     options.command_line = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with _warnings_in_one_line() as warned:

@@ -20,8 +20,8 @@ from replearn.cli.text import command_line, printable_lines
 from replearn.cli.training import algorithm_of, make_estimator, training_rows
 
 if TYPE_CHECKING:
+    from replearn.audits.findings import AuditResult
     from replearn.estimators.base import ReplicableClassifier
-    from replearn.findings import AuditResult
 
 _EXIT = {"within": DONE, "exceeds": DIFFERENT, "undecided": UNDECIDED}
 
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> Outcome:
     for path in (options.report, options.checkpoint):
         check_target(path)
     if options.report is not None:
-        from replearn.report import require_report_packages
+        from replearn.audits.report import require_report_packages
 
         require_report_packages()
     X, y, _ = training_rows(options)
@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> Outcome:
     result = replace(_measure(estimator, X, y, options), command=command_line(options))
     text = str(result)
     if options.report is not None:
-        from replearn.report import audit_report, write_report
+        from replearn.audits.report import audit_report, write_report
 
         with writing(options.report):
             write_report(audit_report(result), options.report)
@@ -116,7 +116,7 @@ def _client(address: str | None) -> AbstractContextManager[Any]:
     """Connection to a cluster, if one is asked for."""
     if address is None:
         return nullcontext()
-    from replearn.clusters import connect
+    from replearn.fits.clusters import connect
 
     return connect(address)
 
@@ -124,10 +124,10 @@ def _client(address: str | None) -> AbstractContextManager[Any]:
 def _measure(
     estimator: "ReplicableClassifier", X: Any, y: Any, options: argparse.Namespace
 ) -> "AuditResult":
-    from replearn.audit import audit
+    from replearn.audits.auditing import audit
 
     if options.protocol is not None:
-        from replearn.protocol import Protocol
+        from replearn.study.protocol import Protocol
 
         protocol = Protocol.load(options.protocol, options.lock)
         protocol.check(X, y)

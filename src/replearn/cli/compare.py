@@ -63,8 +63,8 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _compare(options: argparse.Namespace) -> Outcome:
-    from replearn.model import compare
-    from replearn.modelfile import load
+    from replearn.codes.model import compare
+    from replearn.files.modelfile import load
 
     if len(options.files) != 2:
         raise ReplearnError(f"compare needs two model files, got {len(options.files)}.")
@@ -83,8 +83,8 @@ def _compare(options: argparse.Namespace) -> Outcome:
 
 
 def _commit(options: argparse.Namespace) -> Outcome:
-    from replearn.commitments import commit, save_commitment
-    from replearn.modelfile import load
+    from replearn.files.modelfile import load
+    from replearn.study.commitments import commit, save_commitment
 
     if len(options.files) != 1 or not options.site or options.out is None:
         raise ReplearnError(
@@ -114,7 +114,7 @@ def _commit(options: argparse.Namespace) -> Outcome:
 
 
 def _reveal(options: argparse.Namespace) -> Outcome:
-    from replearn.commitments import Commitment, Opening, load_commitment, reveal
+    from replearn.study.commitments import Commitment, Opening, load_commitment, reveal
 
     items: list[Commitment | Opening] = [load_commitment(path) for path in options.files]
     result = reveal(

@@ -47,9 +47,7 @@ def run(options: argparse.Namespace) -> Outcome:
             "replearn completion needs the package shtab, which is not installed. "
             'Install it with: pip install "replearn[cli]"'
         ) from None
-    from replearn.cli.parser import make_parser
-
     script = shtab.complete(
-        make_parser(), shell=options.shell, preamble=_PREAMBLE.get(options.shell, "")
+        options.parser, shell=options.shell, preamble=_PREAMBLE.get(options.shell, "")
     )
     return Outcome(script, {"shell": options.shell, "script": script})

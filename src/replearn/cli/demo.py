@@ -39,7 +39,7 @@ JSON keys: setting, labs (rows, accuracy, fingerprint, estimated_disagreement,
 
 def run(options: argparse.Namespace) -> Outcome:
     """Simulate the labs."""
-    from replearn import demo
+    from replearn.cli import simulation as demo
 
     setting = demo.Setting(n_studies=options.repetitions)
     with shown_progress("two labs, again and again", setting.n_studies) as advance:

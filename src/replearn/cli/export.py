@@ -10,7 +10,7 @@ from replearn.cli.text import printable
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
-    from replearn.model import Model
+    from replearn.codes.model import Model
 
 #: Formats, and the options that only one of them has, with their values when not given.
 _OWN_OPTIONS: dict[str, dict[str, Any]] = {
@@ -67,8 +67,8 @@ def run(options: argparse.Namespace) -> Outcome:
     """Write the model in the format asked for."""
     _check_options(options)
     check_target(options.out)
-    from replearn.atomic import write_atomically
-    from replearn.modelfile import load
+    from replearn.files.atomic import write_atomically
+    from replearn.files.modelfile import load
 
     model = load(options.model)
     try:

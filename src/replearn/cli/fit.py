@@ -23,10 +23,10 @@ from replearn.cli.training import algorithm_of, make_estimator
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
-    from replearn.certificate import Certificate
+    from replearn.codes.model import Model
     from replearn.estimators.base import ReplicableClassifier
-    from replearn.model import Model
-    from replearn.plan import Plan, Spent
+    from replearn.plans.sizes import Plan, Spent
+    from replearn.stages.certificate import Certificate
 
 
 def add(commands: Any) -> None:
@@ -131,19 +131,19 @@ def run(options: argparse.Namespace) -> Outcome:
     estimator = _fitted_here(options) if options.cluster is None else _fitted_there(options)
     model = estimator.model_
     if options.out is not None:
-        from replearn.modelfile import save
+        from replearn.files.modelfile import save
 
         with writing(options.out):
             save(model, options.out, _provenance(estimator))
     if options.checkpoint is not None:  # the model is safe, so it has served
-        from replearn.checkpoint import clear
+        from replearn.files.checkpoint import clear
 
         clear(options.checkpoint)
     return _outcome(model, estimator, options)
 
 
 def _fitted_here(options: argparse.Namespace) -> "ReplicableClassifier":
-    from replearn.filefit import fit_file
+    from replearn.fits.file_fit import fit_file
 
     return fit_file(
         make_estimator(options, random_state=options.random_state),
@@ -168,7 +168,7 @@ def _fitted_there(options: argparse.Namespace) -> "ReplicableClassifier":
             "--cluster keeps rows and results on the cluster, got --checkpoint or --scratch too. "
             "Leave that out; workers may die."
         )
-    from replearn import clusters
+    from replearn.fits import clusters
 
     estimator = make_estimator(options)
     with (

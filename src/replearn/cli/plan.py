@@ -18,7 +18,7 @@ from replearn.cli.outcome import Outcome
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
-    from replearn.plan import Plan
+    from replearn.plans.sizes import Plan
 
 
 def add(commands: Any) -> None:
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> Outcome:
         return _plan_from_pilot(options)
     if options.features is None:
         raise ReplearnError("plan needs --features N, or --pilot FILE with --samples-per-site N.")
-    from replearn.planning import plan as make_plan
+    from replearn.plans.planner import plan as make_plan
 
     promise: dict[str, Any] = {name: default for name, (default, _) in PROMISE.items()}
     promise |= given_promise(options)
@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _plan_from_pilot(options: argparse.Namespace) -> Outcome:
-    from replearn.pilot import plan_from_pilot
+    from replearn.study.pilot import plan_from_pilot
 
     if options.samples_per_site is None:
         raise ReplearnError(

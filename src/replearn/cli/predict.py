@@ -15,7 +15,7 @@ from replearn.errors import ReplearnError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from replearn.model import Label, Model
+    from replearn.codes.model import Label, Model
 
 
 def add(commands: Any) -> None:
@@ -42,8 +42,8 @@ JSON keys: fingerprint, rows, counts (by label), predictions (without --out), wa
 
 def run(options: argparse.Namespace) -> Outcome:
     """Label the rows."""
-    from replearn.atomic import replacing
-    from replearn.modelfile import load
+    from replearn.files.atomic import replacing
+    from replearn.files.modelfile import load
 
     check_target(options.out)
     model = load(options.model)

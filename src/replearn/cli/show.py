@@ -10,7 +10,7 @@ from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned, command_line, describe
 
 if TYPE_CHECKING:
-    from replearn.model import Model
+    from replearn.codes.model import Model
 
 
 def add(commands: Any) -> None:
@@ -33,8 +33,8 @@ JSON keys: fingerprint, model, feature_names, coef, intercept, provenance, repor
 
 def run(options: argparse.Namespace) -> Outcome:
     """Show the model."""
-    from replearn.jsonfile import read_json
-    from replearn.modelfile import load
+    from replearn.files.jsonfile import read_json
+    from replearn.files.modelfile import load
 
     model = load(options.model)
     provenance = read_json(options.model)["provenance"]
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> Outcome:
         "provenance": provenance,
     }
     if options.report is not None:
-        from replearn.report import model_report, write_report
+        from replearn.audits.report import model_report, write_report
 
         check_target(options.report)
         with writing(options.report):

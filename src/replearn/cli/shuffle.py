@@ -43,7 +43,7 @@ JSON keys: rows, out, warnings""",
 
 def run(options: argparse.Namespace) -> Outcome:
     """Shuffle."""
-    from replearn.shuffled_files import shuffle_file
+    from replearn.sources.shuffled_files import shuffle_file
 
     check_target(options.out)
     with shown_progress(f"shuffling {Path(options.data).name}") as watch, writing(options.out):

@@ -44,7 +44,7 @@ JSON keys: margin, max_error, max_disagreement, failure_prob, n_features, rows (
 
 def run(options: argparse.Namespace) -> Outcome:
     """Show the table."""
-    from replearn.planning import table1
+    from replearn.plans.planner import table1
 
     table = table1(
         margin=options.margin,

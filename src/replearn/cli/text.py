@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from replearn.model import Model
+    from replearn.codes.model import Model
 
 
 def aligned(lines: Sequence[tuple[str, str]]) -> str:

@@ -33,7 +33,7 @@ def make_estimator(options: argparse.Namespace, **more: Any) -> "ReplicableClass
         **more,
     }
     if options.protocol is not None:
-        from replearn.protocol import Protocol
+        from replearn.study.protocol import Protocol
 
         return Protocol.load(options.protocol, options.lock).estimator(**settings)
     make, fixed = _estimators()[options.algorithm or "svm"]

@@ -13,28 +13,27 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from replearn import recipes
-from replearn.basis import Basis
-from replearn.cells import CELLS
-from replearn.certificate import Certificate, certify
-from replearn.encoding import Encoding
+from replearn.codes.basis import Basis
+from replearn.codes.cells import CELLS
+from replearn.codes.encoding import Encoding
+from replearn.codes.model import Label, Model
+from replearn.codes.projection import PROJECTIONS
+from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.checks import (
     refuse_large,
     refuse_odd_parameters,
     refuse_unwritable,
-    seed_text,
 )
 from replearn.estimators.frames import collected, refuse_other_than_numbers
-from replearn.jsonfile import MAX_WIDTH, MIN_WIDTH, shown
-from replearn.model import Label, Model
-from replearn.modelfile import MAX_CODE
-from replearn.plan import Guarantee, Plan, Sizes, Spent, require_samples
+from replearn.files.jsonfile import MAX_WIDTH, MIN_WIDTH, seed_text, shown
+from replearn.files.modelfile import MAX_CODE
+from replearn.plans.sizes import Guarantee, Plan, Sizes, Spent, require_samples
 from replearn.progress import tracked
-from replearn.randomness import SharedRandomness
+from replearn.stages import recipes
 from replearn.stages.batches import LabelRuns, Rows, Sample
-from replearn.stages.net import PointSource
-from replearn.stages.projection import PROJECTIONS
+from replearn.stages.certificate import Certificate, certify
+from replearn.stages.net_search import PointSource
 from replearn.types import BlockMap, Codes, Order, Signs, Vector
 
 

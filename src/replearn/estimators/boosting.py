@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn import recipes
-from replearn.certificate import Certificate, certify_boosting
-from replearn.encoding import Encoding
+from replearn.codes.encoding import Encoding
+from replearn.codes.model import Label
+from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.base import ReplicableClassifier, real_or_auto, whole_or_auto
 from replearn.estimators.checks import refuse_large
-from replearn.model import Label
-from replearn.plan import Plan, Sizes, require_samples
-from replearn.plans.boosting import OUTPUTS, ROUNDINGS, plan_boosting
-from replearn.randomness import SharedRandomness
+from replearn.plans.plan_boosting import OUTPUTS, ROUNDINGS, plan_boosting
+from replearn.plans.sizes import Plan, Sizes, require_samples
+from replearn.stages import recipes
+from replearn.stages.certificate import Certificate, certify_boosting
 from replearn.types import BlockMap, Order
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from replearn.basis import Basis
-from replearn.encoding import Encoding
+from replearn.codes.basis import Basis
+from replearn.codes.encoding import Encoding
+from replearn.codes.model import Label
 from replearn.errors import ReplearnError
-from replearn.jsonfile import Unfit, read_classes, read_text, shown
-from replearn.model import Label
-from replearn.modelfile import MAX_ROUNDS, too_large
-from replearn.plan import Plan
+from replearn.files.jsonfile import Unfit, read_classes, read_text, shown
+from replearn.files.modelfile import MAX_ROUNDS, too_large
+from replearn.plans.sizes import Plan
 
 _FLAGS = ("fit_intercept", "shuffle", "unit_mean", "agnostic")
 
@@ -92,12 +92,3 @@ def refuse_unwritable(labels: tuple[Label, Label], names: Iterable[str] | None) 
             read_text(name, "the name of a column")
     except Unfit as problem:
         raise ReplearnError(f"{problem}: a model file must hold it. Rename it.") from None
-
-
-def seed_text(seed: Any, name: str) -> str:
-    """A seed as text that a file can hold; others are refused."""
-    text = str(seed)
-    try:
-        return read_text(text, name)
-    except Unfit as problem:
-        raise ReplearnError(f"{problem}, got {shown(seed)}.") from None

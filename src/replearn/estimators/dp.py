@@ -3,12 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn import recipes
-from replearn.encoding import Encoding
+from replearn.codes.encoding import Encoding
+from replearn.codes.model import Label
 from replearn.estimators.net import NetBasedClassifier
-from replearn.model import Label
-from replearn.plan import Plan
-from replearn.plans.net import plan_dp
+from replearn.plans.plan_net import plan_dp
+from replearn.plans.sizes import Plan
+from replearn.stages import recipes
 from replearn.types import Order
 
 

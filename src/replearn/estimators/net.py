@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn import recipes
-from replearn.certificate import Certificate, certify_choice
-from replearn.encoding import Encoding
+from replearn.codes.encoding import Encoding
+from replearn.codes.model import Label
+from replearn.codes.nets import NETS
+from replearn.codes.projection import PROJECTIONS
+from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.base import ReplicableClassifier, choice_or_auto, whole_or_auto
-from replearn.model import Label
-from replearn.nets import NETS
-from replearn.plan import Plan, Sizes
-from replearn.plans.net import plan_net
+from replearn.plans.plan_net import plan_net
+from replearn.plans.sizes import Plan, Sizes
 from replearn.progress import counted
-from replearn.randomness import SharedRandomness
-from replearn.stages.projection import PROJECTIONS
+from replearn.stages import recipes
+from replearn.stages.certificate import Certificate, certify_choice
 from replearn.types import BlockMap, Order
 
 

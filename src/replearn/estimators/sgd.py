@@ -7,9 +7,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn import recipes
-from replearn.basis import Basis
-from replearn.encoding import Encoding
+from replearn.codes.basis import Basis
+from replearn.codes.encoding import Encoding
+from replearn.codes.model import Label
+from replearn.codes.randomness import SharedRandomness
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.estimators.base import (
     ReplicableClassifier,
@@ -19,10 +20,9 @@ from replearn.estimators.base import (
 )
 from replearn.estimators.checks import refuse_large, refuse_unwritable
 from replearn.estimators.sgd_state import read_header, read_stream, write_stream
-from replearn.model import Label
-from replearn.plan import Plan, Sizes, require_samples
-from replearn.plans.sgd import plan_sgd
-from replearn.randomness import SharedRandomness
+from replearn.plans.plan_sgd import plan_sgd
+from replearn.plans.sizes import Plan, Sizes, require_samples
+from replearn.stages import recipes
 from replearn.stages.stream import Stream, new_stream
 from replearn.types import Signs
 

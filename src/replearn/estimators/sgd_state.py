@@ -4,9 +4,9 @@ import os
 from typing import Any
 
 from replearn.errors import InvalidFile
-from replearn.plan import Plan
+from replearn.files.statefile import StateFile, read_state, write_state
+from replearn.plans.sizes import Plan
 from replearn.stages.stream import Stream, new_stream, restored
-from replearn.statefile import StateFile, read_state, write_state
 
 KIND = "stream"
 

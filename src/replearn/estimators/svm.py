@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from replearn import recipes
-from replearn.basis import Basis
-from replearn.encoding import Encoding
+from replearn.codes.basis import Basis
+from replearn.codes.encoding import Encoding
+from replearn.codes.model import Label
+from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.estimators.checks import refuse_large
-from replearn.model import Label
-from replearn.plan import Plan
-from replearn.plans.svm import MARGIN_GRID, plan_svm
-from replearn.randomness import SharedRandomness
+from replearn.plans.plan_svm import MARGIN_GRID, plan_svm
+from replearn.plans.sizes import Plan
+from replearn.stages import recipes
 from replearn.types import BlockMap
 
 

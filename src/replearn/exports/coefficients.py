@@ -4,7 +4,7 @@ import csv
 import io
 from typing import Any
 
-from replearn.encoding import Encoding, NumberColumn
+from replearn.codes.encoding import Encoding, NumberColumn
 from replearn.exports.rules import check_text, model_of, rule_of
 
 INTERCEPT = "(intercept)"

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn import __version__
-from replearn.encoding import CategoryColumn, Column, Encoding, NumberColumn
+from replearn.codes.encoding import CategoryColumn, Column, Encoding, NumberColumn
+from replearn.codes.model import FORMAT, FORMAT_VERSION, Model
 from replearn.errors import ReplearnError
 from replearn.exports.rules import Rule, check_text, model_of, rule_of
-from replearn.model import FORMAT, FORMAT_VERSION, Model
 
 #: Of the year 2020, so that old runtimes read the file; set, so that new releases of onnx write
 #: the same bytes.

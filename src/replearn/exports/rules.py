@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from replearn.encoding import CategoryColumn
+from replearn.codes.encoding import CategoryColumn
+from replearn.codes.model import Model
 from replearn.errors import ReplearnError
-from replearn.model import Model
 from replearn.types import Matrix, Vector
 
 

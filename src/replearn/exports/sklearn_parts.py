@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.encoding import CategoryColumn, Column, Encoding, NumberColumn
+from replearn.codes.encoding import CategoryColumn, Column, Encoding, NumberColumn
 from replearn.errors import ReplearnError
 from replearn.exports.rules import Rule, check_text, model_of, rule_of
 

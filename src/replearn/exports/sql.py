@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replearn.encoding import CategoryColumn, Column, NumberColumn
+from replearn.codes.encoding import CategoryColumn, Column, NumberColumn
+from replearn.codes.model import Label, Model
 from replearn.exports.rules import Rule, check_text, model_of, rule_of
-from replearn.model import Label, Model
 from replearn.types import Vector
 
 #: Names of what a query adds to a table.
@@ -60,7 +60,7 @@ def to_sql(source: Any, table: str = "rows") -> Sql:
     --------
     >>> import numpy as np
     >>> from replearn import Model
-    >>> from replearn.stages.space import CodeSpace
+    >>> from replearn.codes.space import CodeSpace
     >>> space = CodeSpace(1, "none", 1, "centre", "0.5")
     >>> model = Model("svm", 1, False, space, "2024", ("well", "ill"), np.array([-7]))
     >>> print(to_sql(model, table="t").score)

@@ -3,7 +3,8 @@
 Both lattices have unit volume here. Rounding a block of 8 or 24 coordinates to one of them,
 after a shared random shift, makes fewer flips than rounding to cubes at the same noise: the
 Voronoi cell is rounder, so it has less surface through which a second run can leave
-(replicable rounding is an isoperimetric problem, [HIKLY24]). `E8` and `LEECH` hold the constants.
+(replicable rounding is an isoperimetric problem, [HIKLY24]).
+`replearn.codes.lattices` holds the constants.
 
 Integer coordinates ``c`` of a point:
 
@@ -27,48 +28,20 @@ Points must be finite, at most 2**50 in size.
 
 from __future__ import annotations
 
-import functools
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from replearn.cells import CELLS, Cell
-from replearn.types import Codes, Matrix, Vector
+from replearn.types import Codes, Matrix
 
 E8_BLOCK = 8
 LEECH_BLOCK = 24
 
 # IEEE 754 asks for a correctly rounded square root, so these are the same everywhere.
-_SQRT8 = math.sqrt(8.0)
-_SQRT_EIGHTH = math.sqrt(0.125)
-
-
-@dataclass(frozen=True)
-class Lattice(Cell):
-    """A unit-volume lattice whose Voronoi cell is the cell of a rounding.
-
-    Attributes
-    ----------
-    unit : float
-        A lattice point is ``codes * unit``.
-    dither_side : float
-        Side of the cube from which the shared shift is drawn uniformly. It is the length of
-        lattice vectors along the axes (``4 e_i / 2``, ``8 e_i / sqrt(8)``), so the
-        cube is a whole number of fundamental cells and the shift is uniform modulo the lattice.
-    minimal_norm : float
-        Length of the shortest vectors.
-    """
-
-    unit: float
-    dither_side: float
-    minimal_norm: float
-
-
-E8 = Lattice(**vars(CELLS["e8"]), unit=0.5, dither_side=2.0, minimal_norm=math.sqrt(2.0))
-LEECH = Lattice(**vars(CELLS["leech"]), unit=_SQRT_EIGHTH, dither_side=_SQRT8, minimal_norm=2.0)
+SQRT8 = math.sqrt(8.0)
+SQRT_EIGHTH = math.sqrt(0.125)
 
 
 def _span(generators: list[int]) -> NDArray[np.uint8]:
@@ -184,7 +157,7 @@ def nearest_e8(points: Matrix) -> Codes:
     Returns
     -------
     codes : int64 array of shape (n_blocks, 8)
-        `lattice_points` gives the points back.
+        `replearn.codes.lattices.lattice_points` gives the points back.
 
     Notes
     -----
@@ -293,7 +266,7 @@ def nearest_leech(points: Matrix) -> Codes:
     Returns
     -------
     codes : int64 array of shape (n_blocks, 24)
-        `lattice_points` gives the points back.
+        `replearn.codes.lattices.lattice_points` gives the points back.
 
     Notes
     -----
@@ -302,86 +275,11 @@ def nearest_leech(points: Matrix) -> Codes:
     coordinate with the largest error takes its second nearest value. Turyn's construction makes
     the cost of a word the sum of three table entries. Exact; see the module for ties.
     """
-    return _nearest_leech_scaled(points * _SQRT8)
-
-
-def lattice_points(codes: Codes) -> Matrix:
-    """The points with these integer coordinates, blocks of 8 or 24 along the last axis.
-
-    One correctly rounded multiplication per coordinate, so equal codes give equal bits.
-
-    Examples
-    --------
-    >>> lattice_points(np.array([[2, 0, -2, 0, 0, 0, 0, 0]]))
-    array([[ 1.,  0., -1.,  0.,  0.,  0.,  0.,  0.]])
-    """
-    return codes.astype(np.float64) * _lattice_of(codes.shape[-1]).unit
-
-
-def _lattice_of(block: int) -> Lattice:
-    return {E8_BLOCK: E8, LEECH_BLOCK: LEECH}[block]
-
-
-def _signed_pairs(n: int, size: int) -> NDArray[np.int8]:
-    """All vectors with two entries +-size and zeros elsewhere."""
-    first, second = np.triu_indices(n, k=1)
-    rows = np.arange(first.size)
-    vectors = np.zeros((4, first.size, n), dtype=np.int8)
-    for signs in range(4):
-        vectors[signs, rows, first] = size if signs & 1 else -size
-        vectors[signs, rows, second] = size if signs & 2 else -size
-    return vectors.reshape(-1, n)
-
-
-def _even_signs(n: int) -> NDArray[np.int8]:
-    """All +-1 vectors with an even number of minus signs."""
-    bits = np.arange(1 << n)[:, None] >> np.arange(n) & 1
-    return (1 - 2 * bits[bits.sum(axis=1) % 2 == 0]).astype(np.int8)
-
-
-def _golay_words() -> NDArray[np.int8]:
-    """The 4096 words of the extended Golay code as rows of 24 bits."""
-    x, a, b = np.indices((16, 16, 16)).reshape(3, -1)
-    octets = np.stack([GOLAY_BYTES[x, a], GOLAY_BYTES[x, b], GOLAY_BYTES[x, a ^ b]], axis=1)
-    return np.unpackbits(octets, axis=1, bitorder="little").astype(np.int8)
-
-
-@functools.cache
-def minimal_vectors(lattice: Lattice) -> NDArray[np.int8]:
-    """All shortest nonzero vectors, as integer coordinates. Made once; read-only.
-
-    Returns
-    -------
-    vectors : int8 array of shape (240, 8) or (196560, 24)
-
-    Notes
-    -----
-    E8: two entries +-2, or eight +-1 with an even number of minus signs. Leech: two entries +-4;
-    +-2 on a Golay word of weight 8 with an even number of minus signs; -1 on a Golay word and 1
-    elsewhere, with one entry moved by 4 to the other side of 0 [CS99, Ch. 4].
-    """
-    if lattice == E8:
-        vectors = np.concatenate([_signed_pairs(8, 2), _even_signs(8)])
-    else:
-        words = _golay_words()
-        places = np.nonzero(words[words.sum(axis=1) == 8])[1].reshape(-1, 1, 8)
-        eights = np.zeros((len(places), 128, 24), dtype=np.int8)
-        np.put_along_axis(eights, places, 2 * _even_signs(8)[None], axis=2)
-        ones = np.repeat(1 - 2 * words[:, None], 24, axis=1)
-        ones[:, range(24), range(24)] *= -3
-        parts = [_signed_pairs(24, 4), eights.reshape(-1, 24), ones.reshape(-1, 24)]
-        vectors = np.concatenate(parts)
-    vectors.flags.writeable = False
-    return vectors
-
-
-@functools.cache
-def _columns(lattice: Lattice) -> NDArray[np.int8]:
-    return np.ascontiguousarray(minimal_vectors(lattice).T)
+    return _nearest_leech_scaled(points * SQRT8)
 
 
 @njit(cache=True, nogil=True)
-def _inner_products(columns, weights):
+def inner_products(columns, weights):
     """``weights @ columns`` in a fixed order, without a float copy of the columns."""
     n, size = columns.shape
     products = np.zeros(size)
@@ -392,34 +290,3 @@ def _inner_products(columns, weights):
             for j in range(stretch.size):
                 stretch[j] += weights[i] * column[j]
     return products
-
-
-def near_facets(residual: Vector, reach: float) -> tuple[Vector, Matrix]:
-    """The facets of the Voronoi cell that are close to a point of it.
-
-    Parameters
-    ----------
-    residual : float64 array of shape (8,) or (24,)
-        A point minus its nearest lattice point.
-    reach : float
-        Facets at this distance or further are left out; ``inf`` keeps all.
-
-    Returns
-    -------
-    slacks : float64 array of shape (n_facets,)
-        Distances ``(|v|**2 / 2 - <residual, v>) / |v|`` to the facets' hyperplanes.
-    normals : float64 array of shape (n_facets, 8 or 24)
-        Their outer unit normals ``v / |v|``.
-
-    Notes
-    -----
-    ``residual + step`` stays in the cell if ``normals @ step < slacks``, for steps shorter than
-    ``reach``. For E8 this is exact. For Leech only the facets of the 196,560 minimal vectors
-    are here; those of the 16,773,120 vectors of norm 6, with .3 % of the crossings, are
-    not: good for an estimate, no proof.
-    """
-    lattice = _lattice_of(residual.size)
-    to_unit = lattice.unit / lattice.minimal_norm
-    slacks = lattice.minimal_norm / 2 - _inner_products(_columns(lattice), residual * to_unit)
-    near = np.flatnonzero(slacks < reach)
-    return slacks[near], minimal_vectors(lattice)[near].astype(np.float64) * to_unit

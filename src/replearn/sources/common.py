@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from replearn.encoding import Encoding
+from replearn.codes.encoding import Encoding
 from replearn.errors import ReplearnError
 from replearn.sources.ahead import ahead
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.encoding import CategoryColumn
+from replearn.codes.encoding import CategoryColumn
 from replearn.errors import ReplearnError
 from replearn.sources.common import (
     Piece,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.encoding import Encoding
+from replearn.codes.encoding import Encoding
 from replearn.errors import ReplearnError
 from replearn.sources.arrow_columns import numbers, objects
 from replearn.sources.common import one_line

@@ -9,9 +9,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.labels import typed_labels
 from replearn.sources.common import Piece, Source, Table, Watch
 from replearn.sources.csv_files import CsvSource
+from replearn.sources.labels import typed_labels
 from replearn.sources.npz_files import NpzSource
 from replearn.sources.opening import open_source
 from replearn.sources.parquet_files import ParquetSource

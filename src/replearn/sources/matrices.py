@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.encoding import Encoding, NumberColumn
+from replearn.codes.encoding import Encoding, NumberColumn
 from replearn.sources.common import PROTOCOL_REMEDY
 
 _REMEDY = f"Correct it, leave out the row or the column, or {PROTOCOL_REMEDY}"

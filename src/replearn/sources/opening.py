@@ -4,7 +4,7 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 
-from replearn.encoding import Encoding
+from replearn.codes.encoding import Encoding
 from replearn.errors import ReplearnError
 from replearn.sources.common import Request, Source, reading
 from replearn.sources.csv_files import open_csv

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.encoding import CategoryColumn, Encoding
+from replearn.codes.encoding import CategoryColumn, Encoding
 from replearn.errors import ReplearnError
 from replearn.sources.arrow_columns import (
     check_dictionaries,

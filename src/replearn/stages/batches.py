@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from replearn.kernels import sgd
-from replearn.kernels import svm as kernel
+from replearn.kernels import gradient_descent as sgd
+from replearn.kernels import max_margin as kernel
 from replearn.kernels.exact import fixed_mean
 from replearn.kernels.soft_errors import sum_soft_errors
 from replearn.kernels.tally import Tally, TallyArrays, merge_tallies, new_tally, read_tally
-from replearn.plan import Plan
+from replearn.plans.sizes import Plan
 from replearn.types import BlockMap, IntegerArray, Matrix, Order, Signs, Vector
 
 #: Batches whose sums are kept apart, so that their spread can be seen; fewer for wide data,

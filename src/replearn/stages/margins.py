@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from scipy.special import ndtr
 
+from replearn.codes.randomness import SharedRandomness
 from replearn.kernels.soft_errors import QUANTUM
-from replearn.plan import Plan
-from replearn.randomness import SharedRandomness
+from replearn.plans.sizes import Plan
 from replearn.stages.batches import BatchKernel, BatchSums, Sample
 from replearn.types import BlockMap
 

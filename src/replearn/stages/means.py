@@ -5,9 +5,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from replearn.codes.randomness import SharedRandomness
 from replearn.errors import NotEnoughSamples, ReplearnError
-from replearn.plans.boosting import mean_sample_size, mean_width
-from replearn.randomness import SharedRandomness
+from replearn.plans.plan_boosting import mean_sample_size, mean_width
 
 
 def replicable_mean(
@@ -45,7 +45,7 @@ def replicable_mean(
     Raises
     ------
     NotEnoughSamples
-        If the promise needs more values than these; see `replearn.plans.boosting.mean_sample_size`.
+        If the promise needs more values than these; see `mean_sample_size`.
 
     Notes
     -----

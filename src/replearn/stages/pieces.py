@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.kernels.tally import TallyArrays
-from replearn.plan import Plan
+from replearn.plans.sizes import Plan
 from replearn.stages.batches import (
     BatchKernel,
     BatchSums,

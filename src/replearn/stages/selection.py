@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
-from replearn.kernels import choice as kernels
-from replearn.randomness import SharedRandomness
+from replearn.kernels import weighted_choice as kernels
 from replearn.types import Order, Vector
 
 METHODS = ("gumbel", "holenstein")

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.kernels import sgd
+from replearn.kernels import gradient_descent as sgd
 from replearn.kernels.tally import TallyArrays
-from replearn.plan import Plan
+from replearn.plans.sizes import Plan
 from replearn.stages.batches import BatchSums, LabelRuns, advance, descent_of, no_sums
 from replearn.types import IntegerArray, Signs
 

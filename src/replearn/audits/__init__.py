@@ -1,0 +1,1 @@
+"""After the fit: agreement of pairs, audits, figures and reports."""

@@ -1,0 +1,211 @@
+"""Figures of the reports, as SVG text that is the same on every run and needs no network."""
+
+import io
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from replearn.audits.agreement import Agreement
+from replearn.audits.findings import AuditResult, Question
+from replearn.codes.model import Model
+
+_BLUE, _ORANGE, _GREY = "#1f5fa8", "#c2410c", "#6b7280"
+_STYLE: Any = {
+    "svg.hashsalt": "replearn",
+    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
+    "svg.fonttype": "none",  # text stays text: it can be read aloud, searched and copied
+    "font.family": "sans-serif",
+    "font.size": 11,  # points: still readable on a phone, where a figure is 340 pixels wide
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.labelcolor": "#222222",
+    "axes.edgecolor": "#888888",
+    "xtick.color": "#444444",
+    "ytick.color": "#444444",
+}
+
+
+def draw(paint: Callable[[Any], None], width: float = 4.8, height: float = 3.3) -> str:
+    """SVG of one pair of axes that ``paint`` fills."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasSVG(figure)
+        paint(figure.add_subplot())
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    # several figures share one page: groups need no names, and these would stand twice
+    return re.sub(r'<g id="[^"]*"', "<g", svg)
+
+
+# --- audits -----------------------------------------------------------------------------------
+
+_NAMES = {"samples": "samples", "parts": "parts", "halves": "halves"}
+
+
+def agreement_figure(result: AuditResult) -> str:
+    """Disagreement with its interval, beside the claim."""
+    rows: list[tuple[str, Agreement]] = []
+    for question in result.questions:
+        for seeds, agreement in (("fresh", question.fresh), ("published", question.published)):
+            if agreement is not None and agreement.n_pairs > 1:
+                name = f"{_NAMES[question.name]}, {question.n_rows:,} rows"
+                words = {"fresh": "fresh seeds", "published": "one seed"}[seeds]
+                rows.append((f"{name},\n{words}" if result.seed_parameter else name, agreement))
+
+    def paint(axes: Any) -> None:
+        for place, (_, agreement) in enumerate(rows):
+            low, high = agreement.interval
+            axes.plot([low, high], [place, place], color=_BLUE, linewidth=3, solid_capstyle="butt")
+            axes.plot(agreement.disagreement, place, "o", color=_BLUE, markersize=8)
+        axes.axvline(result.main.max_disagreement, color=_ORANGE, linestyle="--")
+        axes.text(
+            result.main.max_disagreement, len(rows) - 0.45, " allowed", color=_ORANGE, va="bottom"
+        )
+        axes.set_yticks(range(len(rows)), [name for name, _ in rows])
+        axes.set(
+            xlim=(-0.02, 1.02),
+            ylim=(-0.6, len(rows) - 0.1),
+            xlabel="share of pairs with different models",
+        )
+
+    return draw(paint, height=1.1 + 0.62 * len(rows))
+
+
+def rows_figure(result: AuditResult) -> str | None:
+    """Disagreement against rows per lab: measured points, and the law that joins them."""
+    questions = [question for question in result.questions if question.fresh is not None]
+    estimate = result.main.estimated_disagreement
+    if not questions:
+        return None
+
+    def paint(axes: Any) -> None:
+        for question in questions:
+            agreement = question.main
+            low, high = agreement.interval
+            axes.plot([question.n_rows] * 2, [low, high], color=_BLUE, linewidth=2)
+            axes.plot(question.n_rows, agreement.disagreement, "o", color=_BLUE, markersize=8)
+        sizes = [question.n_rows for question in questions]
+        reach = np.geomspace(min(sizes) / 3, max(sizes) * 10, 100)
+        if estimate is not None:
+            law = estimate * np.sqrt(result.main.n_rows / reach)
+            axes.plot(reach, np.minimum(law, 1), color=_GREY, label="estimated by the fits")
+        axes.axhline(result.main.max_disagreement, color=_ORANGE, linestyle="--", label="allowed")
+        axes.set(
+            xscale="log",
+            xlim=(reach[0], reach[-1]),
+            ylim=(-0.02, 1.02),
+            xlabel="rows at each lab",
+            ylabel="disagreement",
+        )
+        axes.xaxis.set_major_formatter(lambda rows, _: f"{rows:,.0f}")
+        axes.xaxis.set_minor_formatter(lambda rows, _: "")
+        axes.legend(frameon=False, loc="upper right")
+
+    return draw(paint)
+
+
+def prediction_figure(question: Question, score_name: str) -> str:
+    """Prediction against the prediction of another run, for the same test rows."""
+    pairs = question.of(question.seeds)
+
+    def paint(axes: Any) -> None:
+        for same, colour, label in ((False, _ORANGE, "another model"), (True, _BLUE, "same model")):
+            chosen = [pair.scores for pair in pairs if pair.same == same][:12]
+            if chosen:
+                first = np.concatenate([scores[0] for scores in chosen])
+                second = np.concatenate([scores[1] for scores in chosen])
+                step = max(1, first.size // 1500)  # more dots only make the file larger
+                axes.plot(
+                    first[::step], second[::step], ".", color=colour, markersize=3, label=label
+                )
+        limits = axes.get_xlim()
+        axes.plot(limits, limits, color=_GREY, linewidth=0.8)
+        axes.set(
+            xlim=limits,
+            xlabel=f"{score_name}, first lab",
+            ylabel="the same row, second lab",
+        )
+        axes.legend(frameon=False, loc="upper left", markerscale=3)
+
+    return draw(paint, height=3.8)
+
+
+def instability_figure(question: Question, score_name: str) -> str:
+    """For each test row, how often two labs classify it differently."""
+    cut = 0.5 if score_name.endswith("probability") else 0.0
+    pairs = question.of(question.seeds)
+    scores = np.array([pair.scores for pair in pairs])  # pairs, labs, rows
+    unstable = ((scores[:, 0] > cut) != (scores[:, 1] > cut)).mean(axis=0)
+
+    def paint(axes: Any) -> None:
+        axes.plot(scores.mean(axis=(0, 1)), unstable, ".", color=_BLUE, markersize=5)
+        axes.axvline(cut, color=_GREY, linewidth=0.8)
+        axes.set(
+            ylim=(-0.02, max(0.1, float(unstable.max()) * 1.1)),
+            xlabel=f"mean {score_name} of the row",
+            ylabel="share of pairs that\nclassify it differently",
+        )
+
+    return draw(paint, height=3.8)
+
+
+def code_figure(question: Question) -> str | None:
+    """How often each code differs under the published seed."""
+    shares = question.flip_shares()
+    if not shares or len(question.of("published")) < 2:
+        return None
+
+    def paint(axes: Any) -> None:
+        axes.bar(range(len(shares)), shares, width=0.9, color=_BLUE)
+        axes.set(
+            ylim=(0, max(0.1, 1.1 * max(shares))),
+            xlabel="code",
+            ylabel="share of pairs in\nwhich it differs",
+        )
+        axes.xaxis.get_major_locator().set_params(integer=True)
+
+    return draw(paint)
+
+
+def wall_figure(question: Question) -> str | None:
+    """How near to a wall of their cell fits were that flipped, and fits that did not."""
+    flipped, kept = question.wall_distances(True), question.wall_distances(False)
+    if not kept:
+        return None
+
+    def paint(axes: Any) -> None:
+        bins = np.linspace(0, max(*kept, *flipped, 1e-3), 25)
+        axes.hist(kept, bins, color=_BLUE, alpha=0.7, label="stayed")
+        if flipped:
+            axes.hist(flipped, bins, color=_ORANGE, alpha=0.9, label="flipped")
+        axes.set(xlabel="distance to the nearest wall, in grid widths", ylabel="cells")
+        axes.legend(frameon=False)
+
+    return draw(paint)
+
+
+# --- models -----------------------------------------------------------------------------------
+
+
+def weight_figure(model: Model, n_shown: int = 15) -> str:
+    """The largest weights of a model."""
+    names = model.feature_names or tuple(f"x{i}" for i in range(model.n_features))
+    largest = sorted(range(model.n_features), key=lambda i: -abs(model.coef[i]))[:n_shown][::-1]
+
+    def paint(axes: Any) -> None:
+        values = [float(model.coef[i]) for i in largest]
+        colours = [_BLUE if value > 0 else _ORANGE for value in values]
+        axes.barh(range(len(largest)), values, color=colours)
+        axes.set_yticks(range(len(largest)), [names[i][:30] for i in largest])
+        axes.axvline(0, color=_GREY, linewidth=0.8)
+        axes.set(xlabel=f"weight (positive: {str(model.classes[1])[:30]!r})")
+
+    return draw(paint, height=0.9 + 0.28 * len(largest))

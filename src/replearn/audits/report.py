@@ -1,0 +1,353 @@
+"""Reports for people: one HTML file that needs no network, with figures and words."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from replearn import __version__
+from replearn.audits.findings import AuditResult, Question
+from replearn.codes.model import Model
+from replearn.errors import ReplearnError
+from replearn.files.atomic import write_atomically
+
+_BADGES = {"within": "Within", "exceeds": "Exceeds", "undecided": "Undecided about"}
+_COLUMNS = {
+    "samples": "independent samples",
+    "parts": "small parts",
+    "halves": "full-size halves",
+}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure with its words."""
+
+    place: str
+    title: str
+    svg: str
+    caption: str
+
+
+def require_report_packages() -> None:
+    """Refuse before the work what could not be drawn after it."""
+    try:
+        import jinja2  # noqa: F401
+        import matplotlib  # noqa: F401
+    except ImportError as problem:
+        raise ReplearnError(
+            f"a report needs the package {problem.name}. Install it: pip install replearn[report]"
+        ) from None
+
+
+def write_report(page: str, path: str | os.PathLike[str]) -> None:
+    """Write a page, whole or not at all."""
+    write_atomically(path, page.encode())
+
+
+def save_report(result: AuditResult, path: str | os.PathLike[str]) -> None:
+    """Write the report of an audit for people: one HTML file that needs no network."""
+    write_report(audit_report(result), path)
+
+
+def audit_report(result: AuditResult) -> str:
+    """The page of an audit.
+
+    Parameters
+    ----------
+    result : AuditResult
+
+    Returns
+    -------
+    page : str
+        HTML; the same bytes for the same result.
+    """
+    drawings = _audit_drawings(result)
+    return _page(
+        "audit.html",
+        drawings,
+        result=result,
+        badge=f"{_BADGES[result.verdict]} {_percent(result.main.max_disagreement)}",
+        plain=plain_verdict(result),
+        churn=_churn_words(result.main),
+        codes=any(drawing.place == "codes" for drawing in drawings),
+        names=_COLUMNS,
+        table=_table(result),
+        two_questions=len(result.questions) > 1,
+        methods=methods_paragraph(result),
+    )
+
+
+def model_report(model: Model, provenance: dict[str, Any], command: str) -> str:
+    """The page of one model.
+
+    Parameters
+    ----------
+    model : Model
+    provenance : dict
+        As in the model file.
+    command : str
+        What makes this page.
+
+    Returns
+    -------
+    page : str
+    """
+    require_report_packages()
+    from replearn.audits import figures
+
+    drawing = Drawing(
+        "weights",
+        "Largest weights",
+        figures.weight_figure(model),
+        f"Blue bars speak for {model.classes[1]!r}, orange bars for {model.classes[0]!r}.",
+    )
+    rows = provenance.get("rows")
+    learned = f" learned from {rows:,} rows" if isinstance(rows, int) else ""
+    return _page(
+        "model.html",
+        [drawing],
+        model=model,
+        plain=f"A linear rule for {model.classes[0]!r} or {model.classes[1]!r} from "
+        f"{model.n_features:,} features{learned}, stored as {model.codes.size:,} whole numbers.",
+        chance=_chance_words(provenance.get("estimated_disagreement")),
+        facts=_model_facts(model, provenance),
+        command=command,
+    )
+
+
+# --- words ------------------------------------------------------------------------------------
+
+
+def plain_verdict(result: AuditResult) -> str:
+    """The verdict for somebody who does not read intervals."""
+    main = result.main
+    agreement = main.main
+    same, pairs = agreement.n_pairs - agreement.n_different, agreement.n_pairs
+    if main.name == "halves":  # one split: nothing is said about other samples
+        head = (
+            f"Two halves of these data, {main.n_rows:,} rows each, stood for two labs. Under "
+            f"{same} of {pairs} seeds both got exactly the same model. "
+        )
+        share = f"under at most {_percent(agreement.max_disagreement)} of all seeds"
+    else:
+        head = (
+            f"In {same} of {pairs} trials, two labs with {main.n_rows:,} rows each ended up with "
+            "exactly the same model. "
+        )
+        share = f"in at most {_percent(agreement.max_disagreement)} of studies like this"
+    if agreement.verdict == "within":
+        return head + f"That is enough to say that they disagree {share}."
+    if agreement.verdict == "exceeds":
+        allowed = _percent(agreement.max_disagreement)
+        return head + f"They disagree more often than the {allowed} that were allowed."
+    return head + (
+        f"That is too little evidence to say whether they disagree {share}: more trials are needed."
+    )
+
+
+def methods_paragraph(result: AuditResult) -> str:
+    """What to write into a paper."""
+    main = result.main
+    agreement = main.main
+    low, high = agreement.interval
+    how = {
+        "samples": f"{agreement.n_pairs} pairs of independent samples of {main.n_rows:,} rows each",
+        "parts": f"{agreement.n_pairs} pairs of disjoint parts of the data, {main.n_rows:,} rows "
+        "each",
+        "halves": f"two disjoint halves of the data ({main.n_rows:,} rows each) under "
+        f"{agreement.n_pairs} seeds",
+    }[main.name]
+    seeds = (
+        f"The two fits of a pair shared a {result.seed_parameter}, drawn afresh for each pair; "
+        f"the published one is {result.published_seed}. "
+        if main.seeds == "fresh"
+        else ""
+    )
+    verdict = {
+        "within": f"The claim of a disagreement of at most {agreement.max_disagreement:g} was "
+        f"confirmed (one-sided upper bound {agreement.upper:.3f}).",
+        "exceeds": f"The claim of a disagreement of at most {agreement.max_disagreement:g} was "
+        f"refuted (one-sided lower bound {agreement.lower:.3f}).",
+        "undecided": f"The claim of a disagreement of at most {agreement.max_disagreement:g} "
+        "could be neither confirmed nor refuted.",
+    }[agreement.verdict]
+    return (
+        f"Replicability was audited with replearn {__version__}. The method was fitted to {how}. "
+        f"{seeds}Two models counted as the same if these were equal: {result.compared}. "
+        f"{agreement.n_different} of {agreement.n_pairs} pairs differed: disagreement "
+        f"{agreement.disagreement:.3f}, {agreement.confidence:.0%} Clopper-Pearson interval "
+        f"{low:.3f} to {high:.3f}. {verdict} On {result.n_test:,} test rows the mean error was "
+        f"{main.test_error:.4f}, and {main.churn:.2%} of rows changed their class between the "
+        "two fits of a pair, on average."
+    )
+
+
+def _churn_words(question: Question) -> str:
+    if question.churn == 0:
+        return "No test row got another class from the second lab's model."
+    text = (
+        f"On average {question.churn:.2%} of the test rows got another class from the second "
+        "lab's model"
+    )
+    different = question.churn_when_different
+    if different is None:
+        return text + "."
+    return text + f"; where the models differed, {different:.2%} did."
+
+
+def _rows_words(result: AuditResult) -> str:
+    text = (
+        "More rows, fewer disagreements: about half for four times the rows. Dots are measured, "
+        "with their intervals"
+    )
+    estimate = result.main.estimated_disagreement
+    if estimate is None:
+        return text + "."
+    text += "; the line is what the fits estimate of themselves"
+    needed = result.main.n_rows * (estimate / result.main.max_disagreement) ** 2
+    if needed >= 1:
+        text += f" (it reaches the allowed value at about {float(f'{needed:.1g}'):,.0f} rows)"
+    return text + "."
+
+
+def _chance_words(estimate: Any) -> str:
+    if not isinstance(estimate, str):
+        return "How likely another lab gets the same model was not estimated."
+    chance = "less than 0.001" if estimate == "0" else estimate
+    return (
+        "Another lab with as many rows from the same population, and the same seed, gets a "
+        f"different model with an estimated probability of {chance}."
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:g} %"
+
+
+# --- figures and tables -----------------------------------------------------------------------
+
+
+def _audit_drawings(result: AuditResult) -> list[Drawing]:
+    require_report_packages()
+    from replearn.audits import figures
+
+    score = result.extra.get("score_name", "score")
+    by_code = max(result.questions, key=lambda question: len(question.of("published")))
+    candidates = [
+        (
+            "agreement",
+            "Agreement",
+            figures.agreement_figure(result),
+            "Dots: share of pairs whose models differed. Bars: 95 % Clopper-Pearson intervals. "
+            "A bar left of the dashed line shows that the claim holds.".replace(
+                "95 %", _percent(result.main.confidence)
+            ),
+        ),
+        (
+            "agreement",
+            "Frontier: disagreement against sample size",
+            figures.rows_figure(result),
+            _rows_words(result),
+        ),
+        (
+            "people",
+            "Prediction against prediction of another run",
+            figures.prediction_figure(result.main, score),
+            "Each dot is one test row, scored by the models of two labs (up to 12 pairs with the "
+            "same model and 12 with different ones). On the diagonal both give the same score; the "
+            "same model puts all its dots there.",
+        ),
+        (
+            "people",
+            "Classification instability",
+            figures.instability_figure(result.main, score),
+            "Each dot is one test row. High dots are people whose class depends on which lab "
+            "made the model, most of them close to the decision boundary (the line at "
+            f"{'0.5' if score.endswith('probability') else '0'}).",
+        ),
+        (
+            "codes",
+            "Stability of each code",
+            figures.code_figure(by_code),
+            f"Under the published seed, {by_code.n_rows:,} rows per lab.",
+        ),
+        (
+            "codes",
+            "How near to a wall",
+            figures.wall_figure(by_code),
+            "Codes flip where the average lies close to the wall of its cell.",
+        ),
+    ]
+    return [
+        Drawing(place, title, svg, caption)
+        for place, title, svg, caption in candidates
+        if svg is not None
+    ]
+
+
+def _table(result: AuditResult) -> list[dict[str, Any]]:
+    def row(name: str, cell: Any) -> dict[str, Any]:
+        return {"name": name, "cells": [cell(question) for question in result.questions]}
+
+    def rate(agreement: Any) -> str:
+        if agreement is None:
+            return "–"
+        low, high = agreement.interval
+        return (
+            f"{agreement.n_different} of {agreement.n_pairs} = {agreement.disagreement:.3f} "
+            f"({low:.3f} to {high:.3f}), {agreement.verdict}"
+        )
+
+    def number(value: float | None, digits: str = ".4f") -> str:
+        return "–" if value is None else f"{value:{digits}}"
+
+    return [
+        row("rows at each lab", lambda question: f"{question.n_rows:,}"),
+        row("different models, fresh seeds", lambda question: rate(question.fresh)),
+        row("different models, published seed", lambda question: rate(question.published)),
+        row("estimated by the fits", lambda q: number(q.estimated_disagreement, ".3f")),
+        row("test error", lambda question: number(question.test_error)),
+        row("same class (pointwise agreement)", lambda q: number(q.pointwise_agreement)),
+        row("changed class (churn)", lambda question: number(question.churn)),
+        row("churn where models differ", lambda question: number(question.churn_when_different)),
+        row("angle of the normals, degrees", lambda question: number(question.angle, ".3g")),
+        row("distance of coefficients", lambda q: number(q.coefficient_distance, ".3g")),
+    ]
+
+
+def _model_facts(model: Model, provenance: dict[str, Any]) -> list[tuple[str, str]]:
+    space = model.space
+    return [
+        ("algorithm", model.recipe),
+        ("published seed", model.seed),
+        ("labels", f"{model.classes[0]!r}, {model.classes[1]!r} (positive score)"),
+        ("inputs", f"{space.n_inputs:,}" + (" (with a constant)" if model.fit_intercept else "")),
+        ("code space", ", ".join(f"{k} {v}" for k, v in space.content().items() if k != "basis")),
+        ("codes", " ".join(str(code) for code in model.codes[:200])),
+        *((name, str(value)) for name, value in sorted(provenance.items())),
+    ]
+
+
+def _page(template: str, drawings: list[Drawing], **values: Any) -> str:
+    require_report_packages()
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup, escape
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+    )
+
+    def drawn(drawing: Drawing) -> Markup:
+        # the SVG is our own; all words around it are escaped
+        return Markup(
+            '<figure class="card"><h3>{}</h3><div role="img" aria-label="{}">{}</div>'
+            "<figcaption>{}</figcaption></figure>"
+        ).format(drawing.title, drawing.title, Markup(drawing.svg), escape(drawing.caption))
+
+    page: str = environment.get_template(template).render(
+        figures=drawings, drawn=drawn, version=__version__, **values
+    )
+    return page

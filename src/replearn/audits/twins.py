@@ -1,0 +1,188 @@
+"""Two fitted classifiers side by side: whether they are the same, and if not, how far apart."""
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.codes import lattices
+from replearn.codes.cells import CELLS
+from replearn.codes.space import CodeSpace
+from replearn.types import Vector
+
+_MOST_CODES = 4096  # codes that are followed one by one
+_MOST_CELLS = 256  # cells whose walls are measured
+
+
+@dataclass(frozen=True, eq=False)
+class Twin:
+    """Rows on which two classifiers are compared.
+
+    Attributes
+    ----------
+    X, y : test rows and their labels
+    shown : some of these rows, whose scores are kept
+    """
+
+    X: Any
+    y: NDArray[Any]
+    shown: Any
+
+
+def seed_names(estimator: Any) -> tuple[str, ...]:
+    """Parameters that hold the seed: every ``shared_seed``, or else every ``random_state``.
+
+    The steps of a pipeline are included, which share one seed (their streams have names).
+    """
+    parameters = estimator.get_params(deep=True)
+    for wanted in ("shared_seed", "random_state"):
+        names = tuple(sorted(n for n in parameters if n.split("__")[-1] == wanted))
+        if names:
+            return names
+    return ()
+
+
+def with_seed(estimator: Any, names: tuple[str, ...], seed: int) -> Any:
+    """The estimator with another seed, wherever it has one."""
+    return estimator.set_params(**dict.fromkeys(names, seed))
+
+
+def how_compared(fitted: Any) -> str:
+    """What has to be equal for two fitted classifiers to be the same, in words."""
+    before = (
+        "what the steps before the classifier make of the test rows, and "
+        if _before(fitted) is not None
+        else ""
+    )
+    final = _final(fitted)
+    if hasattr(final, "fingerprint_"):
+        return before + "the model's integer codes (by fingerprint)"
+    if hasattr(final, "coef_"):
+        return before + "all coefficients, bit by bit"
+    return before + "the labels of all test rows"
+
+
+def compare_twins(first: Any, second: Any, twin: Twin) -> dict[str, Any]:
+    """Facts about a pair, by the names of the fields of `replearn.audits.findings.Pair`."""
+    labels = [np.asarray(one.predict(twin.X)) for one in (first, second)]
+    same = _identity(first, twin, labels[0]) == _identity(second, twin, labels[1])
+    angle, distance = _angle(_final(first), _final(second))
+    certificate = getattr(_final(first), "certificate_", None)
+    return {
+        "same": same,
+        "churn": float((labels[0] != labels[1]).mean()),
+        "errors": tuple(float((predicted != twin.y).mean()) for predicted in labels),
+        "angle": angle,
+        "coefficient_distance": distance,
+        **_cells(_final(first), _final(second)),
+        "estimate": getattr(certificate, "estimated_disagreement", None),
+        "scores": tuple(scores_of(one, twin.shown) for one in (first, second)),
+    }
+
+
+def scores_of(fitted: Any, X: Any) -> tuple[float, ...]:
+    """Probabilities, or signed distances to the boundary, or labels as 0 and 1."""
+    if hasattr(fitted, "predict_proba"):
+        scores = fitted.predict_proba(X)[:, 1]
+    elif hasattr(fitted, "decision_function"):
+        scores = fitted.decision_function(X) / (_length(_final(fitted)) or 1.0)
+    else:
+        scores = fitted.predict(X) == fitted.classes_[1]
+    return tuple(float(f"{score:.4g}") for score in np.asarray(scores, dtype=np.float64))
+
+
+def score_name(fitted: Any) -> str:
+    """What ``scores_of`` gives, in words."""
+    if hasattr(fitted, "predict_proba"):
+        return "predicted probability"
+    return "signed distance to the boundary" if hasattr(fitted, "decision_function") else "label"
+
+
+def _final(fitted: Any) -> Any:
+    return fitted.steps[-1][1] if hasattr(fitted, "steps") else fitted
+
+
+def _before(fitted: Any) -> Any:
+    return fitted[:-1] if hasattr(fitted, "steps") and len(fitted.steps) > 1 else None
+
+
+def _identity(fitted: Any, twin: Twin, labels: NDArray[Any]) -> bytes:
+    """Equal for equal models, and for no others."""
+    digest = hashlib.sha256()
+    if (before := _before(fitted)) is not None:
+        made = before.transform(twin.X)
+        made = made.toarray() if hasattr(made, "toarray") else np.asarray(made)
+        digest.update(np.ascontiguousarray(made, dtype=np.float64).tobytes())
+    final = _final(fitted)
+    if hasattr(final, "fingerprint_"):
+        digest.update(final.fingerprint_.encode())
+    elif hasattr(final, "coef_"):
+        digest.update(_vector(final).tobytes())
+    else:
+        digest.update(repr(labels.tolist()).encode())
+    return digest.digest()
+
+
+def _vector(final: Any) -> Vector:
+    """Coefficients and intercept, one after the other."""
+    parts = [np.asarray(final.coef_, dtype=np.float64).ravel()]
+    if hasattr(final, "intercept_"):
+        parts.append(np.asarray(final.intercept_, dtype=np.float64).ravel())
+    return np.concatenate(parts)
+
+
+def _length(final: Any) -> float:
+    if not hasattr(final, "coef_"):
+        return 1.0
+    return float(np.linalg.norm(np.asarray(final.coef_, dtype=np.float64)))
+
+
+def _angle(first: Any, second: Any) -> tuple[float | None, float | None]:
+    """Angle in degrees, and distance at length 1; None without coefficients."""
+    if not hasattr(first, "coef_"):
+        return None, None
+    left, right = _vector(first), _vector(second)
+    if np.array_equal(left, right):
+        return 0.0, 0.0
+    lengths = float(np.linalg.norm(left)), float(np.linalg.norm(right))
+    if left.size != right.size or min(lengths) == 0:
+        return None, None
+    distance = float(np.linalg.norm(left / lengths[0] - right / lengths[1]))
+    return math.degrees(2 * math.asin(min(1.0, distance / 2))), distance
+
+
+def _cells(first: Any, second: Any) -> dict[str, Any]:
+    """Codes and cells that differ, and how near to a wall the first fit was in each cell."""
+    blank: dict[str, Any] = {"changed": (), "n_codes": 0, "flipped": (), "walls": ()}
+    model, other = getattr(first, "model_", None), getattr(second, "model_", None)
+    if model is None or other is None or model.codes.size != other.codes.size:
+        return blank
+    differs = model.codes != other.codes
+    found = {"changed": _places(differs[:_MOST_CODES]), "n_codes": min(differs.size, _MOST_CODES)}
+    residual = getattr(first, "residual_", None)
+    if residual is None or not isinstance(model.space, CodeSpace):  # a choice from a net
+        return blank | found
+    block = CELLS[model.space.rounding].block
+    cells = residual.reshape(-1, block)[:_MOST_CELLS]
+    return found | {
+        "flipped": _places(differs.reshape(-1, block).any(axis=1)[:_MOST_CELLS]),
+        "walls": tuple(round(_wall(cell), 4) for cell in cells),
+    }
+
+
+def _places(flags: NDArray[np.bool_]) -> tuple[int, ...]:
+    return tuple(int(place) for place in np.flatnonzero(flags))
+
+
+def _wall(cell: Vector) -> float:
+    """Distance of a point of a cell to the nearest wall, in grid widths."""
+    if cell.size == 1:
+        return 0.5 - abs(float(cell[0]))
+    for reach in (0.1, 0.4, math.inf):  # few facets are near, and all of them are many
+        slacks, _ = lattices.near_facets(np.ascontiguousarray(cell), reach)
+        if slacks.size:
+            return float(slacks.min())
+    return math.inf

@@ -1,0 +1,1 @@
+"""Directions to integers and back: coins, cells, lattices, projections, spaces, models."""

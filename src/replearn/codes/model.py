@@ -1,0 +1,249 @@
+"""The classifier: integers, and what is needed to read them."""
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from replearn.codes.boost_space import BoostSpace
+from replearn.codes.encoding import Encoding, columns_of
+from replearn.codes.net_space import NetSpace
+from replearn.codes.randomness import SharedRandomness
+from replearn.codes.space import CodeSpace, unit
+from replearn.errors import ReplearnError
+from replearn.kernels.scores import scores
+from replearn.types import Codes, Matrix, Vector
+
+FORMAT = "replearn-model"
+FORMAT_VERSION = 1
+
+#: A class label as it stands in the file: JSON keeps these three apart.
+Label = bool | int | str
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A halfspace, as the integers that two labs compare.
+
+    Two models are equal when their canonical bytes are: recipe, code space, seed, labels and
+    codes. Nothing of the run (date, host, number of rows) is part of it.
+
+    Attributes
+    ----------
+    recipe : str
+        Name of the algorithm.
+    n_features : int
+    fit_intercept : bool
+        A constant 1 is appended to each row.
+    space : CodeSpace, NetSpace or BoostSpace
+    seed : str
+        The published seed.
+    classes : tuple of two labels
+        ``decision_function(x) > 0`` is ``classes[1]``.
+    codes : int64 array
+    feature_names : tuple of str or None
+        Kept in the file, checked at prediction; not part of the fingerprint, since a lab may
+        hold the same columns without names.
+    encoding : Encoding or None
+        How a table of raw columns becomes the ``n_features`` numbers of a row, if a protocol
+        fixed that.
+    """
+
+    recipe: str
+    n_features: int
+    fit_intercept: bool
+    space: CodeSpace | NetSpace | BoostSpace
+    seed: str
+    classes: tuple[Label, Label]
+    codes: Codes
+    feature_names: tuple[str, ...] | None = None
+    encoding: Encoding | None = None
+
+    def content(self) -> dict[str, Any]:
+        """What defines the classifier, as JSON types. Reals are decimal strings."""
+        return {
+            "classes": list(self.classes),
+            "codes": [int(code) for code in self.codes],
+            "fit_intercept": self.fit_intercept,
+            "format": FORMAT,
+            "n_features": self.n_features,
+            "recipe": self.recipe,
+            "seed": self.seed,
+            "space": self.space.content(),
+            "version": FORMAT_VERSION,
+        } | ({} if self.encoding is None else {"encoding": self.encoding.content()})
+
+    def canonical_bytes(self) -> bytes:
+        """Canonical JSON (RFC 8785) of the content; the fingerprint is its SHA-256."""
+        return canonical_json(self.content())
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical bytes, in hex: equal if and only if the classifiers are."""
+        return hashlib.sha256(self.canonical_bytes()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Model) and self.canonical_bytes() == other.canonical_bytes()
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    @property
+    def shared(self) -> SharedRandomness:
+        """The published coins."""
+        return SharedRandomness(self.seed)
+
+    @property
+    def is_halfspace(self) -> bool:
+        """Whether one direction classifies; a majority of several does not."""
+        return not (isinstance(self.space, BoostSpace) and self.space.output == "majority")
+
+    @cached_property
+    def direction(self) -> Vector:
+        """The halfspace's normal, length 1, intercept last; the same bits on every machine."""
+        if not self.is_halfspace:
+            raise AttributeError(
+                "a majority of halfspaces has no direction, coef or intercept. Fit with "
+                'output="halfspace".'
+            )
+        return unit(self.space.decode(self.codes, self.shared))
+
+    @property
+    def coef(self) -> Vector:
+        """Weights of the features."""
+        return self.direction[: self.n_features]
+
+    @property
+    def intercept(self) -> float:
+        """Weight of the constant; 0 without one."""
+        return float(self.direction[-1]) if self.fit_intercept else 0.0
+
+    @cached_property
+    def halfspaces(self) -> Matrix:
+        """Normals of the halfspaces that vote, one in each row, intercept last.
+
+        One row, ``direction``, unless the model is a majority.
+        """
+        if self.is_halfspace:
+            return self.direction[None, :]
+        assert isinstance(self.space, BoostSpace)
+        return self.space.voters(self.codes, self.shared)
+
+    def decision_function(self, X: Any) -> Vector:
+        """Signed distance to the boundary, of each row (array, CSR, or table with columns).
+
+        Of a majority: the mean of its votes, each +1 or -1.
+        """
+        scores = self.scores(self._numbers(X))
+        if not np.isfinite(scores).all():
+            row = int(np.argmin(np.isfinite(scores)))
+            raise ReplearnError(f"X must be finite, got NaN or inf in row {row}. Fill or drop it.")
+        return scores
+
+    def _numbers(self, X: Any) -> Any:
+        """Encoded rows; columns of a dataframe are taken by name, in the order of training."""
+        if self.encoding is not None:
+            return self.encoding.transform(X)
+        if self.feature_names is None or not (hasattr(X, "columns") or hasattr(X, "column_names")):
+            return X
+        columns = columns_of(X, list(self.feature_names))
+        return np.column_stack([columns[name] for name in self.feature_names])
+
+    def scores(self, X: Any) -> Vector:
+        """``decision_function`` of finite rows that are encoded already."""
+        n_columns = np.shape(X)[1] if len(np.shape(X)) == 2 else None
+        if n_columns != self.n_features:
+            raise ReplearnError(
+                f"X must have {self.n_features} columns, as in training, got shape {np.shape(X)}. "
+                "Pass a 2-D array with the same features."
+            )
+        rows = X if sp.issparse(X) else np.asarray(X)
+        if self.is_halfspace:
+            return scores(rows, self.coef, self.intercept)
+        weights = self.halfspaces[:, : self.n_features]
+        constants = self.halfspaces[:, -1] if self.fit_intercept else np.zeros(len(weights))
+        products = [scores(rows, *voter) for voter in zip(weights, constants, strict=True)]
+        votes = np.where(np.array(products) > 0, 1.0, -1.0)
+        # a vote would hide that a row is not finite
+        return np.where(np.isfinite(products).all(axis=0), votes.mean(axis=0), np.nan)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Label of each row."""
+        positive = self.decision_function(X) > 0
+        return np.array(self.classes)[positive.astype(np.int64)]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Where two models differ.
+
+    Attributes
+    ----------
+    same : bool
+        Exactly the same classifier.
+    differences : tuple of str
+        One sentence for each difference; empty if they are the same.
+    n_codes_differing, n_codes : int
+        Codes that differ, if both models live in one code space.
+    angle_degrees : float or None
+        Angle between the two normals, if they have the same inputs.
+    """
+
+    same: bool
+    differences: tuple[str, ...]
+    n_codes_differing: int
+    n_codes: int
+    angle_degrees: float | None
+
+    def __str__(self) -> str:
+        if self.same:
+            return "same model: every code is equal"
+        return "different models: " + "; ".join(self.differences)
+
+
+def compare(first: Model, second: Model) -> Comparison:
+    """Say whether two models are the same classifier, and where they differ.
+
+    Parameters
+    ----------
+    first, second : Model
+
+    Returns
+    -------
+    Comparison
+    """
+    left, right = first.content(), second.content()
+    differences = [
+        f"{name} is {left[name]!r} and {right[name]!r}"
+        for name in ("recipe", "n_features", "fit_intercept", "seed", "classes")
+        if left[name] != right[name]
+    ] + [
+        f"{name} is {left['space'].get(name)!r} and {right['space'].get(name)!r}"
+        for name in sorted(left["space"].keys() | right["space"].keys())
+        if left["space"].get(name) != right["space"].get(name)
+    ]
+    n_codes, n_differing = first.codes.size, 0
+    if not differences:
+        n_differing = int((first.codes != second.codes).sum())
+        if n_differing:
+            differences.append(f"{n_differing} of {n_codes} codes differ")
+    angle = None
+    both_halfspaces = first.is_halfspace and second.is_halfspace
+    if both_halfspaces and first.space.n_inputs == second.space.n_inputs:
+        cosine = float(np.clip(first.direction @ second.direction, -1, 1))
+        angle = math.degrees(math.acos(cosine)) if differences else 0.0
+    return Comparison(not differences, tuple(differences), n_differing, n_codes, angle)
+
+
+def canonical_json(content: Any) -> bytes:
+    """Canonical JSON of strings, integers, booleans, lists and maps (RFC 8785)."""
+    text = json.dumps(
+        content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return text.encode()

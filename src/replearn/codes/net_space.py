@@ -1,0 +1,77 @@
+"""The code space of a net: an index among candidates that are made on the fly."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.codes.nets import lattice_volumes
+from replearn.codes.projection import PROJECTIONS
+from replearn.codes.randomness import SharedRandomness
+from replearn.kernels import error_counts as kernel
+from replearn.types import Codes, IntegerArray, Matrix, Vector
+
+Candidates = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class NetSpace:
+    """A net of directions: what turns an index into a direction.
+
+    Attributes
+    ----------
+    n_inputs : int
+        Length of a direction (features, and one more for the intercept).
+    projection : str
+        A name in ``PROJECTIONS``.
+    n_components : int
+        Of a candidate.
+    net : {"random", "lattice"}
+    n_candidates : int
+        Indices run from 0 to ``n_candidates - 1``.
+    radius : str
+        Of the lattice net, as a decimal; empty for the random net.
+    """
+
+    n_inputs: int
+    projection: str
+    n_components: int
+    net: str
+    n_candidates: int
+    radius: str = ""
+
+    def content(self) -> dict[str, Any]:
+        """As JSON types."""
+        content: dict[str, Any] = {
+            "n_candidates": self.n_candidates,
+            "n_components": self.n_components,
+            "net": self.net,
+            "projection": self.projection,
+        }
+        return content | {"radius": self.radius} if self.radius else content
+
+    @property
+    def n_codes(self) -> int:
+        """Number of integers that describe a classifier: the index."""
+        return 1
+
+    def candidates(self, indices: IntegerArray, shared: SharedRandomness) -> Candidates:
+        """The candidates with these indices, as rows."""
+        out = np.empty((indices.size, self.n_components), dtype=np.float32)
+        if self.net == "lattice":
+            kernel.fill_lattice(indices, lattice_volumes(self.n_components, self.radius), out)
+        else:
+            kernel.fill_directions(indices, *shared.key("net/candidates"), out)
+        return out
+
+    def decode(self, codes: Codes, shared: SharedRandomness) -> Vector:
+        """Direction of a candidate: a function of its index and of coins alone."""
+        candidate = self.candidates(codes, shared)[0].astype(np.float64)
+        return PROJECTIONS[self.projection].lift(candidate, self.n_inputs, shared)
+
+    def matrix(self, shared: SharedRandomness) -> Matrix:
+        """The projection, transposed: shape (n_inputs, n_components)."""
+        lift = PROJECTIONS[self.projection].lift
+        axes = np.eye(self.n_components)
+        return np.stack([lift(axis, self.n_inputs, shared) for axis in axes], axis=1)

@@ -1,0 +1,85 @@
+"""The code space: everything besides the seed that turns a direction into codes and back."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from replearn.codes.basis import Basis
+from replearn.codes.projection import PROJECTIONS
+from replearn.codes.randomness import SharedRandomness
+from replearn.codes.rounding import padded_size, residual, round_codes, unround
+from replearn.kernels.lanes import square
+from replearn.types import Codes, Vector
+
+
+@dataclass(frozen=True)
+class CodeSpace:
+    """A shared map from directions to integer codes.
+
+    Attributes
+    ----------
+    n_inputs : int
+        Length of a direction (features, and one more for the intercept).
+    projection, rounding : str
+        Names in ``PROJECTIONS`` and ``ROUNDINGS``; projection "published" uses ``basis``.
+    n_components : int
+    grid_width : str
+        A decimal number. A string, so that no platform reads another number.
+    basis : Basis or None
+        Published directions, for the projection "published".
+    """
+
+    n_inputs: int
+    projection: str
+    n_components: int
+    rounding: str
+    grid_width: str
+    basis: Basis | None = None
+
+    def content(self) -> dict[str, Any]:
+        """As JSON types."""
+        content: dict[str, Any] = {
+            "grid_width": self.grid_width,
+            "n_components": self.n_components,
+            "projection": self.projection,
+            "rounding": self.rounding,
+        }
+        return content if self.basis is None else content | {"basis": self.basis.content()}
+
+    @property
+    def n_codes(self) -> int:
+        """Number of integers that describe a classifier."""
+        return padded_size(self.n_components, self.rounding)
+
+    def project(self, direction: Vector, shared: SharedRandomness) -> Vector:
+        """Components of a direction, before rounding."""
+        if self.basis is not None:
+            return self.basis.apply(direction)
+        return PROJECTIONS[self.projection].apply(direction, self.n_components, shared)
+
+    def encode(self, direction: Vector, shared: SharedRandomness) -> Codes:
+        """Codes of a direction."""
+        components = self.project(direction, shared)
+        return round_codes(components, float(self.grid_width), self.rounding, shared)
+
+    def residual(self, direction: Vector, codes: Codes, shared: SharedRandomness) -> Vector:
+        """Where a direction lies in the cell of its codes, from the centre, in grid widths."""
+        components = self.project(direction, shared)
+        return residual(components, codes, float(self.grid_width), self.rounding, shared)
+
+    def rounded(self, codes: Codes, shared: SharedRandomness) -> Vector:
+        """Components that stand for the codes."""
+        return unround(codes, self.n_components, float(self.grid_width), self.rounding, shared)
+
+    def decode(self, codes: Codes, shared: SharedRandomness) -> Vector:
+        """Direction that stands for the codes: a function of codes and coins alone."""
+        components = self.rounded(codes, shared)
+        if self.basis is not None:
+            return self.basis.lift(components)
+        return PROJECTIONS[self.projection].lift(components, self.n_inputs, shared)
+
+
+def unit(vector: Vector) -> Vector:
+    """The vector at length 1, the same bits everywhere; the zero vector as it is."""
+    length = math.sqrt(square(vector))
+    return vector / length if length > 0 else vector

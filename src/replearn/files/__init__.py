@@ -1,0 +1,1 @@
+"""What is safe to open: canonical JSON, model files, states, checkpoints."""

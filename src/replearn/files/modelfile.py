@@ -1,0 +1,254 @@
+"""Model files: canonical JSON, validated on load, no pickle. The format is docs/model-file.md."""
+
+import os
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from replearn.codes.basis import Basis
+from replearn.codes.boost_space import BoostSpace
+from replearn.codes.encoding import Encoding
+from replearn.codes.model import FORMAT, FORMAT_VERSION, Model, canonical_json
+from replearn.codes.net_space import NetSpace
+from replearn.codes.nets import NETS, lattice_size
+from replearn.codes.projection import PROJECTIONS
+from replearn.codes.rounding import ROUNDINGS
+from replearn.codes.space import CodeSpace
+from replearn.errors import InvalidFile, ReplearnError
+from replearn.files.atomic import write_atomically
+from replearn.files.jsonfile import (
+    Unfit,
+    read_basis,
+    read_classes,
+    read_decimal,
+    read_encoding,
+    read_integer,
+    read_json,
+    read_object,
+    read_text,
+    read_width,
+    shown,
+)
+from replearn.plans.plan_boosting import MAX_FOAM_INPUTS, OUTPUTS
+from replearn.plans.plan_boosting import ROUNDINGS as BOOST_ROUNDINGS
+
+# Counts that a file merely declares are limited, so that a small file takes little memory and time:
+# decoding takes some tens of bytes for each feature, and draws a number for each entry of a map.
+MAX_FEATURES = 1 << 24
+MAX_COMPONENTS = 1 << 20  # more only if there are as many inputs
+MAX_DRAWS = 1 << 30
+MAX_NET_DRAWS = 1 << 28  # a fit has the whole map in memory
+MAX_ROUNDS = 1 << 20
+MAX_CODE = 1 << 53
+
+
+def save(
+    model: Model, path: str | os.PathLike[str], provenance: Mapping[str, Any] | None = None
+) -> None:
+    """Write a model file, whole or not at all.
+
+    Parameters
+    ----------
+    model : Model
+    path : path
+    provenance : mapping, optional
+        Facts about the run (rows, date, versions). Kept in the file, not part of the fingerprint.
+    """
+    content = {
+        "feature_names": None if model.feature_names is None else list(model.feature_names),
+        "fingerprint": model.fingerprint,
+        "model": model.content(),
+        "provenance": dict(provenance or {}),
+    }
+    write_atomically(path, canonical_json(content) + b"\n")
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Read and check a model file.
+
+    Raises
+    ------
+    InvalidFile
+        If the file is not a whole, consistent model of a known format.
+    """
+    document = read_json(path)
+    _expect_keys(document, {"feature_names", "fingerprint", "model", "provenance"}, path)
+    try:
+        model = _model(document["model"], document["feature_names"])
+        if not isinstance(document["provenance"], dict):
+            raise Unfit("provenance must be an object")
+    except Unfit as problem:
+        raise InvalidFile(f"{path} is not a valid model file: {problem}.") from None
+    if document["fingerprint"] != model.fingerprint:
+        raise InvalidFile(
+            f"{path} was altered or damaged: its content has the fingerprint {model.fingerprint}, "
+            f"the file says {str(document['fingerprint'])[:64]!r}. Get it again from its source."
+        )
+    return model
+
+
+def _expect_keys(document: Mapping[str, Any], keys: set[str], path: object) -> None:
+    if set(document) != keys:
+        odd = sorted(set(document) ^ keys)[0][:64]
+        word = "lacks" if odd in keys else "has the unknown key"
+        raise InvalidFile(f"{path} {word} {odd!r}. Is it a model file of this version of replearn?")
+
+
+def _model(content: Any, feature_names: Any) -> Model:
+    keys = {
+        "classes", "codes", "fit_intercept", "format", "n_features", "recipe", "seed", "space",
+        "version",
+    }  # fmt: skip
+    read_object(content, "'model'", keys, optional={"encoding"})
+    if content["format"] != FORMAT:
+        raise Unfit(f"the format must be {FORMAT!r}")
+    version = content["version"]
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise Unfit(f"version {shown(version)} is unknown; this release reads {FORMAT_VERSION}")
+    n_features = read_integer(content["n_features"], "n_features", 1, MAX_FEATURES)
+    fit_intercept = content["fit_intercept"]
+    if not isinstance(fit_intercept, bool):
+        raise Unfit("fit_intercept must be true or false")
+    space = _space(content["space"], n_features + fit_intercept)
+    return Model(
+        recipe=read_text(content["recipe"], "recipe"),
+        n_features=n_features,
+        fit_intercept=fit_intercept,
+        space=space,
+        seed=read_text(content["seed"], "seed"),
+        classes=read_classes(content["classes"]),
+        codes=_codes(content["codes"], space),
+        feature_names=_names(feature_names, n_features),
+        encoding=_encoding(content.get("encoding"), n_features),
+    )
+
+
+def _encoding(content: Any, n_features: int) -> Encoding | None:
+    encoding = None if content is None else read_encoding(content)
+    if encoding is not None and encoding.n_outputs != n_features:
+        raise Unfit(f"the encoding makes {encoding.n_outputs} features, the model has {n_features}")
+    return encoding
+
+
+def _space(content: Any, n_inputs: int) -> CodeSpace | NetSpace | BoostSpace:
+    if isinstance(content, dict) and "net" in content:
+        return _net_space(content, n_inputs)
+    if isinstance(content, dict) and "boosting" in content:
+        return _boost_space(content, n_inputs)
+    keys = {"grid_width", "n_components", "projection", "rounding"}
+    read_object(content, "'space'", keys, optional={"basis"})
+    projections = ["published"] if "basis" in content else list(PROJECTIONS)
+    for name, known in (("projection", projections), ("rounding", list(ROUNDINGS))):
+        if content[name] not in known:
+            raise Unfit(f"{name} must be one of {', '.join(known)}")
+    n_components = read_integer(content["n_components"], "n_components", 1, MAX_FEATURES + 1)
+    basis = read_basis(content["basis"], n_inputs) if "basis" in content else None
+    if n_components not in _allowed(content["projection"], n_inputs, basis):
+        raise Unfit(f"n_components is {n_components} for {n_inputs} inputs")
+    width = read_width(content["grid_width"], "grid_width")
+    return _not_too_large(
+        CodeSpace(n_inputs, content["projection"], n_components, content["rounding"], width, basis)
+    )
+
+
+def _net_space(content: dict[str, Any], n_inputs: int) -> NetSpace:
+    lattice = content["net"] == "lattice"
+    keys = {"n_candidates", "n_components", "net", "projection"}
+    read_object(content, "'space'", keys | {"radius"} if lattice else keys)
+    for name, known in (("net", list(NETS)), ("projection", list(PROJECTIONS))):
+        if content[name] not in known:
+            raise Unfit(f"{name} must be one of {', '.join(known)}")
+    n_components = read_integer(content["n_components"], "n_components", 1, MAX_FEATURES + 1)
+    if n_components not in _allowed(content["projection"], n_inputs, None):
+        raise Unfit(f"n_components is {n_components} for {n_inputs} inputs")
+    n_candidates = read_integer(content["n_candidates"], "n_candidates", 1, MAX_CODE)
+    radius = ""
+    if lattice:
+        radius = read_decimal(content["radius"], "radius", 1e-9)
+        try:
+            n_points = lattice_size(n_components, radius)
+        except ReplearnError as problem:
+            raise Unfit(str(problem)) from None
+        if n_candidates != n_points:
+            raise Unfit(f"n_candidates must be {n_points}, the size of this lattice net")
+    return _not_too_large(
+        NetSpace(
+            n_inputs, content["projection"], n_components, content["net"], n_candidates, radius
+        )
+    )
+
+
+def _boost_space(content: dict[str, Any], n_inputs: int) -> BoostSpace:
+    read_object(content, "'space'", {"boosting", "grid_width", "n_rounds", "output"})
+    for name, known in (("boosting", BOOST_ROUNDINGS), ("output", OUTPUTS)):
+        if content[name] not in known:
+            raise Unfit(f"{name} must be one of {', '.join(known)}")
+    if content["boosting"] == "foam" and n_inputs > MAX_FOAM_INPUTS:
+        raise Unfit(f"foam takes at most {MAX_FOAM_INPUTS} inputs")
+    n_rounds = read_integer(content["n_rounds"], "n_rounds", 0, MAX_ROUNDS)
+    width = read_width(content["grid_width"], "grid_width")
+    return BoostSpace(n_inputs, content["boosting"], width, n_rounds, content["output"])
+
+
+def _allowed(projection: str, n_inputs: int, basis: Basis | None) -> range:
+    """Numbers of components that a projection may have."""
+    if basis is not None:
+        return range(len(basis.widths), len(basis.widths) + 1)
+    if PROJECTIONS[projection].full:
+        return range(n_inputs, n_inputs + 1)
+    return range(1, (n_inputs if projection == "hadamard" else MAX_FEATURES + 1) + 1)
+
+
+def too_large(n_inputs: int, projection: str, n_components: int, of_net: bool) -> str | None:
+    """What is too large about a code space, in words; None if nothing is.
+
+    A fit asks this before its work, so that every model that is fitted can be loaded.
+    """
+    if n_inputs > MAX_FEATURES + 1:
+        return f"n_features must be at most {MAX_FEATURES:,}"
+    most = max(MAX_COMPONENTS, n_inputs)
+    if n_components > most:
+        return f"n_components must be at most {most:,}"
+    draws = n_inputs * n_components if projection in ("gaussian", "signs", "rotation") else 0
+    limit = MAX_DRAWS
+    if of_net:
+        draws, limit = n_inputs * n_components, MAX_NET_DRAWS
+    if draws > limit:
+        return f"a map of {n_inputs:,} inputs to {n_components:,} components is too large"
+    return None
+
+
+_Space = TypeVar("_Space", CodeSpace, NetSpace)
+
+
+def _not_too_large(space: _Space) -> _Space:
+    of_net = isinstance(space, NetSpace)
+    problem = too_large(space.n_inputs, space.projection, space.n_components, of_net)
+    if problem is not None:
+        raise Unfit(problem)
+    return space
+
+
+def _codes(
+    value: Any, space: CodeSpace | NetSpace | BoostSpace
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    if not isinstance(value, list) or len(value) != space.n_codes:
+        raise Unfit(f"codes must be a list of {space.n_codes:,} integers")
+    if not all(type(code) is int and -MAX_CODE <= code <= MAX_CODE for code in value):
+        raise Unfit("codes must be integers of at most 2^53")
+    if isinstance(space, NetSpace) and not 0 <= value[0] < space.n_candidates:
+        raise Unfit(f"the code must be the index of one of {space.n_candidates:,} candidates")
+    if isinstance(space, BoostSpace) and space.rounding == "foam":
+        proposals = value[:: space.codes_per_round]
+        if any(proposal < 0 for proposal in proposals):
+            raise Unfit("the first code of a round of foam must be the number of a proposal")
+    return np.array(value, dtype=np.int64)
+
+
+def _names(value: Any, n_features: int) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != n_features:
+        raise Unfit(f"feature_names must be null or a list of {n_features:,} strings")
+    return tuple(read_text(name, "a feature name") for name in value)

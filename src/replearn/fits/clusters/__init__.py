@@ -1,0 +1,183 @@
+"""Fits on a Dask cluster: rows stay where they are, exact sums travel.
+
+A fit on a cluster gives the model of the same rows in the same order on one machine, to the byte,
+whatever the number of workers and partitions, and whatever dies on the way. See
+``docs/scaling.md``.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from replearn.errors import ReplearnError
+from replearn.estimators.base import ReplicableClassifier
+from replearn.fits.clusters.samples import ClusterSample
+from replearn.fits.clusters.tables import FileTable, PartitionTable, Table
+from replearn.fits.clusters.tasks import Watch, connect, spread, usable_client
+from replearn.sources import open_source
+
+__all__ = ["connect", "fit", "spread"]
+
+Classifier = TypeVar("Classifier", bound=ReplicableClassifier)
+
+
+def fit(
+    estimator: Classifier,
+    X: Any,
+    y: Any = None,
+    *,
+    target: str | None = None,
+    columns: Sequence[str] | None = None,
+    client: Any = None,
+    task_rows: int | None = None,
+    watch: Watch | None = None,
+) -> Classifier:
+    """Fit an estimator on rows that are on a Dask cluster, or that its workers can read.
+
+    Parameters
+    ----------
+    estimator : replicable classifier
+        With ``shuffle=False``: rows are taken in the order of the partitions, which must be random.
+    X : path, Dask dataframe or Dask array
+        A path is that of a Parquet file, or of a folder of such files, which every worker can read.
+        Workers are told where to read; no row goes through this process. Partitions of a dataframe
+        and rows of an array are worked on where they are; persist them first if they fit into the
+        cluster's memory, or they are computed for each pass over the rows.
+    y : Dask series or Dask array, optional
+        Labels, with the partitions of X.
+    target : str, optional
+        Label column of files or a dataframe, instead of ``y``.
+    columns : sequence of str, optional
+        Feature columns; default all but the target, or those of the estimator's encoding.
+    client : distributed.Client, optional
+        Default the current one. A cluster is never started here; see `connect`.
+    task_rows : int, optional
+        Rows that one task reads from files, about; default 64 MiB of numbers.
+    watch : callable, optional
+        Called with the share of the work that is done, of each pass over the rows.
+
+    Returns
+    -------
+    estimator
+        Fitted: the model, the certificate and what was spent are those of ``fit`` on all rows in
+        memory (of `fit_file`, for a path), to the byte.
+
+    Notes
+    -----
+    The first pass reads the labels only, so what is wrong with them is told before the long one.
+    Tasks of workers that die are done again. A task that finds bad rows is not: its error is raised
+    here, in one line, as on one machine.
+    """
+    if estimator.shuffle:
+        raise ReplearnError(
+            "rows on a cluster are taken in their order, got shuffle=True. Shuffle the rows once "
+            "(replearn shuffle IN OUT), then use shuffle=False."
+        )
+    if not estimator.streams and not estimator.counts:
+        raise ReplearnError(
+            f"{type(estimator).__name__} needs its rows in memory. Use fit, or another classifier: "
+            "SVM, SGD, Net or DP."
+        )
+    client = usable_client(client)
+    table = _table(estimator, X, y, target, columns, task_rows)
+    table.look(client)
+    sample = ClusterSample(client, table, watch)
+    return estimator.fit_sample(sample, table.n_features, table.labels.classes, table.names)
+
+
+def _table(
+    estimator: ReplicableClassifier,
+    X: Any,
+    y: Any,
+    target: str | None,
+    columns: Sequence[str] | None,
+    task_rows: int | None,
+) -> Table:
+    import dask.array as da
+    import dask.dataframe as dd
+
+    if isinstance(X, str | os.PathLike):
+        if y is not None or target is None:
+            raise ReplearnError(
+                f"{os.fspath(X)} must come with the name of its label column and without y. Pass "
+                'target="...".'
+            )
+        source = open_source(X, target=target, columns=columns, encoding=estimator.encoding)
+        return FileTable(source, task_rows)
+    if isinstance(X, dd.DataFrame):
+        return _frame_table(estimator, X, y, target, columns)
+    if isinstance(X, da.Array):
+        return _array_table(estimator, X, y, target, columns)
+    raise ReplearnError(
+        f"X must be a path, a Dask dataframe or a Dask array, got {type(X).__name__}. Rows in "
+        "memory need no cluster: use estimator.fit(X, y)."
+    )
+
+
+def _frame_table(
+    estimator: ReplicableClassifier, X: Any, y: Any, target: Any, columns: Sequence[str] | None
+) -> Table:
+    import dask.dataframe as dd
+
+    found = list(X.columns)
+    if (y is None) == (target is None):
+        raise ReplearnError(
+            "the labels of a Dask dataframe must be a column of it or a series, got "
+            f"{'neither' if y is None else 'both'}. Pass target=... or y=...."
+        )
+    encoding = estimator.encoding
+    if columns is None and encoding is not None:
+        columns = [column.name for column in encoding.columns]
+    wanted = [name for name in found if name != target] if columns is None else list(columns)
+    for name in (*wanted, *(() if target is None else (target,))):
+        if name not in found:
+            raise ReplearnError(
+                f"X has no column {name!r}; its columns are "
+                f"{', '.join(map(repr, found[:8]))}. Name one of these."
+            )
+    if y is None:
+        parts = [(part, None) for part in X[[*wanted, target]].to_delayed()]
+        return PartitionTable(estimator, parts, X[target].to_delayed(), wanted, target, len(wanted))
+    if not isinstance(y, dd.Series) or y.npartitions != X.npartitions:
+        raise ReplearnError(
+            f"y must be a Dask series with the {X.npartitions:,} partitions of X, got "
+            f"{type(y).__name__} with {getattr(y, 'npartitions', 'no')}. Take it from the same "
+            "dataframe, or pass target=...."
+        )
+    labels = y.to_delayed()
+    parts = list(zip(X[wanted].to_delayed(), labels, strict=True))
+    return PartitionTable(estimator, parts, labels, wanted, None, len(wanted))
+
+
+def _array_table(
+    estimator: ReplicableClassifier, X: Any, y: Any, target: Any, columns: Sequence[str] | None
+) -> Table:
+    import dask.array as da
+
+    if target is not None or columns is not None:
+        raise ReplearnError(
+            "a Dask array has no named columns, got target or columns. Pass the labels as y."
+        )
+    if not isinstance(y, da.Array) or y.ndim != 1:
+        raise ReplearnError(
+            "y must be a Dask array of one dimension, got "
+            f"{f'{y.ndim} dimensions' if isinstance(y, da.Array) else type(y).__name__}. Make it "
+            "one, with the chunks of X: da.from_array(y, chunks=X.chunks[0])."
+        )
+    if X.ndim != 2 or X.numblocks[1] != 1:
+        raise ReplearnError(
+            f"X must have two dimensions and all columns in one chunk, got chunks {X.chunks}. Use "
+            "X.rechunk({1: -1})."
+        )
+    if y.numblocks[0] != X.numblocks[0] or (
+        not np.isnan([*X.chunks[0], *y.chunks[0]]).any() and y.chunks[0] != X.chunks[0]
+    ):
+        raise ReplearnError(
+            f"X and y must have the same chunks of rows, got {X.numblocks[0]:,} and "
+            f"{y.numblocks[0]:,}, or others. Use y.rechunk((X.chunks[0],))."
+        )
+    labels = y.to_delayed().tolist()
+    parts = list(zip(X.to_delayed()[:, 0].tolist(), labels, strict=True))
+    return PartitionTable(estimator, parts, labels, None, None, X.shape[1])

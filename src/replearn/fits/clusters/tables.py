@@ -1,0 +1,316 @@
+"""Training rows on a cluster, where they are: as tasks over spans of them."""
+
+import copy
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from replearn.errors import ReplearnError
+from replearn.estimators.base import ReplicableClassifier
+from replearn.fits.clusters.labels import ArrayLabels, LabelPart, TwoLabels, join_labels
+from replearn.fits.clusters.spans import Span, file_spans, partition_spans
+from replearn.fits.clusters.tasks import Watch, completed, guarded, shared_task
+from replearn.sources import Part, Source
+from replearn.sources.labels import Labels
+from replearn.stages.batches import LabelRuns
+from replearn.types import Signs
+
+#: Numbers that one task reads from files, about: 64 MiB, or a tenth of a second or more.
+TASK_NUMBERS = 1 << 23
+
+#: Labels that one task reads at once from files.
+_TASK_LABELS = 1 << 20
+
+#: Rows of a part of a file, from the first to the last.
+_Place = tuple[Part, int, int]
+
+#: Rows in memory on a worker, checked, and their labels as signs.
+Chunk = tuple[Any, Signs]
+
+#: What a task does with a span: (first row, chunks) to a result.
+Work = Callable[[int, Iterable[Chunk]], Any]
+
+
+class Table(ABC):
+    """Rows on a cluster: what is known of them here, and how to make tasks of them.
+
+    Attributes
+    ----------
+    n_features : int
+    names : tuple of str or None
+        Of the features.
+    labels : TwoLabels
+    runs : LabelRuns
+        How the labels follow each other; empty before ``look``.
+    lengths : tuple of int
+        Rows of the parts that were looked at.
+    """
+
+    n_features: int
+    names: tuple[str, ...] | None
+    labels: TwoLabels
+    runs: LabelRuns = LabelRuns()
+    lengths: tuple[int, ...] = ()
+
+    def look(self, client: Any, watch: Watch | None = None) -> None:
+        """Read the labels, and nothing else: what is wrong with them is told before a long fit."""
+        parts = dict(completed(client, self._label_tasks(), watch))
+        found = [parts[number] for number in sorted(parts)]
+        self.runs = join_labels(self.labels, found)
+        self.lengths = tuple(part.n_rows for part in found)
+
+    @abstractmethod
+    def tasks(self, work: Work, unit: int) -> list[Any]:
+        """Tasks that do some work on spans of whole units (the last may be short), in order."""
+
+    @abstractmethod
+    def _label_tasks(self) -> list[Any]:
+        """Tasks that give a `LabelPart` each, in order."""
+
+
+# --- rows in files ----------------------------------------------------------------------------
+
+
+class FileTable(Table):
+    """Rows in Parquet files that every worker can read; workers are told where.
+
+    Parameters
+    ----------
+    source : Source
+    task_rows : int, optional
+        Rows of a task, about.
+    """
+
+    def __init__(self, source: Source, task_rows: int | None = None) -> None:
+        parts = source.parts()
+        if parts is None:
+            raise ReplearnError(
+                f"{source.place} must be Parquet, which workers can read in parts. Convert it, or "
+                "fit it on one machine."
+            )
+        self.n_features, self.names = source.n_features, source.names
+        self.labels = Labels(source.place)
+        self._source, self._parts = source, parts
+        self._task_rows = task_rows or max(1, TASK_NUMBERS // source.n_features)
+
+    def tasks(self, work: Work, unit: int) -> list[Any]:
+        """Tasks that do some work on spans of whole units (the last may be short), in order."""
+        about = shared_task((self._source, self.labels, work))
+        task = guarded(_work_on_file)
+        spans = file_spans([part.n_rows for part in self._parts], unit, self._task_rows)
+        return [task(about, span.start, self._places(span)) for span in spans]
+
+    def _places(self, span: Span) -> list[_Place]:
+        return [(self._parts[piece.partition], piece.start, piece.stop) for piece in span.slices]
+
+    def _label_tasks(self) -> list[Any]:
+        about = shared_task((self._source, self.labels))
+        task = guarded(_look_at_parts)
+        return [task(about, places) for places in _label_places(self._parts, _TASK_LABELS)]
+
+
+def _label_places(parts: Iterable[Part], rows: int) -> Iterator[list[_Place]]:
+    """Rows of consecutive parts, so many at a time."""
+    places: list[_Place] = []
+    room = rows
+    for part in parts:
+        for start in range(0, part.n_rows, rows):
+            stop = min(start + rows, part.n_rows)
+            if stop - start > room:
+                yield places
+                places, room = [], rows
+            places.append((part, start, stop))
+            room -= stop - start
+    if places:
+        yield places
+
+
+def _look_at_parts(about: tuple[Source, TwoLabels], places: Sequence[_Place]) -> LabelPart:
+    source, labels = about
+    found = []
+    for part, start, stop in places:
+        if not os.path.exists(part.path):
+            raise ReplearnError(
+                f"{part.path} must be where every worker can read it, but one does not find it. "
+                "Put it on a file system that all workers share, under this path."
+            )
+        found.append(np.asarray(source.read_part(part, start, stop, labels_only=True).y))
+    return LabelPart.of(labels, np.concatenate(found))
+
+
+def _work_on_file(
+    about: tuple[Source, TwoLabels, Work], first_row: int, places: Sequence[_Place]
+) -> Any:
+    source, labels, work = about
+    return work(first_row, _file_chunks(source, copy.deepcopy(labels), places))
+
+
+def _file_chunks(source: Source, labels: TwoLabels, places: Sequence[_Place]) -> Iterator[Chunk]:
+    for place in places:
+        for piece in source.part_pieces(*place):
+            yield piece.X, labels.signs(np.asarray(piece.y))
+
+
+# --- rows in memory ---------------------------------------------------------------------------
+
+
+class PartitionTable(Table):
+    """Partitions of a Dask dataframe or array; each stays on its worker, or is made there.
+
+    Parameters
+    ----------
+    estimator : ReplicableClassifier
+        It says which rows are good, and has the encoding.
+    partitions : sequence of (Delayed, Delayed or None)
+        Features and labels of the partitions; the labels may be a column of the features.
+    label_partitions : sequence of Delayed
+        The labels alone.
+    columns : list of str or None
+        Of the features, if they are to be taken from a dataframe.
+    target : str or None
+        Column of the labels, if they are in the same dataframe.
+    n_columns : int
+        Before the encoding.
+    """
+
+    def __init__(
+        self,
+        estimator: ReplicableClassifier,
+        partitions: Sequence[tuple[Any, Any]],
+        label_partitions: Sequence[Any],
+        columns: list[str] | None,
+        target: str | None,
+        n_columns: int,
+    ) -> None:
+        encoding = estimator.encoding
+        self.n_features = n_columns if encoding is None else encoding.n_outputs
+        text = columns is not None and all(isinstance(name, str) for name in columns)
+        self.names = tuple(columns) if text and columns is not None else None
+        self.labels = ArrayLabels()
+        self._partitions, self._label_partitions = partitions, label_partitions
+        self._reader = _PartitionReader(estimator, columns, target, self.labels)
+
+    def tasks(self, work: Work, unit: int) -> list[Any]:
+        """Tasks that do some work on spans of whole units (the last may be short), in order."""
+        about = shared_task((self._reader, work))
+        on_partition, cut = guarded(_work_on_partition), guarded(_cut_partition)
+        on_slices = guarded(_work_on_slices)
+        made = []
+        for span in partition_spans(self.lengths, unit):
+            places = list(_places(span))
+            arguments = [
+                (row, *self._partitions[piece.partition], piece.start, piece.stop)
+                for row, piece in places
+            ]
+            if len(places) == 1:
+                made.append(on_partition(about, *arguments[0]))
+            else:
+                slices = [cut(about, *argument) for argument in arguments]
+                made.append(on_slices(about, span.start, *slices))
+        return made
+
+    def _label_tasks(self) -> list[Any]:
+        about = shared_task(self.labels)
+        task = guarded(_look_at_partition)
+        return [task(about, number, y) for number, y in enumerate(self._label_partitions)]
+
+
+def _places(span: Span) -> Iterator[tuple[int, Any]]:
+    """First row in the table of each slice, and the slice."""
+    row = span.start
+    for piece in span.slices:
+        yield row, piece
+        row += piece.stop - piece.start
+
+
+class _PartitionReader:
+    """Turns a slice of a partition into checked rows and signs.
+
+    Not a dataclass, which Dask would take apart.
+    """
+
+    def __init__(
+        self,
+        estimator: ReplicableClassifier,
+        columns: list[str] | None,
+        target: str | None,
+        labels: TwoLabels,
+    ) -> None:
+        self._estimator, self._columns = estimator, columns
+        self._target, self._labels = target, labels
+
+    def read(self, first_row: int, X: Any, y: Any, start: int, stop: int) -> Chunk:
+        """Rows ``start`` to ``stop`` of a partition; the first of them has this number."""
+        if y is None:
+            y = X[self._target]
+        if X.shape[0] != len(y):
+            raise ReplearnError(
+                f"X and y must have as many rows in each partition, got {X.shape[0]:,} and "
+                f"{len(y):,} up to row {first_row + stop - start:,}. Give both the same partitions."
+            )
+        if self._columns is not None:
+            X = X[self._columns]
+        X, y = (_rows(table, start, stop) for table in (X, y))
+        estimator = copy.copy(self._estimator)  # the check sets attributes
+        try:
+            X, y = estimator._check_rows(X, y, first_row=first_row)
+        except ReplearnError:
+            raise
+        except (TypeError, ValueError) as problem:  # as scikit-learn says it, and where
+            last = first_row + stop - start - 1
+            raise ReplearnError(f"X and y, rows {first_row} to {last}: {problem}") from None
+        return X, self._labels.signs(y)
+
+
+def _rows(table: Any, start: int, stop: int) -> Any:
+    if hasattr(table, "iloc"):
+        return table.iloc[start:stop]
+    return table.tocsr()[start:stop] if sp.issparse(table) else table[start:stop]
+
+
+def _look_at_partition(labels: TwoLabels, number: int, y: Any) -> LabelPart:
+    return LabelPart.of(labels, _plain_labels(y, number))
+
+
+def _plain_labels(y: Any, number: int) -> NDArray[Any]:
+    """Labels of a partition as an array; a missing one is refused."""
+    found = np.asarray(y)
+    if found.dtype.kind == "f":
+        missing = np.isnan(found)
+    elif found.dtype == object:
+        missing = np.array([value is None or _differs_from_itself(value) for value in found], bool)
+    else:
+        return found
+    if missing.any():
+        raise ReplearnError(
+            f"y must hold a label in every row, got none in row {int(np.argmax(missing))} of "
+            f"partition {number}, both counted from 0. Fill it in, or leave out the row."
+        )
+    return found
+
+
+def _differs_from_itself(value: Any) -> bool:
+    return (value == value) is not True  # NaN and pandas' NA
+
+
+def _work_on_partition(
+    about: tuple[_PartitionReader, Work], first_row: int, X: Any, y: Any, start: int, stop: int
+) -> Any:
+    reader, work = about
+    return work(first_row, [reader.read(first_row, X, y, start, stop)])
+
+
+def _cut_partition(
+    about: tuple[_PartitionReader, Work], first_row: int, X: Any, y: Any, start: int, stop: int
+) -> Chunk:
+    rows, signs = about[0].read(first_row, X, y, start, stop)
+    return rows.copy(), signs  # not a view, which would keep the partition
+
+
+def _work_on_slices(about: tuple[_PartitionReader, Work], first_row: int, *slices: Chunk) -> Any:
+    return about[1](first_row, slices)

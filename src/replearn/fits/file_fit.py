@@ -1,0 +1,275 @@
+"""Fits on files: in memory if the rows fit there, otherwise piece by piece."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from replearn import __version__
+from replearn.codes.model import canonical_json
+from replearn.errors import ReplearnError
+from replearn.estimators.base import ReplicableClassifier, refuse_sorted
+from replearn.files.checkpoint import Checkpoint
+from replearn.kernels.soft_errors import sum_soft_errors
+from replearn.plans.sizes import Plan
+from replearn.progress import no_progress, progress
+from replearn.sources import open_source, read_within
+from replearn.sources.labels import Labels
+from replearn.sources.shuffling import ShuffledSource
+from replearn.stages.batches import BatchKernel, BatchSums
+from replearn.stages.pieces import BatchStream
+from replearn.types import BlockMap, Signs, Vector
+
+if TYPE_CHECKING:
+    from replearn.sources import Source, Watch
+
+Classifier = TypeVar("Classifier", bound=ReplicableClassifier)
+
+#: Rows of more bytes than this are not held in memory.
+MEMORY = 1 << 30
+
+_ROWS = "rows"  # folder of a shuffle within a checkpoint
+
+
+def fit_file(
+    estimator: Classifier,
+    path: str | os.PathLike[str],
+    target: str | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    n_features: int | None = None,
+    memory: int = MEMORY,
+    scratch: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = 30.0,
+    watch: "Watch | None" = None,
+) -> Classifier:
+    """Fit an estimator on a file, or on a folder of files, of any size.
+
+    Parameters
+    ----------
+    estimator : replicable classifier
+        With ``shuffle=False`` the rows are taken in the order of the file, which must be random;
+        with ``shuffle=True`` they are put in the order in which ``fit`` would take them.
+    path : path
+        CSV, Parquet, npz or svmlight; see ``docs/data.md``.
+    target : str, optional
+        Label column.
+    columns : sequence of str, optional
+        Feature columns; default all but the target, or those of the estimator's encoding.
+    n_features : int, optional
+        For svmlight files, whose number of columns all labs must agree on.
+    memory : int, default=2**30
+        Rows of more bytes than this are not held in memory: they are shuffled by way of a scratch
+        folder, and then read piece by piece.
+    scratch : path, optional
+        Folder for that; default the system's folder for temporary files.
+    checkpoint : path, optional
+        Folder for the state of the fit, and for the shuffled rows. The same call after a crash goes
+        on from there. Call `replearn.files.checkpoint.clear` when the model has been saved.
+    every : float, default=30.0
+        Seconds between two states.
+    watch : callable, optional
+        Called with the share of the rows that have been read, in each pass over them. With
+        ``estimator.verbose`` the progress is shown, too.
+
+    Returns
+    -------
+    estimator
+        Fitted: the same model, to the bit, as ``fit`` on all rows in memory.
+
+    Notes
+    -----
+    Out of core, the memory does not depend on the number of rows: the batches of the reader, those
+    of the shuffle (see `ShuffledSource`), two batches of the plan, and the sums. Only the SVM and
+    the SGD classifier learn out of core; the others need all rows in memory.
+    """
+    show, name = partial(_shown, estimator.verbose, watch), Path(path).name
+    if target is None:
+        _require_own_labels(path)
+    source = open_source(
+        path, target=target, columns=columns, encoding=estimator.encoding, n_features=n_features
+    )
+    labels = Labels(source.place)
+    stays = source.in_memory_only or not estimator.streams
+    if checkpoint is not None and stays:
+        raise ReplearnError(
+            f"a checkpoint needs rows that can be read in pieces and Algorithm 1 or 2, got "
+            f"{source.place} and {type(estimator).__name__}. Leave it out, or write the rows as "
+            "Parquet or CSV."
+        )
+    limit = None if stays else memory if estimator.shuffle and checkpoint is None else 0
+    with show(f"reading {name}") as advance:
+        whole = None if limit == 0 else read_within(source, limit, advance, labels.learn)
+    if whole is not None:
+        assert whole.y is not None  # the source is labelled
+        estimator._describe_rows(source.n_features, labels.classes, source.names)
+        return estimator._fit_rows(whole.X, labels.signs(whole.y))
+    with _kept(estimator, source, target, scratch, checkpoint, every) as (state, folder):
+        ordered: Source | ShuffledSource = source
+        if estimator.shuffle:
+            ordered = shuffled = ShuffledSource(source, *estimator.order_coins(), folder, every)
+            with show(f"shuffling {name}") as advance:
+                shuffled.scatter(advance)
+        _learn_labels(labels, ordered)
+        sample = FileSample(ordered, labels, not estimator.shuffle, state, show)
+        return estimator.fit_sample(sample, source.n_features, labels.classes, source.names)
+
+
+def _require_own_labels(path: str | os.PathLike[str]) -> None:
+    """Ask for the label column before something else is said about it."""
+    if not open_source(path, raw=True).labelled:
+        raise ReplearnError(
+            f"{os.fspath(path)}: labels are needed, got none. Name the label column (target, on "
+            "the command line --target)."
+        )
+
+
+@contextmanager
+def _shown(verbose: int, watch: "Watch | None", label: str) -> "Iterator[Watch]":
+    """What is told the share of a pass over the rows: it shows it, and tells the watch."""
+    with progress(label, 1.0) if verbose else nullcontext(no_progress) as advance:
+
+        def tell(share: float) -> None:
+            advance(share)
+            if watch is not None:
+                watch(share)
+
+        yield tell
+
+
+class FileSample:
+    """Rows in files, in canonical order: a `Sample` that reads them anew for each sum.
+
+    Parameters
+    ----------
+    source : Source or ShuffledSource
+    labels : Labels
+        Which are known.
+    check_order : bool
+        Whether labels that look sorted are to be refused.
+    state : Checkpoint, optional
+    show : callable
+        Takes the name of a pass over the rows, and gives a context with what is told the share.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        labels: Labels,
+        check_order: bool,
+        state: Checkpoint | None,
+        show: "Callable[[str], AbstractContextManager[Watch]]",
+    ) -> None:
+        self._source, self._labels, self._check_order = source, labels, check_order
+        self._state, self._show = state, show
+        self._n_rows: int | None = source.n_rows
+        self._n_steps = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, counted if need be."""
+        if self._n_rows is None:
+            self._n_rows = sum(batch.num_rows for batch in self._source.batches())
+        return self._n_rows
+
+    def sums(self, solve: BatchKernel, plan: Plan, run: BlockMap = map) -> BatchSums:
+        """Sums of the vectors of all batches."""
+        stream = BatchStream(solve, plan)
+        save = self._resumed(stream, plan)
+        for X, signs in self._rows(stream.n_added):
+            stream.take(X, signs, run)
+            save(False)
+        save(True)
+        labels = stream.labels
+        self._n_rows = labels.n_rows
+        if labels.n_positive in (0, labels.n_rows):
+            raise ReplearnError(
+                f"{self._source.place}: the labels must have two values, got one. Check the label "
+                "column; a sample of one class cannot be learned from."
+            )
+        if self._check_order and labels.n_rows >= 2 * plan.batch_size:
+            refuse_sorted(labels)
+        return stream.total()
+
+    def soft_errors(self, direction: Vector, noise: float, run: BlockMap = map) -> tuple[int, int]:
+        """Rows that the noise would turn, times ``QUANTUM``, and the rows that have a direction."""
+        parts = [
+            sum_soft_errors(X, signs, 0, signs.size, direction, noise) for X, signs in self._rows(0)
+        ]
+        return sum(total for total, _ in parts), sum(count for _, count in parts)
+
+    def _rows(self, start: int) -> Iterator[tuple[Any, Signs]]:
+        with self._show("fitting") as advance:
+            for piece in self._source.pieces(start, advance):
+                yield piece.X, self._labels.signs(piece.y)
+
+    def _resumed(self, stream: BatchStream, plan: Plan) -> Callable[[bool], None]:
+        """Bring the stream to where a killed process was; what saves it, at once or in time."""
+        state = self._state
+        if state is None:
+            return lambda _: None
+        self._n_steps += 1  # in the same order in every run of one job
+        step = f"sums-{self._n_steps}"
+        about = {"batch_size": plan.batch_size, "margin": repr(plan.guarantee.margin)}
+        saved = state.load(step, about, like=stream.arrays())
+        if saved is not None:
+            stream.restore(saved)
+        return lambda now: state.save(step, about, stream.arrays, now)
+
+
+def _learn_labels(labels: Labels, source: Any) -> None:
+    """Read until both labels have been seen: nearly always in the first piece."""
+    pieces = source.pieces()
+    for piece in pieces:
+        labels.learn(piece.y)
+        if labels.known:
+            break
+    pieces.close()
+
+
+@contextmanager
+def _kept(
+    estimator: ReplicableClassifier,
+    source: "Source",
+    target: str | None,
+    scratch: str | os.PathLike[str] | None,
+    checkpoint: str | os.PathLike[str] | None,
+    every: float,
+) -> Iterator[tuple[Checkpoint | None, Path]]:
+    """Where the state of the fit and the shuffled rows are kept."""
+    if checkpoint is None:
+        with tempfile.TemporaryDirectory(prefix="replearn-", dir=scratch) as folder:
+            yield None, Path(folder)
+        return
+    if scratch is not None:
+        raise ReplearnError(
+            f"a checkpoint keeps the shuffled rows in its own folder, got the scratch folder "
+            f"{scratch} too. Leave one out."
+        )
+    state = Checkpoint(checkpoint, _job(estimator, source, target), every)
+    try:
+        yield state, state.subfolder(_ROWS)
+    finally:
+        state.close()
+
+
+def _job(estimator: ReplicableClassifier, source: "Source", target: str | None) -> dict[str, Any]:
+    """What a fit depends on, as text: a checkpoint of anything else is refused."""
+    about_run = ("n_jobs", "verbose")
+    parameters = estimator.get_params(deep=False)
+    return {
+        "estimator": type(estimator).__name__,
+        **{name: _text(value) for name, value in parameters.items() if name not in about_run},
+        "features": list(source.names or ()),
+        "files": source.identity(),
+        "replearn": __version__,
+        "target": target,
+    }
+
+
+def _text(value: Any) -> str:
+    return canonical_json(value.content()).decode() if hasattr(value, "content") else repr(value)

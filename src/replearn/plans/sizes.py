@@ -1,0 +1,448 @@
+"""From a guarantee to sizes. Every constant of the theory is here; no data is seen here.
+
+What defines the code space and the expected vector (batch size, regularisation, projection,
+rounding, grid) is a function of the arguments and the number of inputs alone, so that labs
+with different numbers of rows agree. Only the number of batches follows from the rows.
+Derived reals are kept as decimal strings, rounded to three significant digits wherever a
+mathematical library has a part in them, so that no version of one moves them.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from numbers import Real
+from typing import Any
+
+from replearn.codes.basis import Basis
+from replearn.errors import NotEnoughSamples, ReplearnError
+
+MODES = ("practical", "certified", "paper")
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What is promised.
+
+    Attributes
+    ----------
+    margin : float
+        tau: some direction separates the classes with this margin, rows scaled to length 1.
+    max_error : float
+        epsilon: share of new points that the classifier may get wrong.
+    max_disagreement : float
+        rho: probability that two labs get different classifiers.
+    failure_prob : float
+        delta: probability that the error is larger than ``max_error``.
+    """
+
+    margin: float
+    max_error: float
+    max_disagreement: float
+    failure_prob: float
+
+    def __post_init__(self) -> None:
+        for name in ("margin", "max_error", "max_disagreement", "failure_prob"):
+            value = getattr(self, name)
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not number or not 0 < value < 1:
+                raise ReplearnError(
+                    f"{name} must be a number in (0, 1), got {value!r}. {_REMEDIES[name]}"
+                )
+            if not _SMALLEST <= value < 1 - _SMALLEST:
+                raise ReplearnError(
+                    f"{name} must be from {_SMALLEST:g} to 1 - {_SMALLEST:g}, got {value!r}. "
+                    f"{_REMEDIES[name]}"
+                )
+            object.__setattr__(self, name, float(value))  # a numpy number becomes a plain one
+
+
+#: Smaller numbers make no sense, and their powers are soon no numbers.
+_SMALLEST = 1e-9
+
+_REMEDIES = {
+    "margin": "It is the cosine between a row and the boundary's normal; .02 to .5 are common.",
+    "max_error": "It is a share of points; for 5 % pass 0.05.",
+    "max_disagreement": "It is a probability; for 5 % pass 0.05.",
+    "failure_prob": "It is a probability; for 5 % pass 0.05.",
+}
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """When the solver of one batch may stop.
+
+    Attributes
+    ----------
+    margin_share : float
+        Hard margin: certified share of the batch's largest margin.
+    margin_floor : float
+        Hard margin: a batch proved to have a smaller margin is given up (zero vector).
+    abs_gap, rel_gap : float
+        Soft margin: duality gap, absolute, and relative to half the squared length.
+    max_sweeps : int
+    """
+
+    margin_share: float = 0.8
+    margin_floor: float = 0.0
+    abs_gap: float = 0.0
+    rel_gap: float = 3e-4
+    max_sweeps: int = 10_000
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a fit did with its rows.
+
+    Attributes
+    ----------
+    n_rows, n_batches : int
+        Rows given, batches used (boosting: rounds done).
+    n_dropped : int
+        Rows beyond the last whole batch.
+    n_zero_rows : int
+        All-zero rows; they have no direction and were skipped.
+    n_unconverged, n_infeasible : int
+        Batches whose solver hit the sweep limit, and batches without the required margin.
+    worst_gap : float
+        Largest duality gap of a batch.
+    n_row_visits : int
+        Rows read by the solver, all sweeps together.
+    n_tested : int
+        Net algorithms: candidates whose errors were counted.
+    below : bool
+        Net algorithms: some candidate was below the threshold. Boosting: the test was passed.
+    privacy_epsilon : float or None
+        Exponential mechanism: it would be differentially private with this parameter (replacing
+        one row) if the noise were secret. The published seed makes it replicable instead.
+    """
+
+    n_rows: int
+    n_batches: int
+    n_dropped: int
+    n_zero_rows: int
+    n_unconverged: int
+    n_infeasible: int
+    worst_gap: float
+    n_row_visits: int
+    n_tested: int = 0
+    below: bool = True
+    privacy_epsilon: float | None = None
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes that the user sets by hand; None leaves the choice to the plan."""
+
+    n_batches: int | None = None
+    batch_size: int | None = None
+    n_components: int | None = None
+    grid_width: float | None = None
+    projection: str | None = None
+    rounding: str | None = None
+    regularization: float | None = None
+    basis: Basis | None = None
+    unit_mean: bool | None = None
+    n_repetitions: int | None = None
+    n_validation: int | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Names and values of the sizes that were set."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class NetSizes:
+    """Sizes of the algorithms that choose among the candidates of a net. Reals are decimals.
+
+    Attributes
+    ----------
+    net : {"random", "lattice"}
+        Independent random directions, or the integer vectors in a ball.
+    n_candidates : int
+        Size of the net; of each of the ``n_strings`` nets if it is random.
+    radius : str
+        Sine of the angle within which every direction has a candidate (with high probability,
+        for the random net).
+    rule : {"first_below", "gumbel", "holenstein"}
+    low, high, cell : str
+        Rule first_below: law of the threshold (see `replearn.stages.selection.ThresholdLaw`).
+    root : bool
+        Rule first_below: the threshold is uniform on the scale of square roots.
+    n_repeats, n_strings : int
+        Rule first_below: repetitions for each of so many shared strings; 1 and 1: none.
+    inverse_temperature : str
+        Other rules: the weight of a candidate is ``exp(-inverse_temperature * error rate)``.
+    calibration : {"", "margin", "generic"}
+        Other rules: for which populations the disagreement is proved.
+    exceptions : str
+        Net and projection leave the best candidate wrong on at most this share of a population
+        that keeps the promise.
+    net_failure : str
+        Except with this probability, over seeds.
+    """
+
+    net: str
+    n_candidates: int
+    radius: str
+    rule: str
+    low: str = "0"
+    high: str = "0"
+    cell: str = "0"
+    root: bool = True
+    n_repeats: int = 1
+    n_strings: int = 1
+    inverse_temperature: str = "0"
+    calibration: str = ""
+    exceptions: str = "0"
+    net_failure: str = "0"
+
+    def lines(self) -> list[str]:
+        """The net and the choice, in words."""
+        net = f"{self.n_candidates:,} {self.net} candidates, radius {self.radius}"
+        if self.rule == "first_below":
+            start = f"the best error in cells of {self.cell} plus " if float(self.cell) else ""
+            choice = f"first below a threshold from {start}{self.low} to {self.high}"
+            if self.n_repeats > 1:
+                choice += f", {self.n_repeats:,} repeats of {self.n_strings} shared strings"
+        else:
+            choice = (
+                f"exponential mechanism, inverse temperature {self.inverse_temperature}, "
+                f"{self.rule} sampling, {self.calibration} calibration"
+            )
+        return [f"  net              {net}", f"  choice           {choice}"]
+
+
+@dataclass(frozen=True)
+class BoostSizes:
+    """Sizes of smooth boosting. Reals are decimals.
+
+    Attributes
+    ----------
+    output : {"halfspace", "majority"}
+    n_rounds : int
+        Rounds at the most.
+    threshold, decay : str
+        A row's weight is ``exp(-decay N)``, at most 1, N the sum over the rounds of
+        ``y h(x) - threshold``.
+    fresh_rows : bool
+        Rows of its own for each round, and a rejection sampler; otherwise all rows, weighted.
+    n_training, n_testing : int
+        Fresh rows of a round; 0: from the data at hand.
+    n_kept : int
+        Rows that the sampler shall keep; 0: all that it accepts.
+    statistic : {"density", "error"}
+        What the stopping test looks at: the mean weight, or the share of rows that are wrong.
+    test_width : str
+        Width of the grid to which the test rounds it; the limit is 2/3 of ``max_error``.
+    """
+
+    output: str
+    n_rounds: int
+    threshold: str
+    decay: str
+    fresh_rows: bool
+    n_training: int
+    n_testing: int
+    n_kept: int
+    statistic: str
+    test_width: str
+
+    def lines(self) -> list[str]:
+        """The rounds, in words."""
+        rows = "all rows, weighted"
+        if self.fresh_rows:
+            rows = f"{self.n_training:,} fresh rows" if self.n_training else "fresh rows"
+            rows += f", {self.n_kept:,} kept" if self.n_kept else ", rejection sampling"
+        testing = f", on {self.n_testing:,} rows" if self.n_testing else ""
+        return [
+            f"  rounds           at most {self.n_rounds:,} of {rows}; output {self.output}",
+            f"  weights          exp(-{self.decay} N), threshold {self.threshold}",
+            f"  test             {self.statistic} in cells of {self.test_width}{testing}",
+        ]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every size of a fit, before any data is spent.
+
+    Attributes
+    ----------
+    algorithm, mode : str
+    guarantee : Guarantee
+    n_inputs : int
+        Features, and one more for the intercept.
+    batch_size, n_batches : int
+        ``n_batches`` is the number that the promise needs; a fit uses what its rows allow.
+    regularization : str
+        lambda = 1/(batch_size C) of the batch SVM; "0" is the hard margin.
+    unit_vectors : bool
+        Average unit normals (as printed in the paper) instead of ``margin * u``.
+    length_cap : float
+        Longer batch vectors are shortened to this length.
+    projection, n_components, rounding, grid_width
+        The code space.
+    accuracy : Accuracy
+    basis : str
+        Where the sizes come from, and what they assume.
+    by_hand : tuple of str
+        Names of the sizes that the user set.
+    unit_mean : bool
+        Scale the mean of the batch vectors to length 1 before rounding.
+    basis_map : Basis or None
+        Published directions, for the projection "published".
+    net : NetSizes or None
+        Net and choice of the algorithms "net" and "dp", which use one batch and no rounding.
+    boost : BoostSizes or None
+        Rounds of the algorithm "boost".
+    noise : float
+        Practical mode: standard deviation of what projection and rounding add to the score
+        of a row of length 1.
+    margins_tried : tuple of (float, float)
+        ``margin="auto"``: the margins that were tried, and the share of rows that their noise
+        would turn.
+    n_repetitions, n_validation : int
+        Gradient descent: runs of a batch, and its rows on which the best of them is found.
+    spent : Spent or None
+        After a fit: what was used.
+    """
+
+    algorithm: str
+    mode: str
+    guarantee: Guarantee
+    n_inputs: int
+    batch_size: int
+    n_batches: int
+    regularization: str
+    unit_vectors: bool
+    length_cap: float
+    projection: str
+    n_components: int
+    rounding: str
+    grid_width: str
+    accuracy: Accuracy
+    basis: str
+    by_hand: tuple[str, ...] = ()
+    unit_mean: bool = False
+    basis_map: Basis | None = None
+    net: NetSizes | None = None
+    boost: BoostSizes | None = None
+    noise: float = 0.0
+    margins_tried: tuple[tuple[float, float], ...] = ()
+    n_repetitions: int = 1
+    n_validation: int = 0
+    spent: Spent | None = field(default=None, compare=False)
+
+    @property
+    def n_samples(self) -> int:
+        """Rows that one lab needs for the promise."""
+        return self.n_batches * self.batch_size
+
+    @property
+    def exact_batches(self) -> bool:
+        """Use ``n_batches`` and no more: as printed in the paper, or as set by hand."""
+        return self.mode == "paper" or "n_batches" in self.by_hand
+
+    @property
+    def box_constraint(self) -> float:
+        """C of the batch SVM."""
+        weight = float(self.regularization)
+        return math.inf if weight == 0 else 1 / (self.batch_size * weight)
+
+    def with_spent(self, spent: Spent) -> "Plan":
+        """The plan of a fit that was done."""
+        return replace(self, spent=spent)
+
+    def __str__(self) -> str:
+        promise = self.guarantee
+        hand = ", ".join(self.by_hand)
+        lines = [
+            f"Plan: {self.algorithm}, {self.mode} mode ({self.basis})",
+            f"  promise          margin {promise.margin:g}, error <= {promise.max_error:g}, "
+            f"disagreement <= {promise.max_disagreement:g}, failure <= {promise.failure_prob:g}",
+            *self._size_lines(),
+        ]
+        if self.margins_tried:
+            tried = ", ".join(f"{margin:g} ({error:.3f})" for margin, error in self.margins_tried)
+            lines.append(f"  margins tried    {tried}; in brackets the error of its noise")
+        if hand:
+            lines.append(f"  set by hand      {hand}")
+        if self.spent is not None:
+            lines.append(f"  spent            {self._spent_words(self.spent)}")
+        return "\n".join(lines)
+
+    def _size_lines(self) -> list[str]:
+        if self.boost is not None:
+            return self._boost_lines(self.boost)
+        return self._batch_lines() if self.net is None else self._net_lines(self.net)
+
+    def _batch_lines(self) -> list[str]:
+        return [
+            f"  samples needed   {self.n_samples:,} = {self.n_batches:,} batches of "
+            f"{self.batch_size:,}",
+            self._solver_line(),
+            f"  code space       {self.n_inputs:,} inputs > {self.projection} > "
+            f"{self.n_components:,} components > {self.rounding}, width {self.grid_width}",
+        ]
+
+    def _solver_line(self) -> str:
+        if self.algorithm != "sgd":
+            vectors = "unit normals" if self.unit_vectors else "margin times solution"
+            return f"  batch SVM        regularization {self.regularization}, {vectors}"
+        runs = f"{(self.batch_size - self.n_validation) // self.n_repetitions:,} steps"
+        if self.n_repetitions > 1:
+            runs = f"best of {self.n_repetitions} runs of {runs}, on {self.n_validation:,} rows"
+        return f"  gradient descent regularization {self.regularization}, {runs}"
+
+    def _net_lines(self, net: NetSizes) -> list[str]:
+        return [
+            f"  samples needed   {self.n_samples:,}",
+            f"  space            {self.n_inputs:,} inputs > {self.projection} > "
+            f"{self.n_components:,} components",
+            *net.lines(),
+        ]
+
+    def _boost_lines(self, boost: BoostSizes) -> list[str]:
+        each = f" = {self.n_batches:,} rounds of {self.batch_size:,}" if boost.fresh_rows else ""
+        return [
+            f"  samples needed   {self.n_samples:,}{each}",
+            *boost.lines(),
+            f"  code space       {self.n_inputs:,} inputs > {self.rounding}, "
+            f"width {self.grid_width}",
+        ]
+
+    def _spent_words(self, spent: Spent) -> str:
+        words = f"{spent.n_rows:,} rows, {spent.n_dropped:,} left over, "
+        words += f"{spent.n_zero_rows:,} zero rows, "
+        if self.boost is not None:
+            words += f"{spent.n_batches:,} rounds"
+            return words if spent.below else words + ", test not passed"
+        if self.net is None:
+            return words + (
+                f"{spent.n_batches:,} batches, {spent.n_unconverged:,} not converged, "
+                f"{spent.n_infeasible:,} without margin"
+            )
+        words += f"{spent.n_tested:,} candidates tested"
+        if spent.privacy_epsilon is not None:
+            words += f", privacy epsilon {spent.privacy_epsilon:.2g}"
+        return words if spent.below else words + ", none below the threshold"
+
+
+def decimal(value: float) -> str:
+    """Three significant digits, as text that every platform reads as the same number."""
+    return f"{value:.3g}"
+
+
+def require_samples(plan: Plan, n_rows: int) -> None:
+    """Refuse a fit that could not keep the promise of its mode."""
+    if plan.mode == "practical" or n_rows >= plan.n_samples:
+        return
+    raise NotEnoughSamples(
+        f"{plan.mode} mode needs {plan.n_samples:,} rows ({plan.n_batches:,} batches of "
+        f"{plan.batch_size:,}) for margin {plan.guarantee.margin:g}, max_error "
+        f"{plan.guarantee.max_error:g}, max_disagreement {plan.guarantee.max_disagreement:g}; "
+        f"got {n_rows:,}. Get more rows, allow more disagreement or error, rely on a larger margin "
+        "if the population has it, "
+        + ("set n_batches and batch_size by hand, " if plan.mode == "paper" else "")
+        + 'or use mode="practical", which fits and estimates the disagreement.',
+        available=n_rows,
+        needed=plan.n_samples,
+    )

@@ -1,0 +1,306 @@
+"""Rows of a file in random order, with little memory: by way of a scratch folder.
+
+The order is that of ``SharedRandomness.row_order``: rows sorted by keys that depend on their
+numbers alone. The rows are distributed to files by the leading bits of their keys (`scatter`);
+each file is then small enough to be sorted in memory, and one after the other they are
+the whole in order. A file that is still too large is distributed once more.
+"""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replearn.codes.randomness import SharedRandomness
+from replearn.errors import InvalidFile, ReplearnError
+from replearn.files.atomic import remove_leftovers, write_atomically
+from replearn.files.jsonfile import read_json
+from replearn.types import Words
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from replearn.sources import Piece, Source, Watch
+
+_BITS = 6  # of a key, for one distribution
+_N_BUCKETS = 1 << _BITS
+_MAX_BUCKET = 1 << 25  # bytes that are sorted in memory
+_MAX_BATCH = 1 << 23  # bytes in one batch that comes out
+_LENGTH_BYTES = 8
+_KEYS = "key"  # the last column; told by its place, since a file may have a column of this name
+_MARK = "scattered.json"
+
+
+@dataclass
+class _Buckets:
+    """Files of one distribution: raw batches with their keys, one after the other."""
+
+    folder: Path
+    sizes: list[int] = field(default_factory=lambda: [0] * _N_BUCKETS)
+    n_rows: list[int] = field(default_factory=lambda: [0] * _N_BUCKETS)
+
+    def path(self, bucket: int) -> Path:
+        return self.folder / f"bucket-{bucket:02d}.rows"
+
+    def open(self) -> list[Any]:
+        """The files, cut to what is known to be whole, to write on."""
+        files = [_appending(self.path(bucket)) for bucket in range(_N_BUCKETS)]
+        for file, size in zip(files, self.sizes, strict=True):
+            file.truncate(size)
+            file.seek(size)
+        return files
+
+    def add(self, files: list[Any], batch: "pa.RecordBatch", keys: Words, shift: int) -> None:
+        """Distribute rows by ``_BITS`` bits of their keys, ``shift`` bits from the right."""
+        bucket_of = (keys >> np.uint64(shift)) & np.uint64(_N_BUCKETS - 1)
+        order = np.argsort(bucket_of, kind="stable")  # rows of equal keys stay in order
+        ends = np.cumsum(np.bincount(bucket_of.astype(np.int64), minlength=_N_BUCKETS))
+        sorted_batch = batch.take(_indices(order))
+        start = 0
+        for bucket, end in enumerate(ends.tolist()):
+            if end > start:
+                content = sorted_batch.slice(start, end - start).serialize()
+                files[bucket].write(content.size.to_bytes(_LENGTH_BYTES, "little"))
+                files[bucket].write(content)
+                self.sizes[bucket] += _LENGTH_BYTES + content.size
+                self.n_rows[bucket] += end - start
+            start = end
+
+
+class ShuffledSource:
+    """The rows of another source, in random order.
+
+    Parameters
+    ----------
+    source : Source
+    coins : SharedRandomness
+    stream : str
+        Whose words are the keys of the rows.
+    folder : path
+        Scratch: takes as much space as the rows, uncompressed. If it holds the work of a killed
+        process on the same rows, that is used.
+    every : float, default=30.0
+        Seconds after which the work done is made safe.
+
+    Notes
+    -----
+    Needs memory for two batches of ``source`` while distributing, and for about four times
+    ``_MAX_BUCKET`` (32 MiB) while sorting, whatever the number of rows.
+    """
+
+    in_memory_only = False
+
+    def __init__(
+        self,
+        source: "Source",
+        coins: SharedRandomness,
+        stream: str,
+        folder: str | os.PathLike[str],
+        every: float = 30.0,
+    ) -> None:
+        self._source, self._coins, self._stream = source, coins, stream
+        self._every, self.place = every, source.place
+        self._buckets = _Buckets(Path(folder))
+        self._schema: pa.Schema | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; 0 before `scatter`."""
+        return sum(self._buckets.n_rows)
+
+    def scatter(self, watch: "Watch | None" = None) -> None:
+        """Distribute the rows to files; goes on where a killed process was."""
+        buckets = self._buckets
+        remove_leftovers(buckets.folder)
+        done = self._read_mark()
+        if done:
+            return
+        files, saved_at = buckets.open(), time.monotonic()
+        try:
+            for batch in self._source.batches(start=self.n_rows, watch=watch):
+                keys = self._coins.row_keys(self._stream, batch.num_rows, self.n_rows)
+                buckets.add(files, _with_keys(batch, keys), keys, 64 - _BITS)
+                if time.monotonic() - saved_at >= self._every:
+                    self._write_mark(files, done=False)
+                    saved_at = time.monotonic()
+            self._write_mark(files, done=True)
+        finally:
+            for file in files:
+                file.close()
+
+    def batches(self, start: int = 0, watch: "Watch | None" = None) -> "Iterator[pa.RecordBatch]":
+        """Raw rows from row ``start`` of the new order."""
+        n_rows, done = self.n_rows, start
+        before = 0
+        for bucket, n_here in enumerate(self._buckets.n_rows):
+            skipped = max(0, start - before)
+            before += n_here
+            if skipped >= n_here:
+                continue
+            for batch in self._sorted(self._buckets, bucket, 64 - 2 * _BITS, skipped):
+                yield batch
+                done += batch.num_rows
+                if watch is not None:
+                    watch(done / n_rows)
+
+    def pieces(self, start: int = 0, watch: "Watch | None" = None) -> "Iterator[Piece]":
+        """Parsed rows from row ``start`` of the new order."""
+        first_row = start
+        for batch in self.batches(start, watch):
+            try:
+                piece = self._source.parse(batch, first_row)
+            except ReplearnError:
+                for _ in self._source.pieces():  # names the bad row's place in the file
+                    pass
+                raise
+            yield piece
+            first_row += batch.num_rows
+
+    def remove(self) -> None:
+        """Remove the scratch files."""
+        shutil.rmtree(self._buckets.folder, ignore_errors=True)
+
+    def _sorted(
+        self, buckets: _Buckets, bucket: int, shift: int, skipped: int
+    ) -> "Iterator[pa.RecordBatch]":
+        """Rows of a bucket in the order of their keys, without the first ``skipped``."""
+        if buckets.sizes[bucket] > _MAX_BUCKET and shift >= 0:
+            yield from self._split(buckets, bucket, shift, skipped)
+            return
+        import pyarrow as pa
+
+        found = list(self._messages(buckets.path(bucket)))
+        if sum(batch.num_rows for batch in found) != buckets.n_rows[bucket]:
+            raise _damaged(buckets.path(bucket), ValueError("rows are missing"))
+        table = pa.Table.from_batches(found).combine_chunks()
+        order = np.argsort(_keys_of(table), kind="stable")[skipped:]
+        n_batches = -(-buckets.sizes[bucket] // _MAX_BATCH)
+        for part in np.array_split(order, n_batches):
+            if part.size:
+                chosen = table.take(_indices(part)).combine_chunks()
+                yield from _without_keys(chosen).to_batches()
+
+    def _split(
+        self, buckets: _Buckets, bucket: int, shift: int, skipped: int
+    ) -> "Iterator[pa.RecordBatch]":
+        """The same for a bucket that is too large to be sorted in memory."""
+        smaller = _Buckets(buckets.folder / f"split-{bucket:02d}")
+        shutil.rmtree(smaller.folder, ignore_errors=True)
+        smaller.folder.mkdir()
+        files = smaller.open()
+        try:
+            for batch in self._messages(buckets.path(bucket)):
+                smaller.add(files, batch, _keys_of(batch), shift)
+        finally:
+            for file in files:
+                file.close()
+        for part, n_here in enumerate(smaller.n_rows):
+            if skipped < n_here:
+                yield from self._sorted(smaller, part, shift - _BITS, skipped)
+            skipped = max(0, skipped - n_here)
+        shutil.rmtree(smaller.folder)
+
+    def _messages(self, path: Path) -> "Iterator[pa.RecordBatch]":
+        """The batches in a file of a bucket."""
+        import pyarrow as pa
+
+        schema = self._bucket_schema()
+        with path.open("rb") as file:
+            left = os.fstat(file.fileno()).st_size
+            while length := file.read(_LENGTH_BYTES):
+                size = int.from_bytes(length, "little")
+                left -= _LENGTH_BYTES + size
+                try:
+                    if left < 0:
+                        raise pa.ArrowInvalid("it ends too early")
+                    batch = pa.ipc.read_record_batch(pa.py_buffer(file.read(size)), schema)
+                    batch.validate(full=True)  # offsets that lie would crash Arrow
+                except (pa.ArrowException, OSError, EOFError, ValueError) as problem:
+                    raise _damaged(path, problem) from None
+                yield batch
+
+    def _bucket_schema(self) -> "pa.Schema":
+        """Of the files; from the first rows, since a run that goes on has not seen them yet."""
+        if self._schema is None:
+            batches = self._source.batches()
+            self._schema = _with_keys(next(batches).slice(0, 0), np.empty(0, np.uint64)).schema
+            batches.close()  # type: ignore[attr-defined]
+        return self._schema
+
+    def _read_mark(self) -> bool:
+        """Take over what a killed process had made safe; whether that is everything."""
+        path = self._buckets.folder / _MARK
+        if not path.exists():
+            return False
+        mark = read_json(path)
+        sizes, n_rows, done = mark.get("sizes"), mark.get("rows"), mark.get("done")
+        if not (_are_counts(sizes) and _are_counts(n_rows) and isinstance(done, bool)):
+            raise _damaged(path, ValueError("its counts make no sense"))
+        self._buckets.sizes, self._buckets.n_rows = list(sizes or ()), list(n_rows or ())
+        for bucket, size in enumerate(self._buckets.sizes):
+            file = self._buckets.path(bucket)
+            if size > (file.stat().st_size if file.exists() else 0):
+                raise _damaged(file, ValueError("it is shorter than it was"))
+        return done
+
+    def _write_mark(self, files: Sequence[Any], done: bool) -> None:
+        for file in files:
+            file.flush()
+            os.fsync(file.fileno())
+        mark = {"sizes": self._buckets.sizes, "rows": self._buckets.n_rows, "done": done}
+        write_atomically(self._buckets.folder / _MARK, json.dumps(mark).encode())
+
+
+def _are_counts(value: Any) -> bool:
+    """Whether it is a whole number for each bucket."""
+    return (
+        isinstance(value, list)
+        and len(value) == _N_BUCKETS
+        and all(type(count) is int and 0 <= count < 1 << 62 for count in value)
+    )
+
+
+def _damaged(path: Path, problem: Exception) -> InvalidFile:
+    reason = " ".join(str(problem).split())[:200]
+    return InvalidFile(
+        f"{path} was altered or damaged: {reason}. Delete its folder and start the work anew."
+    )
+
+
+def _appending(path: Path) -> Any:
+    path.touch()
+    return path.open("r+b")
+
+
+def _indices(order: Any) -> "pa.Array":
+    import pyarrow as pa
+
+    return pa.array(order)
+
+
+def _with_keys(batch: "pa.RecordBatch", keys: Words) -> "pa.RecordBatch":
+    """The batch with its keys as the last column; dictionaries do not fit into single messages."""
+    import pyarrow as pa
+
+    columns = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(
+        [*columns, pa.array(keys)], names=[*batch.schema.names, _KEYS]
+    )
+
+
+def _keys_of(table: "pa.Table | pa.RecordBatch") -> Words:
+    keys: Words = table.column(table.num_columns - 1).to_numpy()
+    return keys
+
+
+def _without_keys(table: "pa.Table") -> "pa.Table":
+    return table.remove_column(table.num_columns - 1)

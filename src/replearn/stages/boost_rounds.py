@@ -1,0 +1,321 @@
+"""Smooth boosting of rounded means [ILPS22, Servedio03]: rounds, weights, tests, and the vote.
+
+Each round rounds the weighted mean of ``y x`` to an integer code in the original space; the
+classifier is the list of all rounds' codes.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import ndtr
+
+from replearn.codes.boost_space import BoostSpace, total_vote
+from replearn.codes.randomness import SharedRandomness
+from replearn.codes.space import unit
+from replearn.kernels import boost_weights as kernel
+from replearn.kernels.exact import fixed_mean
+from replearn.kernels.lanes import DenseRows, SparseRows
+from replearn.plans.sizes import BoostSizes, Plan
+from replearn.stages.batches import Rows
+from replearn.stages.means import deciding_wall
+from replearn.types import BlockMap, Codes, Matrix, Order, Vector
+
+_BLOCK_ROWS = 1 << 15
+
+#: Groups of a round's rows whose means are kept apart, so that their spread can be seen.
+_GROUPS = 32
+
+#: Rounds that share the data at hand get at least so many rows.
+_MIN_ROUND_ROWS = 8
+
+#: Shares of rows are added up in these units, so that order cannot matter.
+_QUANTUM = 2.0**30
+
+
+# --- the sums of one round ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RoundSums:
+    """Exact sums of a round's weighted ``y x`` by group; the last column sums the weights."""
+
+    hi: np.ndarray[Any, np.dtype[np.int64]]
+    lo: np.ndarray[Any, np.dtype[np.int64]]
+
+    def mean(self) -> Vector:
+        """Weighted mean of all rows."""
+        total = fixed_mean(self.hi.sum(axis=0), self.lo.sum(axis=0), 1)
+        return np.asarray(total[:-1] / total[-1])
+
+    def mass(self) -> float:
+        """Sum of the weights."""
+        return float(fixed_mean(self.hi[:, -1:].sum(axis=0), self.lo[:, -1:].sum(axis=0), 1)[0])
+
+    def spread(self) -> Matrix:
+        """Rows whose standard normal combination has the law of another lab's mean minus mine.
+
+        Sums of ``weight (y x - mean)`` by group; the other lab's mean is as uncertain as mine.
+        """
+        sums = fixed_mean(self.hi, self.lo, 1)
+        n_groups = sums.shape[0]
+        residuals = sums[:, :-1] - np.outer(sums[:, -1], self.mean())
+        # a single row shows no spread
+        return residuals * (math.sqrt(2 * n_groups / max(1, n_groups - 1)) / self.mass())
+
+
+def round_sums(
+    rows: Rows, members: Order, weights: Vector, n_inputs: int, run: BlockMap = map
+) -> RoundSums:
+    """Weighted sums of ``y x / |x|`` over these rows; the same bits for every ``run``."""
+    bias = float(n_inputs > rows.X.shape[1])
+    n_groups = max(1, min(_GROUPS, members.size))
+
+    def work(block: slice) -> RoundSums:
+        hi, lo = np.zeros((2, n_groups, n_inputs + 1), dtype=np.int64)
+        part = _part(rows, members[block])
+        kernel.add_signed(part, rows.signs, weights[block], block.start, bias, hi, lo)
+        return RoundSums(hi, lo)
+
+    hi, lo = np.zeros((2, n_groups, n_inputs + 1), dtype=np.int64)
+    for sums in run(work, _blocks(members.size)):
+        hi += sums.hi
+        lo += sums.lo
+    return RoundSums(hi, lo)
+
+
+def margins(rows: Rows, members: Order, voters: Matrix, output: str, run: BlockMap = map) -> Vector:
+    """What the voters say about these rows, for the rows' own labels; NaN for rows of zeros."""
+    bias = float(voters.shape[1] > rows.X.shape[1])
+    as_signs = output == "majority"
+    # products add up: one vector says what all of them say
+    heard = voters if as_signs else total_vote(voters)[None, :]
+
+    def work(block: slice) -> Vector:
+        out = np.empty(members[block].size)
+        part = _part(rows, members[block])
+        kernel.fill_margins(part, rows.signs, heard, as_signs, bias, out)
+        return out
+
+    return np.concatenate([np.empty(0), *run(work, _blocks(members.size))])
+
+
+def smooth_weights(margins: Vector, n_rounds: int, threshold: float, decay: float) -> Vector:
+    """SmoothBoost's measure after so many rounds: small on rows with a large margin.
+
+    ``mu = min(1, exp(-decay N))`` with ``N = margin - n_rounds threshold``; at most 1, which makes
+    the distribution that it is proportional to smooth: no row weighs more than 1 over the
+    sum. [Servedio03] has ``decay = -ln(1 - advantage) / 2``.
+    """
+    out = np.empty(margins.size)
+    kernel.fill_weights(margins, n_rounds * threshold, decay, out)
+    return out
+
+
+def keep_some(weights: Vector, coins: Vector, target: int) -> Vector:
+    """Rejection sampler: keep a row with its weight as probability, the first ``target`` of them.
+
+    A target of 0 keeps all that are accepted. Returns 1.0 for rows that are kept, else 0.0.
+    """
+    kept = coins < weights
+    if target:
+        kept &= np.cumsum(kept) <= target
+    return kept.astype(np.float64)
+
+
+def _part(rows: Rows, members: Order) -> Any:
+    if sp.issparse(rows.X):
+        return SparseRows(rows.X.data, rows.X.indices, rows.X.indptr, members)
+    return DenseRows(rows.X, members)
+
+
+def _blocks(n_rows: int) -> Iterator[slice]:
+    for first in range(0, n_rows, _BLOCK_ROWS):
+        yield slice(first, min(first + _BLOCK_ROWS, n_rows))
+
+
+# --- the rounds -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Round:
+    """What happened in a round.
+
+    Attributes
+    ----------
+    mean : array of shape (n_inputs,)
+        What was rounded.
+    spread : array of shape (n_groups, n_inputs)
+        See `RoundSums.spread`.
+    n_kept : int
+        Rows with a weight that is not 0.
+    statistic : float
+        Mean that the test looked at: the weights after this round, or the errors of the vote.
+    doubt : float
+        Estimated probability that another lab's test ends otherwise.
+    """
+
+    mean: Vector
+    spread: Matrix
+    n_kept: int
+    statistic: float
+    doubt: float
+
+
+@dataclass(frozen=True)
+class Boosting:
+    """The rounds that were done, and their codes.
+
+    ``finished``: the test was passed; otherwise the rounds or the rows came to an end.
+    """
+
+    codes: Codes
+    space: BoostSpace
+    rounds: tuple[Round, ...]
+    finished: bool
+    n_used: int
+    n_zero_rows: int
+
+
+def boost(
+    rows: Rows, plan: Plan, shared: SharedRandomness, coins: SharedRandomness, run: BlockMap = map
+) -> Boosting:
+    """Rounds of weak learning on re-weighted rows, until a replicable test says that it is enough.
+
+    Parameters
+    ----------
+    rows : Rows
+    plan : Plan
+        With sizes of boosting.
+    shared : SharedRandomness
+        Reads the streams "boost/{round}/...", and "boost/test".
+    coins : SharedRandomness
+        Of the rejection sampler, stream "boost/coins": part of the sample, they may be private.
+    run : BlockMap
+
+    Returns
+    -------
+    Boosting
+        The same codes for every ``run``.
+
+    Notes
+    -----
+    *Error.* Whatever the weights, a row that the vote gets wrong has ``N <= 0``, so weight 1:
+    the mean of the weights bounds the error, and both tests stop only when the
+    statistic is below ``max_error``, up to the test's own failure.
+
+    *Replicability.* Rounds and tests are functions of the sample, the shared coins and earlier
+    codes. Fresh rows for each round: the disagreements of the rounds add up. The same rows in all
+    rounds: let p_t be the probability that a fresh pair of samples gets different codes in round
+    t after the most likely codes of rounds 1 to t-1. One sample leaves the most
+    likely codes in round t with probability at most p_t, so two samples differ with
+    probability at most ``2 sum(p_t)``: using the rows again costs at most a factor 2 and saves as
+    many samples as there are rounds.
+    """
+    assert plan.boost is not None
+    sizes = plan.boost
+    space = BoostSpace(plan.n_inputs, plan.rounding, plan.grid_width, 0, sizes.output)
+    voters = np.empty((0, plan.n_inputs))
+    codes: list[Codes] = []
+    rounds: list[Round] = []
+    seen = Seen(rows.signs.size)
+    finished = False
+    said: Vector | None = None  # about the rows of the next round, when all take the same
+    for t, (training, testing) in enumerate(_schedule(rows, sizes)):
+        if said is None:
+            said = margins(rows, training, voters, sizes.output, run)
+        seen.mark(training, said)
+        weights = smooth_weights(said, t, float(sizes.threshold), float(sizes.decay))
+        if sizes.fresh_rows:
+            tossed = coins.uniforms("boost/coins", weights.size, t)
+            weights = keep_some(weights, tossed, sizes.n_kept)
+        n_kept = int(np.count_nonzero(weights))
+        if n_kept < max(1, sizes.n_kept):  # the sampler came back with too few rows
+            break
+        sums = round_sums(rows, training, weights, plan.n_inputs, run)
+        codes.append(space.encode_round(t, sums.mean(), shared))
+        voters = np.vstack([voters, unit(space.decode_round(t, codes[-1], shared))])
+        said = margins(rows, testing, voters, sizes.output, run)
+        seen.mark(testing, said)
+        statistic, doubt, finished = _test(said, t, plan, shared)
+        rounds.append(Round(sums.mean(), sums.spread(), n_kept, statistic, doubt))
+        if finished:
+            break
+        if sizes.fresh_rows:
+            said = None
+    return Boosting(
+        codes=np.concatenate([np.empty(0, dtype=np.int64), *codes]),
+        space=replace(space, n_rounds=len(codes)),
+        rounds=tuple(rounds),
+        finished=finished,
+        n_used=seen.n_used,
+        n_zero_rows=seen.n_zero_rows,
+    )
+
+
+class Seen:
+    """Which rows were used so far, and which of them are zero."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._used = np.zeros(n_rows, dtype=bool)
+        self._zero = np.zeros(n_rows, dtype=bool)
+
+    def mark(self, members: Order, said: Vector) -> None:
+        """Rows that were looked at, and what was said about them: NaN for rows of zeros."""
+        self._used[members] = True
+        self._zero[members] = np.isnan(said)
+
+    @property
+    def n_used(self) -> int:
+        """Different rows that were used."""
+        return int(self._used.sum())
+
+    @property
+    def n_zero_rows(self) -> int:
+        """Different rows of zeros."""
+        return int(self._zero.sum())
+
+
+def _schedule(rows: Rows, sizes: BoostSizes) -> Iterator[tuple[Order, Order]]:
+    """Rows for training and for testing of each round, as long as there are enough."""
+    if not sizes.fresh_rows:
+        yield from ((rows.order, rows.order) for _ in range(sizes.n_rounds))
+        return
+    n_rows, n_rounds = rows.order.size, sizes.n_rounds
+    n_training, n_testing = sizes.n_training, sizes.n_testing
+    if n_training == 0:  # from the data at hand
+        n_rounds = max(1, min(n_rounds, n_rows // _MIN_ROUND_ROWS))
+        n_training = max(1, n_rows // n_rounds * 3 // 4)
+        n_testing = n_rows // n_rounds - n_training
+    for t in range(n_rounds):
+        start = t * (n_training + n_testing)
+        middle, stop = start + n_training, start + n_training + n_testing
+        if stop > n_rows:
+            return
+        yield rows.order[start:middle], rows.order[middle:stop]
+
+
+def _test(said: Vector, t: int, plan: Plan, shared: SharedRandomness) -> tuple[float, float, bool]:
+    """The replicable stopping test: the statistic, the doubt, and whether it was passed."""
+    assert plan.boost is not None
+    sizes = plan.boost
+    there = said[~np.isnan(said)]
+    if there.size == 0:
+        return 1.0, 0.5, False
+    if sizes.statistic == "density":
+        values = smooth_weights(there, t + 1, float(sizes.threshold), float(sizes.decay))
+    else:
+        values = (there <= 0).astype(np.float64)
+    total = int(np.rint(values * _QUANTUM).astype(np.int64).sum())
+    mean = total / (_QUANTUM * there.size)
+    # one threshold for all rounds when they share their rows: the statistics are nearly sorted
+    row = t if sizes.fresh_rows else 0
+    offset = float(shared.uniforms("boost/test", 1, row)[0])
+    limit = 2 * plan.guarantee.max_error / 3
+    wall = deciding_wall(limit, float(sizes.test_width), offset)
+    variance = max(float(values.var()), 1 / there.size)  # of one value; never quite sure
+    doubt = float(ndtr(-abs(mean - wall) / math.sqrt(2 * variance / there.size)))
+    return mean, doubt, mean < wall

@@ -1,0 +1,377 @@
+"""How likely is it that another lab gets the same codes? One estimate, one proved bound."""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.codes import lattices
+from replearn.codes.cells import CELLS, provable_flip_constant
+from replearn.codes.randomness import SharedRandomness
+from replearn.codes.space import CodeSpace
+from replearn.kernels.lanes import square
+from replearn.plans.choice_sizes import proved_disagreement
+from replearn.plans.plan_boosting import worst_flips
+from replearn.plans.plan_sgd import variance_bound
+from replearn.plans.sizes import Plan
+from replearn.stages.batches import BatchSums
+from replearn.stages.net_search import Evidence
+from replearn.stages.recipes import Boosted, Fitted, mean_direction
+from replearn.types import Codes, Matrix, Vector
+
+_DRAWS = 2000  # standard error .007 at a disagreement of .1
+_DRAWN_NUMBERS = 1 << 21  # in memory at once, for rows with many features
+_MIN_GROUPS = 4  # fewer batches than this say nothing about their own spread
+_REACH = 6.0  # walls further away than this many standard deviations are left out
+_MAX_WALLS = 1000  # of a block: the nearest, in standard deviations, take nearly all crossings
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a fit can say about its own replicability.
+
+    Attributes
+    ----------
+    estimated_disagreement : float or None
+        Estimated probability that another lab with as many rows from the same population,
+        *under this seed*, gets different codes. None: not estimable (too few batches).
+    disagreement_bound : float
+        Proved upper bound of that probability *averaged over seeds*; 1 says nothing.
+    confidence : float
+        Probability, over samples, with which ``disagreement_bound`` holds.
+    assumes : str
+        What the bound assumes.
+    n_batches : int
+    """
+
+    estimated_disagreement: float | None
+    disagreement_bound: float
+    confidence: float
+    assumes: str
+    n_batches: int
+
+    def __str__(self) -> str:
+        if self.estimated_disagreement is None:
+            estimate = f"not estimable from {self.n_batches} batches"
+        else:
+            estimate = f"{self.estimated_disagreement:.3f} (estimated from this sample)"
+        bound = (
+            "nothing proved (bound 1)"
+            if self.disagreement_bound >= 1
+            else f"<= {self.disagreement_bound:.3f} at confidence {self.confidence:g}"
+        )
+        return (
+            f"disagreement under this seed: {estimate}\n"
+            f"disagreement averaged over seeds: {bound}; assumes {self.assumes}"
+        )
+
+
+def certify(fitted: Fitted, plan: Plan, shared: SharedRandomness) -> Certificate:
+    """Certificate of one fit.
+
+    Parameters
+    ----------
+    fitted : Fitted
+        Exact sums of the batch vectors, by group, and what their mean was rounded to.
+    plan : Plan
+    shared : SharedRandomness
+        Reads the streams of the code space.
+
+    Returns
+    -------
+    Certificate
+
+    Notes
+    -----
+    Estimate: given my mean z, the other lab's is normal around it with twice the variance of a
+    mean (mine is as uncertain as theirs). Its law is drawn from the spread of the
+    group means, projected, with a chi-square factor for the few groups, and
+    counted when it leaves the cell. Only the minimal vectors' facets of the Leech cell are
+    looked at (99.5 % of its crossings). Bound: ``constant * sqrt(2 variance / n_batches)``
+    with the smaller of the a-priori variance bound and an empirical Bernstein bound.
+    Calibration is tested in tests/theory/test_certificate.py.
+    """
+    sums = fitted.sums
+    mean = mean_direction(sums, plan)
+    deviations = _deviations(sums, mean, plan)
+    estimate = _estimate(deviations, mean, sums.n_batches, fitted.codes, fitted.space, shared)
+    if plan.margins_tried:  # nothing is proved about the search for the margin
+        bound, confidence = 1.0, 1.0
+    else:
+        bound, confidence = _bound(sums, plan)
+    return Certificate(
+        estimated_disagreement=None if estimate is None else min(1.0, estimate + fitted.doubt),
+        disagreement_bound=bound,
+        confidence=confidence,
+        assumes="rows drawn independently from one population, by both labs, the same number",
+        n_batches=sums.n_batches,
+    )
+
+
+def certify_choice(evidence: Evidence, plan: Plan, n_points: int) -> Certificate:
+    """Certificate of a fit that chose a candidate of a net.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        How near other choices were.
+    plan : Plan
+        With sizes of a net.
+    n_points : int
+        Rows that were used.
+
+    Returns
+    -------
+    Certificate
+
+    Notes
+    -----
+    Estimate: another lab's error rates are normal around mine, jointly, with twice the
+    covariance that groups of rows show; counted is how often an earlier candidate gets below
+    the threshold or the chosen one above it, or a rival's score gets the largest. Bound: the
+    theorem of the algorithm (docs/net.md) at this number of rows. Calibration is tested in
+    tests/theory/test_net.py.
+    """
+    assert plan.net is not None
+    estimate = None
+    if evidence.estimable:
+        draws = _student_draws(evidence.spreads.shape[0])
+        estimate = float((draws @ evidence.spreads > evidence.slacks).any(axis=1).mean())
+    assumes = "rows drawn independently from one population, by both labs, the same number"
+    if plan.net.calibration != "generic":
+        assumes += f"; the population keeps the margin {plan.guarantee.margin:g}"
+    return Certificate(
+        estimated_disagreement=estimate,
+        disagreement_bound=proved_disagreement(plan, n_points),
+        confidence=1.0,
+        assumes=assumes,
+        n_batches=evidence.n_groups,
+    )
+
+
+def certify_boosting(fitted: Boosted, plan: Plan, shared: SharedRandomness) -> Certificate:
+    """Certificate of boosting: of each round and each test, then of all of them.
+
+    Parameters
+    ----------
+    fitted : Boosted
+    plan : Plan
+        With sizes of boosting.
+    shared : SharedRandomness
+        Reads the streams of the rounds.
+
+    Returns
+    -------
+    Certificate
+
+    Notes
+    -----
+    Estimate: given my mean of a round, another lab's is normal around it with twice its variance,
+    as groups of rows show it; counted is how often that leaves the box or the droplet. The
+    rounds are taken as independent. Bound, by union over the rounds that the plan allows:
+    ``constant sqrt(2 / n_kept) / width`` for a rounding, the promise of `replicable_mean` for
+    a test; only if the numbers of rows are those of a plan that promises something. Calibration is
+    tested in tests/theory/test_boosting.py.
+    """
+    assert plan.boost is not None
+    same: float | None = 1.0
+    per_round = fitted.space.codes_per_round
+    for t, done in enumerate(fitted.rounds):
+        n_groups = done.spread.shape[0]
+        if n_groups < _MIN_GROUPS or same is None:
+            same = None
+            break
+        codes = fitted.codes[t * per_round : (t + 1) * per_round]
+        draws = _student_draws(n_groups)
+        size = max(1, _DRAWN_NUMBERS // done.spread.shape[1])
+        left = 0.0
+        for part in (draws[i : i + size] for i in range(0, _DRAWS, size)):
+            moved = part @ done.spread
+            share = fitted.space.leaving(t, done.mean, codes, moved, shared)
+            left += share * (len(part) / _DRAWS)
+        same *= (1 - left) * (1 - done.doubt)
+    return Certificate(
+        estimated_disagreement=None if same is None or not fitted.rounds else 1 - same,
+        disagreement_bound=_boosting_bound(plan),
+        confidence=1.0,
+        assumes="rows drawn independently from one population, by both labs, the same number"
+        f"; the population keeps the margin {plan.guarantee.margin:g}",
+        n_batches=len(fitted.rounds),
+    )
+
+
+def _boosting_bound(plan: Plan) -> float:
+    """Union over the rounds and tests of a plan that was followed; 1 if it promises nothing."""
+    assert plan.boost is not None
+    if plan.mode == "certified":
+        return plan.guarantee.max_disagreement
+    if plan.boost.n_kept == 0:
+        return 1.0
+    flips = worst_flips(plan.rounding, plan.n_inputs) / float(plan.grid_width)
+    rounding = flips * math.sqrt(2 / plan.boost.n_kept)
+    test = plan.guarantee.max_disagreement / (3 * plan.boost.n_rounds)
+    return min(1.0, plan.boost.n_rounds * (rounding + test))
+
+
+# --- the proved bound -----------------------------------------------------------------------
+
+
+def _bound(sums: BatchSums, plan: Plan) -> tuple[float, float]:
+    """Bound of the disagreement over seeds, and its confidence."""
+    constant = provable_flip_constant(
+        plan.projection, plan.rounding, plan.n_inputs, plan.n_components
+    ) / float(plan.grid_width)
+    if plan.basis_map is not None:  # a displacement is stretched most where cells are smallest
+        constant /= min(float(width) for width in plan.basis_map.widths)
+    distance, confidence = _distance(sums, plan)
+    return min(1.0, constant * distance), confidence
+
+
+def _distance(sums: BatchSums, plan: Plan) -> tuple[float, float]:
+    """Bound of the expected distance of two labs' means, and its confidence."""
+    prior = _prior_variance(sums, plan)
+    observed = _bernstein_variance(sums, plan.length_cap, plan.guarantee.failure_prob / 2)
+    variance, confidence = (
+        (prior, 1.0) if prior <= observed else (observed, 1 - plan.guarantee.failure_prob / 2)
+    )
+    spread = math.sqrt(variance / sums.n_batches)  # of one lab's mean
+    if not plan.unit_mean:
+        return math.sqrt(2) * spread, confidence
+    # Both unit vectors against that of the expected mean mu: |a/|a| - mu/|mu|| is at most
+    # 2 |a - mu| / |mu|, and Chebyshev keeps |mu| from being much shorter than my mean.
+    length = math.sqrt(float(square(sums.mean())))
+    shortest = length - spread / math.sqrt(plan.guarantee.failure_prob / 2)
+    distance = 4 * spread / shortest if shortest > 0 else math.inf
+    return distance, confidence - plan.guarantee.failure_prob / 2
+
+
+def _prior_variance(sums: BatchSums, plan: Plan) -> float:
+    """Variance of one batch vector, at most, whatever the population.
+
+    Vectors of length at most R have variance at most R^2. For soft-margin SVMs leave-one-out
+    and Efron-Stein give ``tau^2 sum alpha_i^2 <= tau^2 C / lambda`` (tests/theory). For gradient
+    descent see `variance_bound`; it does not know the best of several runs, nor zero rows, which
+    make a run shorter.
+    """
+    weight = float(plan.regularization)
+    ball = plan.length_cap**2
+    if plan.algorithm == "sgd":
+        if plan.n_repetitions > 1 or sums.tally.n_zero_rows:
+            return ball
+        return min(ball, variance_bound(plan.guarantee.margin, weight, sums.batch_size))
+    if plan.unit_vectors or weight == 0:
+        return ball
+    return min(ball, plan.guarantee.margin**2 * plan.box_constraint / weight)
+
+
+def _bernstein_variance(sums: BatchSums, length_cap: float, failure_prob: float) -> float:
+    """Upper confidence bound of the variance from disjoint pairs (Maurer and Pontil 2009)."""
+    n = sums.tally.n_pairs
+    if n < 2 or not math.isfinite(length_cap):
+        return math.inf
+    mean = sums.tally.pair_sum / (2 * n)
+    second = sums.tally.pair_square_sum / (4 * n)
+    sample_variance = max(0.0, (second - mean**2) * n / (n - 1))
+    log = math.log(2 / failure_prob)
+    widest = 2 * length_cap**2  # of |w - w'|^2 / 2
+    return mean + math.sqrt(2 * sample_variance * log / n) + 7 * widest * log / (3 * (n - 1))
+
+
+# --- the estimate ---------------------------------------------------------------------------
+
+
+def _deviations(sums: BatchSums, mean: Vector, plan: Plan) -> Matrix:
+    """Group deviations of what is rounded; a unit mean moves only across its own direction."""
+    deviations = sums.group_deviations()
+    if not plan.unit_mean:
+        return deviations
+    across = deviations - np.outer(deviations @ mean, mean)
+    length = math.sqrt(float(square(sums.mean())))
+    return across / length if length > 0 else across  # zero rows only: nothing moves
+
+
+def _estimate(
+    deviations: Matrix,
+    mean: Vector,
+    n_batches: int,
+    codes: Codes,
+    space: CodeSpace,
+    shared: SharedRandomness,
+) -> float | None:
+    """Estimated probability of other codes under this seed."""
+    n_groups = deviations.shape[0]
+    if n_groups < _MIN_GROUPS:
+        return None
+    # rows of `spread` are such that their standard normal combination has the law of z' - z
+    spread = np.zeros((n_groups, space.n_codes))
+    for row, deviation in zip(spread, deviations, strict=True):
+        row[: space.n_components] = space.project(deviation, shared)
+    spread *= math.sqrt(2 / (n_batches * (n_groups - 1))) / float(space.grid_width)
+    offset = space.residual(mean, codes, shared)
+    slacks, reaches = _walls(offset, spread, space.rounding)
+    if slacks.size == 0:
+        return 0.0
+    left = (_student_draws(n_groups) @ reaches > slacks).any(axis=1)
+    return float(left.mean())
+
+
+@cache
+def _student_draws(n_groups: int) -> Matrix:
+    """Normal draws, each divided by the root of a mean of ``n_groups - 1`` squared normals.
+
+    The same for every fit: they decide about no code.
+    """
+    shared, degrees = SharedRandomness("certificate"), n_groups - 1
+    draws = shared.normals("draws", _DRAWS * n_groups).reshape(_DRAWS, n_groups)
+    chi = shared.normals("scale", _DRAWS * degrees).reshape(_DRAWS, degrees)
+    return draws * np.sqrt(degrees / (chi**2).sum(axis=1))[:, None]
+
+
+def _walls(offset: Vector, spread: Matrix, rounding: str) -> tuple[Vector, Matrix]:
+    """Distances to the near walls of the cell, and the spread across each of them.
+
+    Parameters
+    ----------
+    offset : array of shape (n_codes,)
+        The point, measured from its cell's centre, in units of the grid width.
+    spread : array of shape (n_groups, n_codes)
+
+    Returns
+    -------
+    slacks : array of shape (n_walls,)
+    reaches : array of shape (n_groups, n_walls)
+    """
+    block = CELLS[rounding].block
+    if block == 1:
+        slacks = np.concatenate([0.5 - offset, 0.5 + offset])
+        return _nearest_walls(slacks, np.concatenate([spread, -spread], axis=1))
+    walls = [
+        _block_walls(offset[start : start + block], spread[:, start : start + block])
+        for start in range(0, offset.size, block)
+    ]
+    slacks = np.concatenate([slacks for slacks, _ in walls])
+    return slacks, np.concatenate([reaches for _, reaches in walls], axis=1)
+
+
+def _block_walls(offset: Vector, spread: Matrix) -> tuple[Vector, Matrix]:
+    """Near facets of one lattice cell, and the spread across them."""
+    covariance = spread.T @ spread
+    largest = math.sqrt(float(np.linalg.norm(covariance, 2)))
+    slacks, normals = lattices.near_facets(offset, _REACH * largest)
+    deviations = np.sqrt(np.einsum("ij,ij->i", normals @ covariance, normals))
+    near = _order_by_ratio(slacks, deviations)
+    return slacks[near], spread @ normals[near].T
+
+
+def _nearest_walls(slacks: Vector, reaches: Matrix) -> tuple[Vector, Matrix]:
+    near = _order_by_ratio(slacks, np.sqrt((reaches**2).sum(axis=0)))
+    return slacks[near], reaches[:, near]
+
+
+def _order_by_ratio(slacks: Vector, deviations: Vector) -> NDArray[np.int64]:
+    """The walls that matter: nearest first, in standard deviations, and not too many."""
+    ratios = slacks / np.maximum(deviations, 1e-300)
+    near = np.flatnonzero(ratios < _REACH)
+    return near[np.argsort(ratios[near])[:_MAX_WALLS]]

@@ -1,0 +1,248 @@
+"""The algorithms, as combinations of stages.
+
+====== ============ ======= ========= ============
+recipe per batch    combine space     to codes
+====== ============ ======= ========= ============
+svm    max_margin   mean    projected round_codes
+sgd    best_of_sgd  mean    projected round_codes
+net    (one batch)  counts  projected choose_below
+dp     (one batch)  counts  projected choose_noisy
+boost  signed mean  mean    original  box or foam
+====== ============ ======= ========= ============
+
+The last one in rounds on re-weighted rows (smooth boosting), the others once.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from replearn.codes.boost_space import BoostSpace
+from replearn.codes.net_space import NetSpace
+from replearn.codes.randomness import SharedRandomness
+from replearn.codes.space import CodeSpace, unit
+from replearn.errors import ReplearnError
+from replearn.plans.sizes import NetSizes, Plan, Spent
+from replearn.stages import boost_rounds
+from replearn.stages.batches import BatchSums, Rows, Sample, best_of_sgd, max_margin
+from replearn.stages.margins import choose_margin
+from replearn.stages.net_search import (
+    Choice,
+    Evidence,
+    Points,
+    PointSet,
+    PointSource,
+    choose_amplified,
+    choose_below,
+    choose_noisy,
+    pack_points,
+    refuse_zero_rows,
+)
+from replearn.types import BlockMap, Codes, Vector
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a recipe hands back: the codes, where they live, and how they came about.
+
+    ``doubt`` is the estimated probability that another lab makes other choices before it rounds.
+    """
+
+    codes: Codes
+    space: CodeSpace
+    sums: BatchSums
+    spent: Spent
+    doubt: float = 0.0
+
+
+def svm(sample: Sample, plan: Plan, shared: SharedRandomness, run: BlockMap = map) -> Fitted:
+    """Algorithm 1: a large-margin vector per batch, then mean, project, round."""
+    sums = sample.sums(max_margin(plan), plan, run)
+    return round_mean(sums, sample.n_rows, plan, shared)
+
+
+def sgd(sample: Sample, plan: Plan, shared: SharedRandomness, run: BlockMap = map) -> Fitted:
+    """Algorithm 2: an average of gradient descent per batch, then mean, project, round."""
+    sums = sample.sums(best_of_sgd(plan), plan, run)
+    return round_mean(sums, sample.n_rows, plan, shared)
+
+
+def svm_of_unknown_margin(
+    sample: Sample, plans: Iterable[Plan], shared: SharedRandomness, run: BlockMap = map
+) -> tuple[Plan, Fitted]:
+    """Algorithm 1 with the margin chosen replicably from a published grid."""
+    choice = choose_margin(((plan, max_margin(plan)) for plan in plans), sample, shared, run)
+    plan = replace(choice.plan, margins_tried=choice.errors)
+    fitted = round_mean(choice.sums, sample.n_rows, plan, shared)
+    return plan, replace(fitted, doubt=choice.doubt)
+
+
+def round_mean(sums: BatchSums, n_rows: int, plan: Plan, shared: SharedRandomness) -> Fitted:
+    """Round the mean of batch vectors to codes; ``n_rows`` is the number of rows given."""
+    space = code_space(plan)
+    codes = space.encode(mean_direction(sums, plan), shared)
+    return Fitted(codes, space, sums, _spent(n_rows, sums))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a recipe over a net hands back."""
+
+    codes: Codes
+    space: NetSpace
+    evidence: Evidence
+    spent: Spent
+
+
+def net(
+    rows: Rows | PointSource, plan: Plan, shared: SharedRandomness, run: BlockMap = map
+) -> Chosen:
+    """Algorithm 3: the first candidate of a net below a random threshold, perhaps amplified."""
+    sizes, space = _net(plan), net_space(plan)
+    if sizes.n_repeats > 1 and not isinstance(rows, Rows):
+        raise ReplearnError(
+            f"n_repeats must be 1 unless all rows are in memory, got {sizes.n_repeats}. Leave it "
+            "out, or use fit."
+        )
+    points = _points(rows, plan, space, shared, run)
+    if sizes.n_repeats == 1:
+        choice = choose_below(points, space, sizes, shared, run)
+    else:
+        assert isinstance(points, Points)
+        choice = choose_amplified(points, space, sizes, shared, run)
+    return _chosen(choice, space, rows.n_rows, points)
+
+
+def dp(
+    rows: Rows | PointSource, plan: Plan, shared: SharedRandomness, run: BlockMap = map
+) -> Chosen:
+    """The DP reduction: the exponential mechanism over a net, with common noise."""
+    sizes, space = _net(plan), net_space(plan)
+    points = _points(rows, plan, space, shared, run)
+    choice = choose_noisy(points, space, sizes, shared, run)
+    fitted = _chosen(choice, space, rows.n_rows, points)
+    # replacing one row moves every log-weight by at most heat / n, and so the normaliser
+    privacy = 2 * float(sizes.inverse_temperature) / points.n_points
+    return replace(fitted, spent=replace(fitted.spent, privacy_epsilon=privacy))
+
+
+def net_space(plan: Plan) -> NetSpace:
+    """The net of a plan; with amplification, the nets of all strings one after the other."""
+    sizes = _net(plan)
+    random = sizes.net == "random"
+    return NetSpace(
+        n_inputs=plan.n_inputs,
+        projection=plan.projection,
+        n_components=plan.n_components,
+        net=sizes.net,
+        n_candidates=sizes.n_candidates * (sizes.n_strings if random else 1),
+        radius="" if random else sizes.radius,
+    )
+
+
+def _net(plan: Plan) -> NetSizes:
+    assert plan.net is not None
+    return plan.net
+
+
+def _points(
+    rows: Rows | PointSource,
+    plan: Plan,
+    space: NetSpace,
+    shared: SharedRandomness,
+    run: BlockMap,
+) -> PointSet:
+    """The rows that the plan uses, in the space of the net."""
+    n_used = min(plan.n_samples, rows.n_rows) if plan.exact_batches else rows.n_rows
+    points: PointSet
+    if isinstance(rows, Rows):
+        points = pack_points(rows, rows.order[:n_used], space, shared, run)
+    else:
+        points = rows.points(space, shared, n_used)
+    refuse_zero_rows(points)
+    return points
+
+
+def _chosen(choice: Choice, space: NetSpace, n_rows: int, points: PointSet) -> Chosen:
+    spent = Spent(
+        n_rows=n_rows,
+        n_batches=1,
+        n_dropped=n_rows - points.n_points - points.n_zero_rows,
+        n_zero_rows=points.n_zero_rows,
+        n_unconverged=0,
+        n_infeasible=0,
+        worst_gap=0.0,
+        n_row_visits=0,
+        n_tested=choice.n_tested,
+        below=choice.below,
+    )
+    return Chosen(np.array([choice.candidate]), space, choice.evidence, spent)
+
+
+@dataclass(frozen=True)
+class Boosted:
+    """What boosting hands back."""
+
+    codes: Codes
+    space: BoostSpace
+    rounds: tuple[boost_rounds.Round, ...]
+    spent: Spent
+
+
+def boost(
+    rows: Rows,
+    plan: Plan,
+    shared: SharedRandomness,
+    run: BlockMap = map,
+    coins: SharedRandomness | None = None,
+) -> Boosted:
+    """ILPS22: rounds of a rounded weighted mean each, until a replicable test is passed.
+
+    ``coins``, of the rejection sampler, are part of the sample: private, or the shared ones.
+    """
+    done = boost_rounds.boost(rows, plan, shared, coins or shared, run)
+    n_rows = rows.signs.size
+    spent = Spent(
+        n_rows=n_rows,
+        n_batches=len(done.rounds),
+        n_dropped=n_rows - done.n_used,
+        n_zero_rows=done.n_zero_rows,
+        n_unconverged=0,
+        n_infeasible=0,
+        worst_gap=0.0,
+        n_row_visits=0,
+        below=done.finished,
+    )
+    return Boosted(done.codes, done.space, done.rounds, spent)
+
+
+def mean_direction(sums: BatchSums, plan: Plan) -> Vector:
+    """What is rounded: the mean of the batch vectors, at its own length or at length 1."""
+    return unit(sums.mean()) if plan.unit_mean else sums.mean()
+
+
+def code_space(plan: Plan) -> CodeSpace:
+    """The code space of a plan."""
+    return CodeSpace(
+        n_inputs=plan.n_inputs,
+        projection=plan.projection,
+        n_components=plan.n_components,
+        rounding=plan.rounding,
+        grid_width=plan.grid_width,
+        basis=plan.basis_map,
+    )
+
+
+def _spent(n_rows: int, sums: BatchSums) -> Spent:
+    tally = sums.tally
+    return Spent(
+        n_rows=n_rows,
+        n_batches=sums.n_batches,
+        n_dropped=n_rows - sums.n_batches * sums.batch_size,
+        n_zero_rows=tally.n_zero_rows,
+        n_unconverged=tally.n_unconverged,
+        n_infeasible=tally.n_infeasible,
+        worst_gap=tally.worst_gap,
+        n_row_visits=tally.n_row_visits,
+    )

@@ -1,0 +1,1 @@
+"""What labs share before they fit: protocols, pilots, commitments, synthetic populations."""

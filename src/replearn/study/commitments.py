@@ -1,0 +1,227 @@
+"""Commit, then reveal: sites compare fingerprints without anyone being able to copy or guess.
+
+A model has few codes, so its bare hash can be guessed: whoever sees it can try likely codes until
+one fits, and may then claim the same model. So each site first publishes a salted hash of its
+fingerprint, and shows fingerprint and salt only when all salted hashes are on the table.
+"""
+
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from replearn.codes.model import canonical_json
+from replearn.errors import InvalidFile, ReplearnError
+from replearn.files.atomic import write_atomically
+from replearn.files.jsonfile import (
+    Unfit,
+    read_integer,
+    read_json,
+    read_object,
+    read_text,
+)
+
+COMMITMENT_FORMAT = "replearn-commitment"
+OPENING_FORMAT = "replearn-opening"
+FORMAT_VERSION = 1
+_HEX = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Commitment:
+    """What a site publishes first.
+
+    Attributes
+    ----------
+    site : str
+        Part of the hash: nobody can pass another site's commitment off as its own.
+    digest : str
+        HMAC-SHA256 of site and fingerprint under the salt, in hex.
+    """
+
+    site: str
+    digest: str
+
+    def content(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {"format": COMMITMENT_FORMAT, "version": FORMAT_VERSION, **vars(self)}
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a site shows after all commitments are published.
+
+    Attributes
+    ----------
+    site, fingerprint, salt : str
+        The salt is 32 random bytes in hex.
+    """
+
+    site: str
+    fingerprint: str
+    salt: str
+
+    def content(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {"format": OPENING_FORMAT, "version": FORMAT_VERSION, **vars(self)}
+
+    def commitment(self) -> Commitment:
+        """What must have been published before."""
+        message = canonical_json([COMMITMENT_FORMAT, FORMAT_VERSION, self.site, self.fingerprint])
+        digest = hmac.new(bytes.fromhex(self.salt), message, "sha256").hexdigest()
+        return Commitment(self.site, digest)
+
+
+def commit(fingerprint: str, site: str) -> tuple[Commitment, Opening]:
+    """Commit to a fingerprint without showing it.
+
+    Parameters
+    ----------
+    fingerprint : str
+        Of the model, 64 hexadecimal digits.
+    site : str
+        Name of the site, different from all others.
+
+    Returns
+    -------
+    commitment : Commitment
+        To be published now.
+    opening : Opening
+        To be kept, and published after all commitments are.
+
+    Examples
+    --------
+    >>> commitment, opening = commit("ab" * 32, site="Oslo")
+    >>> opening.commitment() == commitment
+    True
+    """
+    if _HEX.fullmatch(fingerprint) is None:
+        raise ReplearnError(
+            f"fingerprint must be 64 hexadecimal digits, got {fingerprint[:80]!r}. "
+            "Pass model.fingerprint."
+        )
+    if not site or len(site) > 200:
+        raise ReplearnError(f"site must have 1 to 200 characters, got {len(site)}.")
+    try:
+        read_text(site, "site")
+    except Unfit as problem:
+        raise ReplearnError(f"{problem}, got {site!r}.") from None
+    opening = Opening(site, fingerprint, secrets.token_hex(32))
+    return opening.commitment(), opening
+
+
+@dataclass(frozen=True)
+class Reveal:
+    """Result of a comparison of openings.
+
+    Attributes
+    ----------
+    same : bool
+        All sites have the same model.
+    fingerprints : dict
+        By site.
+    """
+
+    same: bool
+    fingerprints: dict[str, str]
+
+    def __str__(self) -> str:
+        count = len(set(self.fingerprints.values()))
+        sites = len(self.fingerprints)
+        head = (
+            f"same model at all {sites} sites"
+            if self.same
+            else f"different models: {count} models at {sites} sites"
+        )
+        lines = [f"  {print_}  {site}" for site, print_ in sorted(self.fingerprints.items())]
+        return "\n".join([head, *lines])
+
+
+def reveal(commitments: Sequence[Commitment], openings: Sequence[Opening]) -> Reveal:
+    """Check every opening against its commitment, and compare the fingerprints.
+
+    Parameters
+    ----------
+    commitments : sequence of Commitment
+        Published before any opening was seen.
+    openings : sequence of Opening
+        One for each commitment.
+
+    Returns
+    -------
+    Reveal
+
+    Raises
+    ------
+    ReplearnError
+        If a site is missing, stands twice, or opened something else than it committed to.
+    """
+    published = _by_site(commitments, "commitments")
+    opened = _by_site(openings, "openings")
+    if set(published) != set(opened) or len(published) < 2:
+        alone = sorted(set(published) ^ set(opened))
+        raise ReplearnError(
+            "each site must have one commitment and one opening, and there must be two sites, got "
+            + (f"only one of them from {alone[0]!r}" if alone else f"{len(published)} site")
+            + ". Collect the missing file."
+        )
+    for site, opening in opened.items():
+        if not hmac.compare_digest(opening.commitment().digest, published[site].digest):
+            raise ReplearnError(
+                f"the opening of {site!r} is not what it committed to. Its model or its files have "
+                "changed since; the comparison is void and must be repeated."
+            )
+    fingerprints = {site: opening.fingerprint for site, opening in opened.items()}
+    return Reveal(len(set(fingerprints.values())) == 1, fingerprints)
+
+
+def _by_site(items: Sequence[Any], what: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for item in items:
+        if item.site in found:
+            raise ReplearnError(
+                f"{what} must come from different sites, got two from {item.site!r}. "
+                "Give every site a name of its own."
+            )
+        found[item.site] = item
+    return found
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def save_commitment(item: Commitment | Opening, path: str | os.PathLike[str]) -> None:
+    """Write a commitment or an opening, whole or not at all."""
+    write_atomically(path, canonical_json(item.content()) + b"\n")
+    if isinstance(item, Opening):
+        Path(path).chmod(0o600)  # secret until all sites have committed
+
+
+def load_commitment(path: str | os.PathLike[str]) -> Commitment | Opening:
+    """Read and check a commitment or an opening."""
+    content = read_json(path)
+    try:
+        return _item(content)
+    except Unfit as problem:
+        raise InvalidFile(f"{path} is no commitment and no opening: {problem}.") from None
+
+
+def _item(content: dict[str, Any]) -> Commitment | Opening:
+    texts = {
+        COMMITMENT_FORMAT: {"site", "digest"},
+        OPENING_FORMAT: {"site", "fingerprint", "salt"},
+    }
+    kind = content.get("format")
+    if not isinstance(kind, str) or kind not in texts:
+        raise Unfit(f"the format must be {COMMITMENT_FORMAT!r} or {OPENING_FORMAT!r}")
+    read_object(content, "the file", {"format", "version", *texts[kind]})
+    read_integer(content["version"], "version", FORMAT_VERSION, FORMAT_VERSION)
+    values = {name: read_text(content[name], name) for name in texts[kind]}
+    for name in values.keys() - {"site"}:
+        if _HEX.fullmatch(values[name]) is None:
+            raise Unfit(f"{name} must be 64 hexadecimal digits")
+    return Commitment(**values) if kind == COMMITMENT_FORMAT else Opening(**values)

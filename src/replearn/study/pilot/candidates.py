@@ -1,0 +1,339 @@
+"""Ways to plan, each judged by what the pilot says about it."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from replearn.codes.basis import Basis
+from replearn.codes.cells import CELLS
+from replearn.codes.encoding import Encoding
+from replearn.codes.randomness import SharedRandomness
+from replearn.plans.plan_svm import plan_svm
+from replearn.plans.sizes import Guarantee, Sizes, decimal
+from replearn.stages.batches import BatchSums, Rows, max_margin, sum_batches
+from replearn.types import Matrix, Signs, Vector
+
+BATCH_SIZE = 100
+REGULARIZATIONS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+
+#: Ways to round that a pilot can choose from.
+PROJECTION_KINDS = ("none", "hadamard", "principal", "shaped")
+
+_N_GROUPS = 48
+_N_SUBSETS = 2 * _N_GROUPS
+_N_FOLDS = 5
+_N_DIRECTIONS = (24, 48)
+_N_HADAMARD = (48, 96, 192, 384)
+_MAX_SHAPED = 1024  # inputs: the shaped basis is square
+_MAX_PUBLISHED = 20_000  # inputs: wider bases make protocols too large to read
+
+#: Floors of what a pilot shows: a direction without spread in the pilot may have some later.
+_EIGENVALUE_FLOOR = 0.01  # of the mean eigenvalue
+_SPREAD_FLOOR = 0.1  # of the root mean square spread
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """One way to plan: what it costs and what it is expected to give.
+
+    Attributes
+    ----------
+    projection : str
+        "none", "hadamard", "principal 24", "principal 48" or "shaped".
+    scaling : str
+        "standard" or "common".
+    regularization : float
+    samples_per_site : int
+    disagreement : float
+        Expected probability that two sites get different models (estimated, over seeds).
+    accuracy : float
+        Expected share of new points that the model gets right (cross-validated on the pilot).
+    grid_width : float
+    """
+
+    projection: str
+    scaling: str
+    regularization: float
+    samples_per_site: int
+    disagreement: float
+    accuracy: float
+    grid_width: float
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to plan, with what the pilot says about it.
+
+    Attributes
+    ----------
+    margins, loads : arrays, one entry per pilot row
+        Cross-validated margin of the row, and the standard deviation of the noise on it per
+        unit of grid width.
+    fixed_noise : array
+        Variance of noise on each row that does not depend on the grid (from a random projection).
+    flips : float
+        Expected number of crossed walls, times grid width, times sqrt(rows per site).
+    """
+
+    projection: str
+    scaling: str
+    encoding: Encoding
+    regularization: float
+    n_components: int
+    basis: Basis | None
+    margins: Vector
+    loads: Vector
+    fixed_noise: Vector
+    flips: float
+
+    @property
+    def accuracy_before(self) -> float:
+        """Cross-validated accuracy without rounding."""
+        return float((self.margins > 0).mean())
+
+    def point(self, n_samples: int, disagreement: float) -> FrontierPoint:
+        """Accuracy when the grid is as wide as the wanted disagreement needs."""
+        walls = -math.log1p(-disagreement)  # crossings are rare and nearly independent
+        width = self.flips / math.sqrt(n_samples) / walls
+        noise = np.sqrt((self.loads * width) ** 2 + self.fixed_noise)
+        accuracy = ndtr(self.margins / np.maximum(noise, 1e-12)).mean()
+        return FrontierPoint(
+            self.projection,
+            self.scaling,
+            self.regularization,
+            n_samples,
+            disagreement,
+            float(accuracy),
+            float(decimal(width)),
+        )
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The pilot in one scaling: rows of length 1, and their principal directions.
+
+    Attributes
+    ----------
+    scaling : str
+    encoding : Encoding
+    rows : array or CSR matrix
+    axes, eigenvalues : arrays
+        Empty if the rows are too wide for published directions.
+    """
+
+    scaling: str
+    encoding: Encoding
+    rows: Any
+    axes: Matrix
+    eigenvalues: Vector
+
+
+def scaled(scaling: str, encoding: Encoding, X: Any, fit_intercept: bool) -> Scaled:
+    """Encode the pilot, and look for its principal directions."""
+    rows = _unit_rows(encoding.transform(X), fit_intercept)
+    n_inputs = rows.shape[1]
+    if n_inputs > _MAX_PUBLISHED:
+        return Scaled(scaling, encoding, rows, np.empty((0, n_inputs)), np.empty(0))
+    return Scaled(scaling, encoding, rows, *_principal(rows, max(_N_DIRECTIONS), n_inputs))
+
+
+def judge(pilot: Scaled, signs: Signs, weight: float, shared: SharedRandomness) -> list[Candidate]:
+    """All projections for one scaling and one regularisation."""
+    scaling, encoding, rows = pilot.scaling, pilot.encoding, pilot.rows
+    n_rows = signs.size
+    sums = _subset_sums(rows, signs, np.arange(n_rows), weight, shared)
+    mean, spread = _unit_spread(sums)
+    n_inputs = mean.size
+    # a random subset of N rows varies less than a fresh batch by 1 - n/N
+    spread *= math.sqrt(BATCH_SIZE / (1 - min(BATCH_SIZE, n_rows // 2) / n_rows))
+    normals = _cross_validated_normals(rows, signs, weight, shared)
+    margins = _own_fold(rows, normals) * signs
+    cell = CELLS["leech"]
+    blank = np.zeros(n_rows)
+
+    def candidate(
+        projection: str,
+        components: Matrix,
+        margins: Vector,
+        loads: Vector,
+        basis: Basis | None = None,
+        n_components: int = n_inputs,
+        fixed_noise: Vector = blank,
+    ) -> Candidate:
+        flips = _expected_flips(components)
+        loads = loads * math.sqrt(cell.second_moment)
+        return Candidate(
+            projection,
+            scaling,
+            encoding,
+            weight,
+            n_components,
+            basis,
+            margins,
+            loads,
+            fixed_noise,
+            flips,
+        )
+
+    candidates = [candidate("none", spread, margins, np.ones(n_rows))]
+    total = math.sqrt(float((spread**2).sum()))
+    for k in _N_HADAMARD:
+        if k < n_inputs / 2:
+            even = np.full((1, k), total / math.sqrt(k))
+            noise = (1 - margins**2) * (1 / k - 1 / n_inputs)
+            candidates.append(
+                candidate(
+                    "hadamard",
+                    even,
+                    margins,
+                    np.ones(n_rows),
+                    n_components=k,
+                    fixed_noise=noise,
+                )
+            )
+    if n_inputs > _MAX_PUBLISHED:
+        return candidates
+    axes, eigenvalues = pilot.axes, pilot.eigenvalues
+    for k in _N_DIRECTIONS:
+        if k < n_inputs and len(axes) >= k:
+            basis = Basis.from_directions(axes[:k])
+            inside = _inner(rows, axes[:k])
+            seen = np.einsum("ij,ij->i", inside, (normals @ axes[:k].T)[_folds(n_rows)]) * signs
+            candidates.append(
+                candidate(
+                    f"principal {k}",
+                    spread @ axes[:k].T,
+                    seen,
+                    np.sqrt((inside**2).sum(axis=1)),
+                    basis,
+                    k,
+                )
+            )
+    if n_inputs <= _MAX_SHAPED and len(axes) == n_inputs:
+        widths = _shaped_widths(spread @ axes.T, eigenvalues)
+        by_width = np.argsort(-widths)  # cells of like width share a block
+        axes, widths = axes[by_width], widths[by_width]
+        basis = Basis.from_directions(axes, widths)
+        inside = _inner(rows, axes)
+        candidates.append(
+            candidate(
+                "shaped",
+                (spread @ axes.T) / widths,
+                margins,
+                np.sqrt(((inside * widths) ** 2).sum(axis=1)),
+                basis,
+            )
+        )
+    return candidates
+
+
+def _unit_rows(X: Any, fit_intercept: bool) -> Any:
+    """Rows as directions, a constant appended; dense or CSR."""
+    if sp.issparse(X):
+        if fit_intercept:
+            X = sp.hstack([X, np.ones((X.shape[0], 1))])
+        lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+        return sp.csr_matrix(sp.diags_array(1 / np.maximum(lengths, 1e-300)) @ X)
+    if fit_intercept:
+        X = np.hstack([X, np.ones((len(X), 1))])
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    return np.ascontiguousarray(X / np.maximum(lengths, 1e-300))
+
+
+def _subset_sums(
+    rows: Any, signs: Signs, members: NDArray[np.int64], weight: float, shared: SharedRandomness
+) -> BatchSums:
+    """Sums of batch SVMs on random subsets of the members."""
+    size = min(BATCH_SIZE, members.size // 2)
+    subsets = [
+        members[shared.sample("pilot/subsets", members.size, size, row)]
+        for row in range(_N_SUBSETS)
+    ]
+    plan = plan_svm(
+        Guarantee(0.1, 0.05, 0.1, 0.05),
+        rows.shape[1],
+        sizes=Sizes(batch_size=size, regularization=weight, projection="none"),
+    )
+    order = np.concatenate(subsets)
+    return sum_batches(max_margin(plan), Rows(rows, signs, order), plan, n_groups=_N_GROUPS)
+
+
+def _unit_spread(sums: BatchSums) -> tuple[Vector, Matrix]:
+    """Unit mean, and rows whose second moments are the covariance of one vector across it."""
+    length = float(np.linalg.norm(sums.mean())) or 1.0
+    mean = sums.mean() / length
+    deviations = sums.group_deviations() / length
+    across = deviations - np.outer(deviations @ mean, mean)
+    return mean, across / math.sqrt(len(deviations) - 1)
+
+
+def _folds(n_rows: int) -> NDArray[np.int64]:
+    return np.arange(n_rows) % _N_FOLDS
+
+
+def _cross_validated_normals(
+    rows: Any, signs: Signs, weight: float, shared: SharedRandomness
+) -> Matrix:
+    """For each fold the unit mean vector of the other folds."""
+    folds = _folds(signs.size)
+    normals = []
+    for fold in range(_N_FOLDS):
+        sums = _subset_sums(rows, signs, np.flatnonzero(folds != fold), weight, shared)
+        normals.append(_unit_spread(sums)[0])
+    return np.array(normals)
+
+
+def _own_fold(rows: Any, normals: Matrix) -> Vector:
+    """Score of each row by the normal that has not seen it."""
+    return (rows @ normals.T)[np.arange(rows.shape[0]), _folds(rows.shape[0])]
+
+
+def _inner(rows: Any, axes: Matrix) -> Matrix:
+    return np.asarray(rows @ axes.T)
+
+
+def _expected_flips(components: Matrix) -> float:
+    """Walls crossed by the difference of two sites' means, times width times sqrt(rows).
+
+    ``components`` are deviations in the code space whose second moments are batch size times
+    the covariance of a batch vector; two sites differ with twice that over their rows.
+    """
+    cell = CELLS["leech"]
+    variances = 2 * (components**2).sum(axis=0)
+    starts = np.arange(0, variances.size, cell.block)
+    return float(cell.isotropic_flips * np.sqrt(np.add.reduceat(variances, starts)).sum())
+
+
+def _principal(rows: Any, n_axes: int, n_inputs: int) -> tuple[Matrix, Vector]:
+    """Principal directions of the rows' second moment, largest first, all of them if few."""
+    n_rows = rows.shape[0]
+    if n_inputs <= _MAX_SHAPED:
+        dense = rows.toarray() if sp.issparse(rows) else rows
+        eigenvalues, vectors = np.linalg.eigh(dense.T @ dense / n_rows)
+        return vectors.T[::-1].copy(), eigenvalues[::-1].copy()
+    gram = np.asarray((rows @ rows.T).toarray() if sp.issparse(rows) else rows @ rows.T)
+    eigenvalues, vectors = np.linalg.eigh(gram / n_rows)
+    n_axes = min(n_axes, n_rows)
+    top = vectors[:, ::-1][:, :n_axes]
+    axes = np.asarray(rows.T @ top).T
+    axes /= np.maximum(np.linalg.norm(axes, axis=1, keepdims=True), 1e-300)
+    return axes, eigenvalues[::-1][:n_axes]
+
+
+def _shaped_widths(components: Matrix, eigenvalues: Vector) -> Vector:
+    """Relative cell widths that cross fewest walls at a given noise on the rows.
+
+    ``width_j ~ (spread_j / eigenvalue_j)^(1/3)``: wide cells where labs differ much and rows hardly
+    extend. Both are bounded from below, because a direction that is empty in the pilot
+    need not stay so; without the floors one such column ruins all agreement.
+    """
+    spreads = np.sqrt((components**2).sum(axis=0))
+    spreads = np.maximum(spreads, _SPREAD_FLOOR * math.sqrt(float((spreads**2).mean())))
+    extents = np.maximum(eigenvalues, _EIGENVALUE_FLOOR * float(eigenvalues.mean()))
+    widths = (spreads / extents) ** (1 / 3)
+    return np.asarray(widths / np.exp(np.log(widths).mean()))

@@ -1,0 +1,103 @@
+"""Reading a pilot: labels, and the scalings of its columns that are tried."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from replearn.codes.encoding import (
+    CategoryColumn,
+    Column,
+    Encoding,
+    NumberColumn,
+    as_text,
+    columns_of,
+)
+from replearn.errors import ReplearnError
+from replearn.estimators.base import label_values
+from replearn.plans.sizes import decimal
+from replearn.types import Signs, Vector
+
+MIN_ROWS, MIN_OF_CLASS = 100, 5
+
+
+def read_labels(y: Any) -> tuple[Signs, tuple[Any, Any]]:
+    """Labels as signs, and the two labels."""
+    values, indices = np.unique(np.asarray(y), return_inverse=True)
+    if values.size != 2:
+        raise ReplearnError(f"y must hold two classes, got {values.size}.")
+    if indices.size < MIN_ROWS or min(np.bincount(indices)) < MIN_OF_CLASS:
+        raise ReplearnError(
+            f"a pilot needs at least {MIN_ROWS} rows and {MIN_OF_CLASS} of each class, got "
+            f"{indices.size} rows. A thousand rows are good."
+        )
+    return (2 * indices - 1).astype(np.int8), label_values(values)
+
+
+def encodings(X: Any, categories: Sequence[str]) -> list[tuple[str, Encoding]]:
+    """The two scalings that are tried: each column by its own spread, or all by one number."""
+    if sp.issparse(X):
+        lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+        common = decimal(float(np.median(lengths)) or 1.0)
+        names = [f"x{i}" for i in range(X.shape[1])]
+        return [("common", Encoding(tuple(NumberColumn(name, "0", common) for name in names)))]
+    names = _column_names(X)
+    table = columns_of(X, names)
+    columns = [_column(name, table[name], name in categories) for name in names]
+    numbers = [column for column in columns if isinstance(column, NumberColumn)]
+    values = np.array([_numbers(table[column.name]) for column in numbers])
+    lengths = np.sqrt(np.nansum(values**2, axis=0)) if numbers else np.ones(1)
+    common = decimal(float(np.median(lengths)) or 1.0)
+    together = tuple(
+        _with_scale(column, common) if isinstance(column, NumberColumn) else column
+        for column in columns
+    )
+    return [("standard", Encoding(tuple(columns))), ("common", Encoding(together))]
+
+
+def _with_scale(column: NumberColumn, scale: str) -> NumberColumn:
+    """A column in common units; moved only if missing values must have a place in its middle."""
+    return replace(column, centre=column.centre if column.fill_missing else "0", scale=scale)
+
+
+def _column_names(X: Any) -> list[str]:
+    if isinstance(X, Mapping):
+        return [str(name) for name in X]
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    if names is None:
+        return [f"x{i}" for i in range(np.shape(X)[1])]
+    return [str(name) for name in names]
+
+
+def _column(name: str, values: NDArray[Any], as_category: bool) -> Column:
+    """Published scaling of one column.
+
+    Binary columns are moved to 0 and 1, not standardised: the spread of a rare one in a pilot
+    says little. If values are missing the centre is the mean, which stands for them.
+    """
+    if as_category or values.dtype.kind not in "biuf":
+        found = sorted({text for value in values if (text := as_text(value)) is not None})
+        return CategoryColumn(name, tuple(found))
+    numbers = _numbers(values)
+    missing = bool(np.isnan(numbers).any())
+    distinct = np.unique(numbers[~np.isnan(numbers)])
+    if distinct.size == 0:
+        return NumberColumn(name, "0", "1", missing)
+    if distinct.size == 1:
+        return NumberColumn(name, decimal(distinct[0]), decimal(max(abs(distinct[0]), 1)), missing)
+    if distinct.size == 2:
+        low, high = distinct
+        centre = float(np.nanmean(numbers)) if missing else low
+        return NumberColumn(name, decimal(centre), decimal(high - low), missing)
+    centre, spread = float(np.nanmean(numbers)), float(np.nanstd(numbers))
+    # digits of the centre are needed down to the size of the spread, not of the centre
+    digits = max(0, 2 - math.floor(math.log10(spread)))
+    return NumberColumn(name, f"{centre:.{min(digits, 20)}f}", decimal(spread), missing)
+
+
+def _numbers(values: NDArray[Any]) -> Vector:
+    return np.asarray(values, dtype=np.float64)

@@ -1,0 +1,255 @@
+"""Protocols: everything that two labs must share, as a file with a hash."""
+
+import hashlib
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from replearn.codes.basis import Basis
+from replearn.codes.encoding import Encoding
+from replearn.codes.model import Label, canonical_json
+from replearn.errors import InvalidFile, ReplearnError
+from replearn.estimators import ReplicableSVMClassifier
+from replearn.files.atomic import write_atomically
+from replearn.files.jsonfile import (
+    MAX_TEXT,
+    Unfit,
+    read_basis,
+    read_classes,
+    read_decimal,
+    read_encoding,
+    read_json,
+    read_text,
+    read_width,
+    shown,
+)
+
+FORMAT = "replearn-protocol"
+FORMAT_VERSION = 1
+
+#: Note that holds the public value from which the seed was derived.
+_PUBLIC_VALUE = "public_value"
+
+#: Parameters of the estimator that a protocol fixes, with their types; reals are decimal strings.
+_REALS = (
+    "margin",
+    "max_error",
+    "max_disagreement",
+    "failure_prob",
+    "grid_width",
+    "regularization",
+)
+_WHOLE = ("batch_size", "n_components")
+_NAMES = {"projection", "rounding"}
+_FLAGS = ("fit_intercept", "unit_mean")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What every site fixes before it looks at its own rows.
+
+    Attributes
+    ----------
+    algorithm : str
+    parameters : dict
+        Of the estimator: numbers as decimal strings, so that everybody reads the same.
+    seed : str
+        The published seed.
+    classes : tuple of two labels
+    encoding : Encoding or None
+        Columns, scaling and categories.
+    basis : Basis or None
+        Published directions.
+    notes : dict
+        What the pilot predicted; for people, part of the hash like everything else.
+
+    Examples
+    --------
+    >>> from replearn.datasets import make_margin
+    >>> X, y = make_margin(1000, 5, margin=0.2, random_state=0)
+    >>> from replearn.study.pilot import plan_from_pilot
+    >>> protocol = plan_from_pilot(X, y, samples_per_site=50_000, shared_seed=7).protocol
+    >>> protocol.estimator().shared_seed
+    '7'
+    """
+
+    algorithm: str
+    parameters: dict[str, Any]
+    seed: str
+    classes: tuple[Label, Label]
+    encoding: Encoding | None
+    basis: Basis | None
+    notes: dict[str, Any]
+
+    def content(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {
+            "algorithm": self.algorithm,
+            "basis": None if self.basis is None else self.basis.content(),
+            "classes": list(self.classes),
+            "encoding": None if self.encoding is None else self.encoding.content(),
+            "format": FORMAT,
+            "notes": self.notes,
+            "parameters": self.parameters,
+            "seed": self.seed,
+            "version": FORMAT_VERSION,
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical JSON, in hex."""
+        return hashlib.sha256(canonical_json(self.content())).hexdigest()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the protocol file, whole or not at all."""
+        write_atomically(path, canonical_json(self.content()) + b"\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], expect: str | None = None) -> "Protocol":
+        """Read and check a protocol file; ``expect`` is the fingerprint that was agreed on."""
+        document = read_json(path)
+        try:
+            protocol = _protocol(document)
+        except Unfit as problem:
+            raise InvalidFile(f"{path} is not a valid protocol file: {problem}.") from None
+        if expect is not None and protocol.fingerprint != expect.lower():
+            raise InvalidFile(
+                f"{path} must be the protocol {expect}, got {protocol.fingerprint}. "
+                "It has been changed, or it is that of another study."
+            )
+        return protocol
+
+    def with_public_value(self, value: str) -> "Protocol":
+        """The same protocol with a seed that nobody could choose.
+
+        The seed becomes a hash of everything else in the protocol and of a public value that
+        nobody knew before, such as a lottery draw on a day agreed on in advance. The value is
+        kept in the notes, and `load` checks that the seed follows from it.
+
+        Parameters
+        ----------
+        value : str
+
+        Returns
+        -------
+        Protocol
+        """
+        if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT:
+            raise ReplearnError(
+                f"a public value must be text of 1 to {MAX_TEXT} characters, got {value!r}."
+            )
+        return replace(
+            self, seed=self._derived_seed(value), notes=self.notes | {_PUBLIC_VALUE: value}
+        )
+
+    @property
+    def seed_policy(self) -> str:
+        """Where the seed comes from, in words."""
+        value = self.notes.get(_PUBLIC_VALUE)
+        if value is None:
+            return "explicit seed, chosen by the authors of the protocol"
+        return f"derived from this protocol and the public value {value!r}"
+
+    def _derived_seed(self, value: str) -> str:
+        notes = {name: note for name, note in self.notes.items() if name != _PUBLIC_VALUE}
+        rest = canonical_json(replace(self, seed="", notes=notes).content())
+        text = b"replearn/seed/1\n" + len(rest).to_bytes(8, "little") + rest + value.encode()
+        return hashlib.sha256(text).hexdigest()
+
+    def check(self, X: Any, y: Any) -> None:
+        """Refuse rows whose columns or labels are not those of the protocol, before any fit."""
+        if self.encoding is not None:
+            self.encoding.transform(X)
+        found = sorted(set(np.asarray(y).tolist()), key=repr)
+        if {_plain(label) for label in found} != set(self.classes):
+            raise ReplearnError(
+                f"y must hold the labels of the protocol, {self.classes[0]!r} and "
+                f"{self.classes[1]!r}, got {', '.join(map(repr, found[:5]))}. Recode the labels, "
+                "or use the protocol of this study."
+            )
+
+    def estimator(self, **overrides: Any) -> ReplicableSVMClassifier:
+        """The estimator that every site fits; ``overrides`` are for n_jobs and the like."""
+        fixed = {*self.parameters, "shared_seed", "basis", "encoding", "classes"}
+        if fixed & set(overrides):
+            raise ReplearnError(
+                f"{sorted(fixed & set(overrides))[0]} is fixed by the protocol, got another one. "
+                "Leave it out, or make another protocol."
+            )
+        parameters: dict[str, Any] = dict(self.parameters)
+        for name in _REALS:
+            parameters[name] = float(parameters[name])
+        return ReplicableSVMClassifier(
+            **parameters,
+            shared_seed=self.seed,
+            basis=self.basis,
+            encoding=self.encoding,
+            classes=self.classes,
+            **overrides,
+        )
+
+
+def _protocol(document: dict[str, Any]) -> Protocol:
+    keys = {
+        "algorithm",
+        "basis",
+        "classes",
+        "encoding",
+        "format",
+        "notes",
+        "parameters",
+        "seed",
+        "version",
+    }
+    if set(document) != keys:
+        raise Unfit(f"it must have the keys {', '.join(sorted(keys))}")
+    if document["format"] != FORMAT:
+        raise Unfit(f"the format must be {FORMAT!r}")
+    version = document["version"]
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise Unfit(f"version {shown(version)} is unknown; this release reads {FORMAT_VERSION}")
+    if document["algorithm"] != "svm":
+        raise Unfit("the algorithm must be 'svm'")
+    if not isinstance(document["notes"], dict):
+        raise Unfit("notes must be an object")
+    encoding, basis = document["encoding"], document["basis"]
+    protocol = Protocol(
+        algorithm="svm",
+        parameters=_parameters(document["parameters"]),
+        seed=read_text(document["seed"], "seed"),
+        classes=read_classes(document["classes"]),
+        encoding=None if encoding is None else read_encoding(encoding),
+        basis=None if basis is None else read_basis(basis),
+        notes=document["notes"],
+    )
+    value = protocol.notes.get(_PUBLIC_VALUE)
+    if value is not None and protocol.seed != protocol._derived_seed(
+        read_text(value, _PUBLIC_VALUE)
+    ):
+        raise Unfit("the seed does not follow from the rest and from its public value")
+    return protocol
+
+
+def _plain(label: Any) -> Any:
+    """1.0 is written as 1."""
+    return int(label) if isinstance(label, float) and label.is_integer() else label
+
+
+def _parameters(content: Any) -> dict[str, Any]:
+    keys = {*_REALS, *_WHOLE, *_NAMES, *_FLAGS}
+    if not isinstance(content, dict) or set(content) != keys:
+        raise Unfit(f"'parameters' must be an object with the keys {', '.join(sorted(keys))}")
+    for name in _REALS:
+        read_decimal(content[name], name)
+    read_width(content["grid_width"], "grid_width")
+    for name in _FLAGS:
+        if not isinstance(content[name], bool):
+            raise Unfit(f"{name} must be true or false")
+    for name in _WHOLE:
+        if type(content[name]) is not int:
+            raise Unfit(f"{name} must be an integer")
+    for name in _NAMES:
+        read_text(content[name], name)
+    return content
