@@ -41,6 +41,20 @@ def exact_sum(hi: Any, lo: Any) -> list[Fraction]:
     ]
 
 
+# --- the logistic function --------------------------------------------------------------------
+
+
+def specified_sigmoid(s: float) -> float:
+    """``docs/sigmoid.md``, step by step, in Python's own numbers."""
+    x = min(max(-s, -700.0), 700.0)
+    n = ((x * 1.4426950408889634 - 0.5) + 1.5 * 2.0**52) - 1.5 * 2.0**52
+    r = max((x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10, 0.0)
+    total = 0.0
+    for k in range(17, -1, -1):
+        total = total * r + float(Fraction(1, math.factorial(k)))
+    return 1.0 / (1.0 + math.ldexp(min(total, 2.0), int(n)))
+
+
 # --- the batch SVM ----------------------------------------------------------------------------
 
 
