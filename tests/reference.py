@@ -206,3 +206,14 @@ PROJECTION_MATRICES = {
     "rotation": rotation_matrix,
     "none": same_matrix,
 }
+
+
+# --- ranking ----------------------------------------------------------------------------------
+
+
+def delong(scores: Any, positive: Any) -> tuple[float, float]:
+    """Area under the ROC curve and DeLong's variance, pair by pair."""
+    above, below = np.asarray(scores)[positive], np.asarray(scores)[~np.asarray(positive)]
+    kernel = (above[:, None] > below) + 0.5 * (above[:, None] == below)
+    variance = kernel.mean(axis=1).var(ddof=1) / above.size
+    return float(kernel.mean()), float(variance + kernel.mean(axis=0).var(ddof=1) / below.size)
