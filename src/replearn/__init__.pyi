@@ -3,9 +3,9 @@ from .audits.agreement import pairs_needed as pairs_needed
 from .audits.auditing import audit as audit
 from .audits.findings import AuditResult as AuditResult
 from .audits.report import save_report as save_report
-from .codes.model import Comparison as Comparison
+from .codes.comparison import Comparison as Comparison
+from .codes.comparison import compare as compare
 from .codes.model import Model as Model
-from .codes.model import compare as compare
 from .errors import InvalidFile as InvalidFile
 from .errors import NotEnoughSamples as NotEnoughSamples
 from .errors import ReplearnError as ReplearnError

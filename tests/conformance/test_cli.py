@@ -200,6 +200,19 @@ def test_different_models_exit_with_1(run, labs, tmp_path):
     assert (data["same"], data["n_codes_differing"]) == (False, model.codes.size)
 
 
+def test_columns_in_another_order_are_not_read_silently(run, labs, tmp_path):
+    model = load(labs / "a.json")
+    save(replace(model, feature_names=model.feature_names[::-1]), tmp_path / "turned.json")
+    code, _, err = run("compare", labs / "a.json", tmp_path / "turned.json")
+    assert code == 1, "the fingerprints are equal, the predictions are not"
+    plain = run("predict", labs / "a.json", labs / "b.csv", "--json")
+    turned = run("predict", tmp_path / "turned.json", labs / "b.csv", "--json")
+    assert plain[2] == ""
+    assert json.loads(plain[1])["predictions"] != json.loads(turned[1])["predictions"]
+    assert "are taken by name, but the table has" in turned[2]
+    assert "The fingerprint does not cover the names" in turned[2]
+
+
 def test_fit_is_the_estimator(run, labs, tmp_path):
     X, y = draw(1, 20_000)
     expected = ReplicableSVMClassifier(margin=0.4, shared_seed="study 7").fit(X, y)

@@ -12,7 +12,8 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replearn.codes.model import Model, compare
+from replearn.codes.comparison import compare
+from replearn.codes.model import Model
 from replearn.codes.space import CodeSpace
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.files.modelfile import load, save
@@ -79,7 +80,9 @@ def test_a_dataframe_is_read_by_its_names() -> None:
 
     X = np.random.default_rng(2).normal(size=(9, 4))
     frame = pd.DataFrame(X, columns=list(MODEL.feature_names or ()))
-    assert (MODEL.predict(frame[frame.columns[::-1]]) == MODEL.predict(X)).all()
+    assert (MODEL.predict(frame.assign(more=1.0)) == MODEL.predict(X)).all()
+    with pytest.raises(ReplearnError, match="'x' where the model has 'age'"):
+        MODEL.predict(frame[frame.columns[::-1]])
     with pytest.raises(ReplearnError, match="column 'sex' is not in the table"):
         MODEL.predict(frame.drop(columns="sex"))
 

@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _compare(options: argparse.Namespace) -> Outcome:
-    from replearn.codes.model import compare
+    from replearn.codes.comparison import compare
     from replearn.files.modelfile import load
 
     if len(options.files) != 2:

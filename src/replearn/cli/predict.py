@@ -3,6 +3,7 @@
 import argparse
 import csv
 import io
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -10,7 +11,7 @@ from replearn.cli.files import check_target, shown_progress, writing
 from replearn.cli.options import add_command, add_file
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import printable
-from replearn.errors import ReplearnError
+from replearn.errors import ReplearnError, ReplicabilityWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,9 +30,10 @@ def add(commands: Any) -> None:
 example:
   replearn predict a.model.json new.csv --out pred.csv
 
-Columns are found by name if the model has names; others, such as labels, are ignored. The
-result has the columns prediction and score, one row for each row of DATA. DATA may have any
-format that `replearn fit` takes; it is read piece by piece.
+Columns are found by name if the model has names; others, such as labels, are ignored. If they
+stand in another order, a warning says so, unless a protocol fixed the names. The result has the
+columns prediction and score, one row for each row of DATA. DATA may have any format that
+`replearn fit` takes; it is read piece by piece.
 
 JSON keys: fingerprint, rows, counts (by label), predictions (without --out), warnings""",
     )
@@ -104,8 +106,26 @@ def _scores(model: "Model", options: argparse.Namespace) -> "Iterator[Any]":
             encoding=model.encoding,
             n_features=model.n_features if model.encoding is None else None,
         )
+        if source.names is not None:
+            _warn_of_order(model, options)
         with shown_progress(f"reading {Path(options.data).name}") as advance:
             for piece in source.pieces(watch=advance):
                 yield model.scores(piece.X)
     except ReplearnError as problem:
         raise ReplearnError(f"{options.data} does not fit {options.model}: {problem}") from None
+
+
+def _warn_of_order(model: "Model", options: argparse.Namespace) -> None:
+    """Say when columns that no fingerprint covers are taken in another order than they stand."""
+    from replearn.sources import open_source
+
+    if model.feature_names is None or model.encoding is not None:
+        return
+    found = open_source(options.data, raw=True).names
+    if found is not None and (odd := model.out_of_order(found)) is not None:
+        warnings.warn(
+            f"the columns of {options.data} are taken by name, but {odd}. The fingerprint does "
+            f"not cover the names: check that {options.model} has them right.",
+            ReplicabilityWarning,
+            stacklevel=2,
+        )

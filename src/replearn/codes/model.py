@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -49,7 +49,7 @@ class Model:
     codes : int64 array
     feature_names : tuple of str or None
         Kept in the file, checked at prediction; not part of the fingerprint, since a lab may
-        hold the same columns without names.
+        hold the same columns without names. So a table must have its columns in this order.
     encoding : Encoding or None
         How a table of raw columns becomes the ``n_features`` numbers of a row, if a protocol
         fixed that.
@@ -147,13 +147,40 @@ class Model:
         return scores
 
     def _numbers(self, X: Any) -> Any:
-        """Encoded rows; columns of a dataframe are taken by name, in the order of training."""
+        """Encoded rows; columns of a dataframe are taken by name."""
         if self.encoding is not None:
             return self.encoding.transform(X)
-        if self.feature_names is None or not (hasattr(X, "columns") or hasattr(X, "column_names")):
+        found = getattr(X, "columns", None)
+        found = getattr(X, "column_names", None) if found is None else found
+        if self.feature_names is None or found is None:
             return X
         columns = columns_of(X, list(self.feature_names))
+        if (out_of_order := self.out_of_order(found)) is not None:
+            raise ReplearnError(
+                f"X must have its columns in the order of the model, but {out_of_order}. Pass "
+                "X[list(model.feature_names)] if the names are right."
+            )
         return np.column_stack([columns[name] for name in self.feature_names])
+
+    def out_of_order(self, found: Iterable[Any]) -> str | None:
+        """What is odd about the order of a table's columns, in words; None if nothing is.
+
+        The fingerprint does not cover the names, unless they are those of an encoding: who turned
+        them round in the file would change the predictions of a table that is read by name.
+
+        Parameters
+        ----------
+        found : iterable of str
+            Names of the table's columns, in their order.
+        """
+        if self.feature_names is None or self.encoding is not None:
+            return None
+        wanted = set(self.feature_names)
+        there = [name for name in map(str, found) if name in wanted]
+        for expected, name in zip(self.feature_names, there, strict=False):
+            if expected != name:
+                return f"the table has {name!r} where the model has {expected!r}"
+        return None
 
     def scores(self, X: Any) -> Vector:
         """``decision_function`` of finite rows that are encoded already."""
@@ -177,68 +204,6 @@ class Model:
         """Label of each row."""
         positive = self.decision_function(X) > 0
         return np.array(self.classes)[positive.astype(np.int64)]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Where two models differ.
-
-    Attributes
-    ----------
-    same : bool
-        Exactly the same classifier.
-    differences : tuple of str
-        One sentence for each difference; empty if they are the same.
-    n_codes_differing, n_codes : int
-        Codes that differ, if both models live in one code space.
-    angle_degrees : float or None
-        Angle between the two normals, if they have the same inputs.
-    """
-
-    same: bool
-    differences: tuple[str, ...]
-    n_codes_differing: int
-    n_codes: int
-    angle_degrees: float | None
-
-    def __str__(self) -> str:
-        if self.same:
-            return "same model: every code is equal"
-        return "different models: " + "; ".join(self.differences)
-
-
-def compare(first: Model, second: Model) -> Comparison:
-    """Say whether two models are the same classifier, and where they differ.
-
-    Parameters
-    ----------
-    first, second : Model
-
-    Returns
-    -------
-    Comparison
-    """
-    left, right = first.content(), second.content()
-    differences = [
-        f"{name} is {left[name]!r} and {right[name]!r}"
-        for name in ("recipe", "n_features", "fit_intercept", "seed", "classes")
-        if left[name] != right[name]
-    ] + [
-        f"{name} is {left['space'].get(name)!r} and {right['space'].get(name)!r}"
-        for name in sorted(left["space"].keys() | right["space"].keys())
-        if left["space"].get(name) != right["space"].get(name)
-    ]
-    n_codes, n_differing = first.codes.size, 0
-    if not differences:
-        n_differing = int((first.codes != second.codes).sum())
-        if n_differing:
-            differences.append(f"{n_differing} of {n_codes} codes differ")
-    angle = None
-    both_halfspaces = first.is_halfspace and second.is_halfspace
-    if both_halfspaces and first.space.n_inputs == second.space.n_inputs:
-        cosine = float(np.clip(first.direction @ second.direction, -1, 1))
-        angle = math.degrees(math.acos(cosine)) if differences else 0.0
-    return Comparison(not differences, tuple(differences), n_differing, n_codes, angle)
 
 
 def canonical_json(content: Any) -> bytes:

@@ -167,7 +167,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             fit_intercept=bool(self.fit_intercept),
             space=fitted.space,
             seed=str(shared.seed),
-            classes=label_values(self.classes_),
+            classes=self._published_classes(),
             codes=fitted.codes,
             feature_names=_names(self) if self.encoding is None else self.encoding.output_names,
             encoding=self.encoding,
@@ -361,6 +361,12 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
                 f"{self.classes[1]!r}, got {classes[0]!r} and {classes[1]!r}. "
                 "Recode the labels, or use the protocol of this study."
             )
+
+    def _published_classes(self) -> tuple[Label, Label]:
+        """The labels as the protocol writes them: True at one site is 1 at another."""
+        written = {label: label for label in self.classes or ()}
+        low, high = label_values(self.classes_)
+        return written.get(low, low), written.get(high, high)
 
     def _row_order(self, signs: NDArray[np.int8], n_batches: int) -> Order:
         """Canonical order of the rows: as given, or permuted by one keyed permutation."""
