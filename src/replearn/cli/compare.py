@@ -30,7 +30,8 @@ salted hash first, and the opening only when all sites have done so.
 
 exit codes: 0 the same model, or committed; 1 different models; 2 bad usage or bad input
 
-JSON keys: same, differences, n_codes_differing, n_codes, angle_degrees, fingerprints, warnings;
+JSON keys: same, parts, differences, notes, n_codes_differing, n_codes, angle_degrees, n_rows,
+  n_rows_changed, fingerprints, warnings;
   with --commit: commitment, opening, digest, warnings; with --reveal: same, fingerprints (by
   site), warnings""",
     )
