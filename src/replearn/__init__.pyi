@@ -3,6 +3,7 @@ from .audits.agreement import pairs_needed as pairs_needed
 from .audits.auditing import audit as audit
 from .audits.findings import AuditResult as AuditResult
 from .audits.report import save_report as save_report
+from .audits.sites import compare_sites as compare_sites
 from .codes.comparison import Comparison as Comparison
 from .codes.comparison import compare as compare
 from .codes.model import Model as Model

@@ -9,6 +9,7 @@ import numpy as np
 
 from replearn.audits.agreement import Agreement
 from replearn.audits.findings import AuditResult, Question
+from replearn.audits.sites import Sites, group_name
 from replearn.codes.model import Model
 
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#c2410c", "#6b7280"
@@ -190,6 +191,93 @@ def wall_figure(question: Question) -> str | None:
         axes.legend(frameon=False)
 
     return draw(paint)
+
+
+# --- sites ------------------------------------------------------------------------------------
+
+_MOST_NAMED = 40  # sites whose names stand at the axis
+_MOST_NUMBERS = 8  # groups whose shares are written into the blocks
+
+
+def sites_figure(sites: Sites) -> str:
+    """Every site against every other one: same model, or how different.
+
+    Sites with the same model stand side by side, so that each two groups make one block.
+    """
+    sizes = [len(group.sites) for group in sites.groups]
+    edges = np.concatenate([[0], np.cumsum(sizes)])
+    n_groups = len(sizes)
+    shares = np.array(
+        [
+            [np.nan if (share := sites.share_different(i, j)) is None else share for j in places]
+            for i, places in enumerate([range(n_groups)] * n_groups)
+        ]
+    )
+    different = ~np.eye(n_groups, dtype=bool)
+    largest = float(np.nanmax(shares, initial=0.0)) or 1.0
+
+    def paint(axes: Any) -> None:
+        from matplotlib.colors import LinearSegmentedColormap
+
+        colours = LinearSegmentedColormap.from_list(
+            "shares",
+            ["#fdf0e6", "#f19a5e"],  # dark words stay readable on it
+        )
+        axes.pcolormesh(
+            edges, edges, np.ma.masked_where(different, shares), cmap=_one_colour(_BLUE)
+        )
+        axes.pcolormesh(
+            edges,
+            edges,
+            np.ma.masked_where(~different | np.isnan(shares), shares),
+            cmap=colours,
+            vmin=0,
+            vmax=largest,
+        )
+        for place in edges[1:-1]:
+            axes.axhline(place, color="white", linewidth=1.5)
+            axes.axvline(place, color="white", linewidth=1.5)
+        if n_groups <= _MOST_NUMBERS:
+            _write_shares(axes, edges, shares)
+        axes.set_yticks(*_site_ticks(sites, edges))
+        axes.set_xticks((edges[:-1] + edges[1:]) / 2, map(group_name, range(n_groups)))
+        axes.set(xlim=(0, edges[-1]), ylim=(edges[-1], 0), aspect="equal", facecolor="#d8dde4")
+        axes.tick_params(length=0)
+
+    side = 0.5 + min(6.0, max(2.4, 0.22 * sites.n_sites))
+    longest = max(map(len, _site_ticks(sites, edges)[1]))
+    return draw(paint, width=side + 0.2 + 0.09 * longest, height=side)
+
+
+def _one_colour(colour: str) -> Any:
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap([colour])
+
+
+def _write_shares(axes: Any, edges: Any, shares: Any) -> None:
+    middles = (edges[:-1] + edges[1:]) / 2
+    for i, y in enumerate(middles):
+        for j, x in enumerate(middles):
+            text = "same" if i == j else ("other" if np.isnan(shares[i, j]) else "")
+            text = text or f"{float(f'{100 * shares[i, j]:.2g}'):g} %"
+            colour = "white" if i == j else "#222222"
+            axes.text(x, y, text, ha="center", va="center", color=colour, fontsize=9)
+
+
+def _site_ticks(sites: Sites, edges: Any) -> tuple[Any, list[str]]:
+    """A name for each site, or for each group if these are too many."""
+    if sites.n_sites <= _MOST_NAMED:
+        names = [
+            f"{group_name(place)}  {site[-24:]}"
+            for place, group in enumerate(sites.groups)
+            for site in group.sites
+        ]
+        return np.arange(sites.n_sites) + 0.5, names
+    names = [
+        f"{group_name(place)}  {len(group.sites)} sites" for place, group in enumerate(sites.groups)
+    ]
+    return (edges[:-1] + edges[1:]) / 2, names
 
 
 # --- models -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 from replearn import __version__
 from replearn.audits.findings import AuditResult, Question
+from replearn.audits.sites import Sites, group_name
 from replearn.codes.model import Model
 from replearn.errors import ReplearnError
 from replearn.files.atomic import write_atomically
@@ -112,6 +113,47 @@ def model_report(model: Model, provenance: dict[str, Any], command: str) -> str:
         f"{model.n_features:,} features{learned}, stored as {model.codes.size:,} whole numbers.",
         chance=_chance_words(provenance.get("estimated_disagreement")),
         facts=_model_facts(model, provenance),
+        command=command,
+    )
+
+
+def sites_report(sites: Sites, command: str) -> str:
+    """The page of a comparison of many sites.
+
+    Parameters
+    ----------
+    sites : Sites
+    command : str
+        What makes this page.
+
+    Returns
+    -------
+    page : str
+    """
+    require_report_packages()
+    from replearn.audits import figures
+
+    measure = (
+        "codes that differ" if sites.n_rows is None else f"{sites.n_rows:,} rows with another class"
+    )
+    drawing = Drawing(
+        "sites",
+        "Every site against every other one",
+        figures.sites_figure(sites),
+        f"Blue: the same model. Orange: different models, with the share of {measure}. Grey: "
+        "models that cannot be compared code by code.",
+    )
+    return _page(
+        "sites.html",
+        [drawing],
+        sites=sites,
+        verdict=f"The same model at all {sites.n_sites} sites."
+        if sites.same
+        else f"{len(sites.groups)} different models at {sites.n_sites} sites.",
+        rows=[
+            (group_name(place), group, sites.differences(place))
+            for place, group in enumerate(sites.groups)
+        ],
         command=command,
     )
 

@@ -1,15 +1,23 @@
 """``replearn compare``: whether models are the same, also before anybody shows theirs."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from replearn.cli.files import check_target, writing
 from replearn.cli.options import add_command, add_file
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
-from replearn.cli.text import aligned, printable, printable_lines
+from replearn.cli.scoring import piecewise_scores, reading
+from replearn.cli.text import aligned, command_line, printable_lines
 from replearn.errors import ReplearnError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replearn.audits.sites import Sites
+    from replearn.codes.model import Model
 
 
 def add(commands: Any) -> None:
@@ -18,24 +26,40 @@ def add(commands: Any) -> None:
         commands,
         "compare",
         run,
-        "say whether two model files hold the same classifier",
+        "say whether model files hold the same classifier",
         """\
 examples:
   replearn compare a.model.json b.model.json
+  replearn compare *.model.json --rows new.csv --picture sites.svg
+  replearn compare folder --picture sites.html
   replearn compare --commit a.model.json --site oslo --out oslo
   replearn compare --reveal oslo.commitment.json oslo.opening.json rome.commitment.json ...
+
+FILEs are two or more model files, or folders, of which all files *.model.json are taken. Models
+are the same if their canonical bytes are; otherwise it is said which part differs, for each group
+of sites that have the same model.
 
 A bare fingerprint can be guessed, since a model has few codes. With --commit a site publishes a
 salted hash first, and the opening only when all sites have done so.
 
-exit codes: 0 the same model, or committed; 1 different models; 2 bad usage or bad input
+exit codes: 0 all have the same model, or committed; 1 different models; 2 bad usage or bad input
 
-JSON keys: same, parts, differences, notes, n_codes_differing, n_codes, angle_degrees, n_rows,
-  n_rows_changed, fingerprints, warnings;
+JSON keys: same, groups (the largest first, with fingerprint, sites, against_first), n_rows,
+  rows_changed (between groups), fingerprints (by file), picture, warnings; of two models also
+  parts, differences, notes, n_codes_differing, n_codes, angle_degrees, n_rows_changed;
   with --commit: commitment, opening, digest, warnings; with --reveal: same, fingerprints (by
   site), warnings""",
     )
-    add_file(parser, "files", nargs="+", metavar="FILE", help="two model files")
+    add_file(parser, "files", nargs="+", metavar="FILE", help="model files or folders of them")
+    add_file(
+        parser, "--rows", metavar="DATA", help="rows: how many get another class from each model?"
+    )
+    add_file(
+        parser,
+        "--picture",
+        metavar="FILE",
+        help="draw every site against every other one, as .svg or as a page, .html",
+    )
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument(
         "--commit", action="store_true", help="commit to one model file without showing it"
@@ -56,6 +80,12 @@ JSON keys: same, parts, differences, notes, n_codes_differing, n_codes, angle_de
 
 def run(options: argparse.Namespace) -> Outcome:
     """Compare, commit or reveal."""
+    if (options.commit or options.reveal) and (options.rows or options.picture):
+        raise ReplearnError(
+            "--rows and --picture are for models, got --commit or --reveal too. Leave one out."
+        )
+    if not options.commit and (options.site is not None or options.out is not None):
+        raise ReplearnError("--site and --out belong to --commit. Add it, or leave them out.")
     if options.commit:
         return _commit(options)
     if options.reveal:
@@ -64,23 +94,113 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _compare(options: argparse.Namespace) -> Outcome:
-    from replearn.codes.comparison import compare
+    from replearn.audits.sites import compare_sites
     from replearn.files.modelfile import load
 
-    if len(options.files) != 2:
-        raise ReplearnError(f"compare needs two model files, got {len(options.files)}.")
-    first, second = map(load, options.files)
-    result = compare(first, second)
-    lines = [
-        str(result),
-        f"  {first.fingerprint}  {options.files[0]}",
-        f"  {second.fingerprint}  {options.files[1]}",
-    ]
+    _check_picture(options.picture)
+    paths = _model_files(options.files)
+    models = {path: load(path) for path in paths}
+    classify = None
+    if options.rows is not None:
+
+        def classify(chosen: "Sequence[Model]") -> "Sequence[NDArray[Any]]":
+            return _labels(chosen, options.rows)
+
+    sites = compare_sites(models, classify=classify)
+    text, two = _in_words(sites, models)
+    if options.picture is not None:
+        _draw(sites, options)
+        text += f"\n  picture: {options.picture}"
+    data = (
+        sites.data()
+        | two
+        | {
+            "fingerprints": {path: model.fingerprint for path, model in models.items()},
+            "picture": options.picture,
+        }
+    )
+    return Outcome(printable_lines(text), data, DONE if sites.same else DIFFERENT)
+
+
+def _model_files(places: Sequence[str]) -> list[str]:
+    """The files, and those of folders; each once."""
+    paths: list[str] = []
+    for place in places:
+        if not Path(place).is_dir():
+            paths.append(place)
+            continue
+        found = sorted(str(path) for path in Path(place).glob("*.model.json"))
+        if not found:
+            raise ReplearnError(
+                f"{place} must hold files *.model.json, got none. Name the files one by one."
+            )
+        paths += found
+    different = {Path(path).resolve(): path for path in reversed(paths)}
+    kept = [path for path in paths if different[Path(path).resolve()] == path]
+    kept = list(dict.fromkeys(kept))
+    if len(kept) < 2:
+        raise ReplearnError(f"compare needs at least two model files, got {len(kept)}.")
+    return kept
+
+
+def _in_words(sites: "Sites", models: "dict[str, Model]") -> tuple[str, dict[str, Any]]:
+    """What to print, and more keys where there are but two models."""
+    if len(models) != 2:
+        return str(sites), {}
+    from dataclasses import replace
+
+    from replearn.codes.comparison import compare
+
+    result = compare(*models.values())
+    if sites.changed is not None:
+        changed = 0 if sites.same else sites.changed[0][1]
+        result = replace(result, n_rows=sites.n_rows, n_rows_changed=changed)
+    lines = [str(result)]
+    lines += [f"  {model.fingerprint}  {path}" for path, model in models.items()]
     if not result.same and result.angle_degrees is not None:
         lines.append(f"  angle between the two normals: {result.angle_degrees:.3g} degrees")
-    data = asdict(result) | {"fingerprints": [first.fingerprint, second.fingerprint]}
-    text = "\n".join(map(printable, lines))
-    return Outcome(text, data, DONE if result.same else DIFFERENT)
+    return "\n".join(lines), asdict(result)
+
+
+def _labels(models: "Sequence[Model]", data: str) -> "Sequence[NDArray[Any]]":
+    """Labels of the rows of a file by each model; models that read it alike share the reading."""
+    import numpy as np
+
+    alike: dict[object, list[int]] = {}
+    for place, model in enumerate(models):
+        alike.setdefault(reading(model), []).append(place)
+    labels: dict[int, NDArray[Any]] = {}
+    for places in alike.values():
+        chosen = [models[place] for place in places]
+        pieces = [np.array(scores) > 0 for scores in piecewise_scores(chosen, data, "the models")]
+        positive = np.concatenate(pieces, axis=1)
+        for place, flags in zip(places, positive, strict=True):
+            labels[place] = np.array(models[place].classes)[flags.astype(np.int8)]
+    return [labels[place] for place in range(len(models))]
+
+
+def _check_picture(path: str | None) -> None:
+    """Refuse before the work a picture that could not be drawn after it."""
+    if path is None:
+        return
+    from replearn.audits.report import require_report_packages
+
+    if Path(path).suffix.lower() not in (".svg", ".html"):
+        raise ReplearnError(f"--picture must end in .svg or .html, got {path!r}.")
+    check_target(path)
+    require_report_packages()
+
+
+def _draw(sites: "Sites", options: argparse.Namespace) -> None:
+    from replearn.audits.figures import sites_figure
+    from replearn.audits.report import sites_report, write_report
+
+    if Path(options.picture).suffix.lower() == ".svg":
+        page = sites_figure(sites)
+    else:
+        page = sites_report(sites, command_line(options))
+    with writing(options.picture):
+        write_report(page, options.picture)
 
 
 def _commit(options: argparse.Namespace) -> Outcome:

@@ -3,19 +3,15 @@
 import argparse
 import csv
 import io
-import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from replearn.cli.files import check_target, shown_progress, writing
+from replearn.cli.files import check_target, writing
 from replearn.cli.options import add_command, add_file
 from replearn.cli.outcome import Outcome
+from replearn.cli.scoring import piecewise_scores
 from replearn.cli.text import printable
-from replearn.errors import ReplearnError, ReplicabilityWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from replearn.codes.model import Label, Model
 
 
@@ -82,7 +78,7 @@ def _write(
     counts = dict.fromkeys(model.classes, 0)
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["prediction", "score"])
-    for scores in _scores(model, options):
+    for (scores,) in piecewise_scores([model], options.data, options.model):
         labels = [model.classes[int(score > 0)] for score in scores]
         writer.writerows(
             (label, f"{score:.9g}") for label, score in zip(labels, scores, strict=True)
@@ -92,40 +88,3 @@ def _write(
         if kept is not None:
             kept += labels
     return counts
-
-
-def _scores(model: "Model", options: argparse.Namespace) -> "Iterator[Any]":
-    """Scores of the rows, in pieces."""
-    from replearn.sources import open_source
-
-    columns = None if model.encoding is not None else model.feature_names
-    try:
-        source = open_source(
-            options.data,
-            columns=columns,
-            encoding=model.encoding,
-            n_features=model.n_features if model.encoding is None else None,
-        )
-        if source.names is not None:
-            _warn_of_order(model, options)
-        with shown_progress(f"reading {Path(options.data).name}") as advance:
-            for piece in source.pieces(watch=advance):
-                yield model.scores(piece.X)
-    except ReplearnError as problem:
-        raise ReplearnError(f"{options.data} does not fit {options.model}: {problem}") from None
-
-
-def _warn_of_order(model: "Model", options: argparse.Namespace) -> None:
-    """Say when columns that no fingerprint covers are taken in another order than they stand."""
-    from replearn.sources import open_source
-
-    if model.feature_names is None or model.encoding is not None:
-        return
-    found = open_source(options.data, raw=True).names
-    if found is not None and (odd := model.out_of_order(found)) is not None:
-        warnings.warn(
-            f"the columns of {options.data} are taken by name, but {odd}. The fingerprint does "
-            f"not cover the names: check that {options.model} has them right.",
-            ReplicabilityWarning,
-            stacklevel=2,
-        )

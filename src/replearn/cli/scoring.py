@@ -1,0 +1,69 @@
+"""Scores of the rows of a file, by one model or by several that read it alike."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replearn.cli.files import shown_progress
+from replearn.errors import ReplearnError, ReplicabilityWarning
+
+if TYPE_CHECKING:
+    from replearn.codes.model import Model
+    from replearn.types import Vector
+
+
+def reading(model: "Model") -> object:
+    """What decides how a model reads a table; models with equal ones read it alike."""
+    return model.feature_names, model.encoding, model.n_features
+
+
+def piecewise_scores(models: "Sequence[Model]", data: str, place: str) -> "Iterator[list[Vector]]":
+    """Scores of the rows by each of the models, in pieces.
+
+    Parameters
+    ----------
+    models : sequence of Model
+        All with the same `reading`.
+    data : str
+        Path of the rows.
+    place : str
+        Where the models come from, for messages.
+
+    Yields
+    ------
+    scores : list of arrays, one for each model
+    """
+    from replearn.sources import open_source
+
+    model = models[0]
+    try:
+        source = open_source(
+            data,
+            columns=None if model.encoding is not None else model.feature_names,
+            encoding=model.encoding,
+            n_features=model.n_features if model.encoding is None else None,
+        )
+        if source.names is not None:
+            _warn_of_order(model, data, place)
+        with shown_progress(f"reading {Path(data).name}") as advance:
+            for piece in source.pieces(watch=advance):
+                yield [one.scores(piece.X) for one in models]
+    except ReplearnError as problem:
+        raise ReplearnError(f"{data} does not fit {place}: {problem}") from None
+
+
+def _warn_of_order(model: "Model", data: str, place: str) -> None:
+    """Say when columns that no fingerprint covers are taken in another order than they stand."""
+    from replearn.sources import open_source
+
+    if model.feature_names is None or model.encoding is not None:
+        return
+    found = open_source(data, raw=True).names
+    if found is not None and (odd := model.out_of_order(found)) is not None:
+        warnings.warn(
+            f"the columns of {data} are taken by name, but {odd}. The fingerprint does not cover "
+            f"the names: check that {place} has them right.",
+            ReplicabilityWarning,
+            stacklevel=2,
+        )
