@@ -23,6 +23,14 @@ class NotEnoughSamples(ReplearnError):
         return type(self), (str(self), self.available, self.needed)
 
 
+class NoModel(ReplearnError, AttributeError):
+    """The rows of a stream make no model; an AttributeError, so that ``hasattr`` says no."""
+
+
+class NoModelYet(NotEnoughSamples, NoModel):
+    """The rows of a stream are too few, so far, for the promise of its mode."""
+
+
 class InvalidFile(ReplearnError):
     """A model or protocol file that is not what it should be."""
 

@@ -599,12 +599,12 @@ def test_too_few_rows():
         estimator = getattr(rl, name)(margin=0.3, max_error=0.1, mode="certified")
         with pytest.raises(NotEnoughSamples, match=r"certified mode needs [\d,]+ rows.*got 1,000"):
             estimator.fit(X, y)
-    with pytest.warns(ReplicabilityWarning, match="not estimated: 20 rows are too few"):
+    with pytest.warns(ReplicabilityWarning, match="cannot be estimated from 20 rows"):
         rl.ReplicableDPClassifier(margin=0.3, max_error=0.1).fit(X[:20], y[:20])
     noisy = make_margin(1000, 6, 0.1, label_noise=0.1, random_state=0)
     with pytest.warns(ReplicabilityWarning, match="above max_disagreement"):
         rl.ReplicableDPClassifier(margin=0.1, max_disagreement=0.05, shared_seed=3).fit(*noisy)
-    with pytest.warns(ReplicabilityWarning, match="rejection sampling is a reference"):
+    with pytest.warns(ReplicabilityWarning, match="rejection sampling, which is a reference"):
         rl.ReplicableDPClassifier(margin=0.3, sampling="holenstein").fit(X, y)
 
 

@@ -62,6 +62,14 @@ class CodeSpace:
         components = self.project(direction, shared)
         return round_codes(components, float(self.grid_width), self.rounding, shared)
 
+    def encode_with_residual(
+        self, direction: Vector, shared: SharedRandomness
+    ) -> tuple[Codes, Vector]:
+        """Codes of a direction, and where it lies in their cell; projected once."""
+        components, width = self.project(direction, shared), float(self.grid_width)
+        codes = round_codes(components, width, self.rounding, shared)
+        return codes, residual(components, codes, width, self.rounding, shared)
+
     def residual(self, direction: Vector, codes: Codes, shared: SharedRandomness) -> Vector:
         """Where a direction lies in the cell of its codes, from the centre, in grid widths."""
         components = self.project(direction, shared)

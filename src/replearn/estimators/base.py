@@ -3,21 +3,20 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from replearn.codes.basis import Basis
-from replearn.codes.cells import CELLS
 from replearn.codes.encoding import Encoding
 from replearn.codes.model import Label, Model
-from replearn.codes.projection import PROJECTIONS
 from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.checks import (
@@ -26,15 +25,19 @@ from replearn.estimators.checks import (
     refuse_unwritable,
 )
 from replearn.estimators.frames import collected, refuse_other_than_numbers
-from replearn.files.jsonfile import MAX_WIDTH, MIN_WIDTH, seed_text, shown
+from replearn.files.jsonfile import seed_text
 from replearn.files.modelfile import MAX_CODE
-from replearn.plans.sizes import Guarantee, Plan, Sizes, Spent, require_samples
+from replearn.plans.sizes import Guarantee, Plan, require_samples
 from replearn.progress import tracked
-from replearn.stages import recipes
-from replearn.stages.batches import LabelRuns, Rows, Sample
-from replearn.stages.certificate import Certificate, certify
+from replearn.stages.batches import Rows, Sample
+from replearn.stages.certificate import Certificate
 from replearn.stages.net_search import PointSource
-from replearn.types import BlockMap, Codes, Order, Signs, Vector
+from replearn.types import BlockMap, Signs, Vector
+
+#: What an algorithm asks of its rows. "batches": sums over batches, which are consecutive rows in
+#: canonical order. "sums": sums over rows in any order. "counts": how many rows each candidate of a
+#: net gets wrong. "rows": the rows themselves, again and again, so that they must be in memory.
+Asks = Literal["batches", "sums", "counts", "rows"]
 
 
 class ReplicableClassifier(ClassifierMixin, BaseEstimator):
@@ -67,23 +70,50 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     # set by fit
     classes_: NDArray[Any]
     n_features_in_: int
-    plan_: Plan
+    plan_: Any
     model_: Model
     certificate_: Certificate
     residual_: Vector | None  # place of the mean in its cell, in grid widths; audits read it
 
-    #: Whether a sum over batches is all that it asks of the rows, so that they may be anywhere.
-    streams: ClassVar[bool] = False
+    #: What it asks of its rows, which decides where they may be; see `Asks`.
+    asks: ClassVar[Asks]
 
-    #: Whether counts of errors are all that it asks of the rows, so that a cluster can hold them.
-    counts: ClassVar[bool] = False
+    #: The algorithm: (sample, plan, shared, run) to what `_publish` reads.
+    _recipe: ClassVar[Callable[..., Any]]
 
-    #: The algorithm, a function of ``recipes``.
-    _recipe: ClassVar[Callable[..., recipes.Fitted | recipes.Chosen | recipes.Boosted]]
+    #: What helps against a disagreement that is too large, besides more rows.
+    _remedy: ClassVar[str]
 
-    def _plan(self, n_inputs: int) -> Plan:
-        """Sizes of this estimator's algorithm."""
+    # --- what a subclass says ---------------------------------------------------------------------
+
+    def _plan(self, n_inputs: int) -> Any:
+        """Sizes of this estimator's algorithm: ``algorithm``, ``n_samples``, ``with_spent``."""
         raise NotImplementedError
+
+    def _certify(self, fitted: Any, shared: SharedRandomness) -> Certificate:
+        """What the fit can say about its own replicability."""
+        raise NotImplementedError
+
+    def _learn(
+        self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap
+    ) -> tuple[Any, Any]:
+        """Plan, then run the recipe."""
+        plan = self._plan(n_inputs)
+        if isinstance(plan, Plan):
+            refuse_large(plan)
+            if plan.mode != "practical":  # rows in files must be counted first
+                require_samples(plan, sample.n_rows)
+        return plan, type(self)._recipe(sample, plan, shared, run)
+
+    def _troubles(self) -> Iterator[str]:
+        """What went wrong in the fit, besides its disagreement, in words."""
+        yield from ()
+
+    def _no_estimate(self) -> str:
+        """From what the disagreement cannot be estimated, and the remedy; "": it was said."""
+        raise NotImplementedError
+
+    # --- the one way to a model -------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn a halfspace that another lab would learn too.
@@ -98,8 +128,11 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        self._check_parameters()
-        return self._fit_rows(*self._check_training_data(X, y))
+        self.check_parameters()
+        X, y = self._check_rows(X, y)
+        classes, positive = two_classes(y)
+        self._describe(X.shape[1], classes, _names(self))
+        return self._fit(self.in_memory(X, np.where(positive, np.int8(1), np.int8(-1))))
 
     def fit_sample(
         self,
@@ -124,44 +157,56 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        if not self.streams and not (self.counts and isinstance(sample, PointSource)):
+        if not isinstance(sample, Rows) and not (
+            isinstance(sample, PointSource) if self.asks == "counts" else self.asks != "rows"
+        ):
             raise ReplearnError(
                 f"{type(self).__name__} needs its rows in memory. Use fit, or "
                 "ReplicableSVMClassifier or ReplicableSGDClassifier, which need not."
             )
-        self._check_parameters()
-        self._describe_rows(n_features, classes, names)
-        shared = self._shared()
-        with silent_overflow():
-            learned = self._learn_from(sample, n_features, shared, self._threads())
-        return self._finish(*learned, shared)
+        self.check_parameters()
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None and self.encoding is None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self._describe(n_features, classes, names)
+        return self._fit(sample)
 
-    def _fit_rows(self, X: Any, signs: Signs) -> Self:
-        """Learn from checked rows in memory."""
+    def _fit(self, sample: Any) -> Self:
+        """Learn from checked rows, wherever they are."""
         shared = self._shared()
+        # samples elsewhere show the progress of their passes over the rows
+        run = self._run() if isinstance(sample, Rows) else self._threads()
         with silent_overflow():
-            learned = self._learn(X, signs, shared)
-        return self._finish(*learned, shared)
-
-    def _finish(self, plan: Plan, fitted: Any, shared: SharedRandomness) -> Self:
+            n_inputs = self.n_features_in_ + bool(self.fit_intercept)
+            plan, fitted = self._learn(sample, n_inputs, shared, run)
         self._publish(plan, fitted, shared)
         self._warn()
         return self
 
-    def _describe_rows(
+    def _describe(
         self, n_features: int, classes: NDArray[Any], names: tuple[str, ...] | None
     ) -> None:
-        """Set what the checks of ``fit`` set."""
-        self._check_classes(classes, names)
+        """Set what is known of the rows before the fit; refuse what is not of the protocol."""
+        refuse_unwritable(label_values(classes), names)
+        if self.classes is not None and set(label_values(classes)) != set(self.classes):
+            raise ReplearnError(
+                f"y must hold the labels of the protocol, {self.classes[0]!r} and "
+                f"{self.classes[1]!r}, got {classes[0]!r} and {classes[1]!r}. "
+                "Recode the labels, or use the protocol of this study."
+            )
         self.classes_, self.n_features_in_ = classes, n_features
-        self.__dict__.pop("feature_names_in_", None)
-        if names is not None and self.encoding is None:
-            self.feature_names_in_ = np.array(names, dtype=object)
 
-    def _publish(self, plan: Plan, fitted: Any, shared: SharedRandomness) -> None:
+    def _publish(self, plan: Any, fitted: Any, shared: SharedRandomness) -> None:
         """Set what a fit leaves behind."""
+        _check_codes(fitted)
         self.plan_ = plan.with_spent(fitted.spent)
-        self.model_ = Model(
+        self.model_ = self._model(plan, fitted, shared)
+        self.residual_ = fitted.residual
+        self.certificate_ = self._certify(fitted, shared)
+
+    def _model(self, plan: Any, fitted: Any, shared: SharedRandomness) -> Model:
+        """The classifier that was learned."""
+        return Model(
             recipe=plan.algorithm,
             n_features=self.n_features_in_,
             fit_intercept=bool(self.fit_intercept),
@@ -172,33 +217,31 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             feature_names=_names(self) if self.encoding is None else self.encoding.output_names,
             encoding=self.encoding,
         )
-        self.residual_ = _residual(fitted, plan, shared)
-        _check_codes(fitted.codes, self.residual_, plan)
-        self.certificate_ = self._certify(fitted, shared)
 
-    def _learn(self, X: Any, signs: Signs, shared: SharedRandomness) -> tuple[Plan, Any]:
-        """Learn from rows in memory, in their canonical order."""
-        batch_size = self._smallest_batch(X.shape[1])
-        rows = Rows(X, signs, self._row_order(signs, signs.size // batch_size))
-        return self._learn_from(rows, X.shape[1], shared, self._run())
+    def _warn(self) -> None:
+        """Say what the user must know about this fit, in words."""
+        for message in self._messages():
+            warnings.warn(message, ReplicabilityWarning, stacklevel=4)
 
-    def _learn_from(
-        self, sample: Any, n_features: int, shared: SharedRandomness, run: BlockMap
-    ) -> tuple[Plan, Any]:
-        """Plan, then run the recipe."""
-        plan = self._plan(n_features + bool(self.fit_intercept))
-        if plan.mode != "practical":  # rows in files must be counted first
-            require_samples(plan, sample.n_rows)
-        refuse_large(plan)
-        return plan, type(self)._recipe(sample, plan, shared, run)
+    def _messages(self) -> Iterator[str]:
+        yield from self._troubles()
+        if getattr(self, "mode", "practical") != "practical":
+            return
+        estimate = self.certificate_.estimated_disagreement
+        if estimate is None:
+            if reason := self._no_estimate():
+                yield f"The disagreement with another lab cannot be estimated {reason}"
+        elif estimate > self.max_disagreement:
+            # disagreement falls like one over the square root of the number of rows
+            needed = self.plan_.spent.n_rows * (estimate / self.max_disagreement) ** 2
+            yield (
+                f"Another lab would get a different model with an estimated probability of "
+                f"{estimate:.2f}, above max_disagreement={self.max_disagreement:g}. "
+                f"Get more rows (about {float(f'{needed:.1g}'):,.0f} per lab at this seed), "
+                f"{self._remedy}."
+            )
 
-    def _smallest_batch(self, n_features: int) -> int:
-        """Rows in a batch; fewer than twice as many need no particular order."""
-        return self._plan(n_features + bool(self.fit_intercept)).batch_size
-
-    def _certify(self, fitted: Any, shared: SharedRandomness) -> Certificate:
-        """What the fit can say about its own replicability."""
-        return certify(fitted, self.plan_, shared)
+    # --- prediction -------------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Signed distance of each row to the boundary; positive means ``classes_[1]``.
@@ -211,7 +254,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         -------
         scores : array of shape (n_samples,)
         """
-        check_is_fitted(self, "model_")
+        model = self._fitted_model()
         X = validate_data(
             self,
             self._encoded(X),
@@ -221,7 +264,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             reset=False,
         )
         _check_finite(X, self)
-        scores = self.model_.scores(X)
+        scores = model.scores(X)
         if not np.isfinite(scores).all():
             row = int(np.argmin(np.isfinite(scores)))
             raise ReplearnError(
@@ -257,7 +300,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         LinearSVC, VotingClassifier or Pipeline
             Fitted.
         """
-        check_is_fitted(self, "model_")
+        self._fitted_model()
         from replearn.exports import to_sklearn  # loads parts of scikit-learn that no fit needs
 
         return to_sklearn(self, encoded=encoded)
@@ -280,9 +323,11 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     def _fitted_model(self) -> Model:
         try:
             return self.model_
+        except ReplearnError:  # it says why there is none
+            raise
         except AttributeError:
-            # hasattr(estimator, "coef_") must be False before fit
-            raise AttributeError(
+            # another one: hasattr(estimator, "coef_") must be False before fit
+            raise NotFittedError(
                 f"{type(self).__name__} has no model yet. Call fit first."
             ) from None
 
@@ -306,12 +351,13 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             )
         return SharedRandomness(seed_text(self.shared_seed, "shared_seed"))
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         """Refuse parameters of the wrong kind before the rows are looked at."""
         self._shared()
-        if self.random_state is not None:
+        parameters = self.get_params(deep=False)
+        if parameters.get("random_state") is not None:
             self.order_coins()
-        refuse_odd_parameters(self.get_params(deep=False))
+        refuse_odd_parameters(parameters)
 
     def _encoded(self, X: Any) -> Any:
         X = collected(X)
@@ -345,38 +391,19 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             check_classification_targets(y)
         return X, y
 
-    def _check_training_data(self, X: Any, y: Any) -> tuple[Any, NDArray[np.int8]]:
-        """Validated rows, and their labels as signs; sets ``classes_``."""
-        X, y = self._check_rows(X, y)
-        self.classes_, positive = two_classes(y)
-        self._check_classes(self.classes_, _names(self))
-        return X, np.where(positive, np.int8(1), np.int8(-1))
-
-    def _check_classes(self, classes: NDArray[Any], names: tuple[str, ...] | None) -> None:
-        """Refuse labels that are not those of the protocol, or that no file can hold."""
-        refuse_unwritable(label_values(classes), names)
-        if self.classes is not None and set(label_values(classes)) != set(self.classes):
-            raise ReplearnError(
-                f"y must hold the labels of the protocol, {self.classes[0]!r} and "
-                f"{self.classes[1]!r}, got {classes[0]!r} and {classes[1]!r}. "
-                "Recode the labels, or use the protocol of this study."
-            )
-
     def _published_classes(self) -> tuple[Label, Label]:
         """The labels as the protocol writes them: True at one site is 1 at another."""
         written = {label: label for label in self.classes or ()}
         low, high = label_values(self.classes_)
         return written.get(low, low), written.get(high, high)
 
-    def _row_order(self, signs: NDArray[np.int8], n_batches: int) -> Order:
-        """Canonical order of the rows: as given, or permuted by one keyed permutation."""
-        n_rows = signs.size
-        if self.shuffle:
-            coins, stream = self.order_coins()
-            return coins.row_order(stream, n_rows)
-        if n_batches > 1:
-            refuse_sorted(LabelRuns.of(signs))
-        return np.arange(n_rows, dtype=np.int64)
+    def in_memory(self, X: Any, signs: Signs) -> Rows:
+        """Checked rows in their canonical order: as given, or permuted by a keyed permutation."""
+        if self.asks == "sums" or not self.shuffle:
+            order = np.arange(signs.size, dtype=np.int64)
+            return Rows(X, signs, order, as_given=self.asks != "sums")
+        coins, stream = self.order_coins()
+        return Rows(X, signs, coins.row_order(stream, signs.size))
 
     def order_coins(self) -> tuple[SharedRandomness, str]:
         """Coins and the stream that put the rows in order, if ``shuffle`` is on."""
@@ -403,96 +430,20 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
 
         return map if n_threads == 1 else threaded
 
-    def _sizes(self) -> Sizes:
-        return Sizes(
-            n_batches=whole_or_auto(self.n_batches, "n_batches"),
-            batch_size=whole_or_auto(self.batch_size, "batch_size"),
-            n_components=whole_or_auto(self.n_components, "n_components"),
-            grid_width=_real(self.grid_width, "grid_width", zero_allowed=False),
-            projection=choice_or_auto(
-                self.projection,
-                "projection",
-                ["published"] if self.basis is not None else PROJECTIONS,
-            ),
-            rounding=choice_or_auto(self.rounding, "rounding", CELLS),
-            regularization=_real(self.regularization, "regularization", zero_allowed=True),
-            basis=self.basis,
-            unit_mean=True if self.unit_mean else None,
-        )
-
-    def _warn(self) -> None:
-        """Say what the user must know about this fit, in words."""
-        spent: Spent | None = self.plan_.spent
-        assert spent is not None
-        if spent.n_unconverged:
-            warnings.warn(
-                f"{spent.n_unconverged:,} of {spent.n_batches:,} batches did not reach the "
-                f"accuracy asked for (worst duality gap {spent.worst_gap:.2g}). Raise "
-                "regularization, or scale the features.",
-                ReplicabilityWarning,
-                stacklevel=5,
-            )
-        if spent.n_infeasible:
-            warnings.warn(
-                f"{spent.n_infeasible:,} of {spent.n_batches:,} batches have no margin of "
-                f"{self.plan_.accuracy.margin_floor:g}, so the promise of margin {self.margin} "
-                "does not hold. Lower margin, or set regularization above 0.",
-                ReplicabilityWarning,
-                stacklevel=5,
-            )
-        estimate = self.certificate_.estimated_disagreement
-        if self.mode != "practical":
-            return
-        if estimate is None:
-            warnings.warn(
-                f"The disagreement with another lab cannot be estimated from "
-                f"{spent.n_batches} {'batch' if spent.n_batches == 1 else 'batches'} of "
-                f"{self.plan_.batch_size} rows. Get more rows: seven batches are the fewest.",
-                ReplicabilityWarning,
-                stacklevel=5,
-            )
-        elif estimate > self.max_disagreement:
-            # disagreement falls like one over the square root of the number of rows
-            needed = spent.n_rows * (estimate / self.max_disagreement) ** 2
-            warnings.warn(
-                f"Another lab would get a different model with an estimated probability of "
-                f"{estimate:.2f}, above max_disagreement={self.max_disagreement:g}. "
-                f"Get more rows (about {float(f'{needed:.1g}'):,.0f} per lab at this seed), allow "
-                "a larger max_error or margin, or plan from a pilot sample.",
-                ReplicabilityWarning,
-                stacklevel=5,
-            )
-
-
-def refuse_sorted(labels: LabelRuns) -> None:
-    """Refuse rows whose labels are sorted or clustered, if they are to be cut as they come."""
-    if labels.look_sorted():
-        raise ReplearnError(
-            "y looks sorted or clustered, so batches of consecutive rows would not be independent "
-            "samples. Use shuffle=True, or shuffle the rows once and keep that order."
-        )
-
-
-def _residual(fitted: Any, plan: Plan, shared: SharedRandomness) -> Vector | None:
-    """Where what was rounded lies in its cell; None for choices from a net."""
-    if not isinstance(fitted, recipes.Fitted):
-        return None
-    mean = recipes.mean_direction(fitted.sums, plan)
-    return fitted.space.residual(mean, fitted.codes, shared)
-
 
 def silent_overflow() -> Any:
     """Round without NumPy's warnings: codes that overflow are refused after it, in words."""
     return np.errstate(over="ignore", invalid="ignore")
 
 
-def _check_codes(codes: Codes, residual: Vector | None, plan: Plan) -> None:
+def _check_codes(fitted: Any) -> None:
     """Refuse codes that overflowed: no file holds them, and they are those of another point."""
+    codes, residual = fitted.codes, fitted.residual
     too_many_bits = bool(((codes > MAX_CODE) | (codes < -MAX_CODE)).any())
     if too_many_bits or (residual is not None and not (np.abs(residual) < _LARGEST_CELL).all()):
         raise ReplearnError(
-            f"grid_width must be so large that codes have at most 53 bits, got {plan.grid_width}. "
-            'Leave it "auto", or raise it.'
+            "grid_width must be so large that codes have at most 53 bits, got "
+            f'{fitted.space.grid_width}. Leave it "auto", or raise it.'
         )
 
 
@@ -566,42 +517,3 @@ def _check_finite(X: Any, estimator: Any, first_row: int = 0) -> None:
 def _names(estimator: Any) -> tuple[str, ...] | None:
     names = getattr(estimator, "feature_names_in_", None)
     return None if names is None else tuple(str(name) for name in names)
-
-
-def whole_or_auto(value: Any, name: str) -> int | None:
-    """A positive integer, or None for "auto"."""
-    if isinstance(value, str) and value == "auto":
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ReplearnError(f'{name} must be "auto" or a positive integer, got {value!r}.')
-    return int(value)
-
-
-def _real(value: Any, name: str, *, zero_allowed: bool) -> float | None:
-    if isinstance(value, str) and value == "auto":
-        return None
-    number = isinstance(value, int | float | np.integer | np.floating)
-    value = float(value) if isinstance(value, np.floating) else value
-    positive = number and not isinstance(value, bool) and 0 < value < np.inf
-    if not positive and not (zero_allowed and number and value == 0):
-        what = "a number of at least 0" if zero_allowed else "a positive number"
-        raise ReplearnError(f'{name} must be "auto" or {what}, got {shown(value)}.')
-    if positive and not MIN_WIDTH <= value <= MAX_WIDTH:
-        raise ReplearnError(
-            f"{name} must be from {MIN_WIDTH:g} to {MAX_WIDTH:g}, got {shown(value)}. Scale it."
-        )
-    return float(value)
-
-
-def real_or_auto(value: Any, name: str) -> float | None:
-    """A positive number, or None for "auto"."""
-    return _real(value, name, zero_allowed=False)
-
-
-def choice_or_auto(value: Any, name: str, known: Iterable[str]) -> str | None:
-    """One of the known names, or None for "auto"."""
-    if isinstance(value, str) and value == "auto":
-        return None
-    if not isinstance(value, str) or value not in known:
-        raise ReplearnError(f'{name} must be "auto" or one of {", ".join(known)}, got {value!r}.')
-    return str(value)

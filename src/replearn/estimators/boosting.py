@@ -1,22 +1,19 @@
 """The algorithms of [ILPS22] as a scikit-learn classifier."""
 
-import warnings
+from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes.encoding import Encoding
 from replearn.codes.model import Label
 from replearn.codes.randomness import SharedRandomness
-from replearn.errors import ReplearnError, ReplicabilityWarning
-from replearn.estimators.base import ReplicableClassifier, real_or_auto, whole_or_auto
-from replearn.estimators.checks import refuse_large
+from replearn.errors import ReplearnError
+from replearn.estimators.base import ReplicableClassifier
+from replearn.estimators.checks import real_or_auto, refuse_large, whole_or_auto
 from replearn.plans.plan_boosting import OUTPUTS, ROUNDINGS, plan_boosting
 from replearn.plans.sizes import Plan, Sizes, require_samples
 from replearn.stages import recipes
 from replearn.stages.certificate import Certificate, certify_boosting
-from replearn.types import BlockMap, Order
+from replearn.types import BlockMap
 
 
 class ReplicableBoostingClassifier(ReplicableClassifier):
@@ -117,6 +114,10 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
     n_rounds: int | str
     fresh_rows: bool | str
     constants: dict[str, float] | None
+    plan_: Plan
+
+    asks = "rows"
+    _remedy = "allow a larger max_error, or use another classifier: this one needs the most"
 
     def __init__(
         self,
@@ -162,7 +163,13 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
         self.encoding = encoding
         self.classes = classes
 
-    _recipe = staticmethod(recipes.boost)
+    def _learn(
+        self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap
+    ) -> tuple[Plan, Any]:
+        plan = refuse_large(self._plan(n_inputs))
+        require_samples(plan, sample.n_rows)
+        private = None if self.random_state is None else SharedRandomness(str(self.random_state))
+        return plan, recipes.boost(sample, plan, shared, run, private)
 
     @property
     def n_rounds_(self) -> int:
@@ -171,15 +178,6 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
         spent = self.plan_.spent
         assert spent is not None
         return spent.n_batches
-
-    def _learn_from(
-        self, sample: Any, n_features: int, shared: SharedRandomness, run: BlockMap
-    ) -> tuple[Plan, Any]:
-        plan = self._plan(n_features + bool(self.fit_intercept))
-        require_samples(plan, sample.n_rows)
-        refuse_large(plan)
-        private = None if self.random_state is None else SharedRandomness(str(self.random_state))
-        return plan, recipes.boost(sample, plan, shared, run, private)
 
     def _plan(self, n_inputs: int) -> Plan:
         for name, known in (("rounding", ROUNDINGS), ("output", OUTPUTS)):
@@ -209,42 +207,19 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
             grid_width=real_or_auto(self.grid_width, "grid_width"),
         )
 
-    def _row_order(self, signs: NDArray[np.int8], n_batches: int) -> Order:
-        fresh = self.mode != "practical" or self.fresh_rows is True
-        return super()._row_order(signs, 2 if fresh else 1)  # a mean does not mind the order
-
     def _certify(self, fitted: recipes.Boosted, shared: SharedRandomness) -> Certificate:
         return certify_boosting(fitted, self.plan_, shared)
 
-    def _warn(self) -> None:
-        """Say what the user must know about this fit, in words."""
+    def _no_estimate(self) -> str:
+        assert self.plan_.spent is not None
+        return f"from {self.plan_.spent.n_rows:,} rows. Get more rows."
+
+    def _troubles(self) -> Iterator[str]:
         spent = self.plan_.spent
         assert spent is not None
         if not spent.below:
-            warnings.warn(
+            yield (
                 f"The test was not passed within {spent.n_batches:,} rounds, so the error may be "
                 f"above max_error={self.max_error:g}. Lower margin, raise max_error or n_rounds, "
-                "or get more rows.",
-                ReplicabilityWarning,
-                stacklevel=5,
+                "or get more rows."
             )
-        estimate = self.certificate_.estimated_disagreement
-        if self.mode != "practical":
-            return
-        if estimate is None:
-            message = (
-                f"The disagreement with another lab cannot be estimated from {spent.n_rows:,} "
-                "rows. Get more rows."
-            )
-        elif estimate > self.max_disagreement:
-            # disagreement falls like one over the square root of the number of rows
-            needed = spent.n_rows * (estimate / self.max_disagreement) ** 2
-            message = (
-                f"Another lab would get a different model with an estimated probability of "
-                f"{estimate:.2f}, above max_disagreement={self.max_disagreement:g}. "
-                f"Get more rows (about {float(f'{needed:.1g}'):,.0f} per lab at this seed), allow "
-                "a larger max_error, or use another classifier: this one needs the most."
-            )
-        else:
-            return
-        warnings.warn(message, ReplicabilityWarning, stacklevel=5)

@@ -10,7 +10,14 @@ from replearn.codes.basis import Basis
 from replearn.codes.encoding import Encoding
 from replearn.codes.model import Label
 from replearn.errors import ReplearnError
-from replearn.files.jsonfile import Unfit, read_classes, read_text, shown
+from replearn.files.jsonfile import (
+    MAX_WIDTH,
+    MIN_WIDTH,
+    Unfit,
+    read_classes,
+    read_text,
+    shown,
+)
 from replearn.files.modelfile import MAX_ROUNDS, too_large
 from replearn.plans.sizes import Plan
 
@@ -92,3 +99,41 @@ def refuse_unwritable(labels: tuple[Label, Label], names: Iterable[str] | None) 
             read_text(name, "the name of a column")
     except Unfit as problem:
         raise ReplearnError(f"{problem}: a model file must hold it. Rename it.") from None
+
+
+# --- sizes that are set by hand ---------------------------------------------------------------
+
+
+def whole_or_auto(value: Any, name: str) -> int | None:
+    """A positive integer, or None for "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ReplearnError(f'{name} must be "auto" or a positive integer, got {value!r}.')
+    return int(value)
+
+
+def real_or_auto(value: Any, name: str, *, zero_allowed: bool = False) -> float | None:
+    """A positive number (or 0, if that is allowed), or None for "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    number = isinstance(value, int | float | np.integer | np.floating)
+    value = float(value) if isinstance(value, np.floating) else value
+    positive = number and not isinstance(value, bool) and 0 < value < np.inf
+    if not positive and not (zero_allowed and number and value == 0):
+        what = "a number of at least 0" if zero_allowed else "a positive number"
+        raise ReplearnError(f'{name} must be "auto" or {what}, got {shown(value)}.')
+    if positive and not MIN_WIDTH <= value <= MAX_WIDTH:
+        raise ReplearnError(
+            f"{name} must be from {MIN_WIDTH:g} to {MAX_WIDTH:g}, got {shown(value)}. Scale it."
+        )
+    return float(value)
+
+
+def choice_or_auto(value: Any, name: str, known: Iterable[str]) -> str | None:
+    """One of the known names, or None for "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    if not isinstance(value, str) or value not in known:
+        raise ReplearnError(f'{name} must be "auto" or one of {", ".join(known)}, got {value!r}.')
+    return str(value)

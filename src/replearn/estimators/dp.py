@@ -1,15 +1,11 @@
 """The DP reduction as a scikit-learn classifier."""
 
-import numpy as np
-from numpy.typing import NDArray
-
 from replearn.codes.encoding import Encoding
 from replearn.codes.model import Label
 from replearn.estimators.net import NetBasedClassifier
 from replearn.plans.plan_net import plan_dp
 from replearn.plans.sizes import Plan
 from replearn.stages import recipes
-from replearn.types import Order
 
 
 class ReplicableDPClassifier(NetBasedClassifier):
@@ -164,7 +160,7 @@ class ReplicableDPClassifier(NetBasedClassifier):
 
     def _no_estimate(self) -> str:
         if self.sampling == "holenstein":
-            return 'rejection sampling is a reference and has no estimate. Use sampling="gumbel".'
+            return 'by rejection sampling, which is a reference. Use sampling="gumbel".'
         return super()._no_estimate()
 
     def _plan(self, n_inputs: int) -> Plan:
@@ -178,6 +174,3 @@ class ReplicableDPClassifier(NetBasedClassifier):
             calibration=self.calibration,
             sampling=self.sampling,
         )
-
-    def _row_order(self, signs: NDArray[np.int8], n_batches: int) -> Order:
-        return super()._row_order(signs, 1)  # error counts do not mind the order

@@ -1,24 +1,24 @@
 """Algorithm 3 as a scikit-learn classifier, and what it shares with the DP reduction."""
 
-import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes.encoding import Encoding
 from replearn.codes.model import Label
 from replearn.codes.nets import NETS
 from replearn.codes.projection import PROJECTIONS
 from replearn.codes.randomness import SharedRandomness
-from replearn.errors import ReplearnError, ReplicabilityWarning
-from replearn.estimators.base import ReplicableClassifier, choice_or_auto, whole_or_auto
+from replearn.errors import ReplearnError
+from replearn.estimators.base import ReplicableClassifier
+from replearn.estimators.checks import choice_or_auto, whole_or_auto
 from replearn.plans.plan_net import plan_net
 from replearn.plans.sizes import Plan, Sizes
 from replearn.progress import counted
 from replearn.stages import recipes
 from replearn.stages.certificate import Certificate, certify_choice
-from replearn.types import BlockMap, Order
+from replearn.types import BlockMap
 
 
 class NetBasedClassifier(ReplicableClassifier):
@@ -27,8 +27,10 @@ class NetBasedClassifier(ReplicableClassifier):
     net: str
     n_candidates: int | str
     constants: dict[str, float] | None
+    plan_: Plan
 
-    counts = True
+    asks = "counts"
+    _remedy = "allow a larger max_error, or use fewer components"
 
     def _sizes(self) -> Sizes:
         return Sizes(
@@ -53,37 +55,19 @@ class NetBasedClassifier(ReplicableClassifier):
         return counted(self._threads(), "searching") if self.verbose else self._threads()
 
     def _no_estimate(self) -> str:
-        """Why there is none, and the remedy."""
-        assert self.plan_.spent is not None
-        return f"{self.plan_.spent.n_rows:,} rows are too few. Get more rows."
-
-    def _warn(self) -> None:
-        """Say what the user must know about this fit, in words."""
         spent = self.plan_.spent
         assert spent is not None
-        estimate = self.certificate_.estimated_disagreement
+        return f"from {spent.n_rows:,} rows. Get more rows." if spent.below else ""
+
+    def _troubles(self) -> Iterator[str]:
+        spent = self.plan_.spent
+        assert spent is not None
         if not spent.below:
-            message = (
+            yield (
                 f"None of the {spent.n_tested:,} candidates tested is below the threshold, so the "
                 "one with the fewest errors was taken, and another lab may well take another. "
                 "Lower margin, raise max_error or n_candidates, or set agnostic=True."
             )
-        elif self.mode != "practical":
-            return
-        elif estimate is None:
-            message = f"The disagreement with another lab was not estimated: {self._no_estimate()}"
-        elif estimate > self.max_disagreement:
-            # disagreement falls like one over the square root of the number of rows
-            needed = spent.n_rows * (estimate / self.max_disagreement) ** 2
-            message = (
-                f"Another lab would get a different model with an estimated probability of "
-                f"{estimate:.2f}, above max_disagreement={self.max_disagreement:g}. "
-                f"Get more rows (about {float(f'{needed:.1g}'):,.0f} per lab at this seed), allow "
-                "a larger max_error, or use fewer components."
-            )
-        else:
-            return
-        warnings.warn(message, ReplicabilityWarning, stacklevel=5)
 
 
 class ReplicableNetClassifier(NetBasedClassifier):
@@ -240,7 +224,3 @@ class ReplicableNetClassifier(NetBasedClassifier):
             agnostic=bool(self.agnostic),
             n_repeats=int(self.n_repeats),
         )
-
-    def _row_order(self, signs: NDArray[np.int8], n_batches: int) -> Order:
-        # error counts do not mind the order; repetitions need independent parts
-        return super()._row_order(signs, int(self.n_repeats))

@@ -10,15 +10,10 @@ from numpy.typing import NDArray
 from replearn.codes.basis import Basis
 from replearn.codes.encoding import Encoding
 from replearn.codes.model import Label
-from replearn.codes.randomness import SharedRandomness
-from replearn.errors import InvalidFile, ReplearnError
-from replearn.estimators.base import (
-    ReplicableClassifier,
-    label_values,
-    silent_overflow,
-    whole_or_auto,
-)
-from replearn.estimators.checks import refuse_large, refuse_unwritable
+from replearn.errors import InvalidFile, NoModel, NoModelYet, NotEnoughSamples, ReplearnError
+from replearn.estimators.base import label_values, silent_overflow
+from replearn.estimators.batch_based import BatchBasedClassifier
+from replearn.estimators.checks import refuse_large, refuse_unwritable, whole_or_auto
 from replearn.estimators.sgd_state import read_header, read_stream, write_stream
 from replearn.plans.plan_sgd import plan_sgd
 from replearn.plans.sizes import Plan, Sizes, require_samples
@@ -27,10 +22,11 @@ from replearn.stages.stream import Stream, new_stream
 from replearn.types import Signs
 
 #: What a stream is asked for when it is needed, because making it after each piece would be slow.
-_ON_DEMAND = ("plan_", "model_", "certificate_")
+_ON_DEMAND = ("plan_", "model_", "residual_", "certificate_")
+_READ_OFF_THE_MODEL = ("coef_", "intercept_", "fingerprint_")
 
 
-class ReplicableSGDClassifier(ReplicableClassifier):
+class ReplicableSGDClassifier(BatchBasedClassifier):
     """Replicable large-margin halfspaces by gradient descent: Algorithm 2 of [KKLVZ24].
 
     Two labs that fit on different samples of one population, with the same parameters and
@@ -179,11 +175,10 @@ class ReplicableSGDClassifier(ReplicableClassifier):
         self.encoding = encoding
         self.classes = classes
 
-    streams = True
     _recipe = staticmethod(recipes.sgd)
 
-    def _finish(self, plan: Plan, fitted: Any, shared: SharedRandomness) -> Self:
-        super()._finish(plan, fitted, shared)
+    def _fit(self, sample: Any) -> Self:
+        super()._fit(sample)
         self.__dict__.pop("_stream", None)
         return self
 
@@ -211,7 +206,7 @@ class ReplicableSGDClassifier(ReplicableClassifier):
         to the bit. A piece after which the labels so far would look sorted is refused and not
         taken. Tested in tests/unit/test_sgd.py.
         """
-        self._check_parameters()
+        self.check_parameters()
         stream: Stream | None = self.__dict__.get("_stream")
         X, y = self._check_rows(X, y, reset=stream is None)
         known = self._known_classes(y, classes, stream is None)
@@ -275,7 +270,7 @@ class ReplicableSGDClassifier(ReplicableClassifier):
         InvalidFile
             If the file is not a whole, consistent state, or belongs to other parameters.
         """
-        self._check_parameters()
+        self.check_parameters()
         state = read_header(path)
         about = state.about["estimator"]
         problem = _problem(about)
@@ -301,14 +296,23 @@ class ReplicableSGDClassifier(ReplicableClassifier):
 
     def __getattr__(self, name: str) -> Any:
         # called only for what is not there: what a stream makes on demand, or nothing
-        if name in _ON_DEMAND and "_stream" in self.__dict__:
-            stream, shared = self._stream, self._shared()
-            require_samples(stream.plan, stream.n_rows)
-            with silent_overflow():
-                fitted = recipes.round_mean(stream.total(), stream.n_rows, stream.plan, shared)
-            self._publish(stream.plan, fitted, shared)
-            return self.__dict__[name]
+        if "_stream" in self.__dict__ and name in (*_ON_DEMAND, *_READ_OFF_THE_MODEL):
+            try:
+                self._make_model()
+            except NotEnoughSamples as problem:
+                raise NoModelYet(*problem.__reduce__()[1]) from None
+            except ReplearnError as problem:
+                raise NoModel(str(problem)) from None
+            return getattr(self, name)
         raise AttributeError(f"{type(self).__name__} has no {name}. Call fit or partial_fit first.")
+
+    def _make_model(self) -> None:
+        """Make a model of the stream so far."""
+        stream, shared = self._stream, self._shared()
+        require_samples(stream.plan, stream.n_rows)
+        with silent_overflow():
+            fitted = recipes.round_mean(stream.total(), stream.n_rows, stream.plan, shared)
+        self._publish(stream.plan, fitted, shared)
 
     def _forget(self) -> None:
         """Drop what was made of fewer rows."""
@@ -348,8 +352,7 @@ class ReplicableSGDClassifier(ReplicableClassifier):
         )
 
     def _plan(self, n_inputs: int) -> Plan:
-        guarantee = self._guarantee(self.margin)
-        return plan_sgd(guarantee, n_inputs, self.mode, self._sizes(), self.constants)
+        return plan_sgd(self._guarantee(), n_inputs, self.mode, self._sizes(), self.constants)
 
 
 def _signs(y: NDArray[Any], classes: NDArray[Any]) -> Signs:

@@ -7,7 +7,7 @@ from replearn.codes.encoding import Encoding
 from replearn.codes.model import Label
 from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
-from replearn.estimators.base import ReplicableClassifier
+from replearn.estimators.batch_based import BatchBasedClassifier
 from replearn.estimators.checks import refuse_large
 from replearn.plans.plan_svm import MARGIN_GRID, plan_svm
 from replearn.plans.sizes import Plan
@@ -15,7 +15,7 @@ from replearn.stages import recipes
 from replearn.types import BlockMap
 
 
-class ReplicableSVMClassifier(ReplicableClassifier):
+class ReplicableSVMClassifier(BatchBasedClassifier):
     """Replicable large-margin halfspaces by batch SVMs: Algorithm 1 of [KKLVZ24].
 
     Two labs that fit on different samples of one population, with the same parameters and
@@ -147,34 +147,20 @@ class ReplicableSVMClassifier(ReplicableClassifier):
         self.encoding = encoding
         self.classes = classes
 
-    streams = True
     _recipe = staticmethod(recipes.svm)
 
-    def _learn_from(
-        self, sample: Any, n_features: int, shared: SharedRandomness, run: BlockMap
+    def _learn(
+        self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap
     ) -> tuple[Plan, Any]:
         if self.margin != "auto":
-            return super()._learn_from(sample, n_features, shared, run)
-        return recipes.svm_of_unknown_margin(sample, self._plans(n_features), shared, run)
-
-    def _smallest_batch(self, n_features: int) -> int:
-        if self.margin != "auto":
-            return super()._smallest_batch(n_features)
-        return min(plan.batch_size for plan in self._plans(n_features))
-
-    def _plans(self, n_features: int) -> list[Plan]:
-        """One for each margin that may be chosen."""
+            return super()._learn(sample, n_inputs, shared, run)
         if self.mode != "practical":
             raise ReplearnError(
                 f'margin="auto" needs mode="practical", got mode={self.mode!r}. A promise needs a '
                 "margin: pass the number that you rely on."
             )
-        n_inputs = n_features + bool(self.fit_intercept)
-        return [refuse_large(self._plan_for(margin, n_inputs)) for margin in MARGIN_GRID]
+        plans = [refuse_large(self._plan(n_inputs, margin)) for margin in MARGIN_GRID]
+        return recipes.svm_of_unknown_margin(sample, plans, shared, run)
 
-    def _plan(self, n_inputs: int) -> Plan:
-        return self._plan_for(self.margin, n_inputs)
-
-    def _plan_for(self, margin: float | str, n_inputs: int) -> Plan:
-        guarantee = self._guarantee(margin)
-        return plan_svm(guarantee, n_inputs, self.mode, self._sizes(), self.constants)
+    def _plan(self, n_inputs: int, margin: float | None = None) -> Plan:
+        return plan_svm(self._guarantee(margin), n_inputs, self.mode, self._sizes(), self.constants)

@@ -4,24 +4,24 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from replearn import __version__
 from replearn.codes.model import canonical_json
 from replearn.errors import ReplearnError
-from replearn.estimators.base import ReplicableClassifier, refuse_sorted
+from replearn.estimators.base import ReplicableClassifier
 from replearn.files.checkpoint import Checkpoint
-from replearn.kernels.soft_errors import sum_soft_errors
 from replearn.plans.sizes import Plan
 from replearn.progress import no_progress, progress
 from replearn.sources import open_source, read_within
 from replearn.sources.labels import Labels
 from replearn.sources.shuffling import ShuffledSource
-from replearn.stages.batches import BatchKernel, BatchSums
+from replearn.stages.batches import BatchKernel, BatchSums, LabelRuns, Total, add_blocks
 from replearn.stages.pieces import BatchStream
-from replearn.types import BlockMap, Signs, Vector
+from replearn.types import BlockMap, Signs
 
 if TYPE_CHECKING:
     from replearn.sources import Source, Watch
@@ -87,6 +87,7 @@ def fit_file(
     of the shuffle (see `ShuffledSource`), two batches of the plan, and the sums. Only the SVM and
     the SGD classifier learn out of core; the others need all rows in memory.
     """
+    estimator.check_parameters()  # before a long look at the rows
     show, name = partial(_shown, estimator.verbose, watch), Path(path).name
     if target is None:
         _require_own_labels(path)
@@ -94,28 +95,29 @@ def fit_file(
         path, target=target, columns=columns, encoding=estimator.encoding, n_features=n_features
     )
     labels = Labels(source.place)
-    stays = source.in_memory_only or not estimator.streams
-    if checkpoint is not None and stays:
+    stays = source.in_memory_only or estimator.asks in ("counts", "rows")
+    if checkpoint is not None and (stays or estimator.asks != "batches"):
         raise ReplearnError(
             f"a checkpoint needs rows that can be read in pieces and Algorithm 1 or 2, got "
             f"{source.place} and {type(estimator).__name__}. Leave it out, or write the rows as "
             "Parquet or CSV."
         )
-    limit = None if stays else memory if estimator.shuffle and checkpoint is None else 0
+    shuffles = estimator.asks == "batches" and estimator.shuffle
+    limit = None if stays else memory if shuffles and checkpoint is None else 0
     with show(f"reading {name}") as advance:
         whole = None if limit == 0 else read_within(source, limit, advance, labels.learn)
     if whole is not None:
         assert whole.y is not None  # the source is labelled
-        estimator._describe_rows(source.n_features, labels.classes, source.names)
-        return estimator._fit_rows(whole.X, labels.signs(whole.y))
+        rows = estimator.in_memory(whole.X, labels.signs(whole.y))
+        return estimator.fit_sample(rows, source.n_features, labels.classes, source.names)
     with _kept(estimator, source, target, scratch, checkpoint, every) as (state, folder):
         ordered: Source | ShuffledSource = source
-        if estimator.shuffle:
+        if shuffles:
             ordered = shuffled = ShuffledSource(source, *estimator.order_coins(), folder, every)
             with show(f"shuffling {name}") as advance:
                 shuffled.scatter(advance)
         _learn_labels(labels, ordered)
-        sample = FileSample(ordered, labels, not estimator.shuffle, state, show)
+        sample = FileSample(ordered, labels, not shuffles, state, show)
         return estimator.fit_sample(sample, source.n_features, labels.classes, source.names)
 
 
@@ -184,23 +186,28 @@ class FileSample:
             stream.take(X, signs, run)
             save(False)
         save(True)
-        labels = stream.labels
+        self._note(stream.labels)
+        if self._check_order and self.n_rows >= 2 * plan.batch_size:
+            stream.labels.refuse_sorted()
+        return stream.total()
+
+    def add_up(self, terms: Callable[[Any, Signs], Total], run: BlockMap = map) -> Total:
+        """Sum of ``terms(X, signs)`` over pieces of the files."""
+        labels, totals = LabelRuns(), []
+        for X, signs in self._rows(0):
+            labels = labels.then(LabelRuns.of(signs))
+            totals.append(add_blocks(terms, X, signs, run))
+        self._note(labels)
+        return reduce(add, totals)
+
+    def _note(self, labels: LabelRuns) -> None:
+        """Note what a pass over all rows has seen."""
         self._n_rows = labels.n_rows
         if labels.n_positive in (0, labels.n_rows):
             raise ReplearnError(
                 f"{self._source.place}: the labels must have two values, got one. Check the label "
                 "column; a sample of one class cannot be learned from."
             )
-        if self._check_order and labels.n_rows >= 2 * plan.batch_size:
-            refuse_sorted(labels)
-        return stream.total()
-
-    def soft_errors(self, direction: Vector, noise: float, run: BlockMap = map) -> tuple[int, int]:
-        """Rows that the noise would turn, times ``QUANTUM``, and the rows that have a direction."""
-        parts = [
-            sum_soft_errors(X, signs, 0, signs.size, direction, noise) for X, signs in self._rows(0)
-        ]
-        return sum(total for total, _ in parts), sum(count for _, count in parts)
 
     def _rows(self, start: int) -> Iterator[tuple[Any, Signs]]:
         with self._show("fitting") as advance:

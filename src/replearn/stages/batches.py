@@ -4,15 +4,16 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Any, Protocol
+from operator import add
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
+from replearn.errors import ReplearnError
 from replearn.kernels import gradient_descent as sgd
 from replearn.kernels import max_margin as kernel
 from replearn.kernels.exact import fixed_mean
-from replearn.kernels.soft_errors import sum_soft_errors
 from replearn.kernels.tally import Tally, TallyArrays, merge_tallies, new_tally, read_tally
 from replearn.plans.sizes import Plan
 from replearn.types import BlockMap, IntegerArray, Matrix, Order, Signs, Vector
@@ -30,13 +31,24 @@ _BLOCK_BATCHES = 64
 _BLOCK_ROWS = 1 << 15
 _MAX_BLOCKS = 64
 
-_SOFT_ERROR_ROWS = 1 << 16
+#: Rows in one block of a sum over rows.
+_ADDED_ROWS = 1 << 14
+
+
+class Summand(Protocol):
+    """What can be added up, in any order: its addition is exact."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+
+
+Total = TypeVar("Total", bound=Summand)
 
 
 class Sample(Protocol):
     """Training rows, wherever they are: in memory, in files or on a cluster.
 
-    Everything that algorithms 1 and 2 ask of them is a sum over batches or rows, and exact.
+    What an algorithm asks of them is an exact sum, over batches in canonical order or over rows
+    in any order.
     """
 
     @property
@@ -46,8 +58,8 @@ class Sample(Protocol):
     def sums(self, solve: "BatchKernel", plan: Plan, run: BlockMap = map) -> "BatchSums":
         """Sums of the vectors of all batches: consecutive rows in canonical order."""
 
-    def soft_errors(self, direction: Vector, noise: float, run: BlockMap = map) -> tuple[int, int]:
-        """Rows that the noise would turn, times ``QUANTUM``, and the rows that have a direction."""
+    def add_up(self, terms: Callable[[Any, Signs], Total], run: BlockMap = map) -> Total:
+        """Sum of ``terms(X, signs)`` over blocks of rows, which together are all rows once."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +75,15 @@ class Rows:
         come more than once.
     first_batch : int
         Number of the first batch here, if others come before.
+    as_given : bool
+        The order is that in which somebody gave the rows, so it may not be random.
     """
 
     X: Any
     signs: Signs
     order: Order
     first_batch: int = 0
+    as_given: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -77,17 +92,17 @@ class Rows:
 
     def sums(self, solve: "BatchKernel", plan: Plan, run: BlockMap = map) -> "BatchSums":
         """Sums of the vectors of all batches."""
+        self.refuse_sorted(plan.batch_size)
         return sum_batches(solve, self, plan, run)
 
-    def soft_errors(self, direction: Vector, noise: float, run: BlockMap = map) -> tuple[int, int]:
-        """Rows that the noise would turn, times ``QUANTUM``, and the rows that have a direction."""
+    def add_up(self, terms: Callable[[Any, Signs], Total], run: BlockMap = map) -> Total:
+        """Sum of ``terms(X, signs)`` over blocks of rows, which together are all rows once."""
+        return add_blocks(terms, self.X, self.signs, run)
 
-        def work(first: int) -> tuple[int, int]:
-            last = min(first + _SOFT_ERROR_ROWS, self.signs.size)
-            return sum_soft_errors(self.X, self.signs, first, last, direction, noise)
-
-        parts = list(run(work, range(0, self.signs.size, _SOFT_ERROR_ROWS)))
-        return sum(total for total, _ in parts), sum(count for _, count in parts)
+    def refuse_sorted(self, part: int) -> None:
+        """Refuse rows that look sorted, if parts of them are to be taken in the given order."""
+        if self.as_given and self.n_rows >= 2 * part:
+            LabelRuns.of(self.signs).refuse_sorted()
 
     def members(self, first: int, last: int, batch_size: int) -> Order:
         """Rows of the batches ``first`` to ``last``."""
@@ -119,9 +134,13 @@ class BatchSums:
         """Number of batches added up."""
         return self.tally.n_batches
 
+    @cached_property
+    def _mean(self) -> Vector:
+        return fixed_mean(self.hi.sum(axis=0), self.lo.sum(axis=0), self.n_batches)
+
     def mean(self) -> Vector:
         """Mean of all batch vectors."""
-        return fixed_mean(self.hi.sum(axis=0), self.lo.sum(axis=0), self.n_batches)
+        return self._mean
 
     def group_counts(self) -> IntegerArray:
         """Number of batches in each group that has any."""
@@ -283,6 +302,18 @@ def sum_batches(
     return reduce(BatchSums.merge, run(work, blocks), no_sums(plan.n_inputs, batch_size, n_groups))
 
 
+def add_blocks(
+    terms: Callable[[Any, Signs], Total], X: Any, signs: Signs, run: BlockMap = map
+) -> Total:
+    """Sum of ``terms(X, signs)`` over blocks of rows in memory."""
+
+    def work(first: int) -> Total:
+        rows = slice(first, first + _ADDED_ROWS)
+        return terms(X[rows], signs[rows])
+
+    return reduce(add, run(work, range(0, signs.size, _ADDED_ROWS)))
+
+
 def no_sums(n_inputs: int, batch_size: int, n_groups: int | None = None) -> BatchSums:
     """Sums of no batches, by so many groups; default by the width of the data."""
     if n_groups is None:
@@ -351,3 +382,12 @@ class LabelRuns:
         expected = product / n + 1
         variance = product * (product - n) / (n**2 * (n - 1.0))
         return self.n_runs < expected - 8 * math.sqrt(max(variance, 0.0))
+
+    def refuse_sorted(self) -> None:
+        """Refuse rows whose labels are sorted or clustered, if they are to be cut as they come."""
+        if self.look_sorted():
+            raise ReplearnError(
+                "y looks sorted or clustered, so batches of consecutive rows would not be "
+                "independent samples. Use shuffle=True, or shuffle the rows once and keep that "
+                "order."
+            )

@@ -18,8 +18,8 @@ from replearn.plans.plan_sgd import variance_bound
 from replearn.plans.sizes import Plan
 from replearn.stages.batches import BatchSums
 from replearn.stages.net_search import Evidence
-from replearn.stages.recipes import Boosted, Fitted, mean_direction
-from replearn.types import Codes, Matrix, Vector
+from replearn.stages.recipes import Boosted, Fitted
+from replearn.types import Matrix, Vector
 
 _DRAWS = 2000  # standard error .007 at a disagreement of .1
 _DRAWN_NUMBERS = 1 << 21  # in memory at once, for rows with many features
@@ -94,9 +94,8 @@ def certify(fitted: Fitted, plan: Plan, shared: SharedRandomness) -> Certificate
     Calibration is tested in tests/theory/test_certificate.py.
     """
     sums = fitted.sums
-    mean = mean_direction(sums, plan)
-    deviations = _deviations(sums, mean, plan)
-    estimate = _estimate(deviations, mean, sums.n_batches, fitted.codes, fitted.space, shared)
+    deviations = _deviations(sums, fitted.mean, plan)
+    estimate = _estimate(deviations, fitted.residual, sums.n_batches, fitted.space, shared)
     if plan.margins_tried:  # nothing is proved about the search for the margin
         bound, confidence = 1.0, 1.0
     else:
@@ -294,9 +293,8 @@ def _deviations(sums: BatchSums, mean: Vector, plan: Plan) -> Matrix:
 
 def _estimate(
     deviations: Matrix,
-    mean: Vector,
+    residual: Vector,
     n_batches: int,
-    codes: Codes,
     space: CodeSpace,
     shared: SharedRandomness,
 ) -> float | None:
@@ -309,8 +307,7 @@ def _estimate(
     for row, deviation in zip(spread, deviations, strict=True):
         row[: space.n_components] = space.project(deviation, shared)
     spread *= math.sqrt(2 / (n_batches * (n_groups - 1))) / float(space.grid_width)
-    offset = space.residual(mean, codes, shared)
-    slacks, reaches = _walls(offset, spread, space.rounding)
+    slacks, reaches = _walls(residual, spread, space.rounding)
     if slacks.size == 0:
         return 0.0
     left = (_student_draws(n_groups) @ reaches > slacks).any(axis=1)

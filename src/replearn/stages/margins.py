@@ -3,14 +3,32 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from scipy.special import ndtr
 
 from replearn.codes.randomness import SharedRandomness
-from replearn.kernels.soft_errors import QUANTUM
+from replearn.kernels.soft_errors import QUANTUM, sum_soft_errors
 from replearn.plans.sizes import Plan
 from replearn.stages.batches import BatchKernel, BatchSums, Sample
-from replearn.types import BlockMap
+from replearn.types import BlockMap, Signs, Vector
+
+
+@dataclass(frozen=True)
+class SoftErrors:
+    """Rows that noise would turn: their number times ``QUANTUM``, and rows with a direction."""
+
+    total: int
+    n_rows: int
+
+    def __add__(self, other: "SoftErrors") -> "SoftErrors":
+        return SoftErrors(self.total + other.total, self.n_rows + other.n_rows)
+
+
+def soft_errors(direction: Vector, noise: float, X: Any, signs: Signs) -> SoftErrors:
+    """Those of some rows, under noise with this standard deviation on a row of length 1."""
+    return SoftErrors(*sum_soft_errors(X, signs, 0, signs.size, direction, noise))
 
 
 @dataclass(frozen=True)
@@ -67,9 +85,9 @@ def choose_margin(
     for plan, solve in plans:
         threshold = plan.guarantee.max_error * (0.5 + 0.5 * uniform)
         sums = sample.sums(solve, plan, run)
-        total, n_rows = sample.soft_errors(sums.mean(), plan.noise, run)
-        n_rows = max(n_rows, 1)
-        error = total / QUANTUM / n_rows
+        turned = sample.add_up(partial(soft_errors, sums.mean(), plan.noise), run)
+        n_rows = max(turned.n_rows, 1)
+        error = turned.total / QUANTUM / n_rows
         tried.append((plan.guarantee.margin, error))
         # a mean of n numbers between 0 and 1; the other lab's is as uncertain as mine
         deviation = math.sqrt(2 * max(error * (1 - error), 1 / n_rows) / n_rows)

@@ -46,11 +46,14 @@ from replearn.types import BlockMap, Codes, Vector
 class Fitted:
     """What a recipe hands back: the codes, where they live, and how they came about.
 
-    ``doubt`` is the estimated probability that another lab makes other choices before it rounds.
+    ``mean`` is what was rounded, ``residual`` its place in the cell (in grid widths), ``doubt`` the
+    estimated probability that another lab makes other choices before it rounds.
     """
 
     codes: Codes
     space: CodeSpace
+    mean: Vector
+    residual: Vector
     sums: BatchSums
     spent: Spent
     doubt: float = 0.0
@@ -81,8 +84,9 @@ def svm_of_unknown_margin(
 def round_mean(sums: BatchSums, n_rows: int, plan: Plan, shared: SharedRandomness) -> Fitted:
     """Round the mean of batch vectors to codes; ``n_rows`` is the number of rows given."""
     space = code_space(plan)
-    codes = space.encode(mean_direction(sums, plan), shared)
-    return Fitted(codes, space, sums, _spent(n_rows, sums))
+    mean = mean_direction(sums, plan)
+    codes, residual = space.encode_with_residual(mean, shared)
+    return Fitted(codes, space, mean, residual, sums, _spent(n_rows, sums))
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ class Chosen:
     space: NetSpace
     evidence: Evidence
     spent: Spent
+    residual: None = None
 
 
 def net(
@@ -110,6 +115,8 @@ def net(
         choice = choose_below(points, space, sizes, shared, run)
     else:
         assert isinstance(points, Points)
+        assert isinstance(rows, Rows)
+        rows.refuse_sorted(rows.n_rows // sizes.n_repeats)
         choice = choose_amplified(points, space, sizes, shared, run)
     return _chosen(choice, space, rows.n_rows, points)
 
@@ -188,6 +195,7 @@ class Boosted:
     space: BoostSpace
     rounds: tuple[boost_rounds.Round, ...]
     spent: Spent
+    residual: None = None
 
 
 def boost(
@@ -201,6 +209,8 @@ def boost(
 
     ``coins``, of the rejection sampler, are part of the sample: private, or the shared ones.
     """
+    if plan.boost is not None and plan.boost.fresh_rows:  # a mean of all does not mind the order
+        rows.refuse_sorted(1)
     done = boost_rounds.boost(rows, plan, shared, coins or shared, run)
     n_rows = rows.signs.size
     spent = Spent(

@@ -70,12 +70,13 @@ def fit(
     Tasks of workers that die are done again. A task that finds bad rows is not: its error is raised
     here, in one line, as on one machine.
     """
-    if estimator.shuffle:
+    estimator.check_parameters()
+    if estimator.asks != "sums" and estimator.shuffle:
         raise ReplearnError(
             "rows on a cluster are taken in their order, got shuffle=True. Shuffle the rows once "
             "(replearn shuffle IN OUT), then use shuffle=False."
         )
-    if not estimator.streams and not estimator.counts:
+    if estimator.asks == "rows":
         raise ReplearnError(
             f"{type(estimator).__name__} needs its rows in memory. Use fit, or another classifier: "
             "SVM, SGD, Net or DP."

@@ -1,20 +1,19 @@
 """What the algorithms ask of rows on a cluster: sums and counts, exact and so in any order."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial, reduce
+from operator import add
 from typing import Any
 
 from replearn.codes.net_space import NetSpace
 from replearn.codes.randomness import SharedRandomness
-from replearn.estimators.base import refuse_sorted
 from replearn.fits.clusters.points import ClusterPoints
 from replearn.fits.clusters.tables import Chunk, Table
 from replearn.fits.clusters.tasks import Watch, completed
-from replearn.kernels.soft_errors import sum_soft_errors
 from replearn.plans.sizes import Plan
-from replearn.stages.batches import BatchKernel, BatchSums
+from replearn.stages.batches import BatchKernel, BatchSums, Total
 from replearn.stages.pieces import BatchStream
-from replearn.types import BlockMap, Vector
+from replearn.types import BlockMap, Signs
 
 
 class ClusterSample:
@@ -39,14 +38,13 @@ class ClusterSample:
     def sums(self, solve: BatchKernel, plan: Plan, run: BlockMap = map) -> BatchSums:
         """Sums of the vectors of all batches."""
         if self.n_rows >= 2 * plan.batch_size:
-            refuse_sorted(self._table.runs)
+            self._table.runs.refuse_sorted()
         parts = self._results(partial(_sum_rows, solve, plan), unit=2 * plan.batch_size)
         return reduce(BatchSums.merge, parts)
 
-    def soft_errors(self, direction: Vector, noise: float, run: BlockMap = map) -> tuple[int, int]:
-        """Rows that the noise would turn, times ``QUANTUM``, and the rows that have a direction."""
-        parts = self._results(partial(_sum_soft_errors, direction, noise), unit=1)
-        return reduce(lambda one, other: (one[0] + other[0], one[1] + other[1]), parts)
+    def add_up(self, terms: Callable[[Any, Signs], Total], run: BlockMap = map) -> Total:
+        """Sum of ``terms(X, signs)`` over chunks of rows, each added up where it is."""
+        return reduce(add, self._results(partial(_add_up, terms), unit=1))
 
     def points(self, space: NetSpace, shared: SharedRandomness, n_used: int) -> ClusterPoints:
         """The first so many rows, projected."""
@@ -64,11 +62,5 @@ def _sum_rows(solve: BatchKernel, plan: Plan, first_row: int, chunks: Iterable[C
     return stream.total()
 
 
-def _sum_soft_errors(
-    direction: Vector, noise: float, first_row: int, chunks: Iterable[Chunk]
-) -> tuple[int, int]:
-    total = count = 0
-    for X, signs in chunks:
-        more, rows = sum_soft_errors(X, signs, 0, signs.size, direction, noise)
-        total, count = total + more, count + rows
-    return total, count
+def _add_up(terms: Callable[[Any, Signs], Total], first_row: int, chunks: Iterable[Chunk]) -> Total:
+    return reduce(add, (terms(X, signs) for X, signs in chunks))

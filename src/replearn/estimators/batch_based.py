@@ -1,0 +1,63 @@
+"""What the classifiers that average the vectors of batches share."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from replearn.codes.cells import CELLS
+from replearn.codes.projection import PROJECTIONS
+from replearn.codes.randomness import SharedRandomness
+from replearn.estimators.base import ReplicableClassifier
+from replearn.estimators.checks import choice_or_auto, real_or_auto, whole_or_auto
+from replearn.plans.sizes import Plan, Sizes
+from replearn.stages.certificate import Certificate, certify
+
+
+class BatchBasedClassifier(ReplicableClassifier):
+    """What the classifiers that average the vectors of batches share. Not for direct use."""
+
+    plan_: Plan
+
+    asks = "batches"
+    _remedy = "allow a larger max_error or margin, or plan from a pilot sample"
+
+    def _sizes(self) -> Sizes:
+        known = PROJECTIONS if self.basis is None else ["published"]
+        return Sizes(
+            n_batches=whole_or_auto(self.n_batches, "n_batches"),
+            batch_size=whole_or_auto(self.batch_size, "batch_size"),
+            n_components=whole_or_auto(self.n_components, "n_components"),
+            grid_width=real_or_auto(self.grid_width, "grid_width"),
+            projection=choice_or_auto(self.projection, "projection", known),
+            rounding=choice_or_auto(self.rounding, "rounding", CELLS),
+            regularization=real_or_auto(self.regularization, "regularization", zero_allowed=True),
+            basis=self.basis,
+            unit_mean=True if self.unit_mean else None,
+        )
+
+    def _certify(self, fitted: Any, shared: SharedRandomness) -> Certificate:
+        return certify(fitted, self.plan_, shared)
+
+    def _troubles(self) -> Iterator[str]:
+        spent = self.plan_.spent
+        assert spent is not None
+        if spent.n_unconverged:
+            yield (
+                f"{spent.n_unconverged:,} of {spent.n_batches:,} batches did not reach the "
+                f"accuracy asked for (worst duality gap {spent.worst_gap:.2g}). Raise "
+                "regularization, or scale the features."
+            )
+        if spent.n_infeasible:
+            yield (
+                f"{spent.n_infeasible:,} of {spent.n_batches:,} batches have no margin of "
+                f"{self.plan_.accuracy.margin_floor:g}, so the promise of margin {self.margin} "
+                "does not hold. Lower margin, or set regularization above 0."
+            )
+
+    def _no_estimate(self) -> str:
+        spent = self.plan_.spent
+        assert spent is not None
+        batches = "1 batch" if spent.n_batches == 1 else f"{spent.n_batches} batches"
+        return (
+            f"from {batches} of {self.plan_.batch_size} rows. Get more rows: seven batches are the "
+            "fewest."
+        )
