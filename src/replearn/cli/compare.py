@@ -45,8 +45,9 @@ salted hash first, and the opening only when all sites have done so.
 exit codes: 0 all have the same model, or committed; 1 different models; 2 bad usage or bad input
 
 JSON keys: same, groups (the largest first, with fingerprint, sites, against_first), n_rows,
-  rows_changed (between groups), fingerprints (by file), picture, warnings; of two models also
-  parts, differences, notes, n_codes_differing, n_codes, angle_degrees, n_rows_changed;
+  rows_changed (between groups), files, fingerprints (of the files), picture, warnings;
+  of two models also: parts, differences, notes, n_codes_differing, n_codes, n_rows_changed,
+  angle_degrees (null: other inputs);
   with --commit: commitment, opening, digest, warnings; with --reveal: same, fingerprints (by
   site), warnings""",
     )
@@ -115,7 +116,8 @@ def _compare(options: argparse.Namespace) -> Outcome:
         sites.data()
         | two
         | {
-            "fingerprints": {path: model.fingerprint for path, model in models.items()},
+            "files": paths,
+            "fingerprints": [model.fingerprint for model in models.values()],
             "picture": options.picture,
         }
     )
