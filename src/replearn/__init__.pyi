@@ -1,6 +1,9 @@
 from . import datasets as datasets
 from .audits.agreement import pairs_needed as pairs_needed
 from .audits.auditing import audit as audit
+from .audits.evaluation import Evaluation as Evaluation
+from .audits.evaluation import evaluate as evaluate
+from .audits.evaluation import evaluate_file as evaluate_file
 from .audits.findings import AuditResult as AuditResult
 from .audits.report import save_report as save_report
 from .audits.sites import compare_sites as compare_sites
@@ -11,6 +14,7 @@ from .errors import InvalidFile as InvalidFile
 from .errors import NotEnoughSamples as NotEnoughSamples
 from .errors import ReplearnError as ReplearnError
 from .errors import ReplicabilityWarning as ReplicabilityWarning
+from .errors import UselessModelWarning as UselessModelWarning
 from .estimators import ReplicableBoostingClassifier as ReplicableBoostingClassifier
 from .estimators import ReplicableDPClassifier as ReplicableDPClassifier
 from .estimators import ReplicableNetClassifier as ReplicableNetClassifier

@@ -37,3 +37,7 @@ class InvalidFile(ReplearnError):
 
 class ReplicabilityWarning(UserWarning):
     """The fit went through, but a second lab may well get another model."""
+
+
+class UselessModelWarning(UserWarning):
+    """The model is constant, upside down, no better than guessing, or worse."""

@@ -422,9 +422,9 @@ def test_fit_show_and_predict_with_each_algorithm(run, tables, tmp_path, algorit
 @pytest.mark.parametrize(
     ("algorithm", "how"),
     [
-        ("svm", "in 50 batches of 100 (0 left over)"),
-        ("dp", " candidates were tested (0 left over)"),
-        ("boost-box", " rounds (0 left over)"),
+        ("svm", "in 50 batches of 100"),
+        ("dp", " candidates were tested"),
+        ("boost-box", " rounds"),
     ],
 )
 def test_fit_says_what_was_done_with_the_rows(run, tables, algorithm, how):
@@ -432,7 +432,7 @@ def test_fit_says_what_was_done_with_the_rows(run, tables, algorithm, how):
     assert how in out
 
 
-@pytest.mark.parametrize(("algorithm", "source"), [("svm", "1 batches"), ("net", "these rows")])
+@pytest.mark.parametrize(("algorithm", "source"), [("svm", "1 batch"), ("net", "these rows")])
 def test_few_rows_have_no_estimate(run, tables, tmp_path, algorithm, source):
     fit = ("fit", tables / "few.npz", "--algorithm", algorithm, "--margin", 0.4)
     code, out, err = run(*fit, "--out", tmp_path / "m.json")

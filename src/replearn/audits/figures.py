@@ -12,7 +12,7 @@ from replearn.audits.findings import AuditResult, Question
 from replearn.audits.sites import Sites, group_name
 from replearn.codes.model import Model
 
-_BLUE, _ORANGE, _GREY = "#1f5fa8", "#c2410c", "#6b7280"
+BLUE, ORANGE, GREY = "#1f5fa8", "#c2410c", "#6b7280"
 _STYLE: Any = {
     "svg.hashsalt": "replearn",
     "text.parse_math": False,  # a dollar sign in a name is a dollar sign
@@ -64,11 +64,11 @@ def agreement_figure(result: AuditResult) -> str:
     def paint(axes: Any) -> None:
         for place, (_, agreement) in enumerate(rows):
             low, high = agreement.interval
-            axes.plot([low, high], [place, place], color=_BLUE, linewidth=3, solid_capstyle="butt")
-            axes.plot(agreement.disagreement, place, "o", color=_BLUE, markersize=8)
-        axes.axvline(result.main.max_disagreement, color=_ORANGE, linestyle="--")
+            axes.plot([low, high], [place, place], color=BLUE, linewidth=3, solid_capstyle="butt")
+            axes.plot(agreement.disagreement, place, "o", color=BLUE, markersize=8)
+        axes.axvline(result.main.max_disagreement, color=ORANGE, linestyle="--")
         axes.text(
-            result.main.max_disagreement, len(rows) - 0.45, " allowed", color=_ORANGE, va="bottom"
+            result.main.max_disagreement, len(rows) - 0.45, " allowed", color=ORANGE, va="bottom"
         )
         axes.set_yticks(range(len(rows)), [name for name, _ in rows])
         axes.set(
@@ -91,14 +91,14 @@ def rows_figure(result: AuditResult) -> str | None:
         for question in questions:
             agreement = question.main
             low, high = agreement.interval
-            axes.plot([question.n_rows] * 2, [low, high], color=_BLUE, linewidth=2)
-            axes.plot(question.n_rows, agreement.disagreement, "o", color=_BLUE, markersize=8)
+            axes.plot([question.n_rows] * 2, [low, high], color=BLUE, linewidth=2)
+            axes.plot(question.n_rows, agreement.disagreement, "o", color=BLUE, markersize=8)
         sizes = [question.n_rows for question in questions]
         reach = np.geomspace(min(sizes) / 3, max(sizes) * 10, 100)
         if estimate is not None:
             law = estimate * np.sqrt(result.main.n_rows / reach)
-            axes.plot(reach, np.minimum(law, 1), color=_GREY, label="estimated by the fits")
-        axes.axhline(result.main.max_disagreement, color=_ORANGE, linestyle="--", label="allowed")
+            axes.plot(reach, np.minimum(law, 1), color=GREY, label="estimated by the fits")
+        axes.axhline(result.main.max_disagreement, color=ORANGE, linestyle="--", label="allowed")
         axes.set(
             xscale="log",
             xlim=(reach[0], reach[-1]),
@@ -118,7 +118,7 @@ def prediction_figure(question: Question, score_name: str) -> str:
     pairs = question.of(question.seeds)
 
     def paint(axes: Any) -> None:
-        for same, colour, label in ((False, _ORANGE, "another model"), (True, _BLUE, "same model")):
+        for same, colour, label in ((False, ORANGE, "another model"), (True, BLUE, "same model")):
             chosen = [pair.scores for pair in pairs if pair.same == same][:12]
             if chosen:
                 first = np.concatenate([scores[0] for scores in chosen])
@@ -128,7 +128,7 @@ def prediction_figure(question: Question, score_name: str) -> str:
                     first[::step], second[::step], ".", color=colour, markersize=3, label=label
                 )
         limits = axes.get_xlim()
-        axes.plot(limits, limits, color=_GREY, linewidth=0.8)
+        axes.plot(limits, limits, color=GREY, linewidth=0.8)
         axes.set(
             xlim=limits,
             xlabel=f"{score_name}, first lab",
@@ -147,8 +147,8 @@ def instability_figure(question: Question, score_name: str) -> str:
     unstable = ((scores[:, 0] > cut) != (scores[:, 1] > cut)).mean(axis=0)
 
     def paint(axes: Any) -> None:
-        axes.plot(scores.mean(axis=(0, 1)), unstable, ".", color=_BLUE, markersize=5)
-        axes.axvline(cut, color=_GREY, linewidth=0.8)
+        axes.plot(scores.mean(axis=(0, 1)), unstable, ".", color=BLUE, markersize=5)
+        axes.axvline(cut, color=GREY, linewidth=0.8)
         axes.set(
             ylim=(-0.02, max(0.1, float(unstable.max()) * 1.1)),
             xlabel=f"mean {score_name} of the row",
@@ -165,7 +165,7 @@ def code_figure(question: Question) -> str | None:
         return None
 
     def paint(axes: Any) -> None:
-        axes.bar(range(len(shares)), shares, width=0.9, color=_BLUE)
+        axes.bar(range(len(shares)), shares, width=0.9, color=BLUE)
         axes.set(
             ylim=(0, max(0.1, 1.1 * max(shares))),
             xlabel="code",
@@ -184,9 +184,9 @@ def wall_figure(question: Question) -> str | None:
 
     def paint(axes: Any) -> None:
         bins = np.linspace(0, max(*kept, *flipped, 1e-3), 25)
-        axes.hist(kept, bins, color=_BLUE, alpha=0.7, label="stayed")
+        axes.hist(kept, bins, color=BLUE, alpha=0.7, label="stayed")
         if flipped:
-            axes.hist(flipped, bins, color=_ORANGE, alpha=0.9, label="flipped")
+            axes.hist(flipped, bins, color=ORANGE, alpha=0.9, label="flipped")
         axes.set(xlabel="distance to the nearest wall, in grid widths", ylabel="cells")
         axes.legend(frameon=False)
 
@@ -223,9 +223,7 @@ def sites_figure(sites: Sites) -> str:
             "shares",
             ["#fdf0e6", "#f19a5e"],  # dark words stay readable on it
         )
-        axes.pcolormesh(
-            edges, edges, np.ma.masked_where(different, shares), cmap=_one_colour(_BLUE)
-        )
+        axes.pcolormesh(edges, edges, np.ma.masked_where(different, shares), cmap=_one_colour(BLUE))
         axes.pcolormesh(
             edges,
             edges,
@@ -290,10 +288,10 @@ def weight_figure(model: Model, n_shown: int = 15) -> str:
 
     def paint(axes: Any) -> None:
         values = [float(model.coef[i]) for i in largest]
-        colours = [_BLUE if value > 0 else _ORANGE for value in values]
+        colours = [BLUE if value > 0 else ORANGE for value in values]
         axes.barh(range(len(largest)), values, color=colours)
         axes.set_yticks(range(len(largest)), [names[i][:30] for i in largest])
-        axes.axvline(0, color=_GREY, linewidth=0.8)
+        axes.axvline(0, color=GREY, linewidth=0.8)
         axes.set(xlabel=f"weight (positive: {str(model.classes[1])[:30]!r})")
 
     return draw(paint, height=0.9 + 0.28 * len(largest))

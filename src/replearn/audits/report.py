@@ -64,11 +64,11 @@ def audit_report(result: AuditResult) -> str:
         HTML; the same bytes for the same result.
     """
     drawings = _audit_drawings(result)
-    return _page(
+    return make_page(
         "audit.html",
         drawings,
         result=result,
-        badge=f"{_BADGES[result.verdict]} {_percent(result.main.max_disagreement)}",
+        badge=f"{_BADGES[result.verdict]} {percent(result.main.max_disagreement)}",
         plain=plain_verdict(result),
         churn=_churn_words(result.main),
         codes=any(drawing.place == "codes" for drawing in drawings),
@@ -105,7 +105,7 @@ def model_report(model: Model, provenance: dict[str, Any], command: str) -> str:
     )
     rows = provenance.get("rows")
     learned = f" learned from {rows:,} rows" if isinstance(rows, int) else ""
-    return _page(
+    return make_page(
         "model.html",
         [drawing],
         model=model,
@@ -143,7 +143,7 @@ def sites_report(sites: Sites, command: str) -> str:
         f"Blue: the same model. Orange: different models, with the share of {measure}. Grey: "
         "models that cannot be compared code by code.",
     )
-    return _page(
+    return make_page(
         "sites.html",
         [drawing],
         sites=sites,
@@ -171,17 +171,17 @@ def plain_verdict(result: AuditResult) -> str:
             f"Two halves of these data, {main.n_rows:,} rows each, stood for two labs. Under "
             f"{same} of {pairs} seeds both got exactly the same model. "
         )
-        share = f"under at most {_percent(agreement.max_disagreement)} of all seeds"
+        share = f"under at most {percent(agreement.max_disagreement)} of all seeds"
     else:
         head = (
             f"In {same} of {pairs} trials, two labs with {main.n_rows:,} rows each ended up with "
             "exactly the same model. "
         )
-        share = f"in at most {_percent(agreement.max_disagreement)} of studies like this"
+        share = f"in at most {percent(agreement.max_disagreement)} of studies like this"
     if agreement.verdict == "within":
         return head + f"That is enough to say that they disagree {share}."
     if agreement.verdict == "exceeds":
-        allowed = _percent(agreement.max_disagreement)
+        allowed = percent(agreement.max_disagreement)
         return head + f"They disagree more often than the {allowed} that were allowed."
     return head + (
         f"That is too little evidence to say whether they disagree {share}: more trials are needed."
@@ -263,7 +263,8 @@ def _chance_words(estimate: Any) -> str:
     )
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share in per cent, in as few digits as it has."""
     return f"{100 * share:g} %"
 
 
@@ -283,7 +284,7 @@ def _audit_drawings(result: AuditResult) -> list[Drawing]:
             figures.agreement_figure(result),
             "Dots: share of pairs whose models differed. Bars: 95 % Clopper-Pearson intervals. "
             "A bar left of the dashed line shows that the claim holds.".replace(
-                "95 %", _percent(result.main.confidence)
+                "95 %", percent(result.main.confidence)
             ),
         ),
         (
@@ -371,7 +372,8 @@ def _model_facts(model: Model, provenance: dict[str, Any]) -> list[tuple[str, st
     ]
 
 
-def _page(template: str, drawings: list[Drawing], **values: Any) -> str:
+def make_page(template: str, drawings: list[Drawing], **values: Any) -> str:
+    """HTML of a template with figures and values, all escaped."""
     require_report_packages()
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup, escape

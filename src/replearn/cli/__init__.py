@@ -21,7 +21,7 @@ from typing import Any
 from replearn.cli.outcome import BAD_INPUT, BUG, CLOSED_PIPE, INTERRUPTED, Outcome
 from replearn.cli.parser import make_parser
 from replearn.cli.text import complain, in_words
-from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
 
 __all__ = ["main"]
 
@@ -75,6 +75,7 @@ def _warnings_in_one_line() -> Iterator[list[str]]:
         complain("warning", message)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", ReplicabilityWarning)
+        for kind in (ReplicabilityWarning, UselessModelWarning):
+            warnings.simplefilter("always", kind)
         warnings.showwarning = show
         yield collected

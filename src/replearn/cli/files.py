@@ -90,3 +90,14 @@ def writing(path: str) -> Iterator[None]:
         raise ReplearnError(
             f"{path} cannot be written: {problem.strerror or problem}. Name another file."
         ) from None
+
+
+def target_of(model: str, data: str) -> str | None:
+    """The label column that a model was fitted with, if the data have it; else None."""
+    from replearn.files.jsonfile import read_json
+    from replearn.sources import open_source
+
+    target = read_json(model)["provenance"].get("target")
+    if not isinstance(target, str):
+        return None
+    return target if target in (open_source(data, raw=True).names or ()) else None

@@ -18,7 +18,7 @@ from replearn.cli.options import (
     seconds,
 )
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
-from replearn.cli.text import aligned, describe
+from replearn.cli.text import aligned, counted, describe
 from replearn.cli.training import algorithm_of, make_estimator
 from replearn.errors import ReplearnError
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from replearn.estimators.base import ReplicableClassifier
     from replearn.plans.sizes import Plan, Spent
     from replearn.stages.certificate import Certificate
+    from replearn.stages.worth import Worth
 
 
 def add(commands: Any) -> None:
@@ -61,7 +62,8 @@ exit codes: 0 done; 1 --expect was given and the fingerprint is another one (--o
 
 JSON keys: fingerprint, algorithm, out, rows, batches, batch_size, rows_left_over, mode,
   rows_needed, estimated_disagreement (null: not estimable), disagreement_bound, bound_confidence,
-  bound_assumes, as_expected (null without --expect), warnings""",
+  bound_assumes, as_expected (null without --expect), worth (on these rows, as `replearn evaluate`
+  has it; null with --cluster), warnings""",
     )
     add_file(parser, "data", metavar="DATA", help="training rows of this lab")
     add_target(parser)
@@ -134,7 +136,7 @@ def run(options: argparse.Namespace) -> Outcome:
         from replearn.files.modelfile import save
 
         with writing(options.out):
-            save(model, options.out, _provenance(estimator))
+            save(model, options.out, _provenance(estimator, options.target))
     if options.checkpoint is not None:  # the model is safe, so it has served
         from replearn.files.checkpoint import clear
 
@@ -180,7 +182,17 @@ def _fitted_there(options: argparse.Namespace) -> "ReplicableClassifier":
         )
 
 
-def _provenance(estimator: "ReplicableClassifier") -> dict[str, Any]:
+def _own_worth(model: "Model", options: argparse.Namespace) -> "Worth | None":
+    """What the model is worth on the rows that it was fitted on; None if these are elsewhere."""
+    if options.cluster is not None:
+        return None
+    from replearn.audits.evaluation import evaluate_file
+
+    with shown_progress(f"evaluating {Path(options.data).name}") as watch:
+        return evaluate_file(model, options.data, options.target, watch=watch).worth
+
+
+def _provenance(estimator: "ReplicableClassifier", target: str | None) -> dict[str, Any]:
     """Facts about the run; reals as decimal strings, as everywhere in the file."""
     spent, estimate = estimator.plan_.spent, estimator.certificate_.estimated_disagreement
     assert spent is not None
@@ -190,6 +202,7 @@ def _provenance(estimator: "ReplicableClassifier") -> dict[str, Any]:
         "mode": estimator.plan_.mode,
         "replearn": __version__,
         "rows": spent.n_rows,
+        **({} if target is None else {"target": target}),
     }
 
 
@@ -210,6 +223,11 @@ def _outcome(
         lines.append(("written to", str(options.out)))
     if met is not None:
         lines.append(("expected", "yes, the same model" if met else f"NO: {options.expect}"))
+    found = _own_worth(model, options)
+    text = aligned(lines)
+    if found is not None:
+        text += "\n\non its own rows, which the model has seen (new rows say more):\n"
+        text += aligned(found.lines())
     data = {
         "fingerprint": model.fingerprint,
         "algorithm": algorithm_of(estimator),
@@ -225,8 +243,9 @@ def _outcome(
         "bound_confidence": certificate.confidence,
         "bound_assumes": certificate.assumes,
         "as_expected": met,
+        "worth": None if found is None else found.data(),
     }
-    return Outcome(aligned(lines), data, DIFFERENT if met is False else DONE)
+    return Outcome(text, data, DIFFERENT if met is False else DONE)
 
 
 def _has_batches(plan: "Plan") -> bool:
@@ -237,17 +256,18 @@ def _has_batches(plan: "Plan") -> bool:
 def _rows_words(plan: "Plan", spent: "Spent") -> str:
     """What was done with the rows."""
     if _has_batches(plan):
-        how = f"in {spent.n_batches:,} batches of {plan.batch_size:,}"
+        how = f"in {counted(spent.n_batches, 'batch', 'batches')} of {plan.batch_size:,}"
     elif plan.boost is not None:
-        how = f"in {spent.n_batches:,} round{'s'[: spent.n_batches > 1]}"
+        how = f"in {counted(spent.n_batches, 'round', 'rounds')}"
     else:
-        how = f"on which {spent.n_tested:,} candidates were tested"
-    return f"{how} ({spent.n_dropped:,} left over)"
+        how = f"on which {counted(spent.n_tested, 'candidate was', 'candidates were')} tested"
+    return f"{how} ({spent.n_dropped:,} left over)" if spent.n_dropped else how
 
 
 def _chances(certificate: "Certificate", has_batches: bool) -> list[tuple[str, str]]:
     """Chance of another model at another lab: the estimate, and what is proved."""
-    source = f"{certificate.n_batches} batches" if has_batches else "these rows"
+    n_batches = counted(certificate.n_batches, "batch", "batches")
+    source = n_batches if has_batches else "these rows"
     estimate, bound = certificate.estimated_disagreement, certificate.disagreement_bound
     return [
         (

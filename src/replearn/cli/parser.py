@@ -8,6 +8,7 @@ from replearn.cli import (
     compare,
     completion,
     demo,
+    evaluate,
     export,
     fit,
     plan,
@@ -19,7 +20,20 @@ from replearn.cli import (
 from replearn.cli.options import HelpFormatter, Parser
 
 #: Commands, in the order of the help.
-COMMANDS = (demo, plan, fit, compare, predict, show, audit, shuffle, export, table, completion)
+COMMANDS = (
+    demo,
+    plan,
+    fit,
+    compare,
+    predict,
+    evaluate,
+    show,
+    audit,
+    shuffle,
+    export,
+    table,
+    completion,
+)
 
 _EPILOG = """\
 examples:

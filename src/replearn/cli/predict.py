@@ -3,9 +3,10 @@
 import argparse
 import csv
 import io
+import shlex
 from typing import TYPE_CHECKING, Any, TextIO
 
-from replearn.cli.files import check_target, writing
+from replearn.cli.files import check_target, target_of, writing
 from replearn.cli.options import add_command, add_file
 from replearn.cli.outcome import Outcome
 from replearn.cli.scoring import piecewise_scores
@@ -59,8 +60,12 @@ def run(options: argparse.Namespace) -> Outcome:
         counts = _write(model, options, out)
     shares = ", ".join(f"{count:,} {label}" for label, count in counts.items())
     n_rows = sum(counts.values())
-    line = f"{n_rows:,} rows: {shares}; written to {options.out}"
-    return Outcome(printable(line), _data(model, counts))
+    lines = [f"{n_rows:,} rows: {shares}; written to {options.out}"]
+    target = target_of(options.model, options.data)
+    if target is not None:
+        command = ["replearn", "evaluate", options.model, options.data, "--target", target]
+        lines.append(f"the rows have labels; to see what the model is worth: {shlex.join(command)}")
+    return Outcome("\n".join(map(printable, lines)), _data(model, counts))
 
 
 def _data(model: "Model", counts: "dict[Label, int]") -> dict[str, Any]:

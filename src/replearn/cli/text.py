@@ -18,6 +18,11 @@ def aligned(lines: Sequence[tuple[str, str]]) -> str:
     return "\n".join(f"{name:<{width}}{printable(value)}" for name, value in lines)
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """A number with its noun: 1 batch, 2 batches."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def printable(text: str) -> str:
     """One line that cannot steer the terminal: names and labels in a file are not ours."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "?", text)
@@ -42,9 +47,9 @@ def command_line(options: argparse.Namespace) -> str:
 
 def describe(model: "Model") -> str:
     """A model in half a line."""
-    inputs = f"{model.n_features:,} features" + (" and an intercept" if model.fit_intercept else "")
-    codes = "1 code" if model.codes.size == 1 else f"{model.codes.size:,} codes"
-    return f"{model.recipe}, {inputs}, {codes}"
+    inputs = counted(model.n_features, "feature", "features")
+    inputs += " and an intercept" if model.fit_intercept else ""
+    return f"{model.recipe}, {inputs}, {counted(model.codes.size, 'code', 'codes')}"
 
 
 def in_words(problem: OSError) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from replearn.codes.encoding import as_text
 from replearn.errors import ReplearnError
 from replearn.types import Signs
 
@@ -123,6 +124,56 @@ def distinct(y: NDArray[Any]) -> NDArray[Any]:
         if low != high and ((y == low) | (y == high)).all():
             return np.array([low, high], dtype=y.dtype)
     return np.unique(y)
+
+
+def class_numbers(y: NDArray[Any], classes: Sequence[Any], place: str) -> NDArray[np.uint8]:
+    """Places of labels among the classes of a model, however a file spells them.
+
+    Parameters
+    ----------
+    y : array of labels
+        As they stand in a file: 1, 1.0, "1" and "1.0" are one label.
+    classes : sequence of labels
+    place : str
+        Where the labels come from, for messages.
+
+    Returns
+    -------
+    numbers : uint8 array
+
+    Examples
+    --------
+    >>> class_numbers(np.array(["1.0", "0", "1"], dtype=object), (0, 1), "a.csv")
+    array([1, 0, 1], dtype=uint8)
+    """
+    known = {as_text(label): number for number, label in enumerate(classes)}
+    places = {value: _place(value, known) for value in distinct(y).tolist()}
+    odd = [value for value, number in places.items() if number is None]
+    if odd:
+        missing = any(as_text(value) is None for value in odd)
+        got = "a missing label" if missing else ", ".join(repr(value) for value in odd[:4])
+        raise ReplearnError(
+            f"{place}: labels must be those of the model, {', '.join(map(repr, classes))}, got "
+            f"{got}. {'Leave out such rows' if missing else 'Recode them'}, or name another label "
+            "column."
+        )
+    if y.dtype.kind in "biuf":
+        numbers = np.zeros(y.size, dtype=np.uint8)
+        for value, number in places.items():
+            numbers[y == value] = number or 0
+        return numbers
+    return np.array([places[value] for value in y.tolist()], dtype=np.uint8)
+
+
+def _place(value: Any, known: dict[str | None, int]) -> int | None:
+    """The class that a value means: as it stands, or as the number that it spells."""
+    text = as_text(value)
+    if text in known or not isinstance(value, str):
+        return known.get(text)
+    try:
+        return known.get(as_text(float(value)))  # 007 is read as 7 in training, too
+    except (ValueError, OverflowError):
+        return None
 
 
 def _values(raw: Collection[Any]) -> NDArray[Any]:

@@ -1,0 +1,413 @@
+"""What a finished model is worth on labelled rows: in memory or in files of any size, by group."""
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.codes.encoding import as_text, columns_of
+from replearn.codes.model import Model
+from replearn.errors import ReplearnError, UselessModelWarning
+from replearn.sources import open_source
+from replearn.sources.csv_files import CsvSource
+from replearn.sources.labels import class_numbers
+from replearn.sources.parquet_files import ParquetSource
+from replearn.stages.calibration import Bin, calibration_bins
+from replearn.stages.intervals import CONFIDENCE, Measured
+from replearn.stages.ranking import roc_points
+from replearn.stages.worth import Worth, worth
+from replearn.types import IntegerArray, Matrix
+
+if TYPE_CHECKING:
+    from replearn.sources import Watch
+
+#: Groups with fewer rows say nothing, and may say something about a person.
+FEWEST_ROWS = 10
+
+_MOST_GROUPS = 100
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a model is worth on labelled rows, and what the figures of a report need.
+
+    Attributes
+    ----------
+    worth : Worth
+        On all rows.
+    fingerprint : str or None
+        Of the model, if it is one of replearn's.
+    place : str
+        Where the rows come from.
+    by : str or None
+        Column whose values make the groups.
+    groups : tuple of (str, Worth)
+        Groups of at least ten rows, in the order of their names.
+    n_small, n_small_rows : int
+        Groups with fewer rows, which are left out, and their rows.
+    roc : float array of shape (n_points, 2), or None
+        Corners of the ROC curve; of two classes only.
+    bins : tuple of Bin
+        What was said and what came, by probability; empty without probabilities.
+    """
+
+    worth: Worth
+    fingerprint: str | None
+    place: str
+    by: str | None = None
+    groups: tuple[tuple[str, Worth], ...] = ()
+    n_small: int = 0
+    n_small_rows: int = 0
+    roc: Matrix | None = field(default=None, repr=False, compare=False)
+    bins: tuple[Bin, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [str(self.worth)]
+        if self.by is not None:
+            lines.append("")
+            lines += _table([(self.by, "rows", *_HEADINGS), *map(_group_line, self.groups)])
+            if self.n_small:
+                lines.append(self.left_out)
+        return "\n".join(lines)
+
+    @property
+    def left_out(self) -> str:
+        """A sentence about groups that are too small; empty if there are none."""
+        if not self.n_small:
+            return ""
+        return (
+            f"{self.n_small:,} group{'s'[: self.n_small > 1]} of fewer than {FEWEST_ROWS} rows "
+            f"left out ({self.n_small_rows:,} rows)."
+        )
+
+    def data(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {
+            **self.worth.data(),
+            "fingerprint": self.fingerprint,
+            "place": self.place,
+            "by": self.by,
+            "groups": [{"group": name, **found.data()} for name, found in self.groups],
+            "groups_left_out": self.n_small,
+            "calibration_bins": [
+                {"rows": b.n_rows, "said": b.said, "came": b.came.data()} for b in self.bins
+            ],
+        }
+
+
+def evaluate(
+    model: Any, X: Any, y: Any, *, by: Any = None, confidence: float = CONFIDENCE
+) -> Evaluation:
+    """Say what a fitted classifier is worth on labelled rows.
+
+    Parameters
+    ----------
+    model : Model, or any fitted scikit-learn classifier
+        Log-loss, Brier score and calibration need ``predict_proba``; the AUC that or
+        ``decision_function``.
+    X : rows, as the model takes them
+    y : array of labels
+        All must be classes of the model.
+    by : str or array, optional
+        A column of X, or one value for each row, whose values make groups that are judged apart.
+    confidence : float, default=0.95
+        Of every interval.
+
+    Returns
+    -------
+    Evaluation
+
+    Warns
+    -----
+    UselessModelWarning
+        If the model is constant, inverted, not shown to know anything, or worse than the base rate.
+
+    Examples
+    --------
+    >>> from replearn import ReplicableSVMClassifier, datasets
+    >>> X, y = datasets.make_margin(9000, 3, margin=0.4, random_state=0)
+    >>> fitted = ReplicableSVMClassifier(margin=0.4, batch_size=50).fit(X[:8000], y[:8000])
+    >>> evaluate(fitted, X[8000:], y[8000:]).worth.flags
+    ()
+    """
+    kept = _Kept(_classes(model))
+    kept.add(_judged(model, X, encoded=False), np.asarray(y), "y")
+    groups, name = None, None
+    if by is not None:
+        name = by if isinstance(by, str) else "group"
+        values = columns_of(X, [by])[by] if isinstance(by, str) else np.asarray(by)
+        if values.shape != (kept.n_rows,):
+            raise ReplearnError(
+                f"by must have one value for each of {kept.n_rows:,} rows, got shape "
+                f"{values.shape}."
+            )
+        groups = values
+    fingerprint = getattr(model, "fingerprint", getattr(model, "fingerprint_", None))
+    found = kept.evaluation(fingerprint, "rows in memory", name, groups, confidence)
+    warn_if_useless(found.worth)
+    return found
+
+
+def evaluate_file(
+    model: Model,
+    path: str | os.PathLike[str],
+    target: str | None = None,
+    *,
+    by: str | None = None,
+    confidence: float = CONFIDENCE,
+    watch: "Watch | None" = None,
+) -> Evaluation:
+    """Say what a model is worth on the labelled rows of a file, or a folder of files, of any size.
+
+    Parameters
+    ----------
+    model : Model
+    path : path
+        As for `fit_file`. Rows are read piece by piece; ten bytes of each are kept.
+    target : str, optional
+        Label column.
+    by : str, optional
+        Column of a CSV or Parquet file whose values make groups that are judged apart.
+    confidence : float, default=0.95
+        Of every interval.
+    watch : callable, optional
+        Told the share of the rows that have been read.
+
+    Returns
+    -------
+    Evaluation
+
+    Warns
+    -----
+    UselessModelWarning
+        As `evaluate`.
+    """
+    encoding = model.encoding
+    place = os.fspath(path)
+    source = open_source(
+        path,
+        target=target,
+        columns=None if encoding is not None else model.feature_names,
+        encoding=encoding,
+        n_features=model.n_features if encoding is None else len(encoding.columns),
+    )
+    if not source.labelled:
+        raise ReplearnError(
+            f"{place}: labels are needed, got none. Name the label column (target, on the command "
+            "line --target)."
+        )
+    groups = None if by is None else _column(place, by)
+    kept = _Kept(model.classes)
+    for piece in source.pieces(watch=watch):
+        assert piece.y is not None  # the source is labelled
+        kept.add(_judged(model, piece.X, encoded=True), piece.y, place)
+    found = kept.evaluation(model.fingerprint, place, by, groups, confidence)
+    warn_if_useless(found.worth)
+    return found
+
+
+def warn_if_useless(found: Worth) -> None:
+    """Warn of what makes a model useless, all of it at once."""
+    if found.problems:
+        warnings.warn(" ".join(found.problems), UselessModelWarning, stacklevel=3)
+
+
+# --- predictions ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Judgement:
+    """What a model says about some rows."""
+
+    predicted: NDArray[np.uint8]
+    scores: NDArray[np.float64] | None
+    probabilities: NDArray[np.float64] | None
+
+
+def _classes(model: Any) -> tuple[Any, ...]:
+    if isinstance(model, Model):
+        return model.classes
+    try:
+        return tuple(np.asarray(model.classes_).tolist())
+    except AttributeError:
+        raise ReplearnError(
+            f"a fitted classifier is needed, got {type(model).__name__} without classes_. Fit it "
+            "first."
+        ) from None
+
+
+def _judged(model: Any, X: Any, *, encoded: bool) -> _Judgement:
+    """What a model says; ``encoded``: X holds the numbers that a Model takes."""
+    if isinstance(model, Model):
+        probable = getattr(model, "probabilities" if encoded else "predict_proba", None)
+        scores = model.scores(X) if encoded else model.decision_function(X)
+        chances = None if probable is None else np.asarray(probable(X))
+        if scores.ndim == 1:
+            predicted = (scores > 0).astype(np.uint8)
+        else:
+            assert chances is not None  # several classes come with probabilities
+            predicted = chances.argmax(axis=1).astype(np.uint8)
+        return _Judgement(predicted, None if chances is not None else scores, chances)
+    predicted = class_numbers(np.asarray(model.predict(X)), _classes(model), "predictions")
+    if hasattr(model, "predict_proba"):
+        return _Judgement(predicted, None, np.asarray(model.predict_proba(X), dtype=np.float64))
+    if hasattr(model, "decision_function"):
+        scores = np.asarray(model.decision_function(X), dtype=np.float64)
+        return _Judgement(predicted, scores, None)
+    return _Judgement(predicted, None, None)
+
+
+class _Kept:
+    """What is kept of each row: its class, the predicted one, and the score or probability."""
+
+    def __init__(self, classes: Sequence[Any]) -> None:
+        self._classes = tuple(classes)
+        self._truth: list[NDArray[np.uint8]] = []
+        self._judged: list[_Judgement] = []
+
+    @property
+    def n_rows(self) -> int:
+        return sum(part.size for part in self._truth)
+
+    def add(self, judged: _Judgement, y: NDArray[Any], place: str) -> None:
+        truth = class_numbers(y, self._classes, place)
+        if truth.size != judged.predicted.size:
+            raise ReplearnError(
+                f"{place} must have one label for each of {judged.predicted.size:,} rows, got "
+                f"{truth.size:,}."
+            )
+        chances = judged.probabilities
+        if chances is not None and chances.ndim == 2 and chances.shape[1] == 2:
+            chances = np.ascontiguousarray(chances[:, 1])  # the other one is 1 minus this
+        self._truth.append(truth)
+        self._judged.append(_Judgement(judged.predicted, judged.scores, chances))
+
+    def evaluation(
+        self,
+        fingerprint: str | None,
+        place: str,
+        by: str | None,
+        groups: NDArray[Any] | None,
+        confidence: float,
+    ) -> Evaluation:
+        if self.n_rows == 0:
+            raise ReplearnError(f"{place} must have labelled rows, got none.")
+        truth = np.concatenate(self._truth)
+        predicted = np.concatenate([judged.predicted for judged in self._judged])
+        scores = _joined([judged.scores for judged in self._judged])
+        chances = _joined([judged.probabilities for judged in self._judged])
+
+        def of(rows: Any) -> Worth:
+            return worth(
+                truth[rows],
+                predicted[rows],
+                labels=self._classes,
+                scores=None if scores is None else scores[rows],
+                probabilities=None if chances is None else chances[rows],
+                confidence=confidence,
+            )
+
+        whole = of(slice(None))
+        small, parts = [], []
+        for name, rows in _groups(by, groups):
+            if rows.size < FEWEST_ROWS:
+                small.append(rows.size)
+            else:
+                parts.append((name, of(rows)))
+        ranks = chances if scores is None else scores
+        two = ranks is not None and ranks.ndim == 1 and whole.auc is not None
+        return Evaluation(
+            worth=whole,
+            fingerprint=fingerprint,
+            place=place,
+            by=by,
+            groups=tuple(parts),
+            n_small=len(small),
+            n_small_rows=sum(small),
+            roc=roc_points(ranks, truth == 1) if two and ranks is not None else None,
+            bins=()
+            if chances is None or chances.ndim == 2
+            else calibration_bins(chances, truth == 1, confidence=confidence),
+        )
+
+
+def _joined(parts: Sequence[NDArray[np.float64] | None]) -> Any:
+    return (
+        None if parts[0] is None else np.concatenate([part for part in parts if part is not None])
+    )
+
+
+# --- groups -----------------------------------------------------------------------------------
+
+
+def _column(place: str, name: str) -> NDArray[Any]:
+    """One raw column of a file."""
+    source = open_source(place, raw=True)
+    if not isinstance(source, CsvSource | ParquetSource):
+        raise ReplearnError(
+            f"{place}: groups need a CSV or Parquet file with a column for them. Convert the file, "
+            "or leave --by out."
+        )
+    if name not in source.wanted:
+        known = ", ".join(repr(column) for column in source.wanted[:8])
+        raise ReplearnError(f"{place} has no column {name!r}; its columns are {known}.")
+    parts = [
+        np.asarray([as_text(value) for value in columns[name].tolist()], dtype=object)
+        for columns in source.raw_columns(None, [name], None)
+    ]
+    return np.concatenate(parts)
+
+
+def _groups(by: str | None, values: NDArray[Any] | None) -> list[tuple[str, IntegerArray]]:
+    """Names of groups and their rows, in the order of the names."""
+    if values is None:
+        return []
+    texts = [as_text(value) for value in values.tolist()]
+    names = sorted({text for text in texts if text is not None})
+    if len(names) > _MOST_GROUPS:
+        raise ReplearnError(
+            f"{by!r} must have at most {_MOST_GROUPS} different values to make groups, got "
+            f"{len(names):,}. Name a column of categories, or cut it into a few ranges."
+        )
+    places: dict[str | None, int] = {name: place for place, name in enumerate(names)}
+    places[None] = len(names)
+    numbers = np.array([places[text] for text in texts], dtype=np.int64)
+    order = np.argsort(numbers, kind="stable")
+    ends = np.searchsorted(numbers[order], np.arange(len(names) + 2))
+    found = [
+        (name, order[ends[place] : ends[place + 1]])
+        for place, name in enumerate([*names, "(missing)"])
+    ]
+    return [(name, rows) for name, rows in found if rows.size]
+
+
+_HEADINGS = ("base rate", "AUC", "balanced accuracy", "log-loss")
+
+
+def _group_line(group: tuple[str, Worth]) -> tuple[str, ...]:
+    name, found = group
+    rate = found.base_rates[1].value if len(found.labels) == 2 else None
+    return (
+        name,
+        f"{found.n_rows:,}",
+        "" if rate is None else f"{rate:.3f}",
+        *(_shown(m) for m in (found.auc, found.balanced_accuracy, found.log_loss)),
+    )
+
+
+def _shown(measured: Measured | None) -> str:
+    return "-" if measured is None else str(measured)
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Columns of text, each as wide as its longest cell, which is cut at 40."""
+    cut = [tuple(cell[:40] for cell in row) for row in rows]
+    widths = [max(len(row[place]) for row in cut) for place in range(len(cut[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cut
+    ]

@@ -1,0 +1,84 @@
+"""``replearn evaluate``: what a model is worth on labelled rows."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from replearn.cli.files import check_target, shown_progress, target_of, writing
+from replearn.cli.options import add_command, add_file, add_target, share
+from replearn.cli.outcome import Outcome
+from replearn.cli.text import command_line, printable_lines
+
+if TYPE_CHECKING:
+    from replearn.audits.evaluation import Evaluation
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = add_command(
+        commands,
+        "evaluate",
+        run,
+        "what a model is worth on labelled rows, next to guessing",
+        """\
+examples:
+  replearn evaluate a.model.json new.parquet --target label
+  replearn evaluate a.model.json new.csv --target label --by hospital --report a.html
+
+Rows that the model has not seen say what it is worth on new ones; its own rows flatter it. Every
+number has an interval. DATA may have any format that `replearn fit` takes; it is read piece by
+piece. The label column is by default the one that the model was fitted with.
+
+A model that is constant, upside down, not shown to know anything, or worse than always giving the
+base rate is warned of.
+
+JSON keys: fingerprint, place, labels, rows, confidence, confusion (true class, predicted class),
+  base_rates, predicted_shares, recalls, precisions, accuracy, balanced_accuracy, auc, log_loss,
+  log_loss_gain, brier (each with value, interval, method), signal_p, base_log_loss, base_brier,
+  calibration, calibration_bins, flags, problems, absent, by, groups, groups_left_out, report,
+  warnings""",
+    )
+    add_file(parser, "model", metavar="MODEL", help="model file")
+    add_file(parser, "data", metavar="DATA", help="labelled rows: a file, or a folder of files")
+    add_target(parser)
+    parser.add_argument(
+        "--by", metavar="COLUMN", help="judge the rows of each value of this column apart, too"
+    )
+    parser.add_argument("--confidence", type=share, default=0.95, metavar="X", help="default 0.95")
+    add_file(parser, "--report", metavar="FILE", help="write a report for people, as HTML")
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Evaluate, and write the report."""
+    from replearn.audits.evaluation import evaluate_file
+    from replearn.files.modelfile import load
+
+    check_target(options.report)
+    if options.report is not None:
+        from replearn.audits.report import require_report_packages
+
+        require_report_packages()
+    model = load(options.model)
+    target = options.target or target_of(options.model, options.data)
+    with shown_progress(f"reading {Path(options.data).name}") as advance:
+        found = evaluate_file(
+            model,
+            options.data,
+            target,
+            by=options.by,
+            confidence=options.confidence,
+            watch=advance,
+        )
+    text = printable_lines(str(found))
+    if options.report is not None:
+        _write_report(found, options)
+        text += f"\nreport written to {options.report}"
+    return Outcome(text, found.data() | {"report": options.report})
+
+
+def _write_report(found: "Evaluation", options: argparse.Namespace) -> None:
+    from replearn.audits.evaluation_page import evaluation_report
+    from replearn.audits.report import write_report
+
+    with writing(options.report):
+        write_report(evaluation_report(found, command_line(options)), options.report)
