@@ -46,13 +46,87 @@ def exact_sum(hi: Any, lo: Any) -> list[Fraction]:
 
 def specified_sigmoid(s: float) -> float:
     """``docs/sigmoid.md``, step by step, in Python's own numbers."""
-    x = min(max(-s, -700.0), 700.0)
+    return 1.0 / (1.0 + specified_exponential(-s))
+
+
+def specified_exponential(x: float) -> float:
+    """``E(x)`` of ``docs/sigmoid.md``."""
+    x = min(max(x, -700.0), 700.0)
     n = ((x * 1.4426950408889634 - 0.5) + 1.5 * 2.0**52) - 1.5 * 2.0**52
     r = max((x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10, 0.0)
     total = 0.0
     for k in range(17, -1, -1):
         total = total * r + float(Fraction(1, math.factorial(k)))
-    return 1.0 / (1.0 + math.ldexp(min(total, 2.0), int(n)))
+    return math.ldexp(min(total, 2.0), int(n))
+
+
+def score_integers(
+    X: Any, directions: Any, cap: float, own: Any, theta: Any, units: Any, weights: Any
+) -> list[int]:
+    """Score, Fisher information and second moments in quanta, from the definitions."""
+    theta = np.atleast_2d(theta)
+    total: list[int] = []
+    for x, label, weight in zip(X, own, weights, strict=True):
+        a = projected_row(x, directions, cap, units)
+        p = class_probabilities(a, theta * units)
+        v = [[(pc - (label == c)) * ai for ai in a] for c, pc in enumerate(p, start=1)]
+        pairs = [(c, e) for c in range(len(p)) for e in range(c, len(p))]
+        places = [(i, j) for i in range(len(a)) for j in range(i, len(a))]
+        terms = [entry for output in v for entry in output]
+        for c, e in pairs:
+            h = p[c] * (1.0 - p[c]) if c == e else -p[c] * p[e]
+            terms += [h * a[i] * a[j] for i, j in places]
+        for c, e in pairs:
+            terms += [v[c][i] * v[e][j] for i, j in places]
+        quanta = [weight * in_quanta(term) for term in terms]
+        total = [s + t for s, t in zip(total or [0] * len(quanta), quanta, strict=True)]
+    return total
+
+
+def projected_row(x: Any, directions: Any, cap: float, units: Any) -> list[float]:
+    """``(1, D x')`` in units, cut to +-1."""
+    x = np.asarray(x, float)
+    size = lane_dot(x, x)
+    factor = cap / math.sqrt(size) if size > cap * cap else 1.0
+    a = [1.0] + [lane_dot(x, row) * factor for row in np.asarray(directions, float)]
+    return [min(max(value / unit, -1.0), 1.0) for value, unit in zip(a, units, strict=True)]
+
+
+def class_probabilities(a: list[float], theta: Matrix) -> list[float]:
+    """Of the classes from 1 on, as ``docs/sigmoid.md`` says."""
+    scores = []
+    for row in theta.tolist():
+        total = row[0]
+        for weight, value in zip(row[1:], a[1:], strict=True):
+            total += weight * value
+        scores.append(total)
+    if len(scores) == 1:
+        return [specified_sigmoid(scores[0])]
+    top = max(0.0, *scores)
+    terms = [specified_exponential(score - top) for score in [0.0, *scores]]
+    total = terms[0]
+    for term in terms[1:]:
+        total += term
+    return [term / total for term in terms[1:]]
+
+
+def in_quanta(term: float) -> int:
+    """The term as a multiple of ``2^-51``, rounded to even in a tie."""
+    return round(Fraction(term) * 2**51)
+
+
+def cholesky_by_definition(A: Any) -> list[list[float]]:
+    """Upper triangular R with R'R = A, entry by entry, sums ascending from 0."""
+    q = len(A)
+    R = [[0.0] * q for _ in range(q)]
+    for i in range(q):
+        for j in range(i, q):
+            total = 0.0
+            for m in range(i):
+                total += R[m][i] * R[m][j]
+            rest = float(A[i][j]) - total
+            R[i][j] = math.sqrt(rest) if i == j else rest / R[i][i]
+    return R
 
 
 # --- the batch SVM ----------------------------------------------------------------------------

@@ -77,6 +77,12 @@ def row_dot_and_square(rows, k, w):
 
 
 @njit(cache=True, nogil=True, inline="always")
+def row_square(rows, k):
+    """``<x_k, x_k>`` for row k of a batch."""
+    return _row_square(rows, k)
+
+
+@njit(cache=True, nogil=True, inline="always")
 def row_axpy(a, rows, k, w):
     """``w += a * x_k`` in place."""
     _row_axpy(a, rows, k, w)
@@ -112,6 +118,11 @@ def _row_dot_and_square(typing_context, rows, k, w):
 
 
 @intrinsic
+def _row_square(typing_context, rows, k):
+    return types.float64(rows, types.int64), _sums_of_products("x", _open_row)
+
+
+@intrinsic
 def _row_axpy(typing_context, a, rows, k, w):
     return types.void(types.float64, rows, types.int64, w), _scaled_addition(_open_row)
 
@@ -121,7 +132,9 @@ def _sums_of_products(factors, open_row):
 
     def emit(context, builder, signature, arguments):
         row = open_row(context, builder, signature.args, arguments)
-        vector = _open_vector(context, builder, signature.args[-1:], arguments[-1:])
+        vector = row
+        if "w" in factors:
+            vector = _open_vector(context, builder, signature.args[-1:], arguments[-1:])
         sums = [cgutils.alloca_once(builder, _LANES) for _ in factors]
         for lanes in sums:
             builder.store(ir.Constant(_LANES, [0.0] * N_LANES), lanes)
@@ -138,8 +151,10 @@ def _sums_of_products(factors, open_row):
             lane = builder.and_(column, _INT64(N_LANES - 1))
             for lanes, factor in zip(sums, factors, strict=True):
                 cell = builder.gep(builder.bitcast(lanes, _DOUBLE.as_pointer()), [lane])
-                weight = builder.gep(vector.data, [column])
-                add(cell, x, x if factor == "x" else builder.load(weight))
+                if factor == "x":
+                    add(cell, x, x)
+                else:
+                    add(cell, x, builder.load(builder.gep(vector.data, [column])))
 
         _for_each(builder, row, add_block, add_entry)
         folded = [_fold(builder, builder.load(lanes)) for lanes in sums]

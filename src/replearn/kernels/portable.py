@@ -1,4 +1,4 @@
-"""The logistic function in NumPy alone, with the bits of the compiled one.
+"""Predictions in NumPy alone, with the bits of the compiled code.
 
 Only ``+ - * /`` of doubles, each rounded once, and whole-number operations: no libm, no fused
 multiply-add, no order that a machine may choose. ``docs/sigmoid.md`` is the specification; the
@@ -23,6 +23,8 @@ LN2_LO = 1.90821492927058770002e-10
 WHOLE = 6755399441055744.0
 #: 1/k! for k = 17, 16, ..., 0, each rounded once.
 SERIES = tuple(1.0 / math.factorial(k) for k in range(17, -1, -1))
+
+_N_LANES = 16  # as in `lanes`, which needs numba
 
 
 def exponential(x: Any) -> Vector:
@@ -75,3 +77,56 @@ def softmax(s: Any) -> Matrix:
     for term in terms[1:]:
         total = total + term
     return np.stack([term / total for term in terms], axis=1)
+
+
+def capped_scores(
+    X: Any, coef: Vector | Matrix, intercept: float | Vector, cap: float = math.inf
+) -> Vector | Matrix:
+    """``kernels.scores.capped_scores``, with the same bits.
+
+    Parameters
+    ----------
+    X : array or CSR matrix
+        Numbers of any type; squared lengths of rows below ``2^1000``.
+    coef : float64 array of shape (n_features,) or (n_outputs, n_features)
+    intercept : float, or float64 array of shape (n_outputs,)
+    cap : float
+
+    Examples
+    --------
+    >>> capped_scores(np.array([[3.0, 4.0], [30.0, 40.0]]), np.array([1.0, 2.0]), 0.5, cap=10.0)
+    array([11.5, 22.5])
+    """
+    factors = np.ones(X.shape[0])
+    if cap < math.inf:
+        sizes = _lane_sums(X, None)
+        longer = sizes > cap * cap
+        factors[longer] = cap / np.sqrt(sizes[longer])
+    constants = np.atleast_1d(np.asarray(intercept, dtype=np.float64))
+    columns = [
+        _lane_sums(X, vector) * factors + constant
+        for vector, constant in zip(np.atleast_2d(coef), constants, strict=True)
+    ]
+    return np.stack(columns, axis=1) if np.ndim(coef) == 2 else columns[0]
+
+
+def _lane_sums(X: Any, weights: Vector | None) -> Vector:
+    """``<x, weights>`` of each row, or ``<x, x>``, in the order of ``lanes``."""
+    n_rows, n_features = X.shape
+    lanes = np.zeros((n_rows, _N_LANES))
+    if hasattr(X, "indptr"):
+        # bincount adds in the order of the entries, which ascend in the columns of a row
+        rows = np.repeat(np.arange(n_rows), np.diff(X.indptr))
+        data = X.data.astype(np.float64)
+        terms = data * (data if weights is None else weights[X.indices])
+        places = rows * _N_LANES + X.indices % _N_LANES
+        lanes += np.bincount(places, terms, lanes.size).reshape(lanes.shape)
+    else:
+        for start in range(0, n_features, _N_LANES):
+            block = X[:, start : start + _N_LANES].astype(np.float64)
+            other = block if weights is None else weights[start : start + _N_LANES]
+            lanes[:, : block.shape[1]] += block * other
+    while lanes.shape[1] > 1:
+        half = lanes.shape[1] // 2
+        lanes = lanes[:, :half] + lanes[:, half:]
+    return lanes[:, 0]

@@ -1,19 +1,55 @@
 """What a batch of rows can do, whether dense or sparse.
 
-A batch is a ``DenseRows`` or a ``SparseRows`` (see ``lanes``). The functions below are for
-compiled code only: numba takes the version that fits the rows.
+A batch is a ``DenseRows`` or a ``SparseRows`` (see ``lanes``). ``open_rows`` makes one of a
+matrix; the other functions are for compiled code only: numba takes the version that fits.
 """
 
 import math
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numba import njit
 from numba.extending import overload
 
 from replearn.kernels.lanes import DenseRows, SparseRows, square
+from replearn.kernels.readonly import unmarked
+from replearn.types import Order
 
 #: Squared lengths outside these bounds have lost digits.
 TINY, HUGE = 2.0**-900, 2.0**1000
+
+
+def open_rows(X: Any, members: Order | None = None) -> DenseRows | SparseRows:
+    """The rows ``members`` of a matrix of numbers, or all; in place where that is possible.
+
+    Parameters
+    ----------
+    X : array or CSR matrix
+        Copied unless it is float32 or float64, C-contiguous or with ascending columns.
+    members : int64 array, optional
+    """
+    members = np.arange(X.shape[0]) if members is None else unmarked(members)
+    if sp.issparse(X):
+        X = _sorted(X if X.format == "csr" else X.tocsr())
+        data, indices, indptr = map(unmarked, (_floats(X.data), X.indices, X.indptr))
+        return SparseRows(data, indices, indptr, members)
+    return DenseRows(unmarked(_floats(X)), members)
+
+
+def _floats(values: Any) -> Any:
+    """The values in float32 or float64, one after the other in memory, copied if need be."""
+    kept = values.dtype in (np.float32, np.float64)
+    return np.ascontiguousarray(values, dtype=values.dtype if kept else np.float64)
+
+
+def _sorted(X: Any) -> Any:
+    """Columns of a row in ascending order, each once."""
+    if X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
 
 
 def take(rows, start, stop):

@@ -1,20 +1,15 @@
 """Scores of rows, with the same bits on every machine: a label must not depend on BLAS."""
 
+import math
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numba import njit
 
-from replearn.kernels.lanes import DenseRows, SparseRows, row_dot
+from replearn.kernels.lanes import row_dot, row_square
 from replearn.kernels.readonly import unmarked
-from replearn.types import Vector
-
-
-@njit(cache=True, nogil=True)
-def _fill(rows, weights, constant, out):
-    for i in range(out.size):
-        out[i] = row_dot(rows, i, weights) + constant
+from replearn.kernels.rows import HUGE, open_rows, rescaled, take
+from replearn.types import Matrix, Vector
 
 
 def scores(X: Any, weights: Vector, constant: float) -> Vector:
@@ -29,29 +24,62 @@ def scores(X: Any, weights: Vector, constant: float) -> Vector:
     constant : float
     """
     out = np.empty(X.shape[0])
-    members = np.arange(out.size)
-    w = np.ascontiguousarray(weights)
-    if sp.issparse(X):
-        X = _sorted(sp.csr_matrix(X))
-        data, indices, indptr = _floats(X.data), X.indices, X.indptr
-        rows: Any = SparseRows(unmarked(data), unmarked(indices), unmarked(indptr), members)
-    else:
-        data = _floats(X)
-        rows = DenseRows(unmarked(data), members)
-    _fill(rows, unmarked(w), constant, out)
+    _fill(open_rows(X), unmarked(np.ascontiguousarray(weights)), constant, out)
     return out
 
 
-def _floats(values: Any) -> Any:
-    """The values in float32 or float64, one after the other in memory, copied if need be."""
-    kept = values.dtype in (np.float32, np.float64)
-    return np.ascontiguousarray(values, dtype=values.dtype if kept else np.float64)
+def capped_scores(
+    X: Any, coef: Vector | Matrix, intercept: float | Vector, cap: float = math.inf
+) -> Vector | Matrix:
+    """``<x', coef> + intercept``, where x' is the row, shortened to length ``cap`` if longer.
+
+    Parameters
+    ----------
+    X : array or CSR matrix
+        Numbers of any type.
+    coef : float64 array of shape (n_features,) or (n_outputs, n_features)
+    intercept : float, or float64 array of shape (n_outputs,)
+    cap : float
+        Between ``2^-400`` and ``2^300``, or inf: then these are ``scores``.
+
+    Returns
+    -------
+    scores : float64 array of shape (n_rows,) or (n_rows, n_outputs)
+
+    Notes
+    -----
+    ``<x, coef> * (cap / ||x||) + intercept`` if ``<x, x> > cap * cap``. A row with
+    ``<x, x> >= 2^1000`` is first multiplied by a power of two.
+    """
+    vectors = np.ascontiguousarray(np.atleast_2d(coef))
+    constants = np.atleast_1d(np.asarray(intercept, dtype=np.float64))
+    out = np.empty((X.shape[0], vectors.shape[0]))
+    _fill_capped(open_rows(X), unmarked(vectors), unmarked(constants), float(cap), out)
+    return out if np.ndim(coef) == 2 else out[:, 0]
 
 
-def _sorted(X: Any) -> Any:
-    """Columns of a row in ascending order, each once."""
-    if X.has_canonical_format:
-        return X
-    X = X.copy()
-    X.sum_duplicates()
-    return X
+@njit(cache=True, nogil=True)
+def _fill(rows, weights, constant, out):
+    for i in range(out.size):
+        out[i] = row_dot(rows, i, weights) + constant
+
+
+@njit(cache=True, nogil=True)
+def _fill_capped(rows, vectors, constants, cap, out):
+    for i in range(out.shape[0]):
+        size = row_square(rows, i) if cap < math.inf else 0.0
+        if size >= HUGE:
+            single = rescaled(take(rows, i, i + 1), 0.0)
+            factor = shortening(row_square(single, 0), cap)
+            for c in range(constants.size):
+                out[i, c] = row_dot(single, 0, vectors[c]) * factor + constants[c]
+        else:
+            factor = shortening(size, cap)
+            for c in range(constants.size):
+                out[i, c] = row_dot(rows, i, vectors[c]) * factor + constants[c]
+
+
+@njit(cache=True, nogil=True)
+def shortening(size, cap):
+    """What a row of squared length ``size`` is multiplied by to be no longer than the cap."""
+    return cap / math.sqrt(size) if size > cap * cap else 1.0
