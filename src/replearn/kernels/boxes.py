@@ -1,0 +1,122 @@
+"""Nearest points of a lattice that is a union of shifted boxes, as integer codes.
+
+Every lattice of moderate dimension with a rational Gram matrix can be written so: a point has
+integer coordinates ``c``, and it belongs to the lattice when ``c``, taken modulo `moduli`
+coordinate by coordinate, is one of `words`. Squared lengths are ``sum(weights * c**2)``, up to a
+common factor. Given a word, the coordinates do not know of each other: each takes the nearest
+integer of its residue class. So the nearest point is the best of as many points as there are words.
+
+**Exactness.** A coordinate is split into a whole number and a fraction (exactly), and the
+fraction is taken to the nearest multiple of 2**-52. From there on everything is integer
+arithmetic: squared distances are compared without their common term, which makes them linear in
+the fraction. So the order of sums cannot matter, and no compiler or processor can move a code.
+
+**Ties.** Of several nearest points, the one whose ``c`` is lexicographically smallest. A
+translation by a lattice vector keeps this order, so codes then shift by exactly that vector.
+
+Coordinates must be finite, at most 2**50 in size; ``weights * moduli**2`` at most 48, in at most
+24 coordinates, so that no sum leaves 64 bits.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from replearn.types import Codes, Matrix
+
+_ONE = 1 << 52  # fractions are integers in units of 2**-52
+
+
+@njit(cache=True, nogil=True)
+def _nearest_of_class(fraction, residue, modulus):
+    """Nearest integer of a residue class; the lower one wins a tie."""
+    step = modulus * _ONE
+    distance = fraction - residue * _ONE
+    return residue + modulus * ((distance + step // 2 - 1) // step)
+
+
+@njit(cache=True, nogil=True)
+def _fill_tables(wholes, fractions, moduli, weights, values, costs):
+    """Tabulate nearest values of all residue classes, and what each costs above the best one."""
+    for i in range(wholes.size):
+        modulus = moduli[i]
+        least = np.int64(1) << 62
+        for residue in range(modulus):
+            value = _nearest_of_class(fractions[i], (residue - wholes[i]) % modulus, modulus)
+            cost = weights[i] * value * (value * _ONE - 2 * fractions[i])
+            values[i, residue], costs[i, residue] = value, cost
+            least = min(least, cost)
+        for residue in range(modulus):
+            costs[i, residue] -= least
+
+
+@njit(cache=True, nogil=True)
+def _precedes(values, word, other):
+    """Whether the point of a word comes before that of another one."""
+    for i in range(word.size):
+        mine, theirs = values[i, word[i]], values[i, other[i]]
+        if mine != theirs:
+            return mine < theirs
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _best_word(values, costs, words):
+    best, best_cost = 0, np.int64(1) << 62
+    for j in range(words.shape[0]):
+        word = words[j]
+        cost = np.int64(0)
+        for i in range(word.size):
+            cost += costs[i, word[i]]  # never negative: what is too dear already stays so
+            if cost > best_cost:
+                break
+        if cost < best_cost or (cost == best_cost and _precedes(values, word, words[best])):
+            best, best_cost = j, cost
+    return best
+
+
+@njit(cache=True, nogil=True)
+def nearest_in_boxes(
+    scaled: Matrix,
+    moduli: NDArray[np.int64],
+    weights: NDArray[np.int64],
+    words: NDArray[np.int8],
+) -> Codes:
+    """Integer coordinates of the nearest lattice points.
+
+    Parameters
+    ----------
+    scaled : float64 array of shape (n_points, n)
+        In units of the integer coordinates.
+    moduli, weights : int64 arrays of shape (n,)
+    words : int8 array of shape (n_words, n)
+        Residues, from 0 to ``moduli - 1``.
+
+    Returns
+    -------
+    codes : int64 array of shape (n_points, n)
+
+    Examples
+    --------
+    The hexagonal lattice: both coordinates even or both odd, squared length ``a**2 + 3 b**2``.
+
+    >>> words = np.array([[0, 0], [1, 1]], dtype=np.int8)
+    >>> nearest_in_boxes(np.array([[0.9, 0.4]]), np.array([2, 2]), np.array([1, 3]), words)
+    array([[1, 1]])
+    """
+    n_points, n = scaled.shape
+    codes = np.empty((n_points, n), dtype=np.int64)
+    wholes = np.empty(n, dtype=np.int64)
+    fractions = np.empty(n, dtype=np.int64)
+    values = np.zeros((n, moduli.max()), dtype=np.int64)
+    costs = np.zeros((n, moduli.max()), dtype=np.int64)
+    for point in range(n_points):
+        for i in range(n):
+            whole = np.rint(scaled[point, i])
+            wholes[i] = np.int64(whole)
+            fractions[i] = np.int64(np.rint((scaled[point, i] - whole) * float(_ONE)))
+        _fill_tables(wholes, fractions, moduli, weights, values, costs)
+        best = words[_best_word(values, costs, words)]
+        for i in range(n):
+            codes[point, i] = wholes[i] + values[i, best[i]]
+    return codes
