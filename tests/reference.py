@@ -291,3 +291,25 @@ def delong(scores: Any, positive: Any) -> tuple[float, float]:
     kernel = (above[:, None] > below) + 0.5 * (above[:, None] == below)
     variance = kernel.mean(axis=1).var(ddof=1) / above.size
     return float(kernel.mean()), float(variance + kernel.mean(axis=0).var(ddof=1) / below.size)
+
+
+# --- lattices made of boxes -----------------------------------------------------------------
+
+
+def nearest_in_boxes(point, moduli, weights, words):
+    """The nearest lattice point of `replearn.kernels.boxes`, with ties, in fractions.
+
+    ``point`` is a list of fractions. Of all nearest points the lexicographically smallest.
+    """
+    best = None
+    for word in words:
+        options = []  # of each coordinate, the one or two nearest integers of the residue class
+        for x, r, m in zip(point, word, moduli, strict=True):
+            below = r + m * math.floor((x - r) / m)
+            near = min(abs(x - below), abs(x - below - m))
+            options.append([c for c in (below, below + m) if abs(x - c) == near])
+        codes = tuple(min(choice) for choice in options)
+        cost = sum(w * (x - c) ** 2 for w, x, c in zip(weights, point, codes, strict=True))
+        if best is None or (cost, codes) < best:
+            best = cost, codes
+    return best[1]

@@ -8,15 +8,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from replearn.codes.cells import CELLS
+from replearn.codes.box_lattices import BOX_LATTICES
+from replearn.codes.cells import CELLS, padded_size, runs
 from replearn.codes.lattices import E8, LEECH
 from replearn.codes.randomness import SharedRandomness
-from replearn.codes.rounding import ROUNDINGS, padded_size, residual, round_codes, unround
+from replearn.codes.rounding import ROUNDINGS, residual, round_codes, unround
 from tests.reference import akround
 
 CUBES = ["ak", "centre"]
 # the largest distance from a centre to a corner of its cell, per coordinate for the cubes
-CELL_RADIUS = {"ak": 1.0, "centre": 0.5, "e8": 1.0, "leech": 2**0.5}
+CELL_RADIUS = {
+    "ak": 1.0,
+    "centre": 0.5,
+    "e8": 1.0,
+    "leech": 2**0.5,
+    # covering radii, from the corners of the cells; K12: [CS99, Ch. 4]; D10+: a rough bound
+    "a2": 0.6205,
+    "d3s": 0.7044,
+    "d4": 0.8409,
+    "d5s": 0.8616,
+    "e6s": 0.8948,
+    "e7s": 0.9829,
+    "d10p": 1.2,
+    "k12": 1.2408,
+}
 
 cubes = pytest.mark.parametrize("rounding", CUBES)
 every = pytest.mark.parametrize("rounding", list(ROUNDINGS))
@@ -157,6 +172,39 @@ def test_a_coordinate_does_not_see_the_others(rounding, point, more, seed):
     alone = round_codes(point, 0.3, rounding, shared)
     together = round_codes(np.concatenate([point, more]), 0.3, rounding, shared)
     np.testing.assert_array_equal(together[: point.size], alone)
+
+
+MIXED = ["e8+centre", "d10p+a2", "leech+e6s+centre", "e8+d5s"]
+
+
+@pytest.mark.parametrize("rounding", MIXED)
+@given(point=points, seed=seeds_drawn)
+def test_a_mixed_rounding_is_its_parts_side_by_side(rounding, point, seed):
+    shared = SharedRandomness(seed)
+    codes = round_codes(point, 0.7, rounding, shared)
+    rounded = unround(codes, point.size, 0.7, rounding, shared)
+    place = residual(point, codes, 0.7, rounding, shared)
+    assert codes.size == padded_size(point.size, rounding) == place.size
+    offsets = shared.uniforms("rounding/offset", codes.size)
+    for run in runs(rounding, point.size):
+        part = slice(run.start, run.start + run.n_components)
+        coins = ChosenCoins(offsets[run.start : run.stop], None)
+        expected = round_codes(point[part], 0.7, run.name, coins)
+        np.testing.assert_array_equal(codes[run.start : run.stop], expected)
+        back = unround(expected, run.n_components, 0.7, run.name, coins)
+        np.testing.assert_array_equal(rounded[part], back)
+        inside = residual(point[part], expected, 0.7, run.name, coins)
+        np.testing.assert_array_equal(place[run.start : run.stop], inside)
+
+
+def test_a_shift_of_a_whole_box_changes_codes_by_the_box():
+    # the box of the shared shift is a whole number of fundamental cells
+    for name, lattice in BOX_LATTICES.items():
+        point = SharedRandomness(1).normals("point", lattice.block)
+        zero = ChosenCoins(np.zeros(lattice.block), None)
+        one = ChosenCoins(np.ones(lattice.block), None)
+        difference = round_codes(point, 1.0, name, zero) - round_codes(point, 1.0, name, one)
+        np.testing.assert_array_equal(difference, lattice.moduli)
 
 
 def test_roundings_and_cells_have_the_same_names_and_blocks():

@@ -1,16 +1,18 @@
 """Two fitted classifiers side by side: whether they are the same, and if not, how far apart."""
 
 import hashlib
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes import lattices
-from replearn.codes.cells import CELLS
+from replearn.codes.cells import runs
 from replearn.codes.space import CodeSpace
+from replearn.codes.walls import near_facets
 from replearn.types import Vector
 
 _MOST_CODES = 4096  # codes that are followed one by one
@@ -165,24 +167,27 @@ def _cells(first: Any, second: Any) -> dict[str, Any]:
     residual = getattr(first, "residual_", None)
     if residual is None or not isinstance(model.space, CodeSpace):  # a choice from a net
         return blank | found
-    block = CELLS[model.space.rounding].block
-    cells = residual.reshape(-1, block)[:_MOST_CELLS]
-    return found | {
-        "flipped": _places(differs.reshape(-1, block).any(axis=1)[:_MOST_CELLS]),
-        "walls": tuple(round(_wall(cell), 4) for cell in cells),
-    }
+    cells = list(itertools.islice(_blocks(model.space), _MOST_CELLS))
+    flipped = [i for i, (_, where) in enumerate(cells) if differs[where].any()]
+    walls = [round(_wall(name, residual[where]), 4) for name, where in cells]
+    return found | {"flipped": tuple(flipped), "walls": tuple(walls)}
+
+
+def _blocks(space: CodeSpace) -> Iterator[tuple[str, slice]]:
+    """Name of each cell, and which codes are its own."""
+    for run in runs(space.rounding, space.n_components):
+        for start in range(run.start, run.stop, run.cell.block):
+            yield run.name, slice(start, start + run.cell.block)
 
 
 def _places(flags: NDArray[np.bool_]) -> tuple[int, ...]:
     return tuple(int(place) for place in np.flatnonzero(flags))
 
 
-def _wall(cell: Vector) -> float:
+def _wall(name: str, cell: Vector) -> float:
     """Distance of a point of a cell to the nearest wall, in grid widths."""
-    if cell.size == 1:
-        return 0.5 - abs(float(cell[0]))
     for reach in (0.1, 0.4, math.inf):  # few facets are near, and all of them are many
-        slacks, _ = lattices.near_facets(np.ascontiguousarray(cell), reach)
+        slacks, _ = near_facets(name, np.ascontiguousarray(cell), reach)
         if slacks.size:
             return float(slacks.min())
     return math.inf

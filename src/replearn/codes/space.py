@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from replearn.codes.basis import Basis
+from replearn.codes.cells import padded_size
 from replearn.codes.projection import PROJECTIONS
 from replearn.codes.randomness import SharedRandomness
-from replearn.codes.rounding import padded_size, residual, round_codes, unround
+from replearn.codes.rounding import residual, round_codes, unround
 from replearn.kernels.lanes import square
 from replearn.types import Codes, Vector
 

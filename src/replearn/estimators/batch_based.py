@@ -3,11 +3,15 @@
 from collections.abc import Iterator
 from typing import Any
 
-from replearn.codes.cells import CELLS
 from replearn.codes.projection import PROJECTIONS
 from replearn.codes.randomness import SharedRandomness
 from replearn.estimators.base import ReplicableClassifier
-from replearn.estimators.checks import choice_or_auto, real_or_auto, whole_or_auto
+from replearn.estimators.checks import (
+    choice_or_auto,
+    real_or_auto,
+    rounding_or_auto,
+    whole_or_auto,
+)
 from replearn.plans.sizes import Plan, Sizes
 from replearn.stages.certificate import Certificate, certify
 
@@ -28,7 +32,7 @@ class BatchBasedClassifier(ReplicableClassifier):
             n_components=whole_or_auto(self.n_components, "n_components"),
             grid_width=real_or_auto(self.grid_width, "grid_width"),
             projection=choice_or_auto(self.projection, "projection", known),
-            rounding=choice_or_auto(self.rounding, "rounding", CELLS),
+            rounding=rounding_or_auto(self.rounding),
             regularization=real_or_auto(self.regularization, "regularization", zero_allowed=True),
             basis=self.basis,
             unit_mean=True if self.unit_mean else None,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from replearn.codes.basis import Basis
+from replearn.codes.cells import CELLS, is_rounding
 from replearn.codes.encoding import Encoding
 from replearn.codes.model import Label
 from replearn.errors import ReplearnError
@@ -137,3 +138,10 @@ def choice_or_auto(value: Any, name: str, known: Iterable[str]) -> str | None:
     if not isinstance(value, str) or value not in known:
         raise ReplearnError(f'{name} must be "auto" or one of {", ".join(known)}, got {value!r}.')
     return str(value)
+
+
+def rounding_or_auto(value: Any) -> str | None:
+    """A rounding, which may join several by "+", or None for "auto"."""
+    if isinstance(value, str) and is_rounding(value):
+        return str(value)
+    return choice_or_auto(value, "rounding", CELLS)

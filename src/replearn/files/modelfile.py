@@ -8,12 +8,12 @@ import numpy as np
 
 from replearn.codes.basis import Basis
 from replearn.codes.boost_space import BoostSpace
+from replearn.codes.cells import CELLS, is_rounding
 from replearn.codes.encoding import Encoding
 from replearn.codes.model import FORMAT, FORMAT_VERSION, Model, canonical_json
 from replearn.codes.net_space import NetSpace
 from replearn.codes.nets import NETS, lattice_size
 from replearn.codes.projection import PROJECTIONS
-from replearn.codes.rounding import ROUNDINGS
 from replearn.codes.space import CodeSpace
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.files.atomic import write_atomically
@@ -139,9 +139,10 @@ def _space(content: Any, n_inputs: int) -> CodeSpace | NetSpace | BoostSpace:
     keys = {"grid_width", "n_components", "projection", "rounding"}
     read_object(content, "'space'", keys, optional={"basis"})
     projections = ["published"] if "basis" in content else list(PROJECTIONS)
-    for name, known in (("projection", projections), ("rounding", list(ROUNDINGS))):
-        if content[name] not in known:
-            raise Unfit(f"{name} must be one of {', '.join(known)}")
+    if content["projection"] not in projections:
+        raise Unfit(f"projection must be one of {', '.join(projections)}")
+    if not is_rounding(content["rounding"]):
+        raise Unfit(f"rounding must be one of {', '.join(CELLS)}, or several joined by +")
     n_components = read_integer(content["n_components"], "n_components", 1, MAX_FEATURES + 1)
     basis = read_basis(content["basis"], n_inputs) if "basis" in content else None
     if n_components not in _allowed(content["projection"], n_inputs, basis):

@@ -1,10 +1,10 @@
 """Nearest points of a lattice that is a union of shifted boxes, as integer codes.
 
-Every lattice of moderate dimension with a rational Gram matrix can be written so: a point has
-integer coordinates ``c``, and it belongs to the lattice when ``c``, taken modulo `moduli`
-coordinate by coordinate, is one of `words`. Squared lengths are ``sum(weights * c**2)``, up to a
-common factor. Given a word, the coordinates do not know of each other: each takes the nearest
-integer of its residue class. So the nearest point is the best of as many points as there are words.
+A point has integer coordinates ``c``, and it belongs to the lattice when ``c``, taken modulo
+`moduli` coordinate by coordinate, is one of `words`. Squared lengths are ``sum(weights * c**2)``,
+up to a common factor. Given a word, the coordinates do not know of each other: each takes the
+nearest integer of its residue class. So the nearest point is the best of as many points as there
+are words.
 
 **Exactness.** A coordinate is split into a whole number and a fraction (exactly), and the
 fraction is taken to the nearest multiple of 2**-52. From there on everything is integer
@@ -61,17 +61,29 @@ def _precedes(values, word, other):
 
 
 @njit(cache=True, nogil=True)
-def _best_word(values, costs, words):
+def _best_word(values, costs, words, common, sums):
+    """Index of the word with the nearest point.
+
+    Costs are never negative, so a word whose first places cost too much already is given up, and
+    with it all that begin like it; they come right after it, as words are sorted.
+    """
+    n = words.shape[1]
     best, best_cost = 0, np.int64(1) << 62
+    given_up = n  # the place where the last word was
     for j in range(words.shape[0]):
+        if common[j] > given_up:
+            continue
         word = words[j]
-        cost = np.int64(0)
-        for i in range(word.size):
-            cost += costs[i, word[i]]  # never negative: what is too dear already stays so
-            if cost > best_cost:
+        given_up = n
+        for i in range(common[j], n):
+            sums[i + 1] = sums[i] + costs[i, word[i]]
+            if sums[i + 1] > best_cost:
+                given_up = i
                 break
-        if cost < best_cost or (cost == best_cost and _precedes(values, word, words[best])):
-            best, best_cost = j, cost
+        if given_up < n:
+            continue
+        if sums[n] < best_cost or _precedes(values, word, words[best]):
+            best, best_cost = j, sums[n]
     return best
 
 
@@ -81,6 +93,7 @@ def nearest_in_boxes(
     moduli: NDArray[np.int64],
     weights: NDArray[np.int64],
     words: NDArray[np.int8],
+    common: NDArray[np.int64],
 ) -> Codes:
     """Integer coordinates of the nearest lattice points.
 
@@ -90,7 +103,9 @@ def nearest_in_boxes(
         In units of the integer coordinates.
     moduli, weights : int64 arrays of shape (n,)
     words : int8 array of shape (n_words, n)
-        Residues, from 0 to ``moduli - 1``.
+        Residues, from 0 to ``moduli - 1``; in lexicographic order, no word twice.
+    common : int64 array of shape (n_words,)
+        How many first places a word has in common with the word before it; 0 for the first.
 
     Returns
     -------
@@ -101,7 +116,8 @@ def nearest_in_boxes(
     The hexagonal lattice: both coordinates even or both odd, squared length ``a**2 + 3 b**2``.
 
     >>> words = np.array([[0, 0], [1, 1]], dtype=np.int8)
-    >>> nearest_in_boxes(np.array([[0.9, 0.4]]), np.array([2, 2]), np.array([1, 3]), words)
+    >>> moduli, weights, common = np.array([2, 2]), np.array([1, 3]), np.array([0, 0])
+    >>> nearest_in_boxes(np.array([[0.9, 0.4]]), moduli, weights, words, common)
     array([[1, 1]])
     """
     n_points, n = scaled.shape
@@ -110,13 +126,14 @@ def nearest_in_boxes(
     fractions = np.empty(n, dtype=np.int64)
     values = np.zeros((n, moduli.max()), dtype=np.int64)
     costs = np.zeros((n, moduli.max()), dtype=np.int64)
+    sums = np.zeros(n + 1, dtype=np.int64)
     for point in range(n_points):
         for i in range(n):
             whole = np.rint(scaled[point, i])
             wholes[i] = np.int64(whole)
             fractions[i] = np.int64(np.rint((scaled[point, i] - whole) * float(_ONE)))
         _fill_tables(wholes, fractions, moduli, weights, values, costs)
-        best = words[_best_word(values, costs, words)]
+        best = words[_best_word(values, costs, words, common, sums)]
         for i in range(n):
             codes[point, i] = wholes[i] + values[i, best[i]]
     return codes

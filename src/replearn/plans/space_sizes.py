@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from replearn.codes.basis import check_basis
-from replearn.codes.cells import CELLS, flip_constant
+from replearn.codes.cells import CELLS, flip_constant, proxy_proved, second_moment
 from replearn.errors import ReplearnError
 from replearn.plans.sizes import Sizes, decimal
 
@@ -68,7 +68,8 @@ def best_space(
             n_components, rounding_noise = _noise_split(
                 projection, rounding, n_inputs, noise, sizes.n_components, squared_length
             )
-            width = sizes.grid_width or rounding_noise / math.sqrt(CELLS[rounding].second_moment)
+            variance = second_moment(rounding, n_components)
+            width = sizes.grid_width or rounding_noise / math.sqrt(variance)
             flips = flip_constant(rounding, n_components) / width
             if best is None or flips < best[0]:
                 best = flips, (projection, rounding, n_components, width)
@@ -96,7 +97,7 @@ def _noise_split(
     orthonormal = projection in ("none", "rotation", "hadamard")
     budget = noise**2 + (squared_length / n_inputs if orthonormal else 0.0)
     n_components = by_hand or max(_FEWEST, math.ceil(2 * squared_length / budget))
-    block = CELLS[rounding].block
+    block = CELLS[rounding.split("+")[-1]].block
     if by_hand is None:
         n_components = -(-n_components // block) * block
     n_components = components(projection, n_components, n_inputs)
@@ -127,7 +128,7 @@ def provable_rounding(sizes: Sizes) -> str:
             'Leave it "auto", or use mode="practical".'
         )
     rounding = sizes.rounding or "centre"
-    if not CELLS[rounding].proxy_proved:
+    if not proxy_proved(rounding):
         raise ReplearnError(
             f'certified mode proves its error bound for the roundings "centre" and "ak", got '
             f'{rounding!r}. Leave it "auto", or use mode="practical".'

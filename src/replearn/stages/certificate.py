@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from replearn.codes import lattices
-from replearn.codes.cells import CELLS, provable_flip_constant
+from replearn.codes.cells import provable_flip_constant
 from replearn.codes.randomness import SharedRandomness
 from replearn.codes.space import CodeSpace
+from replearn.codes.walls import near_walls
 from replearn.kernels.lanes import square
 from replearn.plans.choice_sizes import proved_disagreement
 from replearn.plans.plan_boosting import worst_flips
@@ -24,8 +23,6 @@ from replearn.types import Matrix, Vector
 _DRAWS = 2000  # standard error .007 at a disagreement of .1
 _DRAWN_NUMBERS = 1 << 21  # in memory at once, for rows with many features
 _MIN_GROUPS = 4  # fewer batches than this say nothing about their own spread
-_REACH = 6.0  # walls further away than this many standard deviations are left out
-_MAX_WALLS = 1000  # of a block: the nearest, in standard deviations, take nearly all crossings
 
 
 @dataclass(frozen=True)
@@ -303,11 +300,11 @@ def _estimate(
     if n_groups < _MIN_GROUPS:
         return None
     # rows of `spread` are such that their standard normal combination has the law of z' - z
-    spread = np.zeros((n_groups, space.n_codes))
+    spread = np.empty((n_groups, space.n_components))
     for row, deviation in zip(spread, deviations, strict=True):
-        row[: space.n_components] = space.project(deviation, shared)
+        row[:] = space.project(deviation, shared)
     spread *= math.sqrt(2 / (n_batches * (n_groups - 1))) / float(space.grid_width)
-    slacks, reaches = _walls(residual, spread, space.rounding)
+    slacks, reaches = near_walls(residual, spread, space.rounding)
     if slacks.size == 0:
         return 0.0
     left = (_student_draws(n_groups) @ reaches > slacks).any(axis=1)
@@ -324,51 +321,3 @@ def _student_draws(n_groups: int) -> Matrix:
     draws = shared.normals("draws", _DRAWS * n_groups).reshape(_DRAWS, n_groups)
     chi = shared.normals("scale", _DRAWS * degrees).reshape(_DRAWS, degrees)
     return draws * np.sqrt(degrees / (chi**2).sum(axis=1))[:, None]
-
-
-def _walls(offset: Vector, spread: Matrix, rounding: str) -> tuple[Vector, Matrix]:
-    """Distances to the near walls of the cell, and the spread across each of them.
-
-    Parameters
-    ----------
-    offset : array of shape (n_codes,)
-        The point, measured from its cell's centre, in units of the grid width.
-    spread : array of shape (n_groups, n_codes)
-
-    Returns
-    -------
-    slacks : array of shape (n_walls,)
-    reaches : array of shape (n_groups, n_walls)
-    """
-    block = CELLS[rounding].block
-    if block == 1:
-        slacks = np.concatenate([0.5 - offset, 0.5 + offset])
-        return _nearest_walls(slacks, np.concatenate([spread, -spread], axis=1))
-    walls = [
-        _block_walls(offset[start : start + block], spread[:, start : start + block])
-        for start in range(0, offset.size, block)
-    ]
-    slacks = np.concatenate([slacks for slacks, _ in walls])
-    return slacks, np.concatenate([reaches for _, reaches in walls], axis=1)
-
-
-def _block_walls(offset: Vector, spread: Matrix) -> tuple[Vector, Matrix]:
-    """Near facets of one lattice cell, and the spread across them."""
-    covariance = spread.T @ spread
-    largest = math.sqrt(float(np.linalg.norm(covariance, 2)))
-    slacks, normals = lattices.near_facets(offset, _REACH * largest)
-    deviations = np.sqrt(np.einsum("ij,ij->i", normals @ covariance, normals))
-    near = _order_by_ratio(slacks, deviations)
-    return slacks[near], spread @ normals[near].T
-
-
-def _nearest_walls(slacks: Vector, reaches: Matrix) -> tuple[Vector, Matrix]:
-    near = _order_by_ratio(slacks, np.sqrt((reaches**2).sum(axis=0)))
-    return slacks[near], reaches[:, near]
-
-
-def _order_by_ratio(slacks: Vector, deviations: Vector) -> NDArray[np.int64]:
-    """The walls that matter: nearest first, in standard deviations, and not too many."""
-    ratios = slacks / np.maximum(deviations, 1e-300)
-    near = np.flatnonzero(ratios < _REACH)
-    return near[np.argsort(ratios[near])[:_MAX_WALLS]]

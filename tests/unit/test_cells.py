@@ -1,0 +1,136 @@
+"""Names of roundings, how they cut coordinates into blocks, and which cut is best."""
+
+import functools
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replearn.codes.cells import (
+    CELLS,
+    ball_price,
+    best_blocks,
+    flip_constant,
+    is_rounding,
+    padded_size,
+    price,
+    provable_flip_constant,
+    runs,
+    second_moment,
+    worst_flip_constant,
+)
+
+NAMES = [*CELLS, "e8+centre", "leech+d4", "d10p+d5s+a2", "e8+d5s"]
+names = st.sampled_from(NAMES)
+sizes = st.integers(1, 200)
+
+
+def test_names():
+    assert all(is_rounding(name) for name in NAMES)
+    for name in ["", "e9", "+", "e8+", "centre+e8", "e8+e8", "e8+ak", "E8", "e8 + centre", 8, None]:
+        assert not is_rounding(name)
+
+
+@given(name=names, n=sizes)
+def test_runs_cover_all_coordinates_in_order(name, n):
+    found = runs(name, n)
+    assert sum(run.n_components for run in found) == n
+    start = 0
+    for run in found:
+        assert run.start == start
+        assert run.n_codes % run.cell.block == 0
+        start = run.stop
+    assert padded_size(n, name) == start
+    assert all(run.n_codes == run.n_components for run in found[:-1])  # only the last is padded
+    assert found[-1].n_codes - found[-1].n_components < found[-1].cell.block
+
+
+@given(name=names, n=sizes)
+def test_constants_of_a_name_are_ordered(name, n):
+    isotropic = flip_constant(name, n)
+    assert isotropic <= worst_flip_constant(name, n) * (1 + 1e-12)
+    gaussian = provable_flip_constant("gaussian", name, n, n)
+    assert gaussian <= isotropic * (1 + 1e-9) <= gaussian * 1.04
+    signs = provable_flip_constant("signs", name, n, n)
+    assert gaussian * (1 - 1e-12) <= signs <= worst_flip_constant(name, n) * (1 + 1e-12)
+    assert 0.065 < second_moment(name, n) < 0.17
+    assert price(name, n) >= ball_price(n)
+
+
+def test_prices_of_the_studies():
+    # the table of excess deviance, times n rho^2, in docs/theory.md
+    for n, cubes in ((2, 0.42), (3, 1.43), (5, 6.6), (8, 27), (24, 733)):
+        assert price("centre", n) == pytest.approx(cubes, rel=0.02)
+    assert price("a2", 2) == pytest.approx(0.35, abs=0.005)
+    assert price("e8", 8) == pytest.approx(11.7, abs=0.05)
+    assert price("leech", 24) == pytest.approx(145, abs=1)
+
+
+@functools.cache
+def fronts(largest):
+    """The undominated (crossings, noise) of all ways to cut each number of coordinates."""
+    options = {}
+    for name, cell in CELLS.items():
+        if name == "ak":
+            continue
+        for used in range(1, cell.block + 1):
+            share = math.sqrt(used / cell.block)
+            pair = (cell.surface / 2 * share, used * cell.second_moment)
+            options.setdefault(used, []).append(pair)
+    front = {0: [(0.0, 0.0)]}
+    for n in range(1, largest + 1):
+        found = sorted(
+            (crossings + more, noise + extra)
+            for used in range(1, min(n, 24) + 1)
+            for more, extra in options[used]
+            for crossings, noise in front[n - used]
+        )
+        kept: list[tuple[float, float]] = []
+        for pair in found:
+            if not kept or pair[1] < kept[-1][1] - 1e-12:
+                kept.append(pair)
+        front[n] = kept
+    return front
+
+
+@pytest.mark.parametrize("n", range(1, 61))
+def test_best_blocks_is_best_of_all_ways_to_cut(n):
+    # all blocks may be padded here; a name must be 2 % better to pad at all
+    least = min(2 / math.pi * crossings**2 * noise for crossings, noise in fronts(60)[n])
+    assert (1 - 1e-12) * least <= price(best_blocks(n), n) <= 1.02 * least
+
+
+@pytest.mark.parametrize("n", [5, 9, 14, 25, 26, 31, 50])
+def test_widths_of_their_own_save_next_to_nothing(n):
+    # the best widths give (sum of (crossings^2 noise)^(1/3))^3 instead of crossings^2 noise
+    parts = [
+        (run.crossings, run.n_components * run.cell.second_moment)
+        for run in runs(best_blocks(n), n)
+    ]
+    alone = 2 / math.pi * sum((c**2 * noise) ** (1 / 3) for c, noise in parts) ** 3
+    assert 0.99 * price(best_blocks(n), n) <= alone * (1 + 1e-12)
+
+
+def test_the_table_of_the_docstring_is_what_the_benchmark_prints():
+    # the lines with numbers in them
+    table = [
+        line.split()
+        for line in (best_blocks.__doc__ or "").splitlines()
+        if line.strip()[:1].isdigit()
+    ]
+    assert len(table) >= 12
+    for q, name, *numbers in table:
+        n = int(q)
+        assert name == best_blocks(n)
+        crossings = sum(run.crossings for run in runs(name, n))
+        expected = [
+            f"{second_moment(name, n):.4f}",
+            f"{crossings:.3f}",
+            f"{price(name, n):.2f}",
+            f"{price('centre', n):.2f}",
+            f"{price(name, n) / ball_price(n):.2f}",
+        ]
+        assert numbers == expected
+    assert (Path(__file__).parents[2] / "benchmarks" / "cells.py").exists()
