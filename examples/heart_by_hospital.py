@@ -155,7 +155,7 @@ def main():
 
     print("\nWhat certified mode says")
     first, rows = next(iter(sites.items()))
-    certified = rl.ReplicableSVMClassifier(mode="certified", encoding=encoding)
+    certified = rl.ReplicableSVMClassifier(mode="certified", published=rl.Published(encoding))
     try:
         certified.fit(X.iloc[rows], y[rows])
     except rl.NotEnoughSamples as problem:

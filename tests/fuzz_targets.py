@@ -805,7 +805,7 @@ _OTHERS = [None, {}, {"C1": 2.0}, {"C1": 0}, {"C1": "x"}, {"C9": 1}, {1: 2}, [],
 {"C1": 1e300},
            {"C1": 1e-300}, {"C2": True}, {"C1": None}, {"C1": 10**400},
            {"C1": float("nan")}]  # fmt: skip
-_CLASSES = [None, (-1, 1), ("a", "b"), (0, 1), (True, False), (), [1, 2, 3], "ab", 5, ([], [])]
+_CLASSES = [None, (-1, 1), ("a", "b"), (0, 1), (True, False), ("", "\ud800"), (0, 10**400)]
 
 _VALUES: dict[str, list[Any]] = (
     dict.fromkeys(("margin", "max_error", "max_disagreement", "failure_prob"), _REALS)
@@ -816,12 +816,12 @@ _VALUES: dict[str, list[Any]] = (
     )
     | dict.fromkeys(("mode", "projection", "rounding", "net", "calibration", "sampling",
     "output"), _NAMES)
-    | dict.fromkeys(("fit_intercept", "shuffle", "unit_mean", "agnostic", "fresh_rows"), _FLAGS)
+    | dict.fromkeys(("fit_intercept", "shuffle", "agnostic", "fresh_rows"), _FLAGS)
     | {"n_rounds": [value for value in _WHOLES if not isinstance(value,
     int) or not 100 < value <= 2**20]}
-    | {"shared_seed": _SEEDS, "random_state": _SEEDS, "constants": _OTHERS, "classes": _CLASSES}
+    | {"shared_seed": _SEEDS, "random_state": _SEEDS, "constants": _OTHERS}
     | {"n_jobs": [None, 1, 2, 0, -1, "x", 1.5, True, [], 10**30], "verbose": [0, False, None]}
-    | {"basis": [None, [], "x", 0], "encoding": [None, [], "x", 0]}
+    | {"published": [None, [], "x", 0, *(rl.Published(classes=two) for two in _CLASSES)]}
 )  # fmt: skip
 
 ESTIMATORS = (

@@ -10,6 +10,7 @@ from .audits.sites import compare_sites as compare_sites
 from .codes.comparison import Comparison as Comparison
 from .codes.comparison import compare as compare
 from .codes.model import Model as Model
+from .codes.published import Published as Published
 from .errors import InvalidFile as InvalidFile
 from .errors import NotEnoughSamples as NotEnoughSamples
 from .errors import ReplearnError as ReplearnError

@@ -178,9 +178,9 @@ def test_an_encoding_is_applied_where_the_rows_are(client, tmp_path):
     columns = [NumberColumn(name, "0.1", "2") for name in NAMES[:4]]
     encoding = Encoding((*columns, CategoryColumn("kind", ("a", "b"))))
     table = frame().assign(kind=np.array(["a", "b", "c"] * (N // 3), dtype=object), other="text")
-    local = svm(encoding=encoding).fit(table, table["label"])
+    local = svm(published=rl.Published(encoding)).fit(table, table["label"])
     parts = frames([1000, 30, N - 1030], table)
-    fitted = clusters.fit(svm(encoding=encoding), parts, target="label")
+    fitted = clusters.fit(svm(published=rl.Published(encoding)), parts, target="label")
     assert_same(fitted, local, tmp_path)
 
 
@@ -195,10 +195,10 @@ def test_labels_are_those_of_fit(client, labels, tmp_path):
 def test_known_classes_are_those_of_the_protocol(client, tmp_path):
     X, y = data()
     parts = arrays([N], X, (y > 0).astype(int))
-    local = svm(classes=(0, 1)).fit(X, (y > 0).astype(int))
-    assert_same(clusters.fit(svm(classes=(0, 1)), *parts), local, tmp_path)
+    local = svm(published=rl.Published(classes=(0, 1))).fit(X, (y > 0).astype(int))
+    assert_same(clusters.fit(svm(published=rl.Published(classes=(0, 1))), *parts), local, tmp_path)
     with pytest.raises(ReplearnError, match="y must hold the labels of the protocol, 1 and 2"):
-        clusters.fit(svm(classes=(1, 2)), *parts)
+        clusters.fit(svm(published=rl.Published(classes=(1, 2))), *parts)
 
 
 # ---------------------------------------------------------------- files

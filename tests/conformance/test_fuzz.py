@@ -407,7 +407,7 @@ def test_widths_in_single_precision(width: Any) -> None:
 
 
 def test_rows_of_zeros_have_a_certificate() -> None:
-    estimator = small_svm(unit_mean=True, batch_size=2, fit_intercept=False)
+    estimator = small_svm(published=rl.Published(unit_mean=True), batch_size=2, fit_intercept=False)
     fitted = quiet_fit(estimator, np.zeros((40, 3)), np.arange(40) % 2)
     assert np.isfinite(fitted.decision_function(X)).all()
     assert str(fitted.certificate_)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from replearn import ReplicabilityWarning, ReplicableSVMClassifier
+from replearn import Published, ReplicabilityWarning, ReplicableSVMClassifier
 from replearn.codes.projection import PROJECTIONS
 from replearn.codes.rounding import ROUNDINGS
 
@@ -31,7 +31,7 @@ SPACES = {
 SOLVERS = {
     "hard margin": {"regularization": 0.0},
     "no intercept": {"fit_intercept": False},
-    "unit mean": {"unit_mean": True},
+    "unit mean": {"published": Published(unit_mean=True)},
     "whole sample": {"batch_size": 10_000},
     "private order": {"random_state": 5},
     "order of the file": {"shuffle": False},
@@ -143,7 +143,9 @@ def test_storage(storage, expected):
 
 @pytest.mark.parametrize("make_labels", [list, pd.Series, lambda y: y.astype(object)])
 def test_storage_of_labels(make_labels, expected):
-    assert fingerprint(X, make_labels(Y), unit_mean=True) == expected["unit mean"]
+    assert (
+        fingerprint(X, make_labels(Y), published=Published(unit_mean=True)) == expected["unit mean"]
+    )
 
 
 MACHINES = {

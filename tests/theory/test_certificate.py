@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn import ReplicabilityWarning, ReplicableSVMClassifier
+from replearn import Published, ReplicabilityWarning, ReplicableSVMClassifier
 from replearn.datasets import make_margin
 from tests.error_budget import FALSE_ALARM, assert_rate_at_most
 
@@ -36,9 +36,14 @@ def fits(parameters: dict[str, Any], n_pairs: int, first_seed: int) -> Any:
         {"rounding": "centre", "projection": "rotation", "grid_width": 0.2},
         {"rounding": "e8", "projection": "none", "grid_width": 0.2},
         {"rounding": "leech", "projection": "gaussian", "n_components": 24, "grid_width": 0.3},
-        {"rounding": "leech", "projection": "none", "grid_width": 0.2, "unit_mean": True},
+        {
+            "rounding": "leech",
+            "projection": "none",
+            "grid_width": 0.2,
+            "published": Published(unit_mean=True),
+        },
     ],
-    ids=lambda p: f"{p['rounding']}-{p['projection']}" + ("-unit" if "unit_mean" in p else ""),
+    ids=lambda p: f"{p['rounding']}-{p['projection']}" + ("-unit" if "published" in p else ""),
 )
 def test_the_estimate_is_calibrated(parameters: dict[str, Any], seed_block: int) -> None:
     # Each fit's estimate is the probability that its partner differs: the number of pairs that

@@ -157,7 +157,9 @@ def test_an_angle_needs_the_same_inputs() -> None:
 @pytest.mark.parametrize("labels", [(False, True), (0, 1), (0.0, 1.0), (np.int8(0), np.int8(1))])
 def test_one_protocol_gives_one_model_whatever_the_type_of_the_labels(labels: Any) -> None:
     X, y = rl.datasets.make_margin(2000, 3, margin=0.3, random_state=0)
-    estimator = rl.ReplicableSVMClassifier(margin=0.3, max_disagreement=0.9, classes=(0, 1))
+    estimator = rl.ReplicableSVMClassifier(
+        margin=0.3, max_disagreement=0.9, published=rl.Published(classes=(0, 1))
+    )
     fitted = estimator.fit(X, np.where(y > 0, labels[1], labels[0]))
     assert fitted.model_.content()["classes"] == [0, 1]
     assert [type(label) for label in fitted.model_.classes] == [int, int]

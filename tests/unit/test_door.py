@@ -10,7 +10,7 @@ from replearn.estimators.base import ReplicableClassifier
 
 ODD = [
     ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
-    ({"basis": 3}, "basis must be None or a Basis, got 3"),
+    ({"published": 3}, "published must be None or a Published, got 3"),
     ({"shared_seed": 1.5}, "shared_seed must be an int or a string, got 1.5"),
     ({"random_state": "x"}, "random_state"),
 ]
@@ -67,7 +67,7 @@ class Sums(ReplicableClassifier):
         self.fit_intercept, self.shared_seed = fit_intercept, shared_seed
         self.n_jobs, self.verbose = n_jobs, verbose
 
-    encoding = classes = None
+    published = None
     total = None
 
     def _plan(self, n_inputs):

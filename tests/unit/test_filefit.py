@@ -168,7 +168,9 @@ def test_labels_are_asked_for(folder, memory):
 
 def test_the_labels_of_the_protocol_are_needed(folder):
     with pytest.raises(ReplearnError, match="labels of the protocol"):
-        fit_file(svm(classes=("a", "b")), folder / "a.parquet", "label", memory=0)
+        fit_file(
+            svm(published=rl.Published(classes=("a", "b"))), folder / "a.parquet", "label", memory=0
+        )
 
 
 # --- checkpoints ------------------------------------------------------------------------------

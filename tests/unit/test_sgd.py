@@ -19,6 +19,7 @@ from sklearn.base import clone
 from replearn import (
     InvalidFile,
     NotEnoughSamples,
+    Published,
     ReplearnError,
     ReplicabilityWarning,
     ReplicableSGDClassifier,
@@ -332,11 +333,13 @@ def test_parameters_may_not_change_in_the_middle():
 
 def test_labels_of_a_protocol_are_kept():
     with pytest.raises(ReplearnError, match=r"y must hold the labels \[0, 1\], got -1"):
-        classifier(classes=(0, 1)).partial_fit(X, Y)
+        classifier(published=Published(classes=(0, 1))).partial_fit(X, Y)
     with pytest.raises(ReplearnError, match="those of the protocol"):
-        classifier(classes=(0, 1)).partial_fit(X, Y, classes=[-1, 1])
+        classifier(published=Published(classes=(0, 1))).partial_fit(X, Y, classes=[-1, 1])
     one_class = Y > 0
-    fitted = classifier(classes=(-1, 1)).partial_fit(X[one_class][:5], Y[one_class][:5])
+    fitted = classifier(published=Published(classes=(-1, 1))).partial_fit(
+        X[one_class][:5], Y[one_class][:5]
+    )
     assert fitted.classes_.tolist() == [-1, 1]
 
 

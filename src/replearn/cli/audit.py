@@ -133,7 +133,7 @@ def _measure(
         protocol.check(X, y)
         if protocol.encoding is not None:  # once, instead of in every fit
             X = protocol.encoding.transform(X)
-            estimator.set_params(encoding=None)
+            estimator.set_params(published=replace(estimator.agreed, encoding=None))
     estimator.set_params(verbose=0, n_jobs=1)
     total = options.pairs * (2 if options.question == "both" else 1)
     with _client(options.cluster) as client, shown_progress("auditing", total) as advance:

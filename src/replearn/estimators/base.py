@@ -14,9 +14,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
-from replearn.codes.basis import Basis
-from replearn.codes.encoding import Encoding
 from replearn.codes.model import Label, Model
+from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.checks import (
@@ -62,10 +61,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     projection: str
     rounding: str
     regularization: float | str
-    unit_mean: bool
-    basis: Basis | None
-    encoding: Encoding | None
-    classes: tuple[Label, Label] | None
+    published: Published | None
 
     # set by fit
     classes_: NDArray[Any]
@@ -83,6 +79,11 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
 
     #: What helps against a disagreement that is too large, besides more rows.
     _remedy: ClassVar[str]
+
+    @property
+    def agreed(self) -> Published:
+        """What a protocol fixes; without one, nothing."""
+        return Published() if self.published is None else self.published
 
     # --- what a subclass says ---------------------------------------------------------------------
 
@@ -166,7 +167,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             )
         self.check_parameters()
         self.__dict__.pop("feature_names_in_", None)
-        if names is not None and self.encoding is None:
+        if names is not None and self.agreed.encoding is None:
             self.feature_names_in_ = np.array(names, dtype=object)
         self._describe(n_features, classes, names)
         return self._fit(sample)
@@ -188,11 +189,12 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         """Set what is known of the rows before the fit; refuse what is not of the protocol."""
         refuse_unwritable(label_values(classes), names)
-        if self.classes is not None and set(label_values(classes)) != set(self.classes):
+        known = self.agreed.classes
+        if known is not None and set(label_values(classes)) != set(known):
             raise ReplearnError(
-                f"y must hold the labels of the protocol, {self.classes[0]!r} and "
-                f"{self.classes[1]!r}, got {classes[0]!r} and {classes[1]!r}. "
-                "Recode the labels, or use the protocol of this study."
+                f"y must hold the labels of the protocol, {known[0]!r} and {known[1]!r}, got "
+                f"{classes[0]!r} and {classes[1]!r}. Recode the labels, or use the "
+                "protocol of this study."
             )
         self.classes_, self.n_features_in_ = classes, n_features
 
@@ -206,6 +208,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
 
     def _model(self, plan: Any, fitted: Any, shared: SharedRandomness) -> Model:
         """The classifier that was learned."""
+        encoding = self.agreed.encoding
         return Model(
             recipe=plan.algorithm,
             n_features=self.n_features_in_,
@@ -214,8 +217,8 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             seed=str(shared.seed),
             classes=self._published_classes(),
             codes=fitted.codes,
-            feature_names=_names(self) if self.encoding is None else self.encoding.output_names,
-            encoding=self.encoding,
+            feature_names=_names(self) if encoding is None else encoding.output_names,
+            encoding=encoding,
         )
 
     def _warn(self) -> None:
@@ -361,8 +364,8 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
 
     def _encoded(self, X: Any) -> Any:
         X = collected(X)
-        if self.encoding is not None:
-            return self.encoding.transform(X)
+        if self.agreed.encoding is not None:
+            return self.agreed.encoding.transform(X)
         refuse_other_than_numbers(X)
         return X
 
@@ -393,7 +396,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
 
     def _published_classes(self) -> tuple[Label, Label]:
         """The labels as the protocol writes them: True at one site is 1 at another."""
-        written = {label: label for label in self.classes or ()}
+        written = {label: label for label in self.agreed.classes or ()}
         low, high = label_values(self.classes_)
         return written.get(low, low), written.get(high, high)
 

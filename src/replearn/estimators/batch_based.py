@@ -25,7 +25,8 @@ class BatchBasedClassifier(ReplicableClassifier):
     _remedy = "allow a larger max_error or margin, or plan from a pilot sample"
 
     def _sizes(self) -> Sizes:
-        known = PROJECTIONS if self.basis is None else ["published"]
+        basis = self.agreed.basis
+        known = PROJECTIONS if basis is None else ["published"]
         return Sizes(
             n_batches=whole_or_auto(self.n_batches, "n_batches"),
             batch_size=whole_or_auto(self.batch_size, "batch_size"),
@@ -34,8 +35,8 @@ class BatchBasedClassifier(ReplicableClassifier):
             projection=choice_or_auto(self.projection, "projection", known),
             rounding=rounding_or_auto(self.rounding),
             regularization=real_or_auto(self.regularization, "regularization", zero_allowed=True),
-            basis=self.basis,
-            unit_mean=True if self.unit_mean else None,
+            basis=basis,
+            unit_mean=True if self.agreed.unit_mean else None,
         )
 
     def _certify(self, fitted: Any, shared: SharedRandomness) -> Certificate:

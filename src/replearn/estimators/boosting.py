@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from replearn.codes.encoding import Encoding
-from replearn.codes.model import Label
+from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
@@ -74,10 +73,8 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
         Side of a box, or of the cube of a droplet.
     constants : dict or None, default=None
         Paper mode: the constants C1 to C3, default 1.
-    encoding : Encoding or None, default=None
-        How raw columns become numbers, if a protocol fixed that.
-    classes : tuple of two labels or None, default=None
-        The labels that the protocol fixed.
+    published : Published or None, default=None
+        What a protocol fixes: the scaling of the columns, labels.
 
     Attributes
     ----------
@@ -139,8 +136,7 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
         batch_size: int | str = "auto",
         grid_width: float | str = "auto",
         constants: dict[str, float] | None = None,
-        encoding: Encoding | None = None,
-        classes: tuple[Label, Label] | None = None,
+        published: Published | None = None,
     ) -> None:
         self.margin = margin
         self.max_error = max_error
@@ -160,8 +156,7 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
         self.batch_size = batch_size
         self.grid_width = grid_width
         self.constants = constants
-        self.encoding = encoding
-        self.classes = classes
+        self.published = published
 
     def _learn(
         self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from replearn.codes.basis import Basis
 from replearn.codes.cells import CELLS, is_rounding
-from replearn.codes.encoding import Encoding
 from replearn.codes.model import Label
+from replearn.codes.published import Published
 from replearn.errors import ReplearnError
 from replearn.files.jsonfile import (
     MAX_WIDTH,
@@ -22,7 +21,7 @@ from replearn.files.jsonfile import (
 from replearn.files.modelfile import MAX_ROUNDS, too_large
 from replearn.plans.sizes import Plan
 
-_FLAGS = ("fit_intercept", "shuffle", "unit_mean", "agnostic")
+_FLAGS = ("fit_intercept", "shuffle", "agnostic")
 
 #: Constants of paper mode, beyond which sizes are no numbers any more.
 _SMALLEST_CONSTANT, _LARGEST_CONSTANT = 1e-12, 1e12
@@ -37,14 +36,7 @@ def refuse_odd_parameters(parameters: dict[str, Any]) -> None:
     fresh = parameters.get("fresh_rows", "auto")
     if not isinstance(fresh, bool | str):
         raise ReplearnError(f'fresh_rows must be True, False or "auto", got {shown(fresh)}.')
-    for name, kind in (("basis", Basis), ("encoding", Encoding)):
-        value = parameters.get(name)
-        if value is not None and not isinstance(value, kind):
-            raise ReplearnError(
-                f"{name} must be None or a {kind.__name__}, got {shown(value)}. Take it from a "
-                "protocol: Protocol.load(path).estimator()."
-            )
-    _check_published_classes(parameters.get("classes"))
+    _check_published(parameters.get("published"))
     _check_constants(parameters.get("constants"))
     for name in ("net", "calibration", "sampling", "output", "mode"):
         if not isinstance(parameters.get(name, ""), str):
@@ -54,13 +46,16 @@ def refuse_odd_parameters(parameters: dict[str, Any]) -> None:
         raise ReplearnError(f"n_rounds must be at most {MAX_ROUNDS:,}, got {shown(n_rounds)}.")
 
 
-def _check_published_classes(classes: Any) -> None:
-    if classes is None:
+def _check_published(published: Any) -> None:
+    if published is None:
         return
-    try:
-        read_classes(list(classes) if isinstance(classes, tuple | list | np.ndarray) else None)
-    except Unfit as problem:
-        raise ReplearnError(f"{problem}, or None, got {shown(classes)}.") from None
+    if not isinstance(published, Published):
+        raise ReplearnError(
+            f"published must be None or a Published, got {shown(published)}. Take it from a "
+            "protocol: Protocol.load(path).estimator()."
+        )
+    if published.classes is not None:
+        refuse_unwritable(published.classes, None)
 
 
 def _check_constants(constants: Any) -> None:

@@ -1,7 +1,6 @@
 """The DP reduction as a scikit-learn classifier."""
 
-from replearn.codes.encoding import Encoding
-from replearn.codes.model import Label
+from replearn.codes.published import Published
 from replearn.estimators.net import NetBasedClassifier
 from replearn.plans.plan_net import plan_dp
 from replearn.plans.sizes import Plan
@@ -63,10 +62,8 @@ class ReplicableDPClassifier(NetBasedClassifier):
         How the common noise is used; Holenstein's rejection is the reference.
     constants : dict or None, default=None
         Paper mode: the constants C1 to C3, default 1.
-    encoding : Encoding or None, default=None
-        How raw columns become numbers, if a protocol fixed that.
-    classes : tuple of two labels or None, default=None
-        The labels that the protocol fixed.
+    published : Published or None, default=None
+        What a protocol fixes: the scaling of the columns, labels.
 
     Attributes
     ----------
@@ -122,8 +119,7 @@ class ReplicableDPClassifier(NetBasedClassifier):
         calibration: str = "margin",
         sampling: str = "gumbel",
         constants: dict[str, float] | None = None,
-        encoding: Encoding | None = None,
-        classes: tuple[Label, Label] | None = None,
+        published: Published | None = None,
     ) -> None:
         self.margin = margin
         self.max_error = max_error
@@ -144,8 +140,7 @@ class ReplicableDPClassifier(NetBasedClassifier):
         self.calibration = calibration
         self.sampling = sampling
         self.constants = constants
-        self.encoding = encoding
-        self.classes = classes
+        self.published = published
 
     _recipe = staticmethod(recipes.dp)
 

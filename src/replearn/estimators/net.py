@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from replearn.codes.encoding import Encoding
-from replearn.codes.model import Label
 from replearn.codes.nets import NETS
 from replearn.codes.projection import PROJECTIONS
+from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
@@ -126,10 +125,8 @@ class ReplicableNetClassifier(NetBasedClassifier):
         the first shared string for which that was chosen often.
     constants : dict or None, default=None
         Paper mode: the constants C1 and C2 of Algorithm 3, default 1.
-    encoding : Encoding or None, default=None
-        How raw columns become numbers, if a protocol fixed that.
-    classes : tuple of two labels or None, default=None
-        The labels that the protocol fixed.
+    published : Published or None, default=None
+        What a protocol fixes: the scaling of the columns, labels.
 
     Attributes
     ----------
@@ -181,8 +178,7 @@ class ReplicableNetClassifier(NetBasedClassifier):
         agnostic: bool = False,
         n_repeats: int = 1,
         constants: dict[str, float] | None = None,
-        encoding: Encoding | None = None,
-        classes: tuple[Label, Label] | None = None,
+        published: Published | None = None,
     ) -> None:
         self.margin = margin
         self.max_error = max_error
@@ -203,8 +199,7 @@ class ReplicableNetClassifier(NetBasedClassifier):
         self.agnostic = agnostic
         self.n_repeats = n_repeats
         self.constants = constants
-        self.encoding = encoding
-        self.classes = classes
+        self.published = published
 
     _recipe = staticmethod(recipes.net)
 

@@ -7,9 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.basis import Basis
-from replearn.codes.encoding import Encoding
-from replearn.codes.model import Label
+from replearn.codes.published import Published
 from replearn.errors import InvalidFile, NoModel, NoModelYet, NotEnoughSamples, ReplearnError
 from replearn.estimators.base import label_values, silent_overflow
 from replearn.estimators.batch_based import BatchBasedClassifier
@@ -73,14 +71,8 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
         Paper mode: runs of a block, and its rows on which the best of them is found.
     constants : dict or None, default=None
         Paper mode: the constants C1 to C4 of Algorithm 2, default 1.
-    unit_mean : bool, default=False
-        Scale the mean of the block vectors to length 1 before it is rounded.
-    basis : Basis or None, default=None
-        Published directions to round in, from a protocol.
-    encoding : Encoding or None, default=None
-        Published scaling and categories of the columns, from a protocol.
-    classes : tuple of two labels or None, default=None
-        Published labels, from a protocol; others are refused.
+    published : Published or None, default=None
+        What a protocol fixes: the scaling of the columns, labels, directions to round in.
 
     Attributes
     ----------
@@ -144,10 +136,7 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
         n_repetitions: int | str = "auto",
         n_validation: int | str = "auto",
         constants: dict[str, float] | None = None,
-        unit_mean: bool = False,
-        basis: Basis | None = None,
-        encoding: Encoding | None = None,
-        classes: tuple[Label, Label] | None = None,
+        published: Published | None = None,
     ) -> None:
         self.margin = margin
         self.max_error = max_error
@@ -170,10 +159,7 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
         self.n_repetitions = n_repetitions
         self.n_validation = n_validation
         self.constants = constants
-        self.unit_mean = unit_mean
-        self.basis = basis
-        self.encoding = encoding
-        self.classes = classes
+        self.published = published
 
     _recipe = staticmethod(recipes.sgd)
 
@@ -247,7 +233,7 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
         about = {
             "classes": self.classes_.tolist(),
             "classes_kind": self.classes_.dtype.kind,
-            "encoding": None if self.encoding is None else self.encoding.content(),
+            "encoding": self.agreed.content()["encoding"],
             "feature_names": None if names is None else [str(name) for name in names],
             "n_features": self.n_features_in_,
         }
@@ -278,7 +264,7 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
             raise state.unfit(problem)
         classes = _class_array(about["classes"], about["classes_kind"])
         refuse_unwritable(label_values(classes), about["feature_names"])
-        if about["encoding"] != (None if self.encoding is None else self.encoding.content()):
+        if about["encoding"] != self.agreed.content()["encoding"]:
             raise InvalidFile(
                 f"{path} was saved with another encoding of the columns. Resume with the "
                 "protocol that the stream was started with."
@@ -324,7 +310,7 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
         if classes is None and not first:
             return self.classes_
         if classes is None:
-            classes = y if self.classes is None else np.array(self.classes)
+            classes = y if self.agreed.classes is None else np.array(self.agreed.classes)
         known = np.unique(np.asarray(classes))
         if known.size != 2:
             raise ReplearnError(
@@ -336,11 +322,11 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
                 f"classes must stay the same in all calls, got {known.tolist()} after "
                 f"{self.classes_.tolist()}. Leave them out, or start anew with a clone."
             )
-        if self.classes is not None and set(known.tolist()) != set(self.classes):
+        agreed = self.agreed.classes
+        if agreed is not None and set(known.tolist()) != set(agreed):
             raise ReplearnError(
-                f"labels must be those of the protocol, {self.classes[0]!r} and "
-                f"{self.classes[1]!r}, got {known.tolist()}. Recode them, or use the protocol of "
-                "this study."
+                f"labels must be those of the protocol, {agreed[0]!r} and {agreed[1]!r}, got "
+                f"{known.tolist()}. Recode them, or use the protocol of this study."
             )
         return known
 

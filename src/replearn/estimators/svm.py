@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from replearn.codes.basis import Basis
-from replearn.codes.encoding import Encoding
-from replearn.codes.model import Label
+from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
 from replearn.estimators.batch_based import BatchBasedClassifier
@@ -60,14 +58,8 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         Sizes of the plan, by hand.
     constants : dict or None, default=None
         Paper mode: the constants C1 to C4 of Algorithm 1, default 1.
-    unit_mean : bool, default=False
-        Scale the mean of the batch vectors to length 1 before it is rounded.
-    basis : Basis or None, default=None
-        Published directions to round in, from a protocol.
-    encoding : Encoding or None, default=None
-        Published scaling and categories of the columns, from a protocol.
-    classes : tuple of two labels or None, default=None
-        Labels of the protocol; data with others are refused.
+    published : Published or None, default=None
+        What a protocol fixes: the scaling of the columns, labels, directions to round in.
 
     Attributes
     ----------
@@ -118,10 +110,7 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         rounding: str = "auto",
         regularization: float | str = "auto",
         constants: dict[str, float] | None = None,
-        unit_mean: bool = False,
-        basis: Basis | None = None,
-        encoding: Encoding | None = None,
-        classes: tuple[Label, Label] | None = None,
+        published: Published | None = None,
     ) -> None:
         self.margin = margin
         self.max_error = max_error
@@ -142,10 +131,7 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         self.rounding = rounding
         self.regularization = regularization
         self.constants = constants
-        self.unit_mean = unit_mean
-        self.basis = basis
-        self.encoding = encoding
-        self.classes = classes
+        self.published = published
 
     _recipe = staticmethod(recipes.svm)
 

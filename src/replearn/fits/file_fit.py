@@ -92,7 +92,11 @@ def fit_file(
     if target is None:
         _require_own_labels(path)
     source = open_source(
-        path, target=target, columns=columns, encoding=estimator.encoding, n_features=n_features
+        path,
+        target=target,
+        columns=columns,
+        encoding=estimator.agreed.encoding,
+        n_features=n_features,
     )
     labels = Labels(source.place)
     stays = source.in_memory_only or estimator.asks in ("counts", "rows")

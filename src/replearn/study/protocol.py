@@ -10,6 +10,7 @@ import numpy as np
 from replearn.codes.basis import Basis
 from replearn.codes.encoding import Encoding
 from replearn.codes.model import Label, canonical_json
+from replearn.codes.published import Published
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.estimators import ReplicableSVMClassifier
 from replearn.files.atomic import write_atomically
@@ -172,7 +173,7 @@ class Protocol:
 
     def estimator(self, **overrides: Any) -> ReplicableSVMClassifier:
         """The estimator that every site fits; ``overrides`` are for n_jobs and the like."""
-        fixed = {*self.parameters, "shared_seed", "basis", "encoding", "classes"}
+        fixed = {*self.parameters, "shared_seed", "published"}
         if fixed & set(overrides):
             raise ReplearnError(
                 f"{sorted(fixed & set(overrides))[0]} is fixed by the protocol, got another one. "
@@ -181,13 +182,11 @@ class Protocol:
         parameters: dict[str, Any] = dict(self.parameters)
         for name in _REALS:
             parameters[name] = float(parameters[name])
+        published = Published(
+            self.encoding, self.classes, self.basis, unit_mean=parameters.pop("unit_mean")
+        )
         return ReplicableSVMClassifier(
-            **parameters,
-            shared_seed=self.seed,
-            basis=self.basis,
-            encoding=self.encoding,
-            classes=self.classes,
-            **overrides,
+            **parameters, shared_seed=self.seed, published=published, **overrides
         )
 
 

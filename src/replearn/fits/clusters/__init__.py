@@ -105,7 +105,7 @@ def _table(
                 f"{os.fspath(X)} must come with the name of its label column and without y. Pass "
                 'target="...".'
             )
-        source = open_source(X, target=target, columns=columns, encoding=estimator.encoding)
+        source = open_source(X, target=target, columns=columns, encoding=estimator.agreed.encoding)
         return FileTable(source, task_rows)
     if isinstance(X, dd.DataFrame):
         return _frame_table(estimator, X, y, target, columns)
@@ -128,7 +128,7 @@ def _frame_table(
             "the labels of a Dask dataframe must be a column of it or a series, got "
             f"{'neither' if y is None else 'both'}. Pass target=... or y=...."
         )
-    encoding = estimator.encoding
+    encoding = estimator.agreed.encoding
     if columns is None and encoding is not None:
         columns = [column.name for column in encoding.columns]
     wanted = [name for name in found if name != target] if columns is None else list(columns)

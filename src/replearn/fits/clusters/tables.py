@@ -187,7 +187,7 @@ class PartitionTable(Table):
         target: str | None,
         n_columns: int,
     ) -> None:
-        encoding = estimator.encoding
+        encoding = estimator.agreed.encoding
         self.n_features = n_columns if encoding is None else encoding.n_outputs
         text = columns is not None and all(isinstance(name, str) for name in columns)
         self.names = tuple(columns) if text and columns is not None else None

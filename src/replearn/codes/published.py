@@ -1,0 +1,77 @@
+"""What a protocol fixes besides numbers and names: one object that every estimator takes."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from replearn.codes.basis import Basis
+from replearn.codes.encoding import Encoding
+from replearn.codes.model import Label
+from replearn.errors import ReplearnError
+
+
+@dataclass(frozen=True, repr=False)
+class Published:
+    """What labs have agreed on before any of them looked at its rows.
+
+    Attributes
+    ----------
+    encoding : Encoding or None
+        Scaling and categories of the columns.
+    classes : tuple of two labels or None
+        The labels; rows with others are refused.
+    basis : Basis or None
+        Directions to round in.
+    unit_mean : bool
+        Scale the mean of the batch vectors to length 1 before it is rounded.
+    """
+
+    encoding: Encoding | None = None
+    classes: tuple[Label, Label] | None = None
+    basis: Basis | None = None
+    unit_mean: bool = False
+
+    def __post_init__(self) -> None:
+        for name, kind in (("encoding", Encoding), ("basis", Basis)):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise ReplearnError(
+                    f"{name} must be None or a {kind.__name__}, got {value!r:.80}. Take it from a "
+                    "protocol: Protocol.load(path).estimator()."
+                )
+        if self.classes is not None and not _are_two(self.classes):
+            raise ReplearnError(
+                "classes must be None or two different labels of one type (string, integer, "
+                f"boolean) in a tuple, got {self.classes!r:.80}."
+            )
+        if not isinstance(self.unit_mean, bool):
+            raise ReplearnError(f"unit_mean must be True or False, got {self.unit_mean!r:.80}.")
+
+    def content(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {
+            "basis": None if self.basis is None else self.basis.content(),
+            "classes": None if self.classes is None else list(self.classes),
+            "encoding": None if self.encoding is None else self.encoding.content(),
+            "unit_mean": self.unit_mean,
+        }
+
+    def __repr__(self) -> str:
+        """In one line; the hash tells two of them apart."""
+        parts = [] if self.encoding is None else [f"{len(self.encoding.columns)} columns"]
+        parts += [] if self.classes is None else [f"classes {self.classes}"]
+        parts += [] if self.basis is None else [f"{len(self.basis.rows)} directions"]
+        parts += ["unit mean"] if self.unit_mean else []
+        content = repr(self.content()).encode(errors="backslashreplace")
+        digest = hashlib.sha256(content).hexdigest()
+        return f"<Published: {', '.join(parts) or 'nothing'}; {digest[:16]}>"
+
+
+def _are_two(classes: object) -> bool:
+    return (
+        isinstance(classes, tuple)
+        and len(classes) == 2
+        and isinstance(classes[0], bool | int | str)
+        and type(classes[0]) is type(classes[1])
+        and classes[0] != classes[1]
+    )
