@@ -15,6 +15,7 @@ from replearn.codes.basis import Basis
 from replearn.codes.cells import CELLS, provable_flip_constant
 from replearn.codes.projection import PROJECTIONS
 from replearn.errors import NotEnoughSamples, ReplearnError
+from replearn.plans.plan_sgd import plan_sgd
 from replearn.plans.plan_svm import expected_squared_length, plan_svm
 from replearn.plans.sizes import MODES, Guarantee, Sizes, Spent, decimal, require_samples
 
@@ -465,3 +466,16 @@ def test_too_few_rows_are_refused_with_numbers_and_remedies(mode):
 
 def test_practical_mode_fits_any_number_of_rows():
     require_samples(plan_svm(promise(), 10, "practical"), 1)
+
+
+@pytest.mark.parametrize("make", [plan_svm, plan_sgd], ids=["svm", "sgd"])
+def test_the_rounding_best_is_chosen_by_the_number_of_components(make):
+    best = Sizes(rounding="best")
+    for n_inputs, rounding in ((2, "a2"), (5, "d5s"), (10, "d10p"), (11, "k12"), (13, "leech")):
+        chosen = make(promise(), n_inputs, "practical", best)
+        assert chosen.rounding == rounding
+        assert chosen.n_samples <= make(promise(), n_inputs, "practical").n_samples
+    with pytest.raises(ReplearnError, match='rounding="best"'):
+        make(promise(), 5, "paper", best)
+    with pytest.raises(ReplearnError, match="certified mode proves"):
+        make(promise(), 5, "certified", best)

@@ -136,7 +136,7 @@ def choice_or_auto(value: Any, name: str, known: Iterable[str]) -> str | None:
 
 
 def rounding_or_auto(value: Any) -> str | None:
-    """A rounding, which may join several by "+", or None for "auto"."""
+    """A rounding, which may join several by "+", "best", or None for "auto"."""
     if isinstance(value, str) and is_rounding(value):
         return str(value)
-    return choice_or_auto(value, "rounding", CELLS)
+    return choice_or_auto(value, "rounding", [*CELLS, "best"])

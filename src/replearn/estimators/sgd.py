@@ -67,6 +67,8 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
 "auto" or value, default="auto"
         Sizes of the plan, by hand. ``batch_size`` is the number of rows of a block,
         ``regularization`` is lambda of ``lambda/2 |u|^2 + mean hinge loss``, positive.
+        ``rounding="best"`` takes the cells that cost least for the number of components
+        (`replearn.codes.cells.best_blocks`).
     n_repetitions, n_validation : "auto" or int, default="auto"
         Paper mode: runs of a block, and its rows on which the best of them is found.
     constants : dict or None, default=None

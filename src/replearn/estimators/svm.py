@@ -55,7 +55,8 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         Print progress.
     n_batches, batch_size, n_components, grid_width, projection, rounding, regularization : \
 "auto" or value, default="auto"
-        Sizes of the plan, by hand.
+        Sizes of the plan, by hand. ``rounding="best"`` takes the cells that cost least for the
+        number of components (`replearn.codes.cells.best_blocks`).
     constants : dict or None, default=None
         Paper mode: the constants C1 to C4 of Algorithm 1, default 1.
     published : Published or None, default=None

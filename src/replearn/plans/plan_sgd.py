@@ -23,6 +23,7 @@ from replearn.plans.space_sizes import (
     best_space,
     check_constants,
     components,
+    paper_rounding,
     provable_rounding,
     provable_space,
     weight_text,
@@ -129,7 +130,7 @@ def _paper_sgd(
         length_cap=1.0,
         projection=projection,
         n_components=components(projection, n_components, n_inputs),
-        rounding=sizes.rounding or "ak",
+        rounding=paper_rounding(sizes),
         grid_width=width_text(sizes, c4 * tau / log),
         accuracy=Accuracy(),
         basis="as printed, with constants "

@@ -12,6 +12,7 @@ from replearn.plans.space_sizes import (
     check_components,
     check_constants,
     components,
+    paper_rounding,
     provable_rounding,
     provable_space,
     refuse_pilot_choices,
@@ -90,7 +91,7 @@ def _paper_svm(
         length_cap=1.0,
         projection=projection,
         n_components=components(projection, n_components, n_inputs),
-        rounding=sizes.rounding or "ak",
+        rounding=paper_rounding(sizes),
         grid_width=width_text(sizes, c4 * tau / log),
         # SVM(S, tau/2): half of the largest margin is at least tau/2 if the promise holds
         accuracy=Accuracy(margin_share=0.5, margin_floor=tau / 2, rel_gap=1e-3),

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from replearn.codes.basis import check_basis
-from replearn.codes.cells import CELLS, flip_constant, proxy_proved, second_moment
+from replearn.codes.cells import CELLS, best_blocks, flip_constant, proxy_proved, second_moment
 from replearn.errors import ReplearnError
 from replearn.plans.sizes import Sizes, decimal
 
@@ -55,6 +55,7 @@ def best_space(
 ) -> tuple[str, str, int, float]:
     """The (projection, rounding, components, width) with the fewest flips at the given noise.
 
+    The rounding "best" is that of `best_blocks`, once the number of components is known.
     ``squared_length`` is that of the mean vector which is expected; it is proved to be at most 1.
     """
     if sizes.basis is not None:
@@ -68,11 +69,12 @@ def best_space(
             n_components, rounding_noise = _noise_split(
                 projection, rounding, n_inputs, noise, sizes.n_components, squared_length
             )
-            variance = second_moment(rounding, n_components)
+            cells = best_blocks(n_components) if rounding == "best" else rounding
+            variance = second_moment(cells, n_components)
             width = sizes.grid_width or rounding_noise / math.sqrt(variance)
-            flips = flip_constant(rounding, n_components) / width
+            flips = flip_constant(cells, n_components) / width
             if best is None or flips < best[0]:
-                best = flips, (projection, rounding, n_components, width)
+                best = flips, (projection, cells, n_components, width)
     assert best is not None
     return best[1]
 
@@ -97,7 +99,7 @@ def _noise_split(
     orthonormal = projection in ("none", "rotation", "hadamard")
     budget = noise**2 + (squared_length / n_inputs if orthonormal else 0.0)
     n_components = by_hand or max(_FEWEST, math.ceil(2 * squared_length / budget))
-    block = CELLS[rounding.split("+")[-1]].block
+    block = 1 if rounding == "best" else CELLS[rounding.split("+")[-1]].block
     if by_hand is None:
         n_components = -(-n_components // block) * block
     n_components = components(projection, n_components, n_inputs)
@@ -128,7 +130,7 @@ def provable_rounding(sizes: Sizes) -> str:
             'Leave it "auto", or use mode="practical".'
         )
     rounding = sizes.rounding or "centre"
-    if not proxy_proved(rounding):
+    if rounding == "best" or not proxy_proved(rounding):
         raise ReplearnError(
             f'certified mode proves its error bound for the roundings "centre" and "ak", got '
             f'{rounding!r}. Leave it "auto", or use mode="practical".'
@@ -160,6 +162,16 @@ def provable_space(
 
 
 # --- paper mode -----------------------------------------------------------------------------
+
+
+def paper_rounding(sizes: Sizes) -> str:
+    """The rounding of a paper plan: the paper's own, if no other is set by hand."""
+    if sizes.rounding == "best":
+        raise ReplearnError(
+            'rounding="best" belongs to mode="practical", got mode="paper". Leave it "auto", '
+            'which is the paper\'s "ak".'
+        )
+    return sizes.rounding or "ak"
 
 
 def check_constants(constants: dict[str, float], algorithm: str, meanings: dict[str, str]) -> None:
