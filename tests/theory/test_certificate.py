@@ -9,6 +9,8 @@ import pytest
 from scipy import stats
 
 from replearn import Published, ReplicabilityWarning, ReplicableSVMClassifier
+from replearn.codes.basis import Basis
+from replearn.codes.cells import provable_flip_constant
 from replearn.datasets import make_margin
 from tests.error_budget import FALSE_ALARM, assert_rate_at_most
 
@@ -68,6 +70,103 @@ def test_the_bound_holds_over_seeds(seed_block: int) -> None:
     assert bound < 1
     differ = sum(one != other for (one, _), (other, _) in results)
     assert_rate_at_most(differ, N_PAIRS, bound)
+
+
+def differing(parameters: dict[str, Any], draw: Any, n_pairs: int) -> tuple[int, float]:
+    """Pairs of labs that differ, each pair with its own seed, and the largest bound."""
+    n_differing, bound = 0, 0.0
+    for pair in range(n_pairs):
+        prints = []
+        for lab in (0, 1):
+            classifier = ReplicableSVMClassifier(margin=0.3, shared_seed=pair, **parameters)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ReplicabilityWarning)
+                classifier.fit(*draw(pair, lab))
+            prints.append(classifier.fingerprint_)
+            bound = max(bound, classifier.certificate_.disagreement_bound)
+        n_differing += prints[0] != prints[1]
+    return n_differing, bound
+
+
+@pytest.mark.parametrize(("grid_width", "low", "high"), [(0.1, 1.0, 1.0), (4.0, 0.3, 0.5)])
+def test_the_bound_holds_for_fewer_rows_than_a_batch(
+    grid_width: float, low: float, high: float, seed_block: int
+) -> None:
+    # The box constraint is that of the rows there are. With that of the planned 10^7 rows the
+    # bound was .039 at the finer grid, where 39 of 40 pairs differ.
+    n_differing, bound = differing(
+        {
+            "batch_size": 10**7,
+            "regularization": 0.09,
+            "grid_width": grid_width,
+            "rounding": "centre",
+            "projection": "none",
+        },
+        lambda pair, lab: make_margin(60, 6, 0.3, random_state=[seed_block, pair, lab]),
+        n_pairs=40,
+    )
+    assert low <= bound <= high
+    if bound == 1:
+        assert n_differing > 20
+    else:
+        assert_rate_at_most(n_differing, 40, bound)
+
+
+def test_the_bound_knows_how_far_a_basis_stretches(seed_block: int) -> None:
+    # A basis made by hand: 24 equal rows of length 4.9, and rows whose mean moves along them.
+    # Taken as orthonormal, the bound was .018 here; at a tenth of this grid it was .091, and 32
+    # of 60 pairs differed.
+    def draw(pair: int, lab: int) -> tuple[Any, Any]:
+        rng = np.random.default_rng([seed_block, pair, lab])
+        return np.outer(rng.choice([-1.0, 1.0], 1000), np.ones(6)), rng.choice([-1, 1], 1000)
+
+    basis = Basis(np.full((24, 6), 2**15), ("1",) * 24)
+    assert basis.longest_stretch == pytest.approx(math.sqrt(24) * 2 * math.sqrt(6))
+    n_differing, bound = differing(
+        {
+            "batch_size": 100,
+            "grid_width": 80.0,
+            "rounding": "centre",
+            "fit_intercept": False,
+            "published": Published(basis=basis),
+        },
+        draw,
+        n_pairs=60,
+    )
+    assert 0.1 < bound < 0.3
+    assert_rate_at_most(n_differing, 60, bound)
+
+
+@pytest.mark.parametrize(
+    ("rows", "widths", "stretch"),
+    [
+        (np.eye(3), ("1", "1", "1"), 1.0),
+        (np.eye(3), ("1", "0.5", "2"), 2.0),
+        (np.eye(3)[[0, 0, 0]], ("1", "1", "1"), math.sqrt(3)),
+        (2 * np.eye(3)[:1], ("1",), 2.0),
+    ],
+)
+def test_the_stretch_of_a_basis(rows: Any, widths: Any, stretch: float) -> None:
+    basis = Basis(np.rint(rows * 2**14).astype(np.int64), widths)
+    assert basis.longest_stretch == pytest.approx(stretch)
+
+
+def test_the_bound_counts_the_gap_of_the_solver() -> None:
+    X, y = make_margin(3000, 6, 0.3, random_state=0)
+    fitted = ReplicableSVMClassifier(margin=0.3, max_disagreement=0.9).fit(X, y)
+    plan, n_batches = fitted.plan_, fitted.certificate_.n_batches
+    tau, weight = 0.3, float(plan.regularization)
+    exact = tau / weight / math.sqrt(plan.batch_size)
+    constant = provable_flip_constant(
+        plan.projection, plan.rounding, plan.n_inputs, plan.n_components
+    ) / float(plan.grid_width)
+    for_exact = constant * math.sqrt(2 / n_batches) * exact
+    gap = plan.accuracy.rel_gap * (plan.length_cap / tau) ** 2 / 2
+    deviation = min(1.0, exact + tau * math.sqrt(2 * gap))  # no vector is longer than 1
+    assert fitted.certificate_.disagreement_bound == pytest.approx(
+        min(1.0, for_exact * deviation / exact)
+    )
+    assert deviation > exact
 
 
 def test_one_batch_is_not_estimable() -> None:

@@ -50,6 +50,15 @@ class Basis:
             axpy(component, row, lifted)
         return lifted
 
+    @property
+    def longest_stretch(self) -> float:
+        """Largest length of the components of a direction of length 1.
+
+        One over the smallest width for orthonormal rows of equal widths; rows that are not may
+        stretch a displacement more.
+        """
+        return float(np.linalg.norm(self._directions / self._widths[:, None], 2))
+
     def content(self) -> dict[str, Any]:
         """As JSON types."""
         return {"rows": self.rows.tolist(), "widths": list(self.widths)}

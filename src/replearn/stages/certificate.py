@@ -219,8 +219,8 @@ def _bound(sums: BatchSums, plan: Plan) -> tuple[float, float]:
     constant = provable_flip_constant(
         plan.projection, plan.rounding, plan.n_inputs, plan.n_components
     ) / float(plan.grid_width)
-    if plan.basis_map is not None:  # a displacement is stretched most where cells are smallest
-        constant /= min(float(width) for width in plan.basis_map.widths)
+    if plan.basis_map is not None:
+        constant *= plan.basis_map.longest_stretch
     distance, confidence = _distance(sums, plan)
     return min(1.0, constant * distance), confidence
 
@@ -247,19 +247,30 @@ def _prior_variance(sums: BatchSums, plan: Plan) -> float:
     """Variance of one batch vector, at most, whatever the population.
 
     Vectors of length at most R have variance at most R^2. For soft-margin SVMs leave-one-out
-    and Efron-Stein give ``tau^2 sum alpha_i^2 <= tau^2 C / lambda`` (tests/theory). For gradient
-    descent see `variance_bound`; it does not know the best of several runs, nor zero rows, which
-    make a run shorter.
+    and Efron-Stein give ``tau^2 sum alpha_i^2 <= tau^2 C / lambda`` (tests/theory) for the exact
+    solution, with the box constraint ``C = 1 / (n lambda)`` of the n rows that a batch *has*: a
+    sample smaller than a batch has a larger one than was planned. A solver that stops at a duality
+    gap g is within ``sqrt(2 g)`` of it, which adds to the standard deviation; batches that it gave
+    up on may be anywhere. For gradient descent see `variance_bound`; it does not know the best of
+    several runs, nor zero rows, which make a run shorter.
     """
-    weight = float(plan.regularization)
+    weight, margin = float(plan.regularization), plan.guarantee.margin
     ball = plan.length_cap**2
     if plan.algorithm == "sgd":
         if plan.n_repetitions > 1 or sums.tally.n_zero_rows:
             return ball
-        return min(ball, variance_bound(plan.guarantee.margin, weight, sums.batch_size))
-    if plan.unit_vectors or weight == 0:
+        return min(ball, variance_bound(margin, weight, sums.batch_size))
+    if plan.unit_vectors or weight == 0 or sums.tally.n_unconverged:
         return ball
-    return min(ball, plan.guarantee.margin**2 * plan.box_constraint / weight)
+    exact = margin / (weight * math.sqrt(sums.batch_size))
+    return min(ball, (exact + margin * math.sqrt(2 * _largest_gap(plan))) ** 2)
+
+
+def _largest_gap(plan: Plan) -> float:
+    """Duality gap at which the solver stops, at most, in any batch of any lab."""
+    accuracy = plan.accuracy
+    longest = plan.length_cap / plan.guarantee.margin  # of u: longer ones are shortened to it
+    return max(accuracy.abs_gap, accuracy.rel_gap * longest**2 / 2)
 
 
 def _bernstein_variance(sums: BatchSums, length_cap: float, failure_prob: float) -> float:
