@@ -204,7 +204,7 @@ def test_a_commitment_is_never_replaced(folder, capsys, tmp_path):
 
 def test_compare_needs_two_models_and_commit_needs_a_site(folder, capsys):
     code, _, err = run(capsys, "compare", folder / "a.model.json")
-    assert (code, "needs two model files, got 1" in err) == (2, True)
+    assert (code, "needs at least two model files, got 1" in err) == (2, True)
     code, _, err = run(capsys, "compare", "--commit", folder / "a.model.json")
     assert (code, "--site NAME" in err) == (2, True)
 

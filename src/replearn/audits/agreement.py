@@ -164,21 +164,22 @@ class Agreement:
         )
 
 
-def verdict_in_words(agreement: Agreement) -> str:
-    """One sentence about the claim."""
+def verdict_in_words(agreement: Agreement, about: str = "") -> str:
+    """One sentence about the claim, and ``about`` what it holds for."""
     claim = f"{agreement.max_disagreement:g}"
     seen = f"{agreement.n_different} of {agreement.n_pairs} pairs of fits gave different models"
+    where = f", {about}" if about else ""
     if agreement.verdict == "within":
         return (
             f"within {claim}: {seen}, so the disagreement is at most {agreement.upper:.3f} "
-            f"with {agreement.confidence:.0%} confidence."
+            f"with {agreement.confidence:.0%} confidence{where}."
         )
     if agreement.verdict == "exceeds":
         return (
             f"exceeds {claim}: {seen}, so the disagreement is at least {agreement.lower:.3f} "
-            f"with {agreement.confidence:.0%} confidence."
+            f"with {agreement.confidence:.0%} confidence{where}."
         )
     return (
-        f"undecided about {claim}: {seen}, which is compatible with more and with less. "
+        f"undecided about {claim}{where}: {seen}, which is compatible with more and with less. "
         f"{agreement.advice[0].upper()}{agreement.advice[1:]}."
     )

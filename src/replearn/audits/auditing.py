@@ -77,8 +77,8 @@ def audit(
         is the published seed; fresh seeds are put in the same place, in every step that has one.
     X, y : rows and labels of one fixed data set
         Answers two questions apart: *parts*, ``2 * n_pairs`` disjoint parts, so the pairs are
-        independent but the samples small; and *halves*, two halves under ``n_pairs`` fresh
-        seeds, full size but conditional on the split. The verdict is that of the halves.
+        independent but the samples small; and *halves*, cut in ``n_pairs`` random ways, each under
+        a fresh seed: full size, but conditional on these rows. The verdict is that of the halves.
     draw : callable, optional
         Instead of ``X, y``: ``draw(n, rng)`` gives n fresh rows of the population and labels.
     n_samples : int, optional
@@ -115,9 +115,12 @@ def audit(
 
     Notes
     -----
-    Over fresh seeds the pairs are independent, so the Clopper-Pearson interval is exact (for
-    halves: given the split). "within" and "exceeds" are one-sided statements, each wrong with
-    probability at most ``1 - confidence``. Tested in tests/theory/test_audit.py.
+    Parts, and samples that are drawn, are independent, so the Clopper-Pearson interval is exact.
+    For halves it is exact given the rows: each pair has its own random cut and its own seed, so
+    pairs are independent given the rows, also for methods without a seed or with one that
+    changes nothing. Other rows may have another rate, of which this is an unbiased estimate.
+    "within" and "exceeds" are one-sided statements, each wrong with probability at most
+    ``1 - confidence``. Tested in tests/theory/test_audit.py.
 
     Examples
     --------
@@ -218,17 +221,21 @@ class _Split:
     y: NDArray[Any]
     order: NDArray[np.int64]
     part_rows: int
-    halves: tuple[Sample, Sample] | None
+    seed: str
 
     def samples(self, question: str, index: int) -> tuple[Sample, Sample]:
-        if question == "halves":
-            assert self.halves is not None
-            return self.halves
-        first, second = (
-            self.order[part * self.part_rows : (part + 1) * self.part_rows]
-            for part in (2 * index, 2 * index + 1)
+        if question == "halves":  # cut afresh: one cut under many seeds would be but one trial
+            order, size, first = self._cut(index), self.order.size // 2, 0
+        else:
+            order, size, first = self.order, self.part_rows, 2 * index
+        return (
+            self._rows(order[first * size : (first + 1) * size]),
+            self._rows(order[(first + 1) * size : (first + 2) * size]),
         )
-        return self._rows(first), self._rows(second)
+
+    def _cut(self, index: int) -> NDArray[np.int64]:
+        coins = SharedRandomness(self.seed)
+        return self.order[coins.sample("audit/halves", self.order.size, self.order.size, row=index)]
 
     def digest(self) -> str:
         return row_digest(self.X, self.y)
@@ -262,15 +269,11 @@ def _split(
             notes.append(f"independent small parts were left out: {reason}")
         else:
             asked.append(("parts", part_rows, n_pairs))
-    halves = None
     if question in ("both", "halves"):
         if half < 2:
             raise ReplearnError(f"halves need at least 4 rows, got {n_rows}. Get more rows.")
         asked.append(("halves", half, n_pairs))
-        halves = tuple(  # made once: they are the same for every seed
-            (take(X, rows), y[rows]) for rows in (kept[:half], kept[half : 2 * half])
-        )
-    return _Split(X, y, kept, part_rows, halves), test, asked, notes  # type: ignore[arg-type]
+    return _Split(X, y, kept, part_rows, seed), test, asked, notes
 
 
 # --- fitting ----------------------------------------------------------------------------------
@@ -449,7 +452,7 @@ def _key(
 def _write_checkpoint(path: Path, key: str, done: dict[tuple[str, int], list[Pair]]) -> None:
     pairs = [pair.data() for found in done.values() for pair in found]
     # reals as text: they come back to the last bit
-    content = {"format": CHECKPOINT, "key": key, "pairs": _texts(pairs), "version": 1}
+    content = {"format": CHECKPOINT, "key": key, "pairs": _texts(pairs), "version": 2}
     write_atomically(path, canonical_json(content) + b"\n")
 
 
@@ -457,8 +460,10 @@ def _read_checkpoint(path: Path, key: str) -> dict[tuple[str, int], list[Pair]]:
     if not path.exists():
         return {}
     content = read_json(path)
-    if content.get("format") != CHECKPOINT or content.get("version") != 1:
-        raise InvalidFile(f"{path} is not the checkpoint of an audit. Name another file.")
+    if content.get("format") != CHECKPOINT or content.get("version") != 2:
+        raise InvalidFile(
+            f"{path} is not the checkpoint of an audit of this version. Name another file."
+        )
     if content.get("key") != key:
         raise ReplearnError(
             f"{path} belongs to another audit (other estimator, data, test rows or pairs of parts)."

@@ -148,6 +148,12 @@ class Question:
         return "fresh" if self.fresh is not None else "published"
 
     @property
+    def about(self) -> str:
+        """What a verdict holds for, in words."""
+        seeds = ", over fresh seeds" if self.seeds == "fresh" else ""
+        return ABOUT[self.name].format(rows=self.n_rows, seeds=seeds)
+
+    @property
     def churn(self) -> float:
         """Mean share of test rows that get another label from the other lab's model."""
         return _mean([pair.churn for pair in self.of(self.seeds)])
@@ -250,8 +256,15 @@ class Question:
 ASKED = {
     "samples": "independent samples of {rows:,} rows each",
     "parts": "disjoint parts of the data, {rows:,} rows each (independent pairs, small samples)",
-    "halves": "two disjoint halves of the data, {rows:,} rows each, over many seeds "
-    "(full size, but one split: it speaks about these halves)",
+    "halves": "disjoint halves of the data, {rows:,} rows each, cut at random for each pair "
+    "(full size, but it speaks about these rows)",
+}
+
+#: What a verdict holds for, in words.
+ABOUT = {
+    "samples": "for samples of {rows:,} rows of this population{seeds}",
+    "parts": "for samples of {rows:,} rows of the population of these rows{seeds}",
+    "halves": "given these rows: for halves of {rows:,} rows that are cut at random{seeds}",
 }
 
 
@@ -313,7 +326,7 @@ class AuditResult:
     @property
     def verdict_in_words(self) -> str:
         """One sentence for people."""
-        return verdict_in_words(self.main.main)
+        return verdict_in_words(self.main.main, self.main.about)
 
     def question(self, name: str) -> Question:
         """The question with this name."""

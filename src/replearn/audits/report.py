@@ -166,12 +166,12 @@ def plain_verdict(result: AuditResult) -> str:
     main = result.main
     agreement = main.main
     same, pairs = agreement.n_pairs - agreement.n_different, agreement.n_pairs
-    if main.name == "halves":  # one split: nothing is said about other samples
+    if main.name == "halves":  # given these rows: nothing is said about others
         head = (
-            f"Two halves of these data, {main.n_rows:,} rows each, stood for two labs. Under "
-            f"{same} of {pairs} seeds both got exactly the same model. "
+            f"These data were cut into two halves of {main.n_rows:,} rows in {pairs} random ways, "
+            f"which stood for two labs. In {same} of {pairs} both got exactly the same model. "
         )
-        share = f"under at most {percent(agreement.max_disagreement)} of all seeds"
+        share = f"in at most {percent(agreement.max_disagreement)} of all ways to cut these data"
     else:
         head = (
             f"In {same} of {pairs} trials, two labs with {main.n_rows:,} rows each ended up with "
@@ -197,8 +197,8 @@ def methods_paragraph(result: AuditResult) -> str:
         "samples": f"{agreement.n_pairs} pairs of independent samples of {main.n_rows:,} rows each",
         "parts": f"{agreement.n_pairs} pairs of disjoint parts of the data, {main.n_rows:,} rows "
         "each",
-        "halves": f"two disjoint halves of the data ({main.n_rows:,} rows each) under "
-        f"{agreement.n_pairs} seeds",
+        "halves": f"two disjoint halves of the data ({main.n_rows:,} rows each), cut in "
+        f"{agreement.n_pairs} random ways",
     }[main.name]
     seeds = (
         f"The two fits of a pair shared a {result.seed_parameter}, drawn afresh for each pair; "
@@ -214,13 +214,14 @@ def methods_paragraph(result: AuditResult) -> str:
         "undecided": f"The claim of a disagreement of at most {agreement.max_disagreement:g} "
         "could be neither confirmed nor refuted.",
     }[agreement.verdict]
+    given = " given these data" if main.name == "halves" else ""
     return (
         f"Replicability was audited with replearn {__version__}. The method was fitted to {how}. "
         f"{seeds}Two models counted as the same if these were equal: {result.compared}. "
         f"{agreement.n_different} of {agreement.n_pairs} pairs differed: disagreement "
-        f"{agreement.disagreement:.3f}, {agreement.confidence:.0%} Clopper-Pearson interval "
-        f"{low:.3f} to {high:.3f}. {verdict} On {result.n_test:,} test rows the mean error was "
-        f"{main.test_error:.4f}, and {main.churn:.2%} of rows changed their class between the "
+        f"{agreement.disagreement:.3f}, {agreement.confidence:.0%} Clopper-Pearson interval"
+        f"{given} {low:.3f} to {high:.3f}. {verdict} On {result.n_test:,} test rows the mean error "
+        f"was {main.test_error:.4f}, and {main.churn:.2%} of rows changed their class between the "
         "two fits of a pair, on average."
     )
 

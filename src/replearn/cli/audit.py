@@ -40,8 +40,8 @@ examples:
 
 The file's rows are cut into disjoint samples, each pair of samples is fitted under one seed, and
 the pairs with different models are counted. Two questions are answered apart: small parts
-(independent pairs, each of n/(2*pairs) rows) and the two halves under many fresh seeds (full size,
-one split). The verdict is that of the halves, if they were asked for.
+(independent pairs, each of n/(2*pairs) rows) and halves, cut at random for each pair (full size,
+but given these rows). The verdict is that of the halves, if they were asked for.
 
 59 clean pairs show a disagreement of at most 5 %, and 29 one of at most 10 %, at 95 % confidence.
 
