@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from replearn.codes.encoding import CategoryColumn, Encoding, NumberColumn, as_text, columns_of
 from replearn.errors import ReplearnError
+from replearn.files.jsonfile import Unfit, read_encoding
 
 SAME = {
     "1": [1, 1.0, "1", "1.0", "1.00", np.int8(1), np.float32(1), Decimal("1.0"), np.str_("1")],
@@ -78,6 +79,30 @@ def test_indicators_are_what_a_plain_loop_gives(values):
     array[:] = values
     expected = [[float(as_text(value) == known) for known in column.values] for value in values]
     assert column.transform(array).tolist() == expected
+
+
+@given(st.lists(VALUES, max_size=8))
+def test_others_have_an_output_and_missing_values_none(values):
+    column = CategoryColumn("c", ("1", "a", "True", "0.5", ""), other=True)
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    found = column.transform(array)
+    plain = CategoryColumn("c", column.values).transform(array)
+    assert (found[:, :-1] == plain).all()
+    missing = np.array([as_text(value) is None for value in values], dtype=bool)
+    assert found.sum(axis=1).tolist() == (~missing).astype(float).tolist()
+
+
+def test_others_are_named_and_written_only_if_they_are_there():
+    column = CategoryColumn("c", ("a",))
+    assert column.content() == {"kind": "category", "name": "c", "values": ["a"]}
+    column = CategoryColumn("c", ("a",), other=True)
+    assert column.content() == {"kind": "category", "name": "c", "values": ["a"], "other": True}
+    assert Encoding((column,)).output_names == ("c=a", "c=(other)")
+    assert read_encoding([column.content()]) == Encoding((column,))
+    for odd in (False, 1, None):
+        with pytest.raises(Unfit, match="other must be true"):
+            read_encoding([column.content() | {"other": odd}])
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint16", "int64", "float32", "float64", "bool", "U3"])

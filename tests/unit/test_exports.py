@@ -83,9 +83,26 @@ ENCODING = Encoding(
 )
 
 
+#: The same with an output for others in both columns of categories.
+WITH_OTHERS = Encoding(
+    tuple(
+        replace(column, other=True) if isinstance(column, CategoryColumn) else column
+        for column in ENCODING.columns
+    )
+)
+
+
 def encoded(model: Model | None = None) -> Model:
     model = majority(10) if model is None else model
-    return replace(model, encoding=ENCODING, feature_names=ENCODING.output_names)
+    encoding = ENCODING if model.n_features == ENCODING.n_outputs else WITH_OTHERS
+    return replace(model, encoding=encoding, feature_names=encoding.output_names)
+
+
+encoded_bases = pytest.mark.parametrize(
+    "base",
+    [halfspace(10), majority(10), halfspace(12), majority(12)],
+    ids=["halfspace", "majority", "halfspace, others", "majority, others"],
+)
 
 
 def table(n_rows: int, seed: int = 0) -> pd.DataFrame:
@@ -252,10 +269,10 @@ def test_classifiers_keep_the_type_of_their_labels() -> None:
         rl.ReplicableSVMClassifier().to_sklearn()
 
 
-@pytest.mark.parametrize("base", [halfspace(10), majority(10)], ids=["halfspace", "majority"])
+@encoded_bases
 def test_sklearn_pipeline_of_raw_columns(base: Model) -> None:
     model, frame = encoded(base), table(400)
-    X = ENCODING.transform(frame)
+    X = model.encoding.transform(frame)
     pipeline = rl.to_sklearn(model)
     assert type(pipeline) is Pipeline
     assert (pipeline[:-1].transform(frame) == X).all()
@@ -294,7 +311,7 @@ def test_sklearn_pipeline_refuses_what_the_model_refuses() -> None:
 
 def test_pickles_need_no_replearn(tmp_path: Path) -> None:
     frame = table(80)
-    models = [halfspace(10), majority(10), encoded(), encoded(halfspace(10))]
+    models = [halfspace(10), majority(10), encoded(), encoded(halfspace(12))]
     X = ENCODING.transform(frame)
     inputs = [X, X, frame, frame]
     plain = [rl.to_sklearn(model) for model in models]
@@ -380,7 +397,7 @@ def test_onnx_takes_no_rows() -> None:
     assert labels.shape == scores.shape == (0,)
 
 
-@pytest.mark.parametrize("base", [halfspace(10), majority(10)], ids=["halfspace", "majority"])
+@encoded_bases
 @pytest.mark.parametrize("single", [False, True], ids=["double", "single"])
 def test_onnx_encodes_raw_columns(base: Model, single: bool) -> None:
     model, frame = encoded(base), table(400)
@@ -388,7 +405,7 @@ def test_onnx_encodes_raw_columns(base: Model, single: bool) -> None:
     labels, scores = run_onnx(rl.to_onnx(model, single_precision=single), inputs)
     rows = frame.astype({"age": np.float32, "label": np.float32, 'say "x"; --': np.float32})
     rows = rows if single else frame
-    X = ENCODING.transform(rows)
+    X = model.encoding.transform(rows)
     assert_same(model, X, rows, labels, scores)
     labels, _ = run_onnx(rl.to_onnx(model, encoded=True), {"X": X})
     assert_same(model, X, rows, labels, None)
@@ -480,6 +497,12 @@ def test_csv_is_enough_to_compute_by_hand() -> None:
         assert total == pytest.approx(score, abs=1e-12)
 
 
+def test_csv_names_the_others() -> None:
+    lines = lines_of(encoded(halfspace(12)))
+    others = [line for line in lines if line.get("category") == "(other)"]
+    assert [line["feature"] for line in others] == ["site=(other)", "code=(other)"]
+
+
 def test_csv_of_a_majority_lists_its_votes() -> None:
     model = majority(n_rounds=3)
     lines = lines_of(model)
@@ -539,7 +562,7 @@ def test_sql_keeps_ties(weights: tuple[int, ...]) -> None:
         assert set(labels) == {"healthy"}
 
 
-@pytest.mark.parametrize("base", [halfspace(10), majority(10)], ids=["halfspace", "majority"])
+@encoded_bases
 @pytest.mark.parametrize("kind", ["INTEGER", "REAL", "TEXT"])
 def test_sql_encodes_raw_columns(base: Model, kind: str) -> None:
     model, frame = encoded(base), table(400)
@@ -547,7 +570,7 @@ def test_sql_encodes_raw_columns(base: Model, kind: str) -> None:
     if kind == "TEXT":
         columns["code"] = np.array([None if c != c else f"{c:.0f}" for c in frame.code], object)
     labels, scores = run_sql(model, columns, {"site": "TEXT", "code": kind, "unused": "INTEGER"})
-    assert_same(model, ENCODING.transform(frame), frame, labels, scores)
+    assert_same(model, model.encoding.transform(frame), frame, labels, scores)
 
 
 @pytest.mark.parametrize("model", [halfspace(2), majority(2)], ids=["halfspace", "majority"])

@@ -183,6 +183,14 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def names(text: str) -> list[str]:
+    """Names with commas between them."""
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"must be names with commas between them, got {text!r}")
+    return found
+
+
 def n_bytes(text: str) -> int:
     """A size in bytes, as 4096, 500M or 1.5G."""
     found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,3})?)([KMGT]?)B?", text.upper())

@@ -12,6 +12,7 @@ from replearn.cli.options import (
     add_file,
     add_promise,
     given_promise,
+    names,
     positive,
 )
 from replearn.cli.outcome import Outcome
@@ -19,6 +20,20 @@ from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
     from replearn.plans.sizes import Plan
+
+#: Options that mean nothing without a pilot.
+_FOR_PILOTS = (
+    "target",
+    "columns",
+    "drop",
+    "categories",
+    "numeric",
+    "rare",
+    "samples_per_site",
+    "seed",
+    "public_value",
+    "out",
+)
 
 
 def add(commands: Any) -> None:
@@ -32,11 +47,16 @@ def add(commands: Any) -> None:
 examples:
   replearn plan --margin .2 --max-error .05 --max-disagreement .1 --features 50
   replearn plan --pilot pilot.csv --target label --samples-per-site 100000 --out study.json
+  replearn plan --pilot pilot.csv --target label --samples-per-site 100000 --drop patient_id,date
+
+Everything in a protocol is published. Columns of a pilot that look like identifiers, dates or
+free text are refused, and categories that few rows have are folded into (other).
 
 With --pilot, JSON keys: protocol (its hash), out, pilot_accuracy, chosen, frontier, samples,
-  warnings. Without, JSON keys: algorithm, mode, basis, margin, max_error, max_disagreement,
-  failure_prob, n_samples, n_batches, batch_size, n_inputs, projection, n_components, rounding,
-  grid_width, regularization, unit_vectors, length_cap (null: none), n_sites, warnings""",
+  remarks (about columns), warnings. Without, JSON keys: algorithm, mode, basis, margin, max_error,
+  max_disagreement, failure_prob, n_samples, n_batches, batch_size, n_inputs, projection,
+  n_components, rounding, grid_width, regularization, unit_vectors, length_cap (null: none),
+  n_sites, warnings""",
     )
     add_promise(parser)
     parser.add_argument("--features", type=positive, metavar="N", help="number of columns")
@@ -69,10 +89,32 @@ With --pilot, JSON keys: protocol (its hash), out, pilot_accuracy, chosen, front
     add_file(parser, "--pilot", metavar="FILE", help="plan from a pilot sample, no site's own")
     parser.add_argument("--target", metavar="COLUMN", help="label column of the pilot")
     parser.add_argument(
+        "--columns", type=names, metavar="A,B", help="columns of the pilot to use (default: all)"
+    )
+    parser.add_argument(
+        "--drop",
+        type=names,
+        metavar="A,B",
+        help="columns to leave out: identifiers, dates, free text, what the label follows from",
+    )
+    parser.add_argument(
         "--categories",
-        metavar="COLUMNS",
-        help="columns of the pilot that are categories although they look like numbers, with "
-        "commas between them",
+        type=names,
+        metavar="A,B",
+        help="columns that are categories although they look like something else",
+    )
+    parser.add_argument(
+        "--numeric",
+        type=names,
+        metavar="A,B",
+        help="columns that are numbers although they look like something else",
+    )
+    parser.add_argument(
+        "--rare",
+        type=positive,
+        metavar="N",
+        help="categories in fewer rows of the pilot are not published, but folded into (other) "
+        "(default 10)",
     )
     parser.add_argument(
         "--samples-per-site", type=positive, metavar="N", help="rows that each site will have"
@@ -85,6 +127,7 @@ def run(options: argparse.Namespace) -> Outcome:
     """Plan from the promise alone, or from a pilot."""
     if options.pilot is not None:
         return _plan_from_pilot(options)
+    _refuse_what_is_for_pilots(options)
     if options.features is None:
         raise ReplearnError("plan needs --features N, or --pilot FILE with --samples-per-site N.")
     from replearn.plans.planner import plan as make_plan
@@ -105,6 +148,15 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(str(plan), _plan_data(plan) | {"n_sites": options.sites})
 
 
+def _refuse_what_is_for_pilots(options: argparse.Namespace) -> None:
+    for name in _FOR_PILOTS:
+        if getattr(options, name) is not None:
+            raise ReplearnError(
+                f"--{name.replace('_', '-')} is for a plan from a pilot. Leave it out, or name the "
+                "pilot with --pilot FILE."
+            )
+
+
 def _plan_from_pilot(options: argparse.Namespace) -> Outcome:
     from replearn.study.pilot import plan_from_pilot
 
@@ -113,12 +165,16 @@ def _plan_from_pilot(options: argparse.Namespace) -> Outcome:
             "--pilot needs --samples-per-site N, the rows that each site will have."
         )
     check_target(options.out)
-    categories = [] if options.categories is None else options.categories.split(",")
+    categories = options.categories or []
     columns, y = read_labelled_columns(options.pilot, options.target, categories)
     plan = plan_from_pilot(
         columns,
         y,
         categories=categories,
+        numeric=options.numeric or [],
+        columns=options.columns,
+        drop=options.drop or [],
+        **({} if options.rare is None else {"rare": options.rare}),
         samples_per_site=options.samples_per_site,
         shared_seed="0" if options.seed is None else options.seed,
         fit_intercept=options.intercept,
@@ -140,6 +196,7 @@ def _plan_from_pilot(options: argparse.Namespace) -> Outcome:
         "chosen": asdict(plan.chosen),
         "frontier": [asdict(point) for point in plan.frontier],
         "samples": [asdict(point) for point in plan.samples],
+        "remarks": [asdict(remark) for remark in plan.remarks],
     }
     return Outcome(text, data)
 

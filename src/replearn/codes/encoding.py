@@ -17,6 +17,11 @@ from replearn.types import IntegerArray, Matrix, Vector
 #: A number as text that has but one meaning; 007 is a code, not a number.
 _PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
+#: Name of the output for values that are not published.
+OTHER = "(other)"
+
+_UNKNOWN, _MISSING = -1, -2  # places of values that are not published
+
 
 @dataclass(frozen=True)
 class NumberColumn:
@@ -86,20 +91,35 @@ class NumberColumn:
 class CategoryColumn:
     """A column of categories, one output of 0 or 1 for each published value.
 
-    Unknown and missing values become all zeros.
+    Attributes
+    ----------
+    name : str
+    values : tuple of str
+        The published values.
+    other : bool
+        A last output, 1 for every value that is not published: categories that were too rare to
+        be, and unknown ones. Without it they become all zeros, as missing values always do.
     """
 
     name: str
     values: tuple[str, ...]
+    other: bool = False
 
     @property
     def n_outputs(self) -> int:
         """Numbers per row."""
-        return len(self.values)
+        return len(self.values) + self.other
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs."""
+        values = (*self.values, OTHER) if self.other else self.values
+        return tuple(f"{self.name}={value}" for value in values)
 
     def content(self) -> dict[str, Any]:
         """As JSON types."""
-        return {"kind": "category", "name": self.name, "values": list(self.values)}
+        content = {"kind": "category", "name": self.name, "values": list(self.values)}
+        return content | {"other": True} if self.other else content
 
     def transform(self, values: NDArray[Any]) -> Matrix:
         """Indicators of the published values, one column for each."""
@@ -108,16 +128,18 @@ class CategoryColumn:
     def write(self, values: NDArray[Any], out: Matrix) -> None:
         """Put the indicators of each published value into a row of ``out``."""
         places = self._places(values)
+        if self.other:
+            places[places == _UNKNOWN] = len(self.values)
         known = np.flatnonzero(places >= 0)
         out[:] = 0.0
         out[places[known], known] = 1.0
 
     def _places(self, values: NDArray[Any]) -> IntegerArray:
-        """Where among the published values each value is; -1 if it is unknown or missing."""
+        """Where among the published values each value is, or that it is unknown or missing."""
         published = self._published()
         if values.dtype.kind in "biuf":
             distinct, inverse = np.unique(values, return_inverse=True)
-            of_distinct = [published.get(as_text(value), -1) for value in distinct]
+            of_distinct = [published.get(as_text(value), _UNKNOWN) for value in distinct]
             return np.array(of_distinct, dtype=np.int64)[inverse]
         found = _Places(published)
         items = values.tolist() if values.dtype.kind in "OU" else list(values)
@@ -131,7 +153,7 @@ class CategoryColumn:
 
     def _published(self) -> dict[str | None, int]:
         """Place of each published value."""
-        places: dict[str | None, int] = {}
+        places: dict[str | None, int] = {None: _MISSING}
         for place, value in enumerate(self.values):
             text = as_text(value)
             if text in places:
@@ -151,7 +173,7 @@ class _Places(dict[Any, int]):
         self._published = published
 
     def __missing__(self, value: Any) -> int:
-        place = self._published.get(as_text(value), -1)
+        place = self._published.get(as_text(value), _UNKNOWN)
         if value == value:  # a NaN would not be found again
             self[value] = place
         return place
@@ -188,7 +210,7 @@ class Encoding:
         names: list[str] = []
         for column in self.columns:
             if isinstance(column, CategoryColumn):
-                names += [f"{column.name}={value}" for value in column.values]
+                names += column.output_names
             else:
                 names.append(column.name)
         return tuple(names)

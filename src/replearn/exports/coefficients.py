@@ -4,7 +4,7 @@ import csv
 import io
 from typing import Any
 
-from replearn.codes.encoding import Encoding, NumberColumn
+from replearn.codes.encoding import OTHER, Encoding, NumberColumn
 from replearn.exports.rules import check_text, model_of, rule_of
 
 INTERCEPT = "(intercept)"
@@ -57,5 +57,6 @@ def _origins(encoding: Encoding) -> list[list[Any]]:
         if isinstance(column, NumberColumn):
             origins.append([column.name, "", float(column.centre), float(column.scale)])
         else:
-            origins += [[column.name, value, "", ""] for value in column.values]
+            values = (*column.values, OTHER) if column.other else column.values
+            origins += [[column.name, value, "", ""] for value in values]
     return origins

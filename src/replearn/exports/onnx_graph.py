@@ -38,8 +38,8 @@ def to_onnx(source: Any, *, encoded: bool = False, single_precision: bool = Fals
     Notes
     -----
     Inputs: the matrix ``X`` of shape (rows, n_features). With an encoding, a vector for each raw
-    column, by its name: numbers, NaN if missing, or text; a text that is no published category
-    counts as missing.
+    column, by its name: numbers, NaN if missing, or text. A text that is no published category
+    counts as missing; of a column with an output for others only the empty text does.
 
     Outputs: ``label`` (text, or int64 for labels that are integers or booleans) and ``score``
     (double), both of shape (rows,); with a ``_`` behind the name if a column has it. A graph cannot
@@ -215,11 +215,19 @@ def _numbers(graph: _Graph, columns: list[NumberColumn]) -> str:
 
 
 def _indicators(graph: _Graph, column: CategoryColumn) -> str:
-    """0 or 1 for each category; all 0 for any other text."""
+    """0 or 1 for each category; for any other text all 0, or a last 1 unless it is empty."""
+    values = [check_text(value, "a category", "ONNX") for value in column.values]
+    found = _one_hot(graph, column.name, values)
+    if not column.other:
+        return found
+    axis = graph.constant(np.array([1]))
+    published = graph.node("ReduceSum", found, axis, keepdims=1)
+    known = graph.node("Add", published, _one_hot(graph, column.name, [""]))
+    return graph.node("Concat", found, graph.node("Sub", graph.constant(1.0), known), axis=1)
+
+
+def _one_hot(graph: _Graph, name: str, values: list[str]) -> str:
     from onnx import TensorProto
 
-    values = [check_text(value, "a category", "ONNX") for value in column.values]
-    found = graph.node(
-        "OneHotEncoder", column.name, domain="ai.onnx.ml", cats_strings=values, zeros=1
-    )
+    found = graph.node("OneHotEncoder", name, domain="ai.onnx.ml", cats_strings=values, zeros=1)
     return graph.node("Cast", found, to=TensorProto.DOUBLE)

@@ -131,7 +131,8 @@ def _kind(column: Column) -> str:
     """Columns of one kind are transformed together, while they stand side by side."""
     if isinstance(column, NumberColumn):
         return "numbers or missing" if column.fill_missing else "numbers"
-    return "codes" if all(map(_is_whole, column.values)) else "text"
+    kind = "codes" if all(map(_is_whole, column.values)) else "text"
+    return f"{kind} or other" if column.other else kind
 
 
 def _transformer(run: list[Column]) -> Any:
@@ -149,16 +150,55 @@ def _transformer(run: list[Column]) -> Any:
         if kind == "numbers or missing":
             steps.append(("fill", SimpleImputer(strategy="constant", fill_value=0.0)))
         return Pipeline(steps)
-    indicators = OneHotEncoder(
-        categories=[list(column.values) for column in run if isinstance(column, CategoryColumn)],
-        handle_unknown="ignore",
-        sparse_output=False,
-    )
-    if kind == "text":
+    categories = [column for column in run if isinstance(column, CategoryColumn)]
+    if kind.endswith("other"):
+        missing = ["nan"] if kind.startswith("codes") else [None, np.nan]
+        indicators = _indicators_or_other(categories, missing)
+    else:
+        indicators = OneHotEncoder(
+            categories=[list(column.values) for column in categories],
+            handle_unknown="ignore",
+            sparse_output=False,
+        )
+    if kind.startswith("text"):
         return indicators
     # 1, 1.0 and "1" are one category, written 1; a missing number is written nan, which is none
     as_text = FunctionTransformer(partial(np.strings.mod, "%.17g"), feature_names_out="one-to-one")
     return Pipeline([("as numbers", as_numbers), ("as text", as_text), ("indicate", indicators)])
+
+
+def _indicators_or_other(columns: list[CategoryColumn], missing: list[Any]) -> Any:
+    """Indicators with a last one for texts that are not published, and none for a missing one.
+
+    The last one is 1 minus all others, those of missing values included: a product with a matrix,
+    of rows that begin with a 1.
+    """
+    from scipy.linalg import block_diag
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+
+    encoder = OneHotEncoder(
+        categories=[np.array([*column.values, *missing], dtype=object) for column in columns],
+        handle_unknown="ignore",
+        sparse_output=False,
+    )
+    blocks, constants = [], []
+    for column in columns:
+        n_values = len(column.values)
+        block = np.zeros((n_values + len(missing), n_values + 1))
+        block[:n_values, :n_values] = np.eye(n_values)
+        block[:, -1] = -1.0
+        blocks.append(block)
+        constants.append(np.eye(n_values + 1)[-1])
+    matrix = np.vstack([np.concatenate(constants), block_diag(*blocks)])
+    one_first = {"pad_width": ((0, 0), (1, 0)), "constant_values": 1.0}
+    return Pipeline(
+        [
+            ("indicate", encoder),
+            ("one", FunctionTransformer(np.pad, kw_args=one_first)),
+            ("others", FunctionTransformer(np.dot, kw_args={"b": matrix})),
+        ]
+    )
 
 
 def _is_whole(text: str) -> bool:

@@ -115,7 +115,9 @@ def _terms(columns: Sequence[Column], weights: Vector, table: str) -> Iterator[s
         if isinstance(column, CategoryColumn):
             # no CAST: a text in quotes takes the type of the column, so '1' finds 1 and 1.0
             cases = [f"WHEN {literal(value)} THEN {number(next(left))}" for value in column.values]
-            yield f"CASE {place} {' '.join(cases)} ELSE 0e0 END"
+            other = number(next(left)) if column.other else "0e0"
+            case = f"CASE {place} {' '.join(cases)} ELSE {other} END"
+            yield f"CASE WHEN {place} IS NULL THEN 0e0 ELSE {case} END" if column.other else case
         else:
             yield f"{number(next(left))} * {_scaled(column, place)}"
 

@@ -242,14 +242,18 @@ def _column(content: Any) -> Column:
             content["fill_missing"],
         )
     if kind == "category":
-        read_object(content, "a column", {"kind", "name", "values"})
+        read_object(content, "a column", {"kind", "name", "values"}, {"other"})
+        if content.get("other", True) is not True:  # left out if it is false: one way to say it
+            raise Unfit("other must be true, or be left out")
         values = content["values"]
         if not isinstance(values, list) or not values:
             raise Unfit("values must be a list of categories")
         texts = tuple(read_text(value, "a category") for value in values)
         if len(set(texts)) != len(texts):
             raise Unfit("a category stands twice among the values of its column")
-        return CategoryColumn(read_text(content["name"], "a column's name"), texts)
+        return CategoryColumn(
+            read_text(content["name"], "a column's name"), texts, "other" in content
+        )
     raise Unfit("a column must have the kind 'number' or 'category'")
 
 

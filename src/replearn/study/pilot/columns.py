@@ -14,12 +14,12 @@ from replearn.codes.encoding import (
     Column,
     Encoding,
     NumberColumn,
-    as_text,
     columns_of,
 )
 from replearn.errors import ReplearnError
 from replearn.estimators.base import label_values
 from replearn.plans.sizes import decimal
+from replearn.study.pilot.safe_columns import RARE, published_categories
 from replearn.types import Signs, Vector
 
 MIN_ROWS, MIN_OF_CLASS = 100, 5
@@ -38,8 +38,11 @@ def read_labels(y: Any) -> tuple[Signs, tuple[Any, Any]]:
     return (2 * indices - 1).astype(np.int8), label_values(values)
 
 
-def encodings(X: Any, categories: Sequence[str]) -> list[tuple[str, Encoding]]:
-    """The two scalings that are tried: each column by its own spread, or all by one number."""
+def encodings(X: Any, categories: Sequence[str], rare: int = RARE) -> list[tuple[str, Encoding]]:
+    """The two scalings that are tried: each column by its own spread, or all by one number.
+
+    Categories in fewer than ``rare`` rows are folded into one.
+    """
     if sp.issparse(X):
         lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
         common = decimal(float(np.median(lengths)) or 1.0)
@@ -47,7 +50,7 @@ def encodings(X: Any, categories: Sequence[str]) -> list[tuple[str, Encoding]]:
         return [("common", Encoding(tuple(NumberColumn(name, "0", common) for name in names)))]
     names = _column_names(X)
     table = columns_of(X, names)
-    columns = [_column(name, table[name], name in categories) for name in names]
+    columns = [_column(name, table[name], name in categories, rare) for name in names]
     numbers = [column for column in columns if isinstance(column, NumberColumn)]
     values = np.array([_numbers(table[column.name]) for column in numbers])
     lengths = np.sqrt(np.nansum(values**2, axis=0)) if numbers else np.ones(1)
@@ -73,15 +76,15 @@ def _column_names(X: Any) -> list[str]:
     return [str(name) for name in names]
 
 
-def _column(name: str, values: NDArray[Any], as_category: bool) -> Column:
+def _column(name: str, values: NDArray[Any], as_category: bool, rare: int) -> Column:
     """Published scaling of one column.
 
     Binary columns are moved to 0 and 1, not standardised: the spread of a rare one in a pilot
     says little. If values are missing the centre is the mean, which stands for them.
     """
     if as_category or values.dtype.kind not in "biuf":
-        found = sorted({text for value in values if (text := as_text(value)) is not None})
-        return CategoryColumn(name, tuple(found))
+        kept, n_folded, _ = published_categories(values, rare)
+        return CategoryColumn(name, kept, other=n_folded > 0)
     numbers = _numbers(values)
     missing = bool(np.isnan(numbers).any())
     distinct = np.unique(numbers[~np.isnan(numbers)])

@@ -18,6 +18,7 @@ from replearn.study.pilot.candidates import (
     scaled,
 )
 from replearn.study.pilot.columns import encodings, read_labels
+from replearn.study.pilot.safe_columns import RARE, Remark, in_words, publishable
 from replearn.study.protocol import Protocol
 
 _TARGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
@@ -43,6 +44,10 @@ class PilotPlan:
     protocol : Protocol
     pilot_accuracy : float
         Cross-validated accuracy before any rounding: what replicability is paid from.
+    remarks : tuple of Remark
+        What is odd about columns of the pilot.
+    rare : int
+        Categories in fewer rows are folded into one.
     """
 
     frontier: tuple[FrontierPoint, ...]
@@ -50,6 +55,8 @@ class PilotPlan:
     chosen: FrontierPoint
     protocol: Protocol
     pilot_accuracy: float
+    remarks: tuple[Remark, ...] = ()
+    rare: int = RARE
 
     def __str__(self) -> str:
         lines = [
@@ -66,6 +73,7 @@ class PilotPlan:
             f"disagreement {self.chosen.disagreement:.3f} with "
             f"{self.chosen.samples_per_site:,} rows per site (estimated from the pilot)"
         )
+        lines += [f"  {line}" for line in in_words(self.remarks, self.rare)]
         return "\n".join(lines)
 
     def plot(self, axes: Any = None) -> Any:
@@ -82,6 +90,10 @@ def plan_from_pilot(
     shared_seed: int | str = 0,
     fit_intercept: bool = True,
     categories: Sequence[str] = (),
+    numeric: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    rare: int = RARE,
     projections: Sequence[str] = PROJECTION_KINDS,
     margin: float = 0.1,
     max_error: float = 0.05,
@@ -103,6 +115,14 @@ def plan_from_pilot(
     fit_intercept : bool, default=True
     categories : sequence of str
         Further columns to treat as categories.
+    numeric : sequence of str
+        Columns of numbers that look like something else: text, dates, identifiers.
+    columns : sequence of str, optional
+        Columns to use, in this order; default all.
+    drop : sequence of str
+        Columns to leave out.
+    rare : int, default=10
+        Categories in fewer rows of the pilot are not published, but folded into "(other)".
     projections : sequence of str
         What to choose from: "none", "hadamard", "principal", "shaped".
     margin, max_error, failure_prob : float
@@ -122,10 +142,12 @@ def plan_from_pilot(
     """
     guarantee = Guarantee(margin, max_error, max_disagreement, failure_prob)
     signs, classes = read_labels(y)
+    choice = {"columns": columns, "drop": drop, "categories": categories, "numeric": numeric}
+    X, remarks = publishable(X, signs, choice, rare)
     shared = SharedRandomness(seed_text(shared_seed, "shared_seed"))
     judged = [
         judge(pilot, signs, weight, shared)
-        for pilot in (scaled(*way, X, fit_intercept) for way in encodings(X, categories))
+        for pilot in (scaled(*way, X, fit_intercept) for way in encodings(X, categories, rare))
         for weight in REGULARIZATIONS
     ]
     candidates = [
@@ -161,6 +183,8 @@ def plan_from_pilot(
         chosen=chosen,
         protocol=_protocol(chosen, candidate, guarantee, shared, classes, fit_intercept),
         pilot_accuracy=candidate.accuracy_before,
+        remarks=remarks,
+        rare=rare,
     )
 
 
