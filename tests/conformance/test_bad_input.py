@@ -72,11 +72,11 @@ def test_one_class():
 
 @pytest.mark.parametrize(
     ("labels", "kind"),
-    [(np.arange(len(X)) % 3, "multiclass"), (np.array(["a", "b", "c", "b"] * 1000), "multiclass")],
+    [(np.arange(len(X)) % 3, "0, 1, 2"), (np.array(["a", "b", "c", "b"] * 1000), "'a', 'b', 'c'")],
     ids=["numbers", "text"],
 )
 def test_three_classes(labels, kind):
-    message = rf"Only binary classification is supported.*{kind}\. Pass labels with two values"
+    message = rf"y must hold two classes, got more: {kind}.* Only binary classification is supp"
     with pytest.raises(ReplearnError, match=message):
         classifier().fit(X, labels)
 

@@ -458,7 +458,7 @@ def test_a_missing_label(client, label):
     table = frame()
     table["label"] = table["label"].astype(object)
     table.loc[3010, "label"] = label
-    message = "y must hold a label in every row, got none in row 10 of partition 1"
+    message = "y must hold a label in every row, got a missing label in row 10 of partition 1"
     with pytest.raises(ReplearnError, match=message):
         clusters.fit(svm(), frames([3000, 3000], table), target="label")
 

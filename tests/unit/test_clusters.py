@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from replearn import ReplearnError, ReplicableSVMClassifier
 from replearn.fits.clusters import connect, fit
-from replearn.fits.clusters.labels import ArrayLabels, LabelPart, join_labels
+from replearn.fits.clusters.labels import LabelPart, join_labels
 from replearn.fits.clusters.spans import file_spans, partition_spans
 from replearn.fits.clusters.tasks import usable_client
 from replearn.sources.labels import Labels
@@ -62,7 +62,7 @@ def test_a_span_of_files_is_short_and_starts_just_behind_the_start_of_a_part(siz
         assert first.start < unit or sizes[first.partition] > 2 * rows
 
 
-KINDS = {"array": ArrayLabels, "file": lambda: Labels("a.parquet")}
+KINDS = {"array": Labels, "file": lambda: Labels("a.parquet", from_text=True)}
 
 
 @pytest.mark.parametrize("labels", KINDS.values(), ids=KINDS)
@@ -76,25 +76,18 @@ def test_labels_in_parts_say_what_all_of_them_say(labels, y, cuts):
     nothing, found = labels(), labels()
     parts = [LabelPart.of(nothing, array[a:b]) for a, b in pairwise(edges)]
     runs = join_labels(found, parts)
-    assert not nothing.known
+    assert not nothing.complete
     assert found.classes.tolist() == ["x", "y"]
     assert runs == LabelRuns.of(np.where(array == "y", 1, -1).astype(np.int8))
 
 
 def test_text_that_is_a_number_stays_text_in_arrays_and_is_one_in_files():
     y = np.array(["10", "9", "9"], dtype=object)
-    in_arrays, in_files = ArrayLabels(), Labels("a.parquet")
+    in_arrays, in_files = Labels(), Labels("a.parquet", from_text=True)
     for labels in (in_arrays, in_files):
         join_labels(labels, [LabelPart.of(labels, y)])
     assert in_arrays.classes.tolist() == ["10", "9"]
     assert in_files.classes.tolist() == [9, 10]
-
-
-def test_labels_that_change_between_two_passes_are_refused():
-    labels = ArrayLabels()
-    labels.learn(np.array([0, 1]))
-    with pytest.raises(ReplearnError, match="must hold the same labels whenever it is computed"):
-        labels.signs(np.array([0, 1, 2]))
 
 
 @pytest.mark.parametrize(
@@ -108,10 +101,9 @@ def test_labels_that_change_between_two_passes_are_refused():
     ids=["none", "one class", "three classes", "three in one part"],
 )
 def test_labels_that_are_not_two(parts, message):
-    labels = ArrayLabels()
-    found = [LabelPart.of(labels, np.array(part, dtype=np.int64)) for part in parts]
+    labels = Labels()
     with pytest.raises(ReplearnError, match=message):
-        join_labels(labels, found)
+        join_labels(labels, [LabelPart.of(labels, np.array(part, np.int64)) for part in parts])
 
 
 def test_a_client_is_needed_and_none_is_started(tmp_path):

@@ -179,7 +179,7 @@ def test_other_columns_or_labels_are_refused_before_the_fit(protocol):
     protocol.check(X, y)
     with pytest.raises(rl.ReplearnError, match="columns"):
         protocol.check(X[:, :2], y)
-    with pytest.raises(rl.ReplearnError, match="labels of the protocol, -1 and 1, got 0, 5"):
+    with pytest.raises(rl.ReplearnError, match="labels of the protocol, -1 and 1, got 0"):
         protocol.check(X, (y > 0) * 5)
 
 

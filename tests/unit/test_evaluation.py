@@ -11,7 +11,7 @@ import replearn as rl
 from replearn.audits.evaluation import evaluate, evaluate_file
 from replearn.audits.evaluation_page import evaluation_report
 from replearn.errors import ReplearnError, UselessModelWarning
-from replearn.sources.labels import class_numbers
+from replearn.sources.labels import Labels
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -122,16 +122,16 @@ def test_labels_mean_the_same_however_they_are_spelled():
         np.array(["0", "1", "1"]),
         np.array(["00", " 1", "1e0"], dtype=object),
     ):
-        assert class_numbers(spelled, (0, 1), "y").tolist() == [0, 1, 1]
+        assert Labels(known=(0, 1)).numbers(spelled).tolist() == [0, 1, 1]
     flags = np.array(["false", "TRUE", "True"], dtype=object)
-    assert class_numbers(flags, (False, True), "y").tolist() == [0, 1, 1]
-    assert class_numbers(np.array([False, True]), (False, True), "y").tolist() == [0, 1]
+    assert Labels(known=(False, True)).numbers(flags).tolist() == [0, 1, 1]
+    assert Labels(known=(False, True)).numbers([False, True]).tolist() == [0, 1]
 
 
 def test_other_labels_are_refused(model, table):
     X, y = table[["a", "b", "c"]], table["label"].to_numpy().astype(object)
     y[7] = "dead"
-    with pytest.raises(ReplearnError, match="'ill', 'well', got 'dead'"):
+    with pytest.raises(ReplearnError, match="'ill' and 'well', got 'dead'"):
         evaluate(model, X, y)
     y[7] = None
     with pytest.raises(ReplearnError, match="missing label"):
@@ -139,7 +139,7 @@ def test_other_labels_are_refused(model, table):
     with pytest.raises(ReplearnError, match="one label for each of 6,000 rows"):
         evaluate(model, X, y[10:])
     with pytest.raises(ReplearnError, match="got 'nan'"):
-        class_numbers(np.array(["0", "nan"], dtype=object), (0, 1), "y")
+        Labels(known=(0, 1)).numbers(np.array(["0", "nan"], dtype=object))
 
 
 def test_data_are_json(model, table):

@@ -147,9 +147,9 @@ def test_a_bad_cell_is_named_by_its_place_in_the_file(folder, tmp_path, memory):
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        (np.zeros(N, int), "got one: 0"),
+        (np.zeros(N, int), "got one class: 0"),
         (np.arange(N) % 3, "got more: 0, 1, 2"),
-        (np.linspace(0, 1, N), "whole numbers or text"),
+        (np.linspace(0, 1, N), "whole numbers, booleans or text"),
     ],
     ids=["one", "three", "measurements"],
 )

@@ -173,7 +173,7 @@ def test_a_pilot_must_be_large_enough() -> None:
     X, y = make_margin(60, 5, 0.2, random_state=0)
     with pytest.raises(ReplearnError, match="at least 100 rows"):
         plan_from_pilot(X, y, samples_per_site=1000)
-    with pytest.raises(ReplearnError, match="two classes, got 1"):
+    with pytest.raises(ReplearnError, match="two classes, got one class"):
         plan_from_pilot(X, np.ones(60), samples_per_site=1000)
 
 

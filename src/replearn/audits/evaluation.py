@@ -14,7 +14,7 @@ from replearn.codes.model import Model
 from replearn.errors import ReplearnError, UselessModelWarning
 from replearn.sources import open_source
 from replearn.sources.csv_files import CsvSource
-from replearn.sources.labels import class_numbers
+from replearn.sources.labels import Labels
 from replearn.sources.parquet_files import ParquetSource
 from replearn.stages.calibration import Bin, calibration_bins
 from replearn.stages.intervals import CONFIDENCE, Measured
@@ -252,13 +252,18 @@ def _judged(model: Any, X: Any, *, encoded: bool) -> _Judgement:
             assert chances is not None  # several classes come with probabilities
             predicted = chances.argmax(axis=1).astype(np.uint8)
         return _Judgement(predicted, None if chances is not None else scores, chances)
-    predicted = class_numbers(np.asarray(model.predict(X)), _classes(model), "predictions")
+    predicted = _labels(_classes(model), "predictions").numbers(model.predict(X))
     if hasattr(model, "predict_proba"):
         return _Judgement(predicted, None, np.asarray(model.predict_proba(X), dtype=np.float64))
     if hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(X), dtype=np.float64)
         return _Judgement(predicted, scores, None)
     return _Judgement(predicted, None, None)
+
+
+def _labels(classes: Sequence[Any], place: str) -> Labels:
+    remedy = "Recode the labels, or name another label column."
+    return Labels(place, classes, whose="the model", remedy=remedy)
 
 
 class _Kept:
@@ -274,7 +279,7 @@ class _Kept:
         return sum(part.size for part in self._truth)
 
     def add(self, judged: _Judgement, y: NDArray[Any], place: str) -> None:
-        truth = class_numbers(y, self._classes, place)
+        truth = _labels(self._classes, place).numbers(y)
         if truth.size != judged.predicted.size:
             raise ReplearnError(
                 f"{place} must have one label for each of {judged.predicted.size:,} rows, got "

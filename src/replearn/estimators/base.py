@@ -11,10 +11,9 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
-from replearn.codes.model import Label, Model
+from replearn.codes.model import Model
 from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError, ReplicabilityWarning
@@ -28,6 +27,7 @@ from replearn.files.jsonfile import seed_text
 from replearn.files.modelfile import MAX_CODE
 from replearn.plans.sizes import Guarantee, Plan, require_samples
 from replearn.progress import tracked
+from replearn.sources.labels import Labels, label_values
 from replearn.stages.batches import Rows, Sample
 from replearn.stages.certificate import Certificate
 from replearn.stages.net_search import PointSource
@@ -131,9 +131,11 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         """
         self.check_parameters()
         X, y = self._check_rows(X, y)
-        classes, positive = two_classes(y)
-        self._describe(X.shape[1], classes, _names(self))
-        return self._fit(self.in_memory(X, np.where(positive, np.int8(1), np.int8(-1))))
+        labels = self.labels()
+        signs = labels.signs(y)
+        labels.require_both()
+        self._describe(X.shape[1], labels.classes, _names(self))
+        return self._fit(self.in_memory(X, signs))
 
     def fit_sample(
         self,
@@ -187,15 +189,8 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     def _describe(
         self, n_features: int, classes: NDArray[Any], names: tuple[str, ...] | None
     ) -> None:
-        """Set what is known of the rows before the fit; refuse what is not of the protocol."""
+        """Set what is known of the rows before the fit."""
         refuse_unwritable(label_values(classes), names)
-        known = self.agreed.classes
-        if known is not None and set(label_values(classes)) != set(known):
-            raise ReplearnError(
-                f"y must hold the labels of the protocol, {known[0]!r} and {known[1]!r}, got "
-                f"{classes[0]!r} and {classes[1]!r}. Recode the labels, or use the "
-                "protocol of this study."
-            )
         self.classes_, self.n_features_in_ = classes, n_features
 
     def _publish(self, plan: Any, fitted: Any, shared: SharedRandomness) -> None:
@@ -215,7 +210,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             fit_intercept=bool(self.fit_intercept),
             space=fitted.space,
             seed=str(shared.seed),
-            classes=self._published_classes(),
+            classes=label_values(self.classes_),
             codes=fitted.codes,
             feature_names=_names(self) if encoding is None else encoding.output_names,
             encoding=encoding,
@@ -390,15 +385,12 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             X = X.copy()  # the caller's matrix stays as it is
             X.sum_duplicates()
         _check_finite(X, self, first_row)
-        if two_numbers(y) is None:
-            check_classification_targets(y)
         return X, y
 
-    def _published_classes(self) -> tuple[Label, Label]:
-        """The labels as the protocol writes them: True at one site is 1 at another."""
-        written = {label: label for label in self.agreed.classes or ()}
-        low, high = label_values(self.classes_)
-        return written.get(low, low), written.get(high, high)
+    def labels(self, place: str = "y", *, from_text: bool = False) -> Labels:
+        """What turns labels into signs: those of the protocol, or the ones that are found."""
+        known = self.agreed.classes
+        return Labels(place, None if known is None else sorted(known), from_text=from_text)
 
     def in_memory(self, X: Any, signs: Signs) -> Rows:
         """Checked rows in their canonical order: as given, or permuted by a keyed permutation."""
@@ -452,49 +444,6 @@ def _check_codes(fitted: Any) -> None:
 
 #: No point of a cell is so far from its centre, in grid widths.
 _LARGEST_CELL = 4.0
-
-
-def two_numbers(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
-    """The two labels and where the larger stands, if y holds two whole numbers and no other.
-
-    A few passes instead of the sorting that scikit-learn's checks and ``np.unique`` do.
-    """
-    if y.dtype.kind not in "biuf" or y.size == 0:
-        return None
-    low, high = y.min(), y.max()
-    if low == high or (y.dtype.kind == "f" and not (low.is_integer() and high.is_integer())):
-        return None
-    positive = y == high
-    return (np.array([low, high]), positive) if (positive | (y == low)).all() else None
-
-
-def two_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The two labels, and the rows that have the second; any other y is refused."""
-    quick = two_numbers(y)
-    if quick is not None:
-        return quick
-    kind = type_of_target(y, input_name="y", raise_unknown=True)
-    if kind != "binary":
-        raise ReplearnError(
-            "Only binary classification is supported. The type of the target is "
-            f"{kind}. Pass labels with two values."
-        )
-    classes, indices = np.unique(y, return_inverse=True)
-    if classes.size < 2:
-        raise ReplearnError(
-            f"y must hold two classes, got one class: {classes[0]!r}. "
-            "Check the label column; a sample of one class cannot be learned from."
-        )
-    return classes, indices.ravel() == 1
-
-
-def label_values(classes: NDArray[Any]) -> tuple[Label, Label]:
-    """The two labels as they stand in a model file; 1.0 is written as 1."""
-    low, high = (
-        int(label) if isinstance(label, float) and label.is_integer() else label
-        for label in classes.tolist()
-    )
-    return (low, high) if isinstance(low, bool | int | str) else (str(low), str(high))
 
 
 def _check_finite(X: Any, estimator: Any, first_row: int = 0) -> None:

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from replearn.codes.published import Published
 from replearn.errors import InvalidFile, NoModel, NoModelYet, NotEnoughSamples, ReplearnError
-from replearn.estimators.base import label_values, silent_overflow
+from replearn.estimators.base import silent_overflow
 from replearn.estimators.batch_based import BatchBasedClassifier
 from replearn.estimators.checks import refuse_large, refuse_unwritable, whole_or_auto
 from replearn.estimators.sgd_state import read_header, read_stream, write_stream
 from replearn.plans.plan_sgd import plan_sgd
 from replearn.plans.sizes import Plan, Sizes, require_samples
+from replearn.sources.labels import Labels, label_values
 from replearn.stages import recipes
 from replearn.stages.stream import Stream, new_stream
 from replearn.types import Signs
@@ -197,9 +198,8 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
         self.check_parameters()
         stream: Stream | None = self.__dict__.get("_stream")
         X, y = self._check_rows(X, y, reset=stream is None)
-        known = self._known_classes(y, classes, stream is None)
+        known, signs = self._stream_labels(y, classes, stream is None)
         refuse_unwritable(label_values(known), getattr(self, "feature_names_in_", None))
-        signs = _signs(y, known)
         plan = refuse_large(self._plan(X.shape[1] + bool(self.fit_intercept)))
         if stream is None:
             stream = new_stream(plan, X.shape[1])
@@ -307,30 +307,29 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
         for name in _ON_DEMAND:
             self.__dict__.pop(name, None)
 
-    def _known_classes(self, y: NDArray[Any], classes: Any, first: bool) -> NDArray[Any]:
-        """The two labels of a stream."""
-        if classes is None and not first:
-            return self.classes_
-        if classes is None:
-            classes = y if self.agreed.classes is None else np.array(self.agreed.classes)
-        known = np.unique(np.asarray(classes))
-        if known.size != 2:
+    def _stream_labels(self, y: NDArray[Any], classes: Any, first: bool) -> tuple[Any, Signs]:
+        """The two labels of a stream, and those of the next rows as signs."""
+        labels = self.labels()
+        if classes is not None:
+            named = self.labels("classes")
+            named.take(np.unique(np.asarray(classes)))
+            named.require_both()
+            if not first and named.classes.tolist() != self.classes_.tolist():
+                raise ReplearnError(
+                    f"classes must stay the same in all calls, got {named.classes.tolist()} after "
+                    f"{self.classes_.tolist()}. Leave them out, or start anew with a clone."
+                )
+        if classes is not None or not first:
+            remedy = "Recode the labels, or pass both as classes=[...] in the first call."
+            known = self.classes_ if not first else named.classes
+            labels = Labels("y", known, whose="this stream", remedy=remedy)
+        taken = labels.take(y)
+        if not labels.complete:
             raise ReplearnError(
-                f"a stream must have two classes, got {known.tolist()}. If the first rows have "
-                "but one, pass classes=[...] with both."
+                f"a stream must have two classes, got {np.unique(y).tolist()}. If the first rows "
+                "have only one, pass classes=[...] with both."
             )
-        if not first and known.tolist() != self.classes_.tolist():
-            raise ReplearnError(
-                f"classes must stay the same in all calls, got {known.tolist()} after "
-                f"{self.classes_.tolist()}. Leave them out, or start anew with a clone."
-            )
-        agreed = self.agreed.classes
-        if agreed is not None and set(known.tolist()) != set(agreed):
-            raise ReplearnError(
-                f"labels must be those of the protocol, {agreed[0]!r} and {agreed[1]!r}, got "
-                f"{known.tolist()}. Recode them, or use the protocol of this study."
-            )
-        return known
+        return labels.classes, labels.signs_of(taken)
 
     def _sizes(self) -> Sizes:
         return replace(
@@ -341,18 +340,6 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
 
     def _plan(self, n_inputs: int) -> Plan:
         return plan_sgd(self._guarantee(), n_inputs, self.mode, self._sizes(), self.constants)
-
-
-def _signs(y: NDArray[Any], classes: NDArray[Any]) -> Signs:
-    """Labels as signs; +1 is ``classes[1]``."""
-    positive = y == classes[1]
-    strange = ~positive & (y != classes[0])
-    if strange.any():
-        raise ReplearnError(
-            f"y must hold the labels {classes.tolist()}, got {y[strange].tolist()[0]!r}. Recode "
-            "the labels, or pass both as classes=[...] in the first call."
-        )
-    return np.where(positive, 1, -1).astype(np.int8)
 
 
 def _class_array(classes: list[Any], kind: str) -> NDArray[Any]:

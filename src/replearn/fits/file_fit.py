@@ -98,7 +98,7 @@ def fit_file(
         encoding=estimator.agreed.encoding,
         n_features=n_features,
     )
-    labels = Labels(source.place)
+    labels = estimator.labels(f"the label column of {source.place}", from_text=True)
     stays = source.in_memory_only or estimator.asks in ("counts", "rows")
     if checkpoint is not None and (stays or estimator.asks != "batches"):
         raise ReplearnError(
@@ -109,10 +109,11 @@ def fit_file(
     shuffles = estimator.asks == "batches" and estimator.shuffle
     limit = None if stays else memory if shuffles and checkpoint is None else 0
     with show(f"reading {name}") as advance:
-        whole = None if limit == 0 else read_within(source, limit, advance, labels.learn)
+        whole = None if limit == 0 else read_within(source, limit, advance, labels.take)
     if whole is not None:
         assert whole.y is not None  # the source is labelled
-        rows = estimator.in_memory(whole.X, labels.signs(whole.y))
+        labels.require_both()
+        rows = estimator.in_memory(whole.X, labels.signs_of(whole.y))
         return estimator.fit_sample(rows, source.n_features, labels.classes, source.names)
     with _kept(estimator, source, target, scratch, checkpoint, every) as (state, folder):
         ordered: Source | ShuffledSource = source
@@ -208,10 +209,7 @@ class FileSample:
         """Note what a pass over all rows has seen."""
         self._n_rows = labels.n_rows
         if labels.n_positive in (0, labels.n_rows):
-            raise ReplearnError(
-                f"{self._source.place}: the labels must have two values, got one. Check the label "
-                "column; a sample of one class cannot be learned from."
-            )
+            self._labels.require_both()
 
     def _rows(self, start: int) -> Iterator[tuple[Any, Signs]]:
         with self._show("fitting") as advance:
@@ -233,11 +231,13 @@ class FileSample:
 
 
 def _learn_labels(labels: Labels, source: Any) -> None:
-    """Read until both labels have been seen: nearly always in the first piece."""
+    """Read until both labels are known: nearly always in the first piece, if not before."""
+    if labels.complete:
+        return
     pieces = source.pieces()
     for piece in pieces:
-        labels.learn(piece.y)
-        if labels.known:
+        labels.take(piece.y)
+        if labels.complete:
             break
     pieces.close()
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def read_within(
     source: Source,
     limit: int | None,
     watch: Watch | None = None,
-    look: Callable[[NDArray[Any]], None] | None = None,
+    label: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
 ) -> Piece | None:
     """All rows of a source as one piece, or None if they take more than ``limit`` bytes.
 
@@ -68,30 +69,30 @@ def read_within(
     limit : int or None
         None: however many there are.
     watch : callable, optional
-    look : callable, optional
-        Shown the labels of each piece as soon as it is read.
+    label : callable, optional
+        What becomes of the labels of each piece, as soon as it is read; `Labels.take` does.
     """
     if limit is not None and (source.nbytes or 0) > limit:
         return None
     if isinstance(source, NpzSource):
-        whole = source.load()
-        if look is not None and whole.y is not None:
-            look(whole.y)
+        whole = _labelled(source.load(), label)
         if watch is not None:
             watch(1.0)
         return whole
     pieces: list[Piece] = []
     n_bytes = 0
     for piece in source.pieces(watch=watch):
-        if look is not None and piece.y is not None:
-            look(piece.y)
         n_bytes += _n_bytes(piece.X)
         if limit is not None and n_bytes > limit:
             return None
-        pieces.append(piece)
+        pieces.append(_labelled(piece, label))
     if not pieces:
         raise _no_rows(source)
     return pieces[0] if len(pieces) == 1 else _joined(source, pieces)
+
+
+def _labelled(piece: Piece, label: Callable[[NDArray[Any]], NDArray[Any]] | None) -> Piece:
+    return piece if label is None or piece.y is None else replace(piece, y=label(piece.y))
 
 
 def _joined(source: Source, pieces: list[Piece]) -> Piece:

@@ -5,8 +5,6 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from replearn.codes.basis import Basis
 from replearn.codes.encoding import Encoding
 from replearn.codes.model import Label, canonical_json
@@ -26,6 +24,7 @@ from replearn.files.jsonfile import (
     read_width,
     shown,
 )
+from replearn.sources.labels import Labels
 
 FORMAT = "replearn-protocol"
 FORMAT_VERSION = 1
@@ -163,13 +162,9 @@ class Protocol:
         """Refuse rows whose columns or labels are not those of the protocol, before any fit."""
         if self.encoding is not None:
             self.encoding.transform(X)
-        found = sorted(set(np.asarray(y).tolist()), key=repr)
-        if {_plain(label) for label in found} != set(self.classes):
-            raise ReplearnError(
-                f"y must hold the labels of the protocol, {self.classes[0]!r} and "
-                f"{self.classes[1]!r}, got {', '.join(map(repr, found[:5]))}. Recode the labels, "
-                "or use the protocol of this study."
-            )
+        labels = Labels(known=self.classes)
+        labels.take(y)
+        labels.require_both()
 
     def estimator(self, **overrides: Any) -> ReplicableSVMClassifier:
         """The estimator that every site fits; ``overrides`` are for n_jobs and the like."""
@@ -229,11 +224,6 @@ def _protocol(document: dict[str, Any]) -> Protocol:
     ):
         raise Unfit("the seed does not follow from the rest and from its public value")
     return protocol
-
-
-def _plain(label: Any) -> Any:
-    """1.0 is written as 1."""
-    return int(label) if isinstance(label, float) and label.is_integer() else label
 
 
 def _parameters(content: Any) -> dict[str, Any]:

@@ -106,7 +106,8 @@ def _table(
                 'target="...".'
             )
         source = open_source(X, target=target, columns=columns, encoding=estimator.agreed.encoding)
-        return FileTable(source, task_rows)
+        labels = estimator.labels(f"the label column of {source.place}", from_text=True)
+        return FileTable(source, labels, task_rows)
     if isinstance(X, dd.DataFrame):
         return _frame_table(estimator, X, y, target, columns)
     if isinstance(X, da.Array):

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
-from replearn.fits.clusters.labels import ArrayLabels, LabelPart, TwoLabels, join_labels
+from replearn.fits.clusters.labels import LabelPart, join_labels
 from replearn.fits.clusters.spans import Span, file_spans, partition_spans
 from replearn.fits.clusters.tasks import Watch, completed, guarded, shared_task
 from replearn.sources import Part, Source
@@ -44,7 +43,7 @@ class Table(ABC):
     n_features : int
     names : tuple of str or None
         Of the features.
-    labels : TwoLabels
+    labels : Labels
     runs : LabelRuns
         How the labels follow each other; empty before ``look``.
     lengths : tuple of int
@@ -53,7 +52,7 @@ class Table(ABC):
 
     n_features: int
     names: tuple[str, ...] | None
-    labels: TwoLabels
+    labels: Labels
     runs: LabelRuns = LabelRuns()
     lengths: tuple[int, ...] = ()
 
@@ -82,11 +81,13 @@ class FileTable(Table):
     Parameters
     ----------
     source : Source
+    labels : Labels
+        Of whom nothing is known yet.
     task_rows : int, optional
         Rows of a task, about.
     """
 
-    def __init__(self, source: Source, task_rows: int | None = None) -> None:
+    def __init__(self, source: Source, labels: Labels, task_rows: int | None = None) -> None:
         parts = source.parts()
         if parts is None:
             raise ReplearnError(
@@ -94,7 +95,7 @@ class FileTable(Table):
                 "fit it on one machine."
             )
         self.n_features, self.names = source.n_features, source.names
-        self.labels = Labels(source.place)
+        self.labels = labels
         self._source, self._parts = source, parts
         self._task_rows = task_rows or max(1, TASK_NUMBERS // source.n_features)
 
@@ -130,7 +131,7 @@ def _label_places(parts: Iterable[Part], rows: int) -> Iterator[list[_Place]]:
         yield places
 
 
-def _look_at_parts(about: tuple[Source, TwoLabels], places: Sequence[_Place]) -> LabelPart:
+def _look_at_parts(about: tuple[Source, Labels], places: Sequence[_Place]) -> LabelPart:
     source, labels = about
     found = []
     for part, start, stop in places:
@@ -144,13 +145,13 @@ def _look_at_parts(about: tuple[Source, TwoLabels], places: Sequence[_Place]) ->
 
 
 def _work_on_file(
-    about: tuple[Source, TwoLabels, Work], first_row: int, places: Sequence[_Place]
+    about: tuple[Source, Labels, Work], first_row: int, places: Sequence[_Place]
 ) -> Any:
     source, labels, work = about
     return work(first_row, _file_chunks(source, copy.deepcopy(labels), places))
 
 
-def _file_chunks(source: Source, labels: TwoLabels, places: Sequence[_Place]) -> Iterator[Chunk]:
+def _file_chunks(source: Source, labels: Labels, places: Sequence[_Place]) -> Iterator[Chunk]:
     for place in places:
         for piece in source.part_pieces(*place):
             yield piece.X, labels.signs(np.asarray(piece.y))
@@ -191,7 +192,7 @@ class PartitionTable(Table):
         self.n_features = n_columns if encoding is None else encoding.n_outputs
         text = columns is not None and all(isinstance(name, str) for name in columns)
         self.names = tuple(columns) if text and columns is not None else None
-        self.labels = ArrayLabels()
+        self.labels = estimator.labels()
         self._partitions, self._label_partitions = partitions, label_partitions
         self._reader = _PartitionReader(estimator, columns, target, self.labels)
 
@@ -239,7 +240,7 @@ class _PartitionReader:
         estimator: ReplicableClassifier,
         columns: list[str] | None,
         target: str | None,
-        labels: TwoLabels,
+        labels: Labels,
     ) -> None:
         self._estimator, self._columns = estimator, columns
         self._target, self._labels = target, labels
@@ -264,7 +265,13 @@ class _PartitionReader:
         except (TypeError, ValueError) as problem:  # as scikit-learn says it, and where
             last = first_row + stop - start - 1
             raise ReplearnError(f"X and y, rows {first_row} to {last}: {problem}") from None
-        return X, self._labels.signs(y)
+        try:
+            return X, self._labels.signs(y)
+        except ReplearnError:  # they were all looked at before
+            raise ReplearnError(
+                "y must hold the same labels whenever it is computed, got others the second time. "
+                "Fix the seed of random partitions, or persist them."
+            ) from None
 
 
 def _rows(table: Any, start: int, stop: int) -> Any:
@@ -273,29 +280,8 @@ def _rows(table: Any, start: int, stop: int) -> Any:
     return table.tocsr()[start:stop] if sp.issparse(table) else table[start:stop]
 
 
-def _look_at_partition(labels: TwoLabels, number: int, y: Any) -> LabelPart:
-    return LabelPart.of(labels, _plain_labels(y, number))
-
-
-def _plain_labels(y: Any, number: int) -> NDArray[Any]:
-    """Labels of a partition as an array; a missing one is refused."""
-    found = np.asarray(y)
-    if found.dtype.kind == "f":
-        missing = np.isnan(found)
-    elif found.dtype == object:
-        missing = np.array([value is None or _differs_from_itself(value) for value in found], bool)
-    else:
-        return found
-    if missing.any():
-        raise ReplearnError(
-            f"y must hold a label in every row, got none in row {int(np.argmax(missing))} of "
-            f"partition {number}, both counted from 0. Fill it in, or leave out the row."
-        )
-    return found
-
-
-def _differs_from_itself(value: Any) -> bool:
-    return (value == value) is not True  # NaN and pandas' NA
+def _look_at_partition(labels: Labels, number: int, y: Any) -> LabelPart:
+    return LabelPart.of(labels, np.asarray(y), f" of partition {number}")
 
 
 def _work_on_partition(

@@ -17,8 +17,8 @@ from replearn.codes.encoding import (
     columns_of,
 )
 from replearn.errors import ReplearnError
-from replearn.estimators.base import label_values
 from replearn.plans.sizes import decimal
+from replearn.sources.labels import Labels, label_values
 from replearn.study.pilot.safe_columns import RARE, published_categories
 from replearn.types import Signs, Vector
 
@@ -27,15 +27,14 @@ MIN_ROWS, MIN_OF_CLASS = 100, 5
 
 def read_labels(y: Any) -> tuple[Signs, tuple[Any, Any]]:
     """Labels as signs, and the two labels."""
-    values, indices = np.unique(np.asarray(y), return_inverse=True)
-    if values.size != 2:
-        raise ReplearnError(f"y must hold two classes, got {values.size}.")
-    if indices.size < MIN_ROWS or min(np.bincount(indices)) < MIN_OF_CLASS:
+    labels = Labels()
+    signs = labels.signs(y)
+    if signs.size < MIN_ROWS or min(np.bincount(signs + 1)[[0, 2]]) < MIN_OF_CLASS:
         raise ReplearnError(
             f"a pilot needs at least {MIN_ROWS} rows and {MIN_OF_CLASS} of each class, got "
-            f"{indices.size} rows. A thousand rows are good."
+            f"{signs.size} rows. A thousand rows are good."
         )
-    return (2 * indices - 1).astype(np.int8), label_values(values)
+    return signs, label_values(labels.classes)
 
 
 def encodings(X: Any, categories: Sequence[str], rare: int = RARE) -> list[tuple[str, Encoding]]:
