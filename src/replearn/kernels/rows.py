@@ -109,11 +109,12 @@ def _rescaled(rows, bias):
         data = np.empty(indptr[n], rows.data.dtype)
         indices = np.empty(indptr[n], rows.indices.dtype)
         for k, member in enumerate(rows.members):
-            here = slice(indptr[k], indptr[k + 1])
-            there = slice(rows.indptr[member], rows.indptr[member + 1])
-            data[here] = rows.data[there]
-            indices[here] = rows.indices[there]
-            rescale(data[here], bias)
+            shift = rows.indptr[member] - indptr[k]
+            # entry by entry: numba takes seconds to compile the assignment of a slice
+            for p in range(indptr[k], indptr[k + 1]):
+                data[p] = rows.data[p + shift]
+                indices[p] = rows.indices[p + shift]
+            rescale(data[indptr[k] : indptr[k + 1]], bias)
         return SparseRows(data, indices, indptr, np.arange(n))
 
     return dense if rows.instance_class is DenseRows else sparse

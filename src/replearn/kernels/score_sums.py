@@ -1,0 +1,148 @@
+"""Exact sums of logistic scores and their moments: merged by addition, read as means."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from replearn.types import IntegerArray, Matrix, Vector
+
+#: A term of one unit, in quanta.
+QUANTA = 2**51
+#: The unit of a loss: none exceeds 701 nats.
+LOSS_UNIT = 1024.0
+#: A sum is ``hi * 2^40 + lo``.
+LIMB = 40
+#: Bits of the lower limb.
+LOW = np.int64(2**LIMB - 1)
+
+
+class Parts(NamedTuple):
+    """Which sums are made, beside those of the score."""
+
+    fisher: bool
+    second: bool
+    loss: bool
+
+
+@dataclass(frozen=True)
+class ScoreSums:
+    """Sums over rows, in whole numbers; ``+`` merges those of two sets of rows.
+
+    Attributes
+    ----------
+    n_rows, n_zero, n_capped, n_cut : int
+        Rows; rows of zeros only; rows longer than the cap; rows with a projection beyond its
+        unit, which was cut to it (none, if units come from ``projection_units``).
+    class_weights : int64 array of shape (n_classes,)
+        Sum of the weights of each class; without weights, its number of rows.
+    units : float64 array of shape (q,)
+        Powers of two; that of the intercept is 1.
+    parts : Parts
+    limbs : int64 array of shape (2, n_sums)
+        ``hi`` and ``lo`` of every sum, ``0 <= lo < 2^40``: the score (C, q), then the Fisher
+        information and the second moments (pairs of outputs, pairs of coordinates), the loss.
+    """
+
+    n_rows: int
+    n_zero: int
+    n_capped: int
+    n_cut: int
+    class_weights: IntegerArray
+    units: Vector
+    parts: Parts
+    limbs: IntegerArray
+
+    def __add__(self, other: "ScoreSums") -> "ScoreSums":
+        """The sums of both sets of rows; order and grouping do not matter."""
+        if (
+            self.limbs.shape != other.limbs.shape
+            or self.class_weights.size != other.class_weights.size
+            or self.parts != other.parts
+            or not np.array_equal(self.units, other.units)
+        ):
+            raise ValueError(
+                "Sums can be added if they have the same classes, directions, units and parts, "
+                f"got {self._kind()} and {other._kind()}. Make both from one protocol."
+            )
+        hi, lo = self.limbs + other.limbs
+        return ScoreSums(
+            self.n_rows + other.n_rows,
+            self.n_zero + other.n_zero,
+            self.n_capped + other.n_capped,
+            self.n_cut + other.n_cut,
+            self.class_weights + other.class_weights,
+            self.units,
+            self.parts,
+            np.stack([hi + (lo >> LIMB), lo & LOW]),
+        )
+
+    def integers(self) -> list[int]:
+        """Every sum as one integer, in quanta of its unit."""
+        return [(int(hi) << LIMB) + int(lo) for hi, lo in self.limbs.T]
+
+    def mean_score(self) -> Vector:
+        """Mean of ``(p_c - t_c) a``, shape (C * q,), each entry correctly rounded."""
+        n = self._n_outputs * self.units.size
+        return self._means(0, n, np.tile(self.units, self._n_outputs))
+
+    def mean_fisher(self) -> Matrix:
+        """Mean Fisher information, shape (C * q, C * q), each entry correctly rounded."""
+        if not self.parts.fisher:
+            raise ValueError("There is no Fisher information in these sums: pass fisher=True.")
+        return self._matrix(self._n_outputs * self.units.size)
+
+    def mean_second(self) -> Matrix:
+        """Mean of ``v v'`` for the score ``v``, shape (C * q, C * q), correctly rounded."""
+        if not self.parts.second:
+            raise ValueError("There are no second moments in these sums: pass second=True.")
+        start = self._n_outputs * self.units.size
+        return self._matrix(start + self.parts.fisher * self._n_pairs)
+
+    def mean_loss(self) -> float:
+        """Mean of ``- ln p`` of the rows' own classes, in nats."""
+        if not self.parts.loss:
+            raise ValueError("There is no loss in these sums: pass loss=True.")
+        return float(self._means(self.limbs.shape[1] - 1, 1, np.array([LOSS_UNIT]))[0])
+
+    @property
+    def total_weight(self) -> int:
+        """Sum of the weights; without weights, the number of rows."""
+        return int(self.class_weights.sum())
+
+    @property
+    def _n_outputs(self) -> int:
+        return self.class_weights.size - 1
+
+    @property
+    def _n_pairs(self) -> int:
+        return triangle(self._n_outputs) * triangle(self.units.size)
+
+    def _kind(self) -> str:
+        units = ", ".join(f"{unit:g}" for unit in self.units)
+        return f"{self.class_weights.size} classes, units [{units}], {self.parts}"
+
+    def _means(self, start: int, n: int, units: Vector) -> Vector:
+        """Quotients of integers are correctly rounded, and a power of two changes no digit."""
+        whole = self.total_weight * QUANTA
+        if whole == 0:
+            raise ValueError("There is no mean of no rows: the total weight is 0.")
+        hi, lo = self.limbs[:, start : start + n]
+        quotients = [((int(h) << LIMB) + int(low)) / whole for h, low in zip(hi, lo, strict=True)]
+        return np.array(quotients) * units
+
+    def _matrix(self, start: int) -> Matrix:
+        C, q = self._n_outputs, self.units.size
+        rows, columns = np.triu_indices(q)
+        units = np.tile(self.units[rows] * self.units[columns], triangle(C))
+        blocks = self._means(start, self._n_pairs, units).reshape(triangle(C), -1)
+        matrix = np.empty((C, q, C, q))
+        for block, c, other in zip(blocks, *np.triu_indices(C), strict=True):
+            for i, j in ((rows, columns), (columns, rows)):
+                matrix[c, i, other, j] = matrix[other, i, c, j] = block
+        return matrix.reshape(C * q, C * q)
+
+
+def triangle(n: int) -> int:
+    """Number of pairs ``i <= j`` of n things."""
+    return n * (n + 1) // 2
