@@ -30,11 +30,11 @@ from replearn.audits.twins import (
     with_seed,
 )
 from replearn.codes.model import canonical_json
-from replearn.codes.randomness import SharedRandomness
+from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
 from replearn.estimators.scaling import check_pipeline
 from replearn.files.atomic import write_atomically
-from replearn.files.jsonfile import read_json, seed_text
+from replearn.files.jsonfile import read_json
 from replearn.progress import Advance, no_progress
 
 #: ``draw(n, rng)`` gives n fresh rows and their labels.

@@ -7,13 +7,54 @@ much was drawn before. The bits are specified in docs/shared-randomness.md.
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from replearn.errors import ReplearnError
 from replearn.kernels import ordering, philox
 from replearn.types import Order, Vector, Words
 
 STREAM_FORMAT = b"replearn/streams/1\n"
+
+#: Characters of a seed, and of any text in a file.
+MAX_TEXT = 1 << 12
+
+
+def seed_text(seed: Any, name: str) -> str:
+    """A seed as text that a file can hold: 7 and "7" are one seed, 7.0 and True are none.
+
+    Parameters
+    ----------
+    seed : int or str
+    name : str
+        Of the parameter, for messages.
+
+    Returns
+    -------
+    text : str
+
+    Examples
+    --------
+    >>> seed_text(2024, "shared_seed")
+    '2024'
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | str | np.integer):
+        raise ReplearnError(
+            f"{name} must be an int or a string, got {seed!r:.80}. Publish one and pass it at "
+            "every site."
+        )
+    text = str(seed)
+    if len(text) > MAX_TEXT or has_surrogates(text):
+        raise ReplearnError(
+            f"{name} must be a string of at most {MAX_TEXT} Unicode characters, got {text!r:.80}."
+        )
+    return text
+
+
+def has_surrogates(text: str) -> bool:
+    """Whether half a character stands alone: Python can say so, UTF-8 cannot."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 @dataclass(frozen=True)

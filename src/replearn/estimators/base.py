@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from replearn.codes.model import Model
 from replearn.codes.published import Published
-from replearn.codes.randomness import SharedRandomness
+from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.checks import (
     refuse_large,
@@ -23,7 +23,6 @@ from replearn.estimators.checks import (
     refuse_unwritable,
 )
 from replearn.estimators.frames import collected, refuse_other_than_numbers
-from replearn.files.jsonfile import seed_text
 from replearn.files.modelfile import MAX_CODE
 from replearn.plans.sizes import Guarantee, Plan, require_samples
 from replearn.progress import tracked
@@ -340,13 +339,6 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         return Guarantee(given, self.max_error, self.max_disagreement, self.failure_prob)
 
     def _shared(self) -> SharedRandomness:
-        if isinstance(self.shared_seed, bool) or not isinstance(
-            self.shared_seed, int | str | np.integer
-        ):
-            raise ReplearnError(
-                f"shared_seed must be an int or a string, got {self.shared_seed!r}. "
-                "Publish one and pass it at every site."
-            )
         return SharedRandomness(seed_text(self.shared_seed, "shared_seed"))
 
     def check_parameters(self) -> None:

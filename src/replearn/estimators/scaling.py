@@ -13,7 +13,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from replearn.codes.encoding import Encoding, NumberColumn
-from replearn.codes.randomness import SharedRandomness
+from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.codes.rounding import round_codes, unround
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.plans.sizes import decimal
@@ -110,7 +110,7 @@ class ReplicableScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if not isinstance(self.cell, int | float) or not 0 < self.cell < math.inf:
             raise ReplearnError(f"cell must be a positive number, got {self.cell!r}. 2 is good.")
         X = validate_data(self, X, dtype=np.float64, ensure_min_samples=4)
-        shared = SharedRandomness(f"{self.shared_seed}/scaler")
+        shared = SharedRandomness(f"{seed_text(self.shared_seed, 'shared_seed')}/scaler")
         if self.bounds is not None:
             return self._fit_bounded(X, shared)
         spreads, spread_errors = _spreads(X[shared.permutation("pairs", len(X))])

@@ -13,10 +13,10 @@ import numpy as np
 from replearn.codes.basis import Basis
 from replearn.codes.encoding import CategoryColumn, Column, Encoding, NumberColumn
 from replearn.codes.model import Label
-from replearn.errors import InvalidFile, ReplearnError
+from replearn.codes.randomness import MAX_TEXT, has_surrogates
+from replearn.errors import InvalidFile
 
 MAX_FILE_BYTES = 1 << 28
-MAX_TEXT = 1 << 12
 MAX_ENTRIES = 1 << 24
 MAX_DEPTH = 32
 
@@ -102,7 +102,7 @@ def _check_nesting(document: Any, look_at_text: bool) -> None:
                 inner += [*value, *value.values()] if look_at_text else value.values()
             elif isinstance(value, list):
                 inner += value
-            elif look_at_text and isinstance(value, str) and _has_surrogates(value):
+            elif look_at_text and isinstance(value, str) and has_surrogates(value):
                 raise ValueError("a text has half of a character")
         if not inner:
             return
@@ -143,14 +143,9 @@ def read_integer(value: Any, name: str, low: int, high: int) -> int:
 
 def read_text(value: Any, name: str) -> str:
     """A string of limited length."""
-    if not isinstance(value, str) or len(value) > MAX_TEXT or _has_surrogates(value):
+    if not isinstance(value, str) or len(value) > MAX_TEXT or has_surrogates(value):
         raise Unfit(f"{name} must be a string of at most {MAX_TEXT} Unicode characters")
     return value
-
-
-def _has_surrogates(text: str) -> bool:
-    """Whether half a character stands alone: JSON can say so, UTF-8 cannot."""
-    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def read_classes(value: Any) -> tuple[Label, Label]:
@@ -255,12 +250,3 @@ def _column(content: Any) -> Column:
             read_text(content["name"], "a column's name"), texts, "other" in content
         )
     raise Unfit("a column must have the kind 'number' or 'category'")
-
-
-def seed_text(seed: Any, name: str) -> str:
-    """A seed as text that a file can hold; others are refused."""
-    text = str(seed)
-    try:
-        return read_text(text, name)
-    except Unfit as problem:
-        raise ReplearnError(f"{problem}, got {shown(seed)}.") from None

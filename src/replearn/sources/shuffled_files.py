@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from replearn.codes.randomness import SharedRandomness
+from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError
 from replearn.files.atomic import replacing
-from replearn.files.jsonfile import seed_text
 from replearn.sources import open_source, read_table
 from replearn.sources.shuffling import ShuffledSource
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from replearn.codes.randomness import SharedRandomness
+from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import NotEnoughSamples, ReplearnError
 from replearn.plans.plan_boosting import mean_sample_size, mean_width
 
@@ -63,6 +63,7 @@ def replicable_mean(
     >>> first == second
     True
     """
+    seed = seed_text(shared_seed, "shared_seed")
     failure = max_disagreement / 4 if failure_prob is None else failure_prob
     _check(tolerance, max_disagreement, failure)
     needed = mean_sample_size(tolerance, max_disagreement, failure)
@@ -79,7 +80,7 @@ def replicable_mean(
             available=numbers.size,
             needed=needed,
         )
-    offset = float(SharedRandomness(str(shared_seed)).uniforms(f"mean/{name}", 1)[0])
+    offset = float(SharedRandomness(seed).uniforms(f"mean/{name}", 1)[0])
     # fsum rounds once, whatever the order of the values
     mean = math.fsum(numbers.tolist()) / numbers.size
     return rounded_mean(mean, mean_width(tolerance, max_disagreement, failure), offset)

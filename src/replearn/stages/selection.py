@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from replearn.codes.randomness import SharedRandomness
+from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError
 from replearn.kernels import weighted_choice as kernels
 from replearn.types import Order, Vector
@@ -268,12 +268,7 @@ def amplified(
 def _coins(shared: SharedRandomness | int | str) -> SharedRandomness:
     if isinstance(shared, SharedRandomness):
         return shared
-    if isinstance(shared, bool) or not isinstance(shared, int | str | np.integer):
-        raise ReplearnError(
-            f"shared must be a seed (an int or a string) or a SharedRandomness, got {shared!r}. "
-            "Publish one and pass it at every site."
-        )
-    return SharedRandomness(str(shared))
+    return SharedRandomness(seed_text(shared, "shared"))
 
 
 def _list(values: ArrayLike, name: str) -> Vector:

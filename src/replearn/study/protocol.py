@@ -9,11 +9,11 @@ from replearn.codes.basis import Basis
 from replearn.codes.encoding import Encoding
 from replearn.codes.model import Label, canonical_json
 from replearn.codes.published import Published
+from replearn.codes.randomness import MAX_TEXT
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.estimators import ReplicableSVMClassifier
 from replearn.files.atomic import write_atomically
 from replearn.files.jsonfile import (
-    MAX_TEXT,
     Unfit,
     read_basis,
     read_classes,

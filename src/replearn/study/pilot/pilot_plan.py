@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replearn.codes.randomness import SharedRandomness
+from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError
-from replearn.files.jsonfile import seed_text
 from replearn.plans.sizes import Guarantee, decimal
 from replearn.study.pilot.candidates import (
     BATCH_SIZE,
