@@ -5,6 +5,9 @@
     python benchmarks/cells.py --check 200000
                                           second moments and flips of all cells by simulation
     python benchmarks/cells.py --speed    time to round a block
+    python benchmarks/cells.py --hints 100
+                                          price in nats times n at rho = .06 when the first of two
+                                          labs takes the safest of 1, 4 or 16 shifts
 
 Price: expected excess deviance in nats, times n rho^2, of a model that two labs with n rows each
 share with probability 1 - rho (`replearn.codes.cells.price`); the ball is what no cell can beat.
@@ -21,13 +24,17 @@ from replearn.codes.cells import (
     ball_price,
     best_blocks,
     flip_constant,
+    padded_size,
     price,
     runs,
     second_moment,
 )
 from replearn.codes.randomness import SharedRandomness
-from replearn.codes.rounding import ROUNDINGS
+from replearn.codes.rounding import ROUNDINGS, residual, round_codes
+from replearn.codes.walls import chance_to_leave
+from replearn.types import Matrix
 
+RHO = 0.06
 TABLE = (*range(1, 14), 16, 20, 24, 25, 32, 48)
 
 
@@ -83,17 +90,67 @@ def speed() -> None:
         )
 
 
+def hinted_price(name: str, q: int, n_shifts: int, n_studies: int) -> float:
+    """Excess deviance in nats, times n, when the safest of several shifts is taken.
+
+    The displacement of the other lab has variance 2/n in each coordinate, ``deviation`` in grid
+    widths; that is found for which the safest places are left with probability rho.
+    """
+    places = np.stack(
+        [_places(name, q, n_shifts, SharedRandomness(study)) for study in range(n_studies)]
+    )
+
+    def safest(deviation: float) -> tuple[float, float]:
+        spread = deviation * np.eye(q)
+        left, squares = 0.0, 0.0
+        for offsets in places:
+            chances = chance_to_leave(offsets, spread, name)
+            best = int(chances.argmin())
+            left += chances[best] / n_studies
+            squares += float((offsets[best, :q] ** 2).sum()) / n_studies
+        return left, squares
+
+    low, high = 0.001, 0.5
+    for _ in range(9):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if safest(middle)[0] < RHO else (low, middle)
+    return safest(low)[1] / low**2
+
+
+def _places(name: str, q: int, n_shifts: int, shared: SharedRandomness) -> Matrix:
+    """Where a point lies in its cells under several shifts: uniform, and independent."""
+    points = np.zeros((n_shifts, padded_size(q, name)))
+    coins = [SharedRandomness(f"{shared.seed}/{shift}") for shift in range(n_shifts)]
+    for place, coin in zip(points, coins, strict=True):
+        codes = round_codes(np.zeros(q), 1.0, name, coin)
+        place[:] = residual(np.zeros(q), codes, 1.0, name, coin)
+    return points
+
+
+def hints(n_studies: int) -> None:
+    """Prices with hints, cubes next to the best blocks."""
+    print(f"{'q':>3} {'cells':<14} {'1 shift':>9} {'4':>9} {'16':>9}")
+    for q in (2, 3, 5, 9, 13):
+        for name in ("centre", best_blocks(q)):
+            prices = [price(name, q) / RHO**2]  # a simulation of one shift needs many studies
+            prices += [hinted_price(name, q, n_shifts, n_studies) for n_shifts in (4, 16)]
+            print(f"{q:3d} {name:<14}" + "".join(f" {cost:9.2f}" for cost in prices), flush=True)
+
+
 def main() -> None:
     """Print what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--check", type=int, metavar="DRAWS")
     parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--hints", type=int, metavar="STUDIES")
     options = parser.parse_args()
     if options.check:
         check(options.check)
     elif options.speed:
         speed()
+    elif options.hints:
+        hints(options.hints)
     else:
         print(table(tuple(range(1, 51)) if options.all else TABLE))
 
