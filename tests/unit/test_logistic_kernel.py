@@ -20,6 +20,7 @@ from replearn.kernels import portable
 from replearn.kernels.logistic import (
     MAX_WEIGHT,
     Projected,
+    ScoreSums,
     project,
     projection_units,
     row_score_sums,
@@ -282,6 +283,34 @@ def test_sums_reach_the_stated_limits():
     assert sums.total_weight == 2**50
     assert sums.integers() == [value * 2**26 for value in one]
     assert np.abs(sums.limbs).max() < 2**62
+
+
+def fields(sums, **changes):
+    names = ["n_rows", "n_zero", "n_capped", "n_cut", "class_weights", "units", "parts"]
+    return {name: getattr(sums, name) for name in names} | changes
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("fisher", [True, False])
+def test_integers_and_back(n_classes, fisher):
+    X, D, classes, theta = population(n_classes=n_classes)
+    sums = row_score_sums(X, D, CAP, classes, theta, fisher=fisher, loss=True)
+    again = ScoreSums.from_integers(sums.integers(), **fields(sums))
+    assert everything(again) == everything(sums)
+    assert everything(again + sums) == everything(sums + sums)
+
+
+def test_integers_that_no_rows_can_give():
+    X, D, classes, theta = population()
+    sums = row_score_sums(X, D, CAP, classes, theta)
+    whole = sums.integers()
+    with pytest.raises(ValueError, match="There must be 35 sums"):
+        ScoreSums.from_integers(whole[1:], **fields(sums))
+    with pytest.raises(ValueError, match="do not come from rows"):
+        ScoreSums.from_integers([2**62, *whole[1:]], **fields(sums))
+    heavy = np.array([2**50, 1])
+    with pytest.raises(ValueError, match="at most"):
+        ScoreSums.from_integers(whole, **fields(sums, class_weights=heavy))
 
 
 def test_what_cannot_be_added():

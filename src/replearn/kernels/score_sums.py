@@ -1,5 +1,6 @@
 """Exact sums of logistic scores and their moments: merged by addition, read as means."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ QUANTA = 2**51
 LOSS_UNIT = 1024.0
 #: A sum is ``hi * 2^40 + lo``.
 LIMB = 40
+#: Weights of all rows together: beyond it, sums could leave their limbs.
+MAX_TOTAL_WEIGHT = 2**50
 #: Bits of the lower limb.
 LOW = np.int64(2**LIMB - 1)
 
@@ -76,6 +79,36 @@ class ScoreSums:
             self.parts,
             np.stack([hi + (lo >> LIMB), lo & LOW]),
         )
+
+    @classmethod
+    def from_integers(
+        cls,
+        integers: Sequence[int],
+        n_rows: int,
+        n_zero: int,
+        n_capped: int,
+        n_cut: int,
+        class_weights: IntegerArray,
+        units: Vector,
+        parts: Parts,
+    ) -> "ScoreSums":
+        """The sums that ``integers`` were of; refuses numbers that no rows can give."""
+        limit = int(class_weights.sum()) * QUANTA
+        n_sums = number_of_sums(class_weights.size - 1, units.size, parts)
+        if len(integers) != n_sums:
+            raise ValueError(
+                f"There must be {n_sums} sums for {class_weights.size} classes, {units.size} "
+                f"coordinates and {parts}, got {len(integers)}. Read them with their protocol."
+            )
+        largest = max(map(abs, integers))
+        if largest > limit or limit > MAX_TOTAL_WEIGHT * QUANTA:
+            raise ValueError(
+                f"Sums must be at most the total weight, in quanta {limit}, and that at most "
+                f"2^50 units, got {largest}. The numbers do not come from rows."
+            )
+        limbs = np.array([[v >> LIMB for v in integers], [v & int(LOW) for v in integers]])
+        counts = n_rows, n_zero, n_capped, n_cut
+        return cls(*counts, class_weights, units, parts, limbs.astype(np.int64))
 
     def integers(self) -> list[int]:
         """Every sum as one integer, in quanta of its unit."""
@@ -146,3 +179,9 @@ class ScoreSums:
 def triangle(n: int) -> int:
     """Number of pairs ``i <= j`` of n things."""
     return n * (n + 1) // 2
+
+
+def number_of_sums(n_outputs: int, q: int, parts: Parts) -> int:
+    """Of the score, and of the other parts that are made."""
+    pairs = triangle(n_outputs) * triangle(q)
+    return n_outputs * q + (int(parts.fisher) + int(parts.second)) * pairs + int(parts.loss)
