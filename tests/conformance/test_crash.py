@@ -53,9 +53,9 @@ def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
 
 
 MOMENTS = {
-    "start": ["state/job.json"],
-    "rows": ["state/rows.scratch/bucket-63.rows", "state/rows.scratch/scattered.json"],
-    "sums": ["state/sums-1.state"],
+    "start": ["state/replearn-work/job.json"],
+    "rows": [f"state/replearn-work/rows/{name}" for name in ("bucket-63.rows", "scattered.state")],
+    "sums": ["state/replearn-work/sums-1.state"],
 }
 
 
@@ -91,11 +91,21 @@ def test_kill_9_at_any_moment_and_run_again(data, tmp_path, options):
     assert not list(tmp_path.glob(".*"))
 
 
+def test_kills_in_every_phase_leave_nothing_stuck_wrong_or_behind():
+    """A short run of benchmarks/kills.py: fits and shuffles, the clearing included."""
+    script = Path(__file__).parents[2] / "benchmarks" / "kills.py"
+    done = subprocess.run(
+        [sys.executable, script, "--kills", "12", "--seed", "1"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 stuck, 0 wrong, 0 litter" in done.stdout
+
+
 def test_an_interrupted_fit_ends_in_one_line_and_can_go_on(data, tmp_path):
     state, out = tmp_path / "state", tmp_path / "model.json"
     fit = command("fit", data / "rows", *FIT, "--out", out, "--checkpoint", state)
     process = subprocess.Popen(fit, stderr=subprocess.PIPE, text=True)
-    while process.poll() is None and not (state / "job.json").exists():
+    while process.poll() is None and not (state / "replearn-work" / "job.json").exists():
         time.sleep(0.001)
     process.send_signal(signal.SIGINT)
     _, words = process.communicate()

@@ -1,6 +1,8 @@
 """A fit on files gives the model of a fit in memory, to the bit."""
 
 import gzip
+import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ from replearn.errors import NotEnoughSamples, ReplearnError
 from replearn.files import checkpoint
 from replearn.files.jsonfile import read_json
 from replearn.fits.file_fit import fit_file
-from replearn.sources import shuffling
+from replearn.sources import common, shuffling
 
 N, D = 6000, 7
 NAMES = [f"c{i}" for i in range(D)]
@@ -239,9 +241,105 @@ def test_a_checkpoint_of_another_fit_is_refused(folder, tmp_path):
     fit_file(svm(), folder / "a.parquet", "label", checkpoint=state)
     with pytest.raises(ReplearnError, match="another fit, which differs in shared_seed"):
         fit_file(svm(shared_seed=6), folder / "a.parquet", "label", checkpoint=state)
-    with pytest.raises(ReplearnError, match="another fit, which differs in files"):
+    with pytest.raises(ReplearnError, match="another fit, which differs in the number of files"):
         fit_file(svm(), folder / "parts", "label", checkpoint=state)
     fit_file(svm(n_jobs=2), folder / "a.parquet", "label", checkpoint=state)
+
+
+@pytest.mark.parametrize("rows", [600, 6000], ids=["whole", "in samples"])
+def test_a_checkpoint_of_other_rows_is_refused_whatever_their_name_size_and_time(
+    tmp_path, rows, monkeypatch
+):
+    """Two sites may have files that differ in nothing but their rows."""
+    monkeypatch.setattr(common, "_N_SAMPLES", 2)
+    text = ["c0,c1,label", *(f"{a:+.9f},{b:+.9f},{y:+d}" for a, b, y in zip(*X.T[:2], Y))]  # noqa: B905
+    other = [text[0], *(line[:-2] + f"{-y:+d}" for line, y in zip(text[1:], Y, strict=True))]
+    state, fingerprints = tmp_path / "state", []
+    for site, lines in (("one", text), ("two", other)):
+        (tmp_path / site).mkdir()
+        path = tmp_path / site / "rows.csv"
+        path.write_text("\n".join(lines[: rows + 1]))
+        os.utime(path, ns=(0, 12_345))
+        fingerprints.append(fit_file(svm(), path, "label").fingerprint_)
+    assert fingerprints[0] != fingerprints[1]
+    site_1, site_2 = (tmp_path / site / "rows.csv" for site in ("one", "two"))
+    assert site_1.stat().st_size == site_2.stat().st_size
+    assert (site_1.stat().st_size > 2 * 2**16) == (rows == 6000)
+    fit_file(svm(), site_1, "label", checkpoint=state)
+    with pytest.raises(ReplearnError, match=r"which differs in the content of rows\.csv\. Name an"):
+        fit_file(svm(), site_2, "label", checkpoint=state)
+    resumed = fit_file(svm(), site_1, "label", checkpoint=state)
+    assert resumed.fingerprint_ == fingerprints[0]
+
+
+def test_a_large_file_that_was_touched_is_refused(folder, tmp_path, monkeypatch):
+    """Samples do not show all of it, so its place and its times count, too."""
+    monkeypatch.setattr(common, "_N_SAMPLES", 2)
+    path, state = tmp_path / "a.csv", tmp_path / "state"
+    shutil.copy(folder / "a.csv", path)
+    fit_file(svm(), path, "label", checkpoint=state)
+    path.touch()
+    with pytest.raises(ReplearnError, match=r"differs in the place or the times of a\.csv"):
+        fit_file(svm(), path, "label", checkpoint=state)
+
+
+def test_every_flipped_byte_of_a_checkpoint_is_noticed(tmp_path):
+    """63 of 76 flipped bytes in scattered rows once gave another model without a word."""
+    path, state = tmp_path / "a.parquet", tmp_path / "state"
+    pq.write_table(table().slice(0, 600), path)
+    expected = fit_file(svm(), path, "label", checkpoint=state).fingerprint_
+    sums = state / "replearn-work" / "sums-1.state"
+    sums.unlink()  # it must be made from the rows again
+    files = sorted(p for p in state.rglob("*") if p.is_file() and p.name != "replearn-lock")
+    assert len(files) == 2 + 64
+    rng, n_refused = np.random.default_rng(0), 0
+    for trial in range(80):
+        chosen = files[trial % len(files)]
+        before = chosen.read_bytes()
+        content = bytearray(before)
+        content[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        chosen.write_bytes(content)
+        try:
+            assert fit_file(svm(), path, "label", checkpoint=state).fingerprint_ == expected
+        except ReplearnError:
+            n_refused += 1
+        chosen.write_bytes(before)
+        sums.unlink(missing_ok=True)
+    assert n_refused >= 78  # all but perhaps a byte of the mark that says nothing
+
+
+def test_a_clearing_that_was_killed_blocks_no_later_run(folder, tmp_path, monkeypatch):
+    state = tmp_path / "state"
+    fit_file(svm(), folder / "a.parquet", "label", checkpoint=state)
+    removed = []
+
+    def stop(path, *_, **__):
+        removed.append(path)
+        (path / "job.json").unlink()
+        raise Stopped
+
+    with monkeypatch.context() as killed:
+        killed.setattr(shutil, "rmtree", stop)
+        with pytest.raises(Stopped):
+            checkpoint.clear(state)
+    assert removed
+    other = svm(shared_seed=6)  # the folder is free for anything else
+    expected = fit_file(other, folder / "a.parquet", "label").fingerprint_
+    fitted = fit_file(other, folder / "a.parquet", "label", checkpoint=state)
+    assert fitted.fingerprint_ == expected
+    checkpoint.clear(state)
+    assert not state.exists()
+
+
+def test_a_checkpoint_in_use_is_not_cleared(tmp_path):
+    pytest.importorskip("fcntl", reason="this system has no such locks")
+    held = checkpoint.Checkpoint(tmp_path / "state", {})
+    checkpoint.clear(tmp_path / "state")
+    assert (tmp_path / "state" / "replearn-work").exists()
+    held.close()
+    checkpoint.clear(tmp_path / "state")
+    assert not (tmp_path / "state").exists()
+    checkpoint.clear(tmp_path / "state")
 
 
 def test_two_processes_do_not_share_a_checkpoint(tmp_path):
@@ -258,7 +356,7 @@ def test_a_checkpoint_clears_nothing_but_its_own_files(folder, tmp_path):
     state.mkdir()
     (state / "mine.txt").write_text("keep me")
     fit_file(svm(), folder / "a.parquet", "label", checkpoint=state)
-    assert read_json(state / "job.json")["target"] == "label"
+    assert read_json(state / "replearn-work" / "job.json")["target"] == "label"
     checkpoint.clear(state)
     assert [path.name for path in state.iterdir()] == ["mine.txt"]
 

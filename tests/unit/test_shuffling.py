@@ -1,7 +1,6 @@
 """Shuffling by way of files gives the rows in the order that memory would give."""
 
 import gzip
-import json
 import os
 import signal
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 
 from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
+from replearn.files.statefile import read_state
 from replearn.sources import open_source, shuffling
 from replearn.sources.shuffled_files import shuffle_file
 from replearn.sources.shuffling import ShuffledSource
@@ -165,8 +165,47 @@ def test_a_killed_distribution_goes_on(parquet, tmp_path, n_batches):
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    mark = folder / "scattered.json"
-    assert not mark.exists() or not json.loads(mark.read_text())["done"]
+    mark = folder / "scattered.state"
+    assert not mark.exists() or not read_state(mark, "shuffle").about["done"]
     shuffled = scattered(parquet, folder)
     rows = np.concatenate([batch.column("row").to_numpy() for batch in shuffled.batches()])
     assert (rows == ORDER).all()
+
+
+SLOW_SHUFFLE = """
+import sys, time
+from replearn.sources import shuffled_files
+writer = shuffled_files._writer
+def slow(*arguments):
+    print("writing", flush=True)
+    time.sleep(30)
+shuffled_files._writer = slow
+shuffled_files.shuffle_file(*sys.argv[1:3])
+"""
+
+
+def test_a_later_shuffle_removes_what_a_killed_one_left(parquet, tmp_path):
+    pytest.importorskip("fcntl", reason="this system has no such locks")
+    out, mine = tmp_path / "out.parquet", tmp_path / ".replearn-scratch-of-mine"
+    mine.mkdir()
+    processes = []
+    for _ in range(2):
+        process = subprocess.Popen(
+            [sys.executable, "-c", SLOW_SHUFFLE, parquet, out], stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"writing\n"
+        processes.append(process)
+    killed, living = processes
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert len(list(tmp_path.glob(".*"))) == 2 * 2 + 1  # a folder and a file of each
+    shuffle_file(parquet, out)
+    assert len(list(tmp_path.glob(".*"))) == 1 * 2 + 1  # those of the living one stay
+    living.send_signal(signal.SIGKILL)
+    living.wait()
+    shuffle_file(parquet, out)
+    assert {path.name for path in tmp_path.iterdir()} == {"in.parquet", "out.parquet", mine.name}
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.close()

@@ -13,7 +13,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from replearn.codes.encoding import Encoding, NumberColumn
 from replearn.errors import ReplearnError
-from replearn.sources import FORMATS, open_source, read_all, read_columns, read_table
+from replearn.sources import FORMATS, common, open_source, read_all, read_columns, read_table
 from replearn.sources.ahead import ahead
 
 RNG = np.random.default_rng(0)
@@ -68,14 +68,23 @@ def test_every_format_gives_the_same_rows(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_identity(tmp_path, suffix):
+@pytest.mark.parametrize("whole", [True, False])
+def test_identity(tmp_path, suffix, whole, monkeypatch):
     path = write(tmp_path / f"t{suffix}")
+    if not whole:
+        monkeypatch.setattr(common, "_N_SAMPLES", 16)
+        monkeypatch.setattr(common, "_SAMPLE_BYTES", 8)
     source = open_source(path, label(suffix))
     before = source.identity()
     assert before == open_source(path).identity()
     os.utime(path, ns=(0, 12_345))
-    assert source.identity() != before
-    assert source.identity()["files"][0]["mtime_ns"] == 12_345
+    assert (source.identity() == before) is whole
+    before = source.identity()
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(0, 12_345))
+    assert source.identity()[0]["sha256"] != before[0]["sha256"]
     path.unlink()
     with pytest.raises(ReplearnError, match="cannot be read: No such file"):
         source.identity()
@@ -160,7 +169,7 @@ def test_folders_are_read_in_the_order_of_their_names(tmp_path, suffix):
     later = list(source.pieces(start=250))
     assert [piece.first_row for piece in later] == [250, 300]
     assert np.array_equal(np.concatenate([dense(piece.X) for piece in later]), X[250:])
-    assert [file["name"][0] for file in source.identity()["files"]] == ["a", "b", "c"]
+    assert [file["name"][0] for file in source.identity()] == ["a", "b", "c"]
 
 
 def test_compressed_and_plain_files_in_one_folder(tmp_path):

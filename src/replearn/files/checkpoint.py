@@ -4,6 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,14 @@ from numpy.typing import NDArray
 
 from replearn.codes.model import canonical_json
 from replearn.errors import ReplearnError
-from replearn.files.atomic import remove_leftovers, write_atomically
+from replearn.files.atomic import write_atomically
 from replearn.files.jsonfile import read_json, shown
+from replearn.files.ownership import flock
 from replearn.files.statefile import read_state, write_state
 
 _KIND = "fit"
+_WORK, _DONE, _LOCK = "replearn-work", "replearn-done", "replearn-lock"
 _JOB = "job.json"
-_LOCK = "lock"
-_SUFFIX, _FOLDER_SUFFIX = ".state", ".scratch"
 
 
 class Checkpoint:
@@ -26,6 +27,8 @@ class Checkpoint:
 
     The work is a sequence of named steps; each keeps arrays, and how they grow is its own
     business. Files are written beside and renamed, so a state is there as a whole or not at all.
+    All of them are in one folder within the given one, which `clear` renames before it removes
+    them: a checkpoint, too, is there as a whole or not at all.
 
     Parameters
     ----------
@@ -40,12 +43,13 @@ class Checkpoint:
     def __init__(
         self, folder: str | os.PathLike[str], job: dict[str, Any], every: float = 30.0
     ) -> None:
-        self.folder, self._every = Path(folder), every
+        self.place, self._every = Path(folder), every
+        self.folder = self.place / _WORK
         self._saved_at = time.monotonic()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = _locked(self.folder / _LOCK)
+        self._lock = _locked(self.place)
         try:
-            remove_leftovers(self.folder)
+            _remove_done(self.place)
+            self.folder.mkdir(exist_ok=True)
             self._take(job)
         except BaseException:
             self.close()
@@ -61,15 +65,16 @@ class Checkpoint:
         changed = sorted(name for name in {*job, *before} if job.get(name) != before.get(name))
         if changed:
             raise ReplearnError(
-                f"{self.folder} holds the checkpoint of another fit, which differs in "
-                f"{', '.join(changed)}. Name another folder, or delete this one to start anew."
+                f"{self.place} holds the checkpoint of another fit, which differs in "
+                f"{_differences(before, job, changed)}. Name another folder, or delete this one to "
+                "start anew."
             )
 
     def load(
         self, step: str, about: dict[str, Any], like: dict[str, NDArray[Any]]
     ) -> dict[str, NDArray[Any]] | None:
         """Arrays saved last for a step, which must be about the same; None if there are none."""
-        path = self.folder / f"{step}{_SUFFIX}"
+        path = self.folder / f"{step}.state"
         if not path.exists():
             return None
         state = read_state(path, _KIND)
@@ -86,12 +91,12 @@ class Checkpoint:
     ) -> None:
         """Save the state of a step; unless it must be ``now``, only if the last one is old."""
         if now or time.monotonic() - self._saved_at >= self._every:
-            write_state(self.folder / f"{step}{_SUFFIX}", _KIND, about, arrays())
+            write_state(self.folder / f"{step}.state", _KIND, about, arrays())
             self._saved_at = time.monotonic()
 
     def subfolder(self, name: str) -> Path:
         """A folder for larger files of the same work."""
-        folder = self.folder / f"{name}{_FOLDER_SUFFIX}"
+        folder = self.folder / name
         folder.mkdir(exist_ok=True)
         return folder
 
@@ -101,28 +106,80 @@ class Checkpoint:
 
 
 def clear(folder: str | os.PathLike[str]) -> None:
-    """Remove the checkpoint in a folder, and the folder if nothing else is in it."""
+    """Remove the checkpoint in a folder, and the folder if nothing else is in it.
+
+    A checkpoint that another process has taken over in the meantime is left to it.
+    """
     place = Path(folder)
-    for scratch in place.glob(f"*{_FOLDER_SUFFIX}"):
-        shutil.rmtree(scratch)
-    for path in (*place.glob(f"*{_SUFFIX}"), place / _JOB, place / _LOCK):
-        path.unlink(missing_ok=True)
-    if place.is_dir() and not any(place.iterdir()):
-        place.rmdir()
+    if not place.is_dir():
+        return
+    try:
+        lock = _locked(place)
+    except InUse:
+        return
+    try:
+        _remove_done(place)
+        if (place / _WORK).exists():
+            (place / _WORK).rename(place / _DONE)  # at once, so that no kill leaves half of it
+            _remove_done(place)
+        (place / _LOCK).unlink(missing_ok=True)
+        with suppress(OSError):  # there are other files in it
+            place.rmdir()
+    finally:
+        os.close(lock)
 
 
-def _locked(path: Path) -> int:
+def _remove_done(place: Path) -> None:
+    """Remove a checkpoint that has served, which a killed process may have left."""
+    if (place / _DONE).exists():
+        shutil.rmtree(place / _DONE)
+
+
+def _differences(before: dict[str, Any], job: dict[str, Any], changed: list[str]) -> str:
+    """Names of what differs; of files what it is about them."""
+    words = [name for name in changed if name != "files"]
+    if "files" in changed:
+        mine, theirs = job.get("files"), before.get("files")
+        if not isinstance(mine, list) or not isinstance(theirs, list) or len(mine) != len(theirs):
+            words.append("the number of files")
+        else:
+            pairs = zip(theirs, mine, strict=True)
+            words.append(next(_difference(old, new) for old, new in pairs if old != new))
+    return ", ".join(words)
+
+
+def _difference(old: Any, new: dict[str, Any]) -> str:
+    """What is another in a file than it was: its name, its content, or when it was written."""
+    if not isinstance(old, dict) or old.get("name") != new["name"]:
+        return f"the file {new['name']}"
+    if (old.get("size"), old.get("sha256")) != (new["size"], new["sha256"]):
+        return f"the content of {new['name']}"
+    return f"the place or the times of {new['name']}"
+
+
+class InUse(ReplearnError):
+    """A folder that another process works in."""
+
+
+def _locked(place: Path) -> int:
     """Hold a lock that dies with the process; two processes in one folder would spoil it."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT)
-    try:
-        import fcntl
-    except ImportError:  # Windows has no such lock: there the user takes care
-        return handle
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise ReplearnError(
-            f"{path.parent} is in use by another process. Wait for it, or name another folder."
-        ) from None
-    return handle
+    path = place / _LOCK
+    while True:
+        place.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT)
+        except FileNotFoundError:  # the folder has just been removed by a process that was done
+            continue
+        try:
+            if not flock(handle, wait=False):  # no locks here: the user takes care
+                return handle
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                return handle
+        except BlockingIOError:
+            os.close(handle)
+            raise InUse(
+                f"{place} is in use by another process. Wait for it, or name another folder."
+            ) from None
+        except FileNotFoundError:
+            pass
+        os.close(handle)  # of a lock that has just been removed

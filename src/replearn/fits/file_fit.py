@@ -1,7 +1,6 @@
 """Fits on files: in memory if the rows fit there, otherwise piece by piece."""
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial, reduce
@@ -14,6 +13,7 @@ from replearn.codes.model import canonical_json
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.files.checkpoint import Checkpoint
+from replearn.files.ownership import scratch_folder
 from replearn.plans.sizes import Plan
 from replearn.progress import no_progress, progress
 from replearn.sources import open_source, read_within
@@ -253,8 +253,8 @@ def _kept(
 ) -> Iterator[tuple[Checkpoint | None, Path]]:
     """Where the state of the fit and the shuffled rows are kept."""
     if checkpoint is None:
-        with tempfile.TemporaryDirectory(prefix="replearn-", dir=scratch) as folder:
-            yield None, Path(folder)
+        with scratch_folder(scratch) as folder:
+            yield None, folder
         return
     if scratch is not None:
         raise ReplearnError(
@@ -277,6 +277,7 @@ def _job(estimator: ReplicableClassifier, source: "Source", target: str | None) 
         **{name: _text(value) for name, value in parameters.items() if name not in about_run},
         "features": list(source.names or ()),
         "files": source.identity(),
+        "n_features": source.n_features,
         "replearn": __version__,
         "target": target,
     }

@@ -1,5 +1,6 @@
 """What all formats share: the description of a table, pieces of it, and errors in one line."""
 
+import hashlib
 import os
 import zipfile
 import zlib
@@ -20,6 +21,9 @@ Watch = Callable[[float], None]
 
 #: Numbers of a batch (16 MiB in float64), and its rows.
 BATCH_NUMBERS, MAX_BATCH_ROWS = 2**21, 2**17
+
+#: What is looked at of a file to know it again: 4 MiB.
+_N_SAMPLES, _SAMPLE_BYTES = 2**6, 2**16
 
 PROTOCOL_REMEDY = "make a protocol that says what to do with it (replearn plan --pilot)"
 
@@ -140,9 +144,13 @@ class Source(ABC):
             return None
         return self.n_rows * self.n_features * self.itemsize
 
-    def identity(self) -> dict[str, Any]:
-        """Names, sizes and times of the files, as JSON types: the same as long as they are."""
-        return {"files": [_file_identity(path) for path in self.paths]}
+    def identity(self) -> list[dict[str, Any]]:
+        """What tells each of the files from any other, as JSON types.
+
+        Name, size and digest of the content; of a large file the digest of evenly spaced samples,
+        and its absolute path and times, since the samples do not show all of it.
+        """
+        return [_file_identity(path) for path in self.paths]
 
     def batches(self, start: int = 0, watch: Watch | None = None) -> Iterator[Any]:
         """Consecutive rows from row ``start`` on as record batches of Arrow.
@@ -205,9 +213,29 @@ class Source(ABC):
 
 
 def _file_identity(path: str) -> dict[str, Any]:
+    with reading(path), open(path, "rb") as file:
+        found = os.fstat(file.fileno())
+        size, digest = found.st_size, hashlib.sha256()
+        last = max(0, size - _SAMPLE_BYTES)
+        whole = size <= _N_SAMPLES * _SAMPLE_BYTES
+        step = _SAMPLE_BYTES if whole else last / (_N_SAMPLES - 1)
+        for number in range(_N_SAMPLES):
+            file.seek(int(number * step))
+            digest.update(file.read(_SAMPLE_BYTES))
+    identity = {"name": os.path.basename(path), "size": size, "sha256": digest.hexdigest()}
+    if whole:
+        return identity
+    return identity | {
+        "path": os.path.realpath(path),
+        "changed_ns": found.st_ctime_ns,
+        "written_ns": found.st_mtime_ns,
+    }
+
+
+def file_size(path: str) -> int:
+    """Bytes of a file as it is stored."""
     with reading(path):
-        found = os.stat(path)
-    return {"name": os.path.basename(path), "size": found.st_size, "mtime_ns": found.st_mtime_ns}
+        return os.stat(path).st_size
 
 
 def _checked_start(start: int) -> int:

@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import scipy.sparse as sp
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError
 from replearn.files.atomic import replacing
+from replearn.files.ownership import scratch_folder
 from replearn.sources import open_source, read_table
 from replearn.sources.shuffling import ShuffledSource
 
@@ -58,7 +58,8 @@ def shuffle_file(
     random_state : int, optional
         Instead of the shared seed: a private key.
     scratch : path, optional
-        Folder for temporary files as large as the rows; default the folder of ``out``.
+        Folder for temporary files as large as the rows; default the folder of ``out``. What a
+        killed run left there is removed.
     watch : callable, optional
         Called with the share of the work that is done.
 
@@ -81,7 +82,7 @@ def shuffle_file(
     )
     if source.in_memory_only:
         return _shuffle_arrays(path, place, coins, stream)
-    with tempfile.TemporaryDirectory(prefix=".replearn-", dir=scratch or place.parent) as folder:
+    with scratch_folder(scratch or place.parent) as folder:
         shuffled = ShuffledSource(source, coins, stream, folder, every=float("inf"))
         shuffled.scatter(_half(watch, 0.0))
         with replacing(place) as beside, _writer(source, place, beside) as write:

@@ -6,10 +6,10 @@ each file is then small enough to be sorted in memory, and one after the other t
 the whole in order. A file that is still too large is distributed once more.
 """
 
-import json
 import os
 import shutil
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,12 +19,12 @@ import numpy as np
 
 from replearn.codes.randomness import SharedRandomness
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.files.atomic import remove_leftovers, write_atomically
-from replearn.files.jsonfile import read_json
+from replearn.files.statefile import read_state, write_state
 from replearn.types import Words
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from replearn.sources import Piece, Source, Watch
 
@@ -32,9 +32,9 @@ _BITS = 6  # of a key, for one distribution
 _N_BUCKETS = 1 << _BITS
 _MAX_BUCKET = 1 << 25  # bytes that are sorted in memory
 _MAX_BATCH = 1 << 23  # bytes in one batch that comes out
-_LENGTH_BYTES = 8
+_LENGTH_BYTES, _CHECK_BYTES = 8, 4  # before each batch in a file
 _KEYS = "key"  # the last column; told by its place, since a file may have a column of this name
-_MARK = "scattered.json"
+_KIND, _MARK = "shuffle", "scattered.state"
 
 
 @dataclass
@@ -67,8 +67,9 @@ class _Buckets:
             if end > start:
                 content = sorted_batch.slice(start, end - start).serialize()
                 files[bucket].write(content.size.to_bytes(_LENGTH_BYTES, "little"))
+                files[bucket].write(zlib.crc32(content).to_bytes(_CHECK_BYTES, "little"))
                 files[bucket].write(content)
-                self.sizes[bucket] += _LENGTH_BYTES + content.size
+                self.sizes[bucket] += _LENGTH_BYTES + _CHECK_BYTES + content.size
                 self.n_rows[bucket] += end - start
             start = end
 
@@ -117,7 +118,6 @@ class ShuffledSource:
     def scatter(self, watch: "Watch | None" = None) -> None:
         """Distribute the rows to files; goes on where a killed process was."""
         buckets = self._buckets
-        remove_leftovers(buckets.folder)
         done = self._read_mark()
         if done:
             return
@@ -162,10 +162,6 @@ class ShuffledSource:
             yield piece
             first_row += batch.num_rows
 
-    def remove(self) -> None:
-        """Remove the scratch files."""
-        shutil.rmtree(self._buckets.folder, ignore_errors=True)
-
     def _sorted(
         self, buckets: _Buckets, bucket: int, shift: int, skipped: int
     ) -> "Iterator[pa.RecordBatch]":
@@ -175,9 +171,7 @@ class ShuffledSource:
             return
         import pyarrow as pa
 
-        found = list(self._messages(buckets.path(bucket)))
-        if sum(batch.num_rows for batch in found) != buckets.n_rows[bucket]:
-            raise _damaged(buckets.path(bucket), ValueError("rows are missing"))
+        found = list(self._messages(buckets, bucket))
         table = pa.Table.from_batches(found).combine_chunks()
         order = np.argsort(_keys_of(table), kind="stable")[skipped:]
         n_batches = -(-buckets.sizes[bucket] // _MAX_BATCH)
@@ -195,7 +189,7 @@ class ShuffledSource:
         smaller.folder.mkdir()
         files = smaller.open()
         try:
-            for batch in self._messages(buckets.path(bucket)):
+            for batch in self._messages(buckets, bucket):
                 smaller.add(files, batch, _keys_of(batch), shift)
         finally:
             for file in files:
@@ -206,24 +200,31 @@ class ShuffledSource:
             skipped = max(0, skipped - n_here)
         shutil.rmtree(smaller.folder)
 
-    def _messages(self, path: Path) -> "Iterator[pa.RecordBatch]":
-        """The batches in a file of a bucket."""
+    def _messages(self, buckets: _Buckets, bucket: int) -> "Iterator[pa.RecordBatch]":
+        """The batches in a file of a bucket, all of which must be there and whole."""
         import pyarrow as pa
 
-        schema = self._bucket_schema()
+        schema, path, n_rows = self._bucket_schema(), buckets.path(bucket), 0
         with path.open("rb") as file:
             left = os.fstat(file.fileno()).st_size
-            while length := file.read(_LENGTH_BYTES):
-                size = int.from_bytes(length, "little")
-                left -= _LENGTH_BYTES + size
+            if left != buckets.sizes[bucket]:
+                raise _damaged(path, "it has another size than it had")
+            while left > 0:
+                size = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+                check = int.from_bytes(file.read(_CHECK_BYTES), "little")
+                left -= _LENGTH_BYTES + _CHECK_BYTES + size
+                content = file.read(size) if left >= 0 else b""
+                if left < 0 or zlib.crc32(content) != check:
+                    raise _damaged(path, "its checksum is another")
                 try:
-                    if left < 0:
-                        raise pa.ArrowInvalid("it ends too early")
-                    batch = pa.ipc.read_record_batch(pa.py_buffer(file.read(size)), schema)
+                    batch = pa.ipc.read_record_batch(pa.py_buffer(content), schema)
                     batch.validate(full=True)  # offsets that lie would crash Arrow
                 except (pa.ArrowException, OSError, EOFError, ValueError) as problem:
-                    raise _damaged(path, problem) from None
+                    raise _damaged(path, str(problem)) from None
+                n_rows += batch.num_rows
                 yield batch
+        if n_rows != buckets.n_rows[bucket]:
+            raise _damaged(path, "rows are missing")
 
     def _bucket_schema(self) -> "pa.Schema":
         """Of the files; from the first rows, since a run that goes on has not seen them yet."""
@@ -238,36 +239,35 @@ class ShuffledSource:
         path = self._buckets.folder / _MARK
         if not path.exists():
             return False
-        mark = read_json(path)
-        sizes, n_rows, done = mark.get("sizes"), mark.get("rows"), mark.get("done")
-        if not (_are_counts(sizes) and _are_counts(n_rows) and isinstance(done, bool)):
-            raise _damaged(path, ValueError("its counts make no sense"))
-        self._buckets.sizes, self._buckets.n_rows = list(sizes or ()), list(n_rows or ())
+        state = read_state(path, _KIND)
+        if state.about not in ({"done": False}, {"done": True}):
+            raise state.unfit("it does not say how far it is")
+        sizes, n_rows = state.arrays(like=self._counts()).values()
+        if min(sizes.min(), n_rows.min()) < 0:
+            raise state.unfit("it has negative counts")
+        self._buckets.sizes, self._buckets.n_rows = sizes.tolist(), n_rows.tolist()
         for bucket, size in enumerate(self._buckets.sizes):
             file = self._buckets.path(bucket)
             if size > (file.stat().st_size if file.exists() else 0):
-                raise _damaged(file, ValueError("it is shorter than it was"))
-        return done
+                raise _damaged(file, "it is shorter than it was")
+        return bool(state.about["done"])
 
     def _write_mark(self, files: Sequence[Any], done: bool) -> None:
         for file in files:
             file.flush()
             os.fsync(file.fileno())
-        mark = {"sizes": self._buckets.sizes, "rows": self._buckets.n_rows, "done": done}
-        write_atomically(self._buckets.folder / _MARK, json.dumps(mark).encode())
+        write_state(self._buckets.folder / _MARK, _KIND, {"done": done}, self._counts())
+
+    def _counts(self) -> "dict[str, NDArray[np.int64]]":
+        """Bytes and rows in each file, as a state."""
+        return {
+            "sizes": np.array(self._buckets.sizes, dtype=np.int64),
+            "rows": np.array(self._buckets.n_rows, dtype=np.int64),
+        }
 
 
-def _are_counts(value: Any) -> bool:
-    """Whether it is a whole number for each bucket."""
-    return (
-        isinstance(value, list)
-        and len(value) == _N_BUCKETS
-        and all(type(count) is int and 0 <= count < 1 << 62 for count in value)
-    )
-
-
-def _damaged(path: Path, problem: Exception) -> InvalidFile:
-    reason = " ".join(str(problem).split())[:200]
+def _damaged(path: Path, problem: str) -> InvalidFile:
+    reason = " ".join(problem.split())[:200]
     return InvalidFile(
         f"{path} was altered or damaged: {reason}. Delete its folder and start the work anew."
     )

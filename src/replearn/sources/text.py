@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.sources.common import Piece, Source, arrow, one_line, reading, rows_per_batch
+from replearn.sources.common import (
+    Piece,
+    Source,
+    arrow,
+    file_size,
+    one_line,
+    reading,
+    rows_per_batch,
+)
 
 BLOCK_BYTES = 2**22
 MAX_RECORD_BYTES = 2**26
@@ -121,7 +129,7 @@ class TextSource(Source):
 
     def records(self, start: int = 0) -> Iterator[tuple[float, Records]]:
         """Share read and records, at most as many as a batch has rows."""
-        sizes = [max(1, file["size"]) for file in self.identity()["files"]]
+        sizes = [max(1, file_size(path)) for path in self.paths]
         most, skip = self.batch_rows, start
         for number, path in enumerate(self.paths):
             for block in self._blocks(path):
