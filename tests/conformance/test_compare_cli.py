@@ -96,7 +96,7 @@ def test_what_is_refused(run, folder):
         ([model, model], "at least two model files, got 1"),
         ([model, folder / "empty"], "must hold files *.model.json, got none"),
         ([folder, "--picture", folder / "x.png"], "must end in .svg or .html"),
-        ([folder, "--site", "oslo"], "--site and --out belong to --commit"),
+        ([folder, "--site", "oslo"], "--site, --out and --protocol belong to --commit"),
         (["--commit", model, "--rows", "x.csv"], "--rows and --picture are for models"),
         ([folder, "--rows", folder / "none.csv"], "none.csv"),
     ):

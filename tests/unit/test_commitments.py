@@ -1,7 +1,10 @@
 """Commit, then reveal; and seeds that nobody could choose."""
 
 import json
+import os
 import stat
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -19,8 +22,11 @@ from replearn.study.commitments import (
 SAME, OTHER = "ab" * 32, "cd" * 32
 
 
-def sites(*fingerprints):
-    pairs = [commit(print_, f"site {i}") for i, print_ in enumerate(fingerprints)]
+STUDY, ANOTHER = "01" * 32, "02" * 32
+
+
+def sites(*fingerprints, protocol=STUDY):
+    pairs = [commit(print_, f"site {i}", protocol) for i, print_ in enumerate(fingerprints)]
     return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
 
@@ -47,23 +53,39 @@ def test_a_golden_digest():
     import hashlib
     import hmac
 
-    opening = Opening("oslo", SAME, "01" * 32)
-    message = f'["replearn-commitment",1,"oslo","{SAME}"]'.encode()
-    expected = hmac.new(bytes.fromhex("01" * 32), message, hashlib.sha256).hexdigest()
-    assert opening.commitment() == Commitment("oslo", expected)
+    for protocol, text in ((STUDY, f'"{STUDY}"'), (None, "null")):
+        opening = Opening("oslo", protocol, SAME, "01" * 32)
+        message = f'["replearn-commitment",2,"oslo",{text},"{SAME}"]'.encode()
+        expected = hmac.new(bytes.fromhex("01" * 32), message, hashlib.sha256).hexdigest()
+        assert opening.commitment() == Commitment("oslo", protocol, expected)
+
+
+def test_a_commitment_belongs_to_its_study():
+    """Nobody can use it under another protocol, and sites of two studies are not compared."""
+    commitments, openings = sites(SAME, SAME)
+    cheat = replace(openings[1], protocol=ANOTHER)
+    with pytest.raises(rl.ReplearnError, match="'site 1' is not what it committed to"):
+        reveal([commitments[0], replace(commitments[1], protocol=ANOTHER)], [openings[0], cheat])
+    other = commit(SAME, "site 1", ANOTHER)
+    with pytest.raises(rl.ReplearnError, match="all sites must commit under one protocol"):
+        reveal([commitments[0], other[0]], [openings[0], other[1]])
+    assert reveal(commitments, openings).protocol == STUDY
+    assert reveal(*sites(SAME, SAME, protocol=None)).protocol is None
+    with pytest.raises(rl.ReplearnError, match="protocol must be 64 hexadecimal digits"):
+        commit(SAME, "oslo", "abc")
 
 
 def test_another_fingerprint_after_the_fact_is_refused():
     commitments, openings = sites(SAME, SAME)
-    cheat = Opening(openings[1].site, OTHER, openings[1].salt)
+    cheat = replace(openings[1], fingerprint=OTHER)
     with pytest.raises(rl.ReplearnError, match="'site 1' is not what it committed to"):
         reveal(commitments, [openings[0], cheat])
 
 
 def test_a_copied_commitment_is_refused():
     commitments, openings = sites(SAME)
-    copy = Commitment("copycat", commitments[0].digest)
-    copied = Opening("copycat", openings[0].fingerprint, openings[0].salt)
+    copy = replace(commitments[0], site="copycat")
+    copied = replace(openings[0], site="copycat")
     with pytest.raises(rl.ReplearnError, match="'copycat' is not what it committed to"):
         reveal([*commitments, copy], [*openings, copied])
 
@@ -92,11 +114,35 @@ def test_files_keep_everything_and_openings_stay_private(tmp_path):
     assert stat.S_IMODE((tmp_path / "Opening").stat().st_mode) == 0o600
 
 
+def test_an_opening_is_never_readable_by_others(tmp_path, monkeypatch):
+    """Not between its name and its rights, either, whatever the umask."""
+    seen = []
+    rename = Path.replace
+
+    def watched(self, target):
+        seen.append(stat.S_IMODE(self.stat().st_mode))
+        rename(self, target)
+        seen.append(stat.S_IMODE(Path(target).stat().st_mode))
+
+    monkeypatch.setattr(Path, "replace", watched)
+    before = os.umask(0)
+    try:
+        commitment, opening = commit(SAME, "oslo")
+        save_commitment(opening, tmp_path / "opening")
+        assert seen == [0o600, 0o600]
+        save_commitment(commitment, tmp_path / "commitment")
+        assert seen[2:] == [0o666, 0o666]
+    finally:
+        os.umask(before)
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"format": "replearn-model"},
-        {"version": 2},
+        {"version": 1},
+        {"protocol": "short"},
+        {"protocol": 5},
         {"digest": "short"},
         {"site": 5},
         {"extra": 1},
@@ -151,8 +197,6 @@ def test_a_derived_seed_follows_from_protocol_and_public_value(protocol):
 
 
 def test_the_rest_of_the_protocol_counts(protocol):
-    from dataclasses import replace
-
     other = replace(protocol, parameters=protocol.parameters | {"grid_width": "0.5"})
     assert other.with_public_value("x").seed != protocol.with_public_value("x").seed
 

@@ -32,7 +32,7 @@ examples:
   replearn compare a.model.json b.model.json
   replearn compare *.model.json --rows new.csv --picture sites.svg
   replearn compare folder --picture sites.html
-  replearn compare --commit a.model.json --site oslo --out oslo
+  replearn compare --commit a.model.json --protocol study.json --site oslo --out oslo
   replearn compare --reveal oslo.commitment.json oslo.opening.json rome.commitment.json ...
 
 FILEs are two or more model files, or folders, of which all files *.model.json are taken. Models
@@ -40,7 +40,9 @@ are the same if their canonical bytes are; otherwise it is said which part diffe
 of sites that have the same model.
 
 A bare fingerprint can be guessed, since a model has few codes. With --commit a site publishes a
-salted hash first, and the opening only when all sites have done so.
+salted hash first, which covers the protocol too, and the opening only when all sites have done
+so. It prevents copying after the fact; it proves neither that a site has rows nor that sites do
+not collude.
 
 exit codes: 0 all have the same model, or committed; 1 different models; 2 bad usage or bad input
 
@@ -48,8 +50,8 @@ JSON keys: same, groups (the largest first, with fingerprint, sites, against_fir
   rows_changed (between groups), files, fingerprints (of the files), picture, warnings;
   of two models also: parts, differences, notes, n_codes_differing, n_codes, n_rows_changed,
   angle_degrees (null: other inputs);
-  with --commit: commitment, opening, digest, warnings; with --reveal: same, fingerprints (by
-  site), warnings""",
+  with --commit: commitment, opening, protocol, digest, warnings; with --reveal: same,
+  fingerprints (by site), protocol, warnings""",
     )
     add_file(parser, "files", nargs="+", metavar="FILE", help="model files or folders of them")
     add_file(
@@ -73,6 +75,12 @@ JSON keys: same, groups (the largest first, with fingerprint, sites, against_fir
     parser.add_argument("--site", metavar="NAME", help="with --commit: name of this site")
     add_file(
         parser,
+        "--protocol",
+        metavar="FILE",
+        help="with --commit: protocol of the study, which the commitment covers",
+    )
+    add_file(
+        parser,
         "--out",
         metavar="STEM",
         help="with --commit: STEM.commitment.json, STEM.opening.json",
@@ -85,8 +93,10 @@ def run(options: argparse.Namespace) -> Outcome:
         raise ReplearnError(
             "--rows and --picture are for models, got --commit or --reveal too. Leave one out."
         )
-    if not options.commit and (options.site is not None or options.out is not None):
-        raise ReplearnError("--site and --out belong to --commit. Add it, or leave them out.")
+    if not options.commit and any((options.site, options.out, options.protocol)):
+        raise ReplearnError(
+            "--site, --out and --protocol belong to --commit. Add it, or leave them out."
+        )
     if options.commit:
         return _commit(options)
     if options.reveal:
@@ -221,7 +231,12 @@ def _commit(options: argparse.Namespace) -> Outcome:
             raise ReplearnError(
                 f"{place} exists already, and a commitment must not change. Name another --out."
             )
-    commitment, opening = commit(load(options.files[0]).fingerprint, options.site)
+    protocol = None
+    if options.protocol is not None:
+        from replearn.study.protocol import Protocol
+
+        protocol = Protocol.load(options.protocol).fingerprint
+    commitment, opening = commit(load(options.files[0]).fingerprint, options.site, protocol)
     with writing(options.out):
         save_commitment(opening, places[1])  # first: a commitment without it is worthless
         save_commitment(commitment, places[0])
@@ -229,10 +244,16 @@ def _commit(options: argparse.Namespace) -> Outcome:
         [
             ("publish now", places[0]),
             ("keep secret", f"{places[1]}, until every site has published its commitment"),
+            ("protocol", protocol or "none: name it with --protocol, if there is one"),
             ("digest", commitment.digest),
         ]
     )
-    data = {"commitment": places[0], "opening": places[1], "digest": commitment.digest}
+    data = {
+        "commitment": places[0],
+        "opening": places[1],
+        "protocol": protocol,
+        "digest": commitment.digest,
+    }
     return Outcome(text, data)
 
 
@@ -244,5 +265,9 @@ def _reveal(options: argparse.Namespace) -> Outcome:
         [item for item in items if isinstance(item, Commitment)],
         [item for item in items if isinstance(item, Opening)],
     )
-    data = {"same": result.same, "fingerprints": result.fingerprints}
+    data = {
+        "same": result.same,
+        "fingerprints": result.fingerprints,
+        "protocol": result.protocol,
+    }
     return Outcome(printable_lines(str(result)), data, DONE if result.same else DIFFERENT)

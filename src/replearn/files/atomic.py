@@ -9,7 +9,7 @@ from replearn.files.ownership import file_beside
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replacing(path: str | os.PathLike[str], private: bool = False) -> Iterator[Path]:
     """Give a new file beside the target to write to; rename it when all went well.
 
     A reader sees the old file or the new one, whatever happens in between. If anything is raised,
@@ -19,6 +19,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     Parameters
     ----------
     path : path
+    private : bool, default=False
+        Nobody but the owner may read it, not for a moment.
 
     Yields
     ------
@@ -30,13 +32,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield beside
         with beside.open("rb") as file:
             os.fsync(file.fileno())  # the content must be safe before its new name is
-        beside.chmod(0o666 & ~_umask())
+        if not private:  # it was made with 0600
+            beside.chmod(0o666 & ~_umask())
         beside.replace(target)
 
 
-def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+def write_atomically(path: str | os.PathLike[str], content: bytes, private: bool = False) -> None:
     """Write beside the target and rename, so that no reader ever sees half a file."""
-    with replacing(path) as beside:
+    with replacing(path, private) as beside:
         beside.write_bytes(content)
 
 

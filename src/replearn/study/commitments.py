@@ -2,7 +2,13 @@
 
 A model has few codes, so its bare hash can be guessed: whoever sees it can try likely codes until
 one fits, and may then claim the same model. So each site first publishes a salted hash of its
-fingerprint, and shows fingerprint and salt only when all salted hashes are on the table.
+fingerprint and of the protocol it fitted under, and shows fingerprint and salt only when all salted
+hashes are on the table.
+
+This prevents copying and guessing after others have shown theirs, changing one's mind, and passing
+off a commitment of another site or of another study. It does not prevent sites from agreeing in
+secret, nor a model that was guessed from the protocol alone: a match is no proof that a site has
+rows.
 """
 
 import hmac
@@ -11,7 +17,6 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from replearn.codes.model import canonical_json
@@ -27,7 +32,7 @@ from replearn.files.jsonfile import (
 
 COMMITMENT_FORMAT = "replearn-commitment"
 OPENING_FORMAT = "replearn-opening"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 did not bind the protocol
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -39,11 +44,15 @@ class Commitment:
     ----------
     site : str
         Part of the hash: nobody can pass another site's commitment off as its own.
+    protocol : str or None
+        Fingerprint of the protocol of the study, part of the hash: a commitment cannot be used in
+        another study. None if there is no protocol.
     digest : str
-        HMAC-SHA256 of site and fingerprint under the salt, in hex.
+        HMAC-SHA256 of site, protocol and fingerprint under the salt, in hex.
     """
 
     site: str
+    protocol: str | None
     digest: str
 
     def content(self) -> dict[str, Any]:
@@ -59,9 +68,12 @@ class Opening:
     ----------
     site, fingerprint, salt : str
         The salt is 32 random bytes in hex.
+    protocol : str or None
+        As in the commitment.
     """
 
     site: str
+    protocol: str | None
     fingerprint: str
     salt: str
 
@@ -71,12 +83,14 @@ class Opening:
 
     def commitment(self) -> Commitment:
         """What must have been published before."""
-        message = canonical_json([COMMITMENT_FORMAT, FORMAT_VERSION, self.site, self.fingerprint])
+        message = canonical_json(
+            [COMMITMENT_FORMAT, FORMAT_VERSION, self.site, self.protocol, self.fingerprint]
+        )
         digest = hmac.new(bytes.fromhex(self.salt), message, "sha256").hexdigest()
-        return Commitment(self.site, digest)
+        return Commitment(self.site, self.protocol, digest)
 
 
-def commit(fingerprint: str, site: str) -> tuple[Commitment, Opening]:
+def commit(fingerprint: str, site: str, protocol: str | None = None) -> tuple[Commitment, Opening]:
     """Commit to a fingerprint without showing it.
 
     Parameters
@@ -85,6 +99,8 @@ def commit(fingerprint: str, site: str) -> tuple[Commitment, Opening]:
         Of the model, 64 hexadecimal digits.
     site : str
         Name of the site, different from all others.
+    protocol : str, optional
+        Fingerprint of the protocol that the model was fitted under, 64 hexadecimal digits.
 
     Returns
     -------
@@ -99,18 +115,19 @@ def commit(fingerprint: str, site: str) -> tuple[Commitment, Opening]:
     >>> opening.commitment() == commitment
     True
     """
-    if _HEX.fullmatch(fingerprint) is None:
-        raise ReplearnError(
-            f"fingerprint must be 64 hexadecimal digits, got {fingerprint[:80]!r}. "
-            "Pass model.fingerprint."
-        )
+    for name, value in (("fingerprint", fingerprint), ("protocol", protocol)):
+        if value is not None and _HEX.fullmatch(value) is None:
+            raise ReplearnError(
+                f"{name} must be 64 hexadecimal digits, got {value[:80]!r}. Pass the fingerprint "
+                f"of the {'model' if name == 'fingerprint' else name}."
+            )
     if not site or len(site) > 200:
         raise ReplearnError(f"site must have 1 to 200 characters, got {len(site)}.")
     try:
         read_text(site, "site")
     except Unfit as problem:
         raise ReplearnError(f"{problem}, got {site!r}.") from None
-    opening = Opening(site, fingerprint, secrets.token_hex(32))
+    opening = Opening(site, protocol, fingerprint, secrets.token_hex(32))
     return opening.commitment(), opening
 
 
@@ -124,10 +141,13 @@ class Reveal:
         All sites have the same model.
     fingerprints : dict
         By site.
+    protocol : str or None
+        Of the study, the same for all sites.
     """
 
     same: bool
     fingerprints: dict[str, str]
+    protocol: str | None = None
 
     def __str__(self) -> str:
         count = len(set(self.fingerprints.values()))
@@ -138,7 +158,8 @@ class Reveal:
             else f"different models: {count} models at {sites} sites"
         )
         lines = [f"  {print_}  {site}" for site, print_ in sorted(self.fingerprints.items())]
-        return "\n".join([head, *lines])
+        under = "no protocol" if self.protocol is None else f"the protocol {self.protocol}"
+        return "\n".join([head, *lines, f"committed under {under}"])
 
 
 def reveal(commitments: Sequence[Commitment], openings: Sequence[Opening]) -> Reveal:
@@ -158,7 +179,8 @@ def reveal(commitments: Sequence[Commitment], openings: Sequence[Opening]) -> Re
     Raises
     ------
     ReplearnError
-        If a site is missing, stands twice, or opened something else than it committed to.
+        If a site is missing, stands twice, opened something else than it committed to, or
+        committed under another protocol than the others.
     """
     published = _by_site(commitments, "commitments")
     opened = _by_site(openings, "openings")
@@ -175,8 +197,15 @@ def reveal(commitments: Sequence[Commitment], openings: Sequence[Opening]) -> Re
                 f"the opening of {site!r} is not what it committed to. Its model or its files have "
                 "changed since; the comparison is void and must be repeated."
             )
+    protocols = sorted({item.protocol or "none" for item in opened.values()})
+    if len(protocols) > 1:
+        raise ReplearnError(
+            f"all sites must commit under one protocol, got {protocols[0]} and {protocols[1]}. "
+            "They are sites of different studies, or one of them used another protocol."
+        )
     fingerprints = {site: opening.fingerprint for site, opening in opened.items()}
-    return Reveal(len(set(fingerprints.values())) == 1, fingerprints)
+    protocol = next(iter(opened.values())).protocol
+    return Reveal(len(set(fingerprints.values())) == 1, fingerprints, protocol)
 
 
 def _by_site(items: Sequence[Any], what: str) -> dict[str, Any]:
@@ -195,10 +224,13 @@ def _by_site(items: Sequence[Any], what: str) -> dict[str, Any]:
 
 
 def save_commitment(item: Commitment | Opening, path: str | os.PathLike[str]) -> None:
-    """Write a commitment or an opening, whole or not at all."""
-    write_atomically(path, canonical_json(item.content()) + b"\n")
-    if isinstance(item, Opening):
-        Path(path).chmod(0o600)  # secret until all sites have committed
+    """Write a commitment or an opening, whole or not at all.
+
+    An opening is secret until all sites have committed: only its owner may read the file.
+    """
+    write_atomically(
+        path, canonical_json(item.content()) + b"\n", private=isinstance(item, Opening)
+    )
 
 
 def load_commitment(path: str | os.PathLike[str]) -> Commitment | Opening:
@@ -211,17 +243,23 @@ def load_commitment(path: str | os.PathLike[str]) -> Commitment | Opening:
 
 
 def _item(content: dict[str, Any]) -> Commitment | Opening:
-    texts = {
-        COMMITMENT_FORMAT: {"site", "digest"},
-        OPENING_FORMAT: {"site", "fingerprint", "salt"},
-    }
+    hashes = {COMMITMENT_FORMAT: ("digest",), OPENING_FORMAT: ("fingerprint", "salt")}
     kind = content.get("format")
-    if not isinstance(kind, str) or kind not in texts:
+    if not isinstance(kind, str) or kind not in hashes:
         raise Unfit(f"the format must be {COMMITMENT_FORMAT!r} or {OPENING_FORMAT!r}")
-    read_object(content, "the file", {"format", "version", *texts[kind]})
-    read_integer(content["version"], "version", FORMAT_VERSION, FORMAT_VERSION)
-    values = {name: read_text(content[name], name) for name in texts[kind]}
-    for name in values.keys() - {"site"}:
-        if _HEX.fullmatch(values[name]) is None:
-            raise Unfit(f"{name} must be 64 hexadecimal digits")
-    return Commitment(**values) if kind == COMMITMENT_FORMAT else Opening(**values)
+    read_integer(content.get("version"), "version", FORMAT_VERSION, FORMAT_VERSION)
+    read_object(content, "the file", {"format", "version", "site", "protocol", *hashes[kind]})
+    values = {name: _read_hash(content[name], name) for name in hashes[kind]}
+    protocol = content["protocol"]
+    make = Commitment if kind == COMMITMENT_FORMAT else Opening
+    return make(
+        site=read_text(content["site"], "site"),
+        protocol=None if protocol is None else _read_hash(protocol, "protocol"),
+        **values,
+    )
+
+
+def _read_hash(value: Any, name: str) -> str:
+    if _HEX.fullmatch(read_text(value, name)) is None:
+        raise Unfit(f"{name} must be 64 hexadecimal digits")
+    return str(value)
