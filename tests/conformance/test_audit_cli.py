@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import replearn as rl
 from replearn.cli import main
 from replearn.cli.options import ALGORITHMS
+from replearn.codes.encoding import CategoryColumn, Encoding, NumberColumn
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +33,11 @@ def run(capsys, *arguments):
     return code, caught.out, caught.err
 
 
+PARAMETERS = {
+    "batch_size": 100, "failure_prob": "0.05", "fit_intercept": True, "grid_width": "0.8",
+    "margin": "0.3", "max_disagreement": "0.5", "max_error": "0.05", "n_components": 4,
+    "projection": "none", "regularization": "0.1", "rounding": "centre", "unit_mean": True,
+}  # fmt: skip
 EASY = ("--margin", ".3", "--max-error", ".3", "--jobs", "1")
 
 
@@ -79,14 +86,8 @@ def test_audit_writes_a_report_and_goes_on_from_its_checkpoint(folder, capsys, t
 
 
 def test_audit_by_protocol(folder, capsys, tmp_path):
-    from replearn.codes.encoding import Encoding, NumberColumn
-
-    parameters = {
-        "batch_size": 100, "failure_prob": "0.05", "fit_intercept": True, "grid_width": "0.8",
-        "margin": "0.3", "max_disagreement": "0.5", "max_error": "0.05", "n_components": 5,
-        "projection": "none", "regularization": "0.1", "rounding": "centre", "unit_mean": True,
-    }  # fmt: skip
     columns = tuple(NumberColumn(f"x{i}", "0", "1") for i in range(4))
+    parameters = PARAMETERS | {"n_components": 5}
     protocol = rl.Protocol("svm", parameters, "7", ("ill", "well"), Encoding(columns), None, {})
     protocol.save(tmp_path / "study.json")
     code, out, err = run(
@@ -103,6 +104,28 @@ def test_audit_by_protocol(folder, capsys, tmp_path):
         )  # fmt: skip
         assert code == 2
         assert "It has been changed" in err
+
+
+def test_audit_by_protocol_reads_the_rows_that_fit_reads(capsys, tmp_path):
+    # codes such as 00701 would be numbers, and so no known categories, if they were read otherwise
+    rng = np.random.default_rng(3)
+    codes, noise = rng.integers(0, 2, 3000), rng.normal(size=3000)
+    lines = (f"0070{code},{x:.3f},{code}" for code, x in zip(codes, noise, strict=True))
+    (tmp_path / "rows.csv").write_text("\n".join(["clinic,x,ill", *lines]) + "\n")
+    columns = (CategoryColumn("clinic", ("00700", "00701")), NumberColumn("x", "0", "10"))
+    protocol = rl.Protocol("svm", PARAMETERS, "7", (0, 1), Encoding(columns), None, {})
+    protocol.save(tmp_path / "study.json")
+    given = (tmp_path / "rows.csv", "--target", "ill", "--protocol", tmp_path / "study.json")
+    code, out, err = run(capsys, "fit", *given, "--out", tmp_path / "a.model.json", "--json")
+    assert code == 0, err
+    table = pd.read_csv(tmp_path / "rows.csv", dtype={"clinic": str})
+    model = rl.load(tmp_path / "a.model.json")
+    assert (model.predict(table[["clinic", "x"]]) != table["ill"]).mean() < 0.01
+    code, out, err = run(
+        capsys, "audit", *given, "--pairs", "3", "--question", "halves", "--json", "--allow-copies"
+    )
+    assert code in (0, 1, 3), err
+    assert json.loads(out)["questions"][0]["test_error"] < 0.01
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

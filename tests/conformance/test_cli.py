@@ -579,9 +579,9 @@ def test_bad_tables(refused, labs, tmp_path):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["p"] * 4, "must have two values, got one: 'p'"),
-        (["p", "q", "r", "p"], "must have two values, got more: 'p', 'q', 'r'"),
-        (["0.1", "0.2", "0.35", "0.7"], "whole numbers or text, got 0.1"),
+        (["p"] * 4, "must hold two classes, got one class: 'p'"),
+        (["p", "q", "r", "p"], "must hold two classes, got more: 'p', 'q', 'r'"),
+        (["0.1", "0.2", "0.35", "0.7"], "whole numbers, booleans or text, got 0.1"),
     ],
 )
 def test_bad_labels(refused, tmp_path, labels, message):

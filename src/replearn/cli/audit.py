@@ -3,6 +3,7 @@
 import argparse
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.files import check_target, shown_progress, writing
@@ -17,7 +18,7 @@ from replearn.cli.options import (
 )
 from replearn.cli.outcome import DIFFERENT, DONE, UNDECIDED, Outcome
 from replearn.cli.text import command_line, printable_lines
-from replearn.cli.training import algorithm_of, make_estimator, training_rows
+from replearn.cli.training import algorithm_of, make_estimator
 
 if TYPE_CHECKING:
     from replearn.audits.findings import AuditResult
@@ -98,9 +99,8 @@ def run(options: argparse.Namespace) -> Outcome:
         from replearn.audits.report import require_report_packages
 
         require_report_packages()
-    X, y, _ = training_rows(options)
     estimator = make_estimator(options)
-    result = replace(_measure(estimator, X, y, options), command=command_line(options))
+    result = replace(_measure(estimator, options), command=command_line(options))
     text = str(result)
     if options.report is not None:
         from replearn.audits.report import audit_report, write_report
@@ -121,19 +121,14 @@ def _client(address: str | None) -> AbstractContextManager[Any]:
     return connect(address)
 
 
-def _measure(
-    estimator: "ReplicableClassifier", X: Any, y: Any, options: argparse.Namespace
-) -> "AuditResult":
+def _measure(estimator: "ReplicableClassifier", options: argparse.Namespace) -> "AuditResult":
     from replearn.audits.auditing import audit
+    from replearn.fits.file_fit import training_rows
 
-    if options.protocol is not None:
-        from replearn.study.protocol import Protocol
-
-        protocol = Protocol.load(options.protocol, options.lock)
-        protocol.check(X, y)
-        if protocol.encoding is not None:  # once, instead of in every fit
-            X = protocol.encoding.transform(X)
-            estimator.set_params(published=replace(estimator.agreed, encoding=None))
+    with shown_progress(f"reading {Path(options.data).name}") as advance:
+        X, y = training_rows(estimator, options.data, options.target, watch=advance)
+    if estimator.published is not None:  # encoded once, instead of in every fit
+        estimator.set_params(published=replace(estimator.published, encoding=None))
     estimator.set_params(verbose=0, n_jobs=1)
     total = options.pairs * (2 if options.question == "both" else 1)
     with _client(options.cluster) as client, shown_progress("auditing", total) as advance:

@@ -10,7 +10,6 @@ from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
     from replearn.progress import Advance
-    from replearn.sources import Table
 
 
 @contextmanager
@@ -23,24 +22,6 @@ def shown_progress(label: str, total: float = 1.0) -> "Iterator[Advance]":
         return
     with progress(label, total) as advance:
         yield advance
-
-
-def read_numbers(
-    path: str, target: str | None = None, columns: Sequence[str] | None = None
-) -> "Table":
-    """A table of numbers, with progress on a terminal."""
-    from replearn.sources import read_table
-
-    with shown_progress(f"reading {Path(path).name}") as advance:
-        return read_table(path, target, columns, advance)
-
-
-def read_labelled_numbers(path: str, target: str | None) -> "Table":
-    """A table of numbers that must have labels."""
-    table = read_numbers(path, target)
-    if table.y is None:
-        raise _no_labels(path)
-    return table
 
 
 def read_labelled_columns(

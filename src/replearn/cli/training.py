@@ -1,24 +1,13 @@
-"""Rows and the estimator that the options of ``fit`` and ``audit`` ask for."""
+"""The estimator that the options of ``fit`` and ``audit`` ask for."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from replearn.cli.files import read_labelled_columns, read_labelled_numbers
 from replearn.cli.options import given_promise
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
     from replearn.estimators.base import ReplicableClassifier
-
-
-def training_rows(options: argparse.Namespace) -> tuple[Any, Any, tuple[str, ...] | None]:
-    """Numbers, labels and names; with a protocol, raw columns for it to encode, and no names."""
-    check_training(options)  # before a large file is read
-    if options.protocol is None:
-        table = read_labelled_numbers(options.data, options.target)
-        return table.X, table.y, table.names
-    columns, y = read_labelled_columns(options.data, options.target)
-    return columns, y, None
 
 
 def make_estimator(options: argparse.Namespace, **more: Any) -> "ReplicableClassifier":

@@ -8,6 +8,8 @@ from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from numpy.typing import NDArray
+
 from replearn import __version__
 from replearn.codes.model import canonical_json
 from replearn.errors import ReplearnError
@@ -87,18 +89,8 @@ def fit_file(
     of the shuffle (see `ShuffledSource`), two batches of the plan, and the sums. Only the SVM and
     the SGD classifier learn out of core; the others need all rows in memory.
     """
-    estimator.check_parameters()  # before a long look at the rows
     show, name = partial(_shown, estimator.verbose, watch), Path(path).name
-    if target is None:
-        _require_own_labels(path)
-    source = open_source(
-        path,
-        target=target,
-        columns=columns,
-        encoding=estimator.agreed.encoding,
-        n_features=n_features,
-    )
-    labels = estimator.labels(f"the label column of {source.place}", from_text=True)
+    source, labels = training_source(estimator, path, target, columns, n_features)
     stays = source.in_memory_only or estimator.asks in ("counts", "rows")
     if checkpoint is not None and (stays or estimator.asks != "batches"):
         raise ReplearnError(
@@ -126,13 +118,57 @@ def fit_file(
         return estimator.fit_sample(sample, source.n_features, labels.classes, source.names)
 
 
-def _require_own_labels(path: str | os.PathLike[str]) -> None:
-    """Ask for the label column before something else is said about it."""
-    if not open_source(path, raw=True).labelled:
-        raise ReplearnError(
+def training_source(
+    estimator: ReplicableClassifier,
+    path: str | os.PathLike[str],
+    target: str | None = None,
+    columns: Sequence[str] | None = None,
+    n_features: int | None = None,
+) -> "tuple[Source, Labels]":
+    """The rows of files as an estimator takes them, and what turns their labels into signs.
+
+    All that reads training rows from files comes here, so that they are read in one way: encoded by
+    the protocol, if there is one. Parameters as for `fit_file`.
+    """
+    estimator.check_parameters()  # before a long look at the rows
+    if target is None and not open_source(path, raw=True).labelled:
+        raise ReplearnError(  # before something else is said about the columns
             f"{os.fspath(path)}: labels are needed, got none. Name the label column (target, on "
             "the command line --target)."
         )
+    source = open_source(path, target, columns, estimator.agreed.encoding, n_features)
+    return source, estimator.labels(f"the label column of {source.place}", from_text=True)
+
+
+def training_rows(
+    estimator: ReplicableClassifier,
+    path: str | os.PathLike[str],
+    target: str | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    n_features: int | None = None,
+    watch: "Watch | None" = None,
+) -> tuple[Any, NDArray[Any]]:
+    """Rows and labels of a file in memory, as `fit_file` reads them.
+
+    Parameters
+    ----------
+    estimator, path, target, columns, n_features, watch
+        As for `fit_file`.
+
+    Returns
+    -------
+    X : array or CSR matrix
+        Encoded already: fit it with an estimator that has no encoding.
+    y : array
+        The labels as the protocol spells them.
+    """
+    source, labels = training_source(estimator, path, target, columns, n_features)
+    whole = read_within(source, None, watch, labels.take)
+    assert whole is not None  # there is no limit
+    assert whole.y is not None  # the source is labelled
+    labels.require_both()
+    return whole.X, labels.classes[labels.class_numbers(whole.y)]
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from replearn.estimators.base import ReplicableClassifier
 from replearn.fits.clusters.samples import ClusterSample
 from replearn.fits.clusters.tables import FileTable, PartitionTable, Table
 from replearn.fits.clusters.tasks import Watch, connect, spread, usable_client
-from replearn.sources import open_source
+from replearn.fits.file_fit import training_source
 
 __all__ = ["connect", "fit", "spread"]
 
@@ -105,9 +105,7 @@ def _table(
                 f"{os.fspath(X)} must come with the name of its label column and without y. Pass "
                 'target="...".'
             )
-        source = open_source(X, target=target, columns=columns, encoding=estimator.agreed.encoding)
-        labels = estimator.labels(f"the label column of {source.place}", from_text=True)
-        return FileTable(source, labels, task_rows)
+        return FileTable(*training_source(estimator, X, target, columns), task_rows)
     if isinstance(X, dd.DataFrame):
         return _frame_table(estimator, X, y, target, columns)
     if isinstance(X, da.Array):
