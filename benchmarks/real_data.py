@@ -59,7 +59,7 @@ def measure(name, folder, first, n_splits, n_seeds):
     n_lab = (len(rest) - N_TEST) // 2
     started = time.perf_counter()
     plan = rl.plan_from_pilot(
-        X[pilot], y[pilot], samples_per_site=n_lab, max_disagreement=TARGETS[name]
+        X[pilot], y[pilot], algorithm="svm", samples_per_site=n_lab, max_disagreement=TARGETS[name]
     )
     pilot_seconds = time.perf_counter() - started
     differ, ours, theirs, estimates = 0, [], [], []

@@ -289,7 +289,12 @@ def report(results, name, needed, first, note):
 def pilot_fit(population):
     X, y = population.draw(1000, [4])
     plan = rl.plan_from_pilot(
-        X, y, samples_per_site=population.pilot_rows, fit_intercept=False, max_disagreement=0.15
+        X,
+        y,
+        algorithm="svm",
+        samples_per_site=population.pilot_rows,
+        fit_intercept=False,
+        max_disagreement=0.15,
     )
     return lambda X, y, seed: (
         plan.protocol.estimator(n_jobs=2).set_params(shared_seed=seed).fit(X, y)

@@ -70,7 +70,11 @@ def main():
         f"{len(y):,} plots, {np.mean(y == 'spruce'):.1%} spruce; a pilot of {n_pilot:,} decides:\n"
     )
     plan = rl.plan_from_pilot(
-        X.iloc[pilot], y[pilot], samples_per_site=len(labs[0]), shared_seed="forest"
+        X.iloc[pilot],
+        y[pilot],
+        algorithm="svm",
+        samples_per_site=len(labs[0]),
+        shared_seed="forest",
     )
     print(plan)
     if options.write:

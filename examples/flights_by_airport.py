@@ -99,7 +99,11 @@ def main():
     sites = [rest[airport[rest] == name] for name in AIRPORTS]
     print(f"{len(y):,} flights, {np.mean(y == 'late'):.1%} late; a pilot of {n_pilot:,} decides:\n")
     plan = rl.plan_from_pilot(
-        X.iloc[pilot], y[pilot], samples_per_site=len(rest) // 3, shared_seed="flights 2013"
+        X.iloc[pilot],
+        y[pilot],
+        algorithm="svm",
+        samples_per_site=len(rest) // 3,
+        shared_seed="flights 2013",
     )
     print(plan)
     if options.write:

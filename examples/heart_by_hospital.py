@@ -45,6 +45,7 @@ def plan_for(n_patients, X, y):
     return rl.plan_from_pilot(
         X,
         y,
+        algorithm="svm",
         samples_per_site=n_patients,
         shared_seed="heart",
         categories=real_data.HEART_CATEGORIES,

@@ -59,6 +59,7 @@ def main():
     plan = rl.plan_from_pilot(
         X[pilot],
         y[pilot],
+        algorithm="svm",
         samples_per_site=len(labs[0]),
         max_disagreement=PROMISE,
         shared_seed="digits",

@@ -44,6 +44,7 @@ def plan_for(promise, X, y, n_lab):
     return rl.plan_from_pilot(
         X,
         y,
+        algorithm="svm",
         samples_per_site=n_lab,
         max_disagreement=promise,
         shared_seed="news",

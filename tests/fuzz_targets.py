@@ -166,11 +166,13 @@ def rows_of_model(model: Model) -> Any:
 @cache
 def protocol_documents() -> tuple[Any, ...]:
     """Valid protocols: plain, with categories and missing values, with a public value."""
-    plain = rl.plan_from_pilot(X, Y, samples_per_site=2000, shared_seed=7).protocol
+    plain = rl.plan_from_pilot(X, Y, samples_per_site=2000, shared_seed=7, algorithm="svm").protocol
     columns: dict[str, Any] = dict(zip(("age", "größe", "x"), X.T, strict=True))
     columns["town"] = np.array(["Oslo", "Rome", "1"] * 100, dtype=object)
     columns["x"] = np.where(np.arange(300) % 50 == 0, np.nan, columns["x"])
-    table = rl.plan_from_pilot(columns, Y > 0, samples_per_site=2000, shared_seed="s").protocol
+    table = rl.plan_from_pilot(
+        columns, Y > 0, samples_per_site=2000, shared_seed="s", algorithm="svm"
+    ).protocol
     public = table.with_public_value("lottery 1 2 3")
     return tuple(json.loads(json_text(p.content())) for p in (plain, table, public))
 

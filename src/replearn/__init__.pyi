@@ -18,6 +18,7 @@ from .errors import ReplicabilityWarning as ReplicabilityWarning
 from .errors import UselessModelWarning as UselessModelWarning
 from .estimators import ReplicableBoostingClassifier as ReplicableBoostingClassifier
 from .estimators import ReplicableDPClassifier as ReplicableDPClassifier
+from .estimators import ReplicableLogisticClassifier as ReplicableLogisticClassifier
 from .estimators import ReplicableNetClassifier as ReplicableNetClassifier
 from .estimators import ReplicableSGDClassifier as ReplicableSGDClassifier
 from .estimators import ReplicableSVMClassifier as ReplicableSVMClassifier

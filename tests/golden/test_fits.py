@@ -70,7 +70,9 @@ def of(estimator: object, X: object, y: object) -> str:
 
 
 def planned(X: object, y: object) -> rl.Protocol:
-    return rl.plan_from_pilot(X, y, samples_per_site=20_000, shared_seed="golden").protocol
+    return rl.plan_from_pilot(
+        X, y, samples_per_site=20_000, shared_seed="golden", algorithm="svm"
+    ).protocol
 
 
 def noisy() -> tuple[np.ndarray, np.ndarray]:

@@ -33,7 +33,9 @@ def test_a_pilot_predicts_disagreement_within_a_factor_of_two(options: Any) -> N
     def draw(n: int, state: Any) -> Any:
         return make_margin(n, 30, 0.1, random_state=state, **options)
 
-    plan = plan_from_pilot(*draw(1000, [9]), samples_per_site=10_000, max_disagreement=0.5)
+    plan = plan_from_pilot(
+        *draw(1000, [9]), samples_per_site=10_000, max_disagreement=0.5, algorithm="svm"
+    )
     predicted = plan.chosen.disagreement
     differ = disagreements(plan, draw, 10_000, 60)
     assert_rate_between(differ, 60, predicted / 2, 2 * predicted)
@@ -49,6 +51,8 @@ def test_a_column_that_is_constant_in_the_pilot_ruins_nothing(projection: str) -
         return np.hstack([X, 0.3 * extra]), y
 
     pilot = draw(1000, [9], silent=True)
-    plan = plan_from_pilot(*pilot, samples_per_site=10_000, projections=[projection])
+    plan = plan_from_pilot(
+        *pilot, samples_per_site=10_000, projections=[projection], algorithm="svm"
+    )
     assert_rate_at_most(disagreements(plan, draw, 10_000, 60), 60, 0.3)
     assert plan.protocol.estimator().fit(*draw(10_000, [7])).score(*draw(5000, [8])) > 0.93

@@ -105,7 +105,9 @@ def test_a_protocol_encodes_the_columns_of_files(tmp_path):
     holes = np.where(rng.random(N) < 0.05, np.nan, X[:, 1])
     columns = {"one": X[:, 0], "two": holes, "kind": kind}
     pilot = {name: values[:1000] for name, values in columns.items()}
-    protocol = rl.plan_from_pilot(pilot, Y[:1000], samples_per_site=N, shared_seed=7).protocol
+    protocol = rl.plan_from_pilot(
+        pilot, Y[:1000], samples_per_site=N, shared_seed=7, algorithm="svm"
+    ).protocol
     expected = protocol.estimator().fit(columns, Y).fingerprint_
     rows = pa.table({**columns, "two": pa.array(holes, from_pandas=True), "label": Y})
     pq.write_table(rows, tmp_path / "a.parquet")

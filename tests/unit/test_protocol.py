@@ -24,7 +24,7 @@ from replearn.codes.basis import Basis
 from replearn.codes.encoding import CategoryColumn, Encoding, NumberColumn
 from replearn.codes.randomness import SharedRandomness
 from replearn.datasets import make_margin
-from replearn.study.pilot import candidates
+from replearn.study.pilot import svm_candidates as candidates
 from replearn.study.pilot.columns import encodings
 
 
@@ -44,7 +44,7 @@ def table(n: int, state: int) -> tuple[pd.DataFrame, Any]:
 @pytest.fixture(scope="module")
 def plan() -> Any:
     X, y = table(1500, 0)
-    return plan_from_pilot(X, y, samples_per_site=20_000, shared_seed="study 1")
+    return plan_from_pilot(X, y, samples_per_site=20_000, shared_seed="study 1", algorithm="svm")
 
 
 def fit(protocol: Protocol, X: Any, y: Any) -> Any:
@@ -143,7 +143,9 @@ def test_a_damaged_protocol_is_refused(plan: Any, tmp_path: Path, message: str) 
 @pytest.mark.parametrize("n_rows", [100, 199, 250])
 def test_a_small_pilot_is_enough_for_a_plan(n_rows: int) -> None:
     X, y = make_margin(n_rows, 4, margin=0.2, random_state=1)
-    assert 0 < plan_from_pilot(X, y, samples_per_site=10_000).chosen.disagreement < 1
+    assert (
+        0 < plan_from_pilot(X, y, samples_per_site=10_000, algorithm="svm").chosen.disagreement < 1
+    )
 
 
 def test_a_pilot_is_cut_into_many_subsets() -> None:

@@ -170,6 +170,7 @@ def _plan_from_pilot(options: argparse.Namespace) -> Outcome:
     plan = plan_from_pilot(
         columns,
         y,
+        algorithm="svm",
         categories=categories,
         numeric=options.numeric or [],
         columns=options.columns,
@@ -189,15 +190,7 @@ def _plan_from_pilot(options: argparse.Namespace) -> Outcome:
         with writing(options.out):
             plan.protocol.save(options.out)
         text += f"\n  protocol {plan.protocol.fingerprint[:16]}..., written to {options.out}"
-    data = {
-        "protocol": plan.protocol.fingerprint,
-        "out": options.out,
-        "pilot_accuracy": plan.pilot_accuracy,
-        "chosen": asdict(plan.chosen),
-        "frontier": [asdict(point) for point in plan.frontier],
-        "samples": [asdict(point) for point in plan.samples],
-        "remarks": [asdict(remark) for remark in plan.remarks],
-    }
+    data = {"protocol": plan.protocol.fingerprint, "out": options.out} | plan.data()
     return Outcome(text, data)
 
 

@@ -198,6 +198,7 @@ def _study(setting: Setting, study: int) -> tuple[Lab, Lab]:
     pilot = _draw(setting, setting.n_pilot, study, sample=3)
     protocol = plan_from_pilot(
         *pilot,
+        algorithm="svm",
         samples_per_site=min(setting.rows),
         max_disagreement=setting.max_disagreement,
         shared_seed=study,

@@ -40,13 +40,13 @@ class Basis:
 
     def apply(self, direction: Vector) -> Vector:
         """Components of a direction, each in units of its relative width; a fixed order of sums."""
-        products = np.array([dot(row, direction) for row in self._directions])
+        products = np.array([dot(row, direction) for row in self.directions])
         return products / self._widths
 
     def lift(self, components: Vector) -> Vector:
         """Direction that has these components."""
         lifted = np.zeros(self.rows.shape[1])
-        for row, component in zip(self._directions, components * self._widths, strict=True):
+        for row, component in zip(self.directions, components * self._widths, strict=True):
             axpy(component, row, lifted)
         return lifted
 
@@ -57,7 +57,7 @@ class Basis:
         One over the smallest width for orthonormal rows of equal widths; rows that are not may
         stretch a displacement more.
         """
-        return float(np.linalg.norm(self._directions / self._widths[:, None], 2))
+        return float(np.linalg.norm(self.directions / self._widths[:, None], 2))
 
     def content(self) -> dict[str, Any]:
         """As JSON types."""
@@ -70,7 +70,8 @@ class Basis:
         return hash((self.rows.tobytes(), self.widths))
 
     @cached_property
-    def _directions(self) -> Matrix:
+    def directions(self) -> Matrix:
+        """The rows as numbers."""
         return self.rows.astype(np.float64) * UNIT
 
     @cached_property

@@ -89,7 +89,7 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """A column of categories, one output of 0 or 1 for each published value.
+    """A column of categories, one output for each published value: 0, or 1 over its scale.
 
     Attributes
     ----------
@@ -97,13 +97,16 @@ class CategoryColumn:
     values : tuple of str
         The published values.
     other : bool
-        A last output, 1 for every value that is not published: categories that were too rare to
+        A last output for every value that is not published: categories that were too rare to
         be, and unknown ones. Without it they become all zeros, as missing values always do.
+    scales : tuple of str
+        Decimal numbers, one for each output; none: all 1.
     """
 
     name: str
     values: tuple[str, ...]
     other: bool = False
+    scales: tuple[str, ...] = ()
 
     @property
     def n_outputs(self) -> int:
@@ -118,8 +121,14 @@ class CategoryColumn:
 
     def content(self) -> dict[str, Any]:
         """As JSON types."""
-        content = {"kind": "category", "name": self.name, "values": list(self.values)}
-        return content | {"other": True} if self.other else content
+        content: dict[str, Any] = {
+            "kind": "category",
+            "name": self.name,
+            "values": list(self.values),
+        }
+        if self.other:
+            content["other"] = True
+        return content | {"scales": list(self.scales)} if self.scales else content
 
     def transform(self, values: NDArray[Any]) -> Matrix:
         """Indicators of the published values, one column for each."""
@@ -132,7 +141,14 @@ class CategoryColumn:
             places[places == _UNKNOWN] = len(self.values)
         known = np.flatnonzero(places >= 0)
         out[:] = 0.0
-        out[places[known], known] = 1.0
+        out[places[known], known] = self.heights[places[known]]
+
+    @property
+    def heights(self) -> Vector:
+        """What each output is written as, where it is not 0."""
+        if not self.scales:
+            return np.ones(self.n_outputs)
+        return 1 / np.array([float(scale) for scale in self.scales])
 
     def _places(self, values: NDArray[Any]) -> IntegerArray:
         """Where among the published values each value is, or that it is unknown or missing."""

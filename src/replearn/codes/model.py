@@ -15,13 +15,18 @@ from replearn.codes.boost_space import BoostSpace
 from replearn.codes.encoding import Encoding, columns_of
 from replearn.codes.net_space import NetSpace
 from replearn.codes.randomness import SharedRandomness
+from replearn.codes.score_space import ScoreSpace
 from replearn.codes.space import CodeSpace, unit
 from replearn.errors import ReplearnError
-from replearn.kernels.scores import scores
+from replearn.kernels.portable import sigmoid
+from replearn.kernels.scores import capped_scores, scores
 from replearn.types import Codes, Matrix, Vector
 
 FORMAT = "replearn-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+
+#: What turns codes into a classifier, for each kind of algorithm.
+Space = CodeSpace | NetSpace | BoostSpace | ScoreSpace
 
 #: A class label as it stands in the file: JSON keeps these three apart.
 Label = bool | int | str
@@ -41,7 +46,7 @@ class Model:
     n_features : int
     fit_intercept : bool
         A constant 1 is appended to each row.
-    space : CodeSpace, NetSpace or BoostSpace
+    space : CodeSpace, NetSpace, BoostSpace or ScoreSpace
     seed : str
         The published seed.
     classes : tuple of two labels
@@ -58,7 +63,7 @@ class Model:
     recipe: str
     n_features: int
     fit_intercept: bool
-    space: CodeSpace | NetSpace | BoostSpace
+    space: Space
     seed: str
     classes: tuple[Label, Label]
     codes: Codes
@@ -76,8 +81,13 @@ class Model:
             "recipe": self.recipe,
             "seed": self.seed,
             "space": self.space.content(),
-            "version": FORMAT_VERSION,
+            "version": self.format_version,
         } | ({} if self.encoding is None else {"encoding": self.encoding.content()})
+
+    @property
+    def format_version(self) -> int:
+        """The oldest version of the format that can hold the model."""
+        return FORMAT_VERSION if self.has_probabilities else 1
 
     def canonical_bytes(self) -> bytes:
         """Canonical JSON (RFC 8785) of the content; the fingerprint is its SHA-256."""
@@ -104,25 +114,42 @@ class Model:
         """Whether one direction classifies; a majority of several does not."""
         return not (isinstance(self.space, BoostSpace) and self.space.output == "majority")
 
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the scores are log-odds."""
+        return isinstance(self.space, ScoreSpace)
+
     @cached_property
-    def direction(self) -> Vector:
-        """The halfspace's normal, length 1, intercept last; the same bits on every machine."""
+    def weights(self) -> Vector:
+        """Weights of the decision, intercept last; the same bits on every machine.
+
+        Of length 1, but for log-odds, whose length means something.
+        """
         if not self.is_halfspace:
             raise AttributeError(
                 "a majority of halfspaces has no direction, coef or intercept. Fit with "
                 'output="halfspace".'
             )
-        return unit(self.space.decode(self.codes, self.shared))
+        decoded = self.space.decode(self.codes, self.shared)
+        if not isinstance(self.space, ScoreSpace):
+            return unit(decoded)
+        decoded[-1] -= float(self.space.threshold)
+        return decoded
+
+    @property
+    def direction(self) -> Vector:
+        """The halfspace's normal, length 1, intercept last."""
+        return unit(self.weights) if self.has_probabilities else self.weights
 
     @property
     def coef(self) -> Vector:
         """Weights of the features."""
-        return self.direction[: self.n_features]
+        return self.weights[: self.n_features]
 
     @property
     def intercept(self) -> float:
         """Weight of the constant; 0 without one."""
-        return float(self.direction[-1]) if self.fit_intercept else 0.0
+        return float(self.weights[-1]) if self.fit_intercept else 0.0
 
     @cached_property
     def halfspaces(self) -> Matrix:
@@ -131,7 +158,7 @@ class Model:
         One row, ``direction``, unless the model is a majority.
         """
         if self.is_halfspace:
-            return self.direction[None, :]
+            return self.weights[None, :]
         assert isinstance(self.space, BoostSpace)
         return self.space.voters(self.codes, self.shared)
 
@@ -191,6 +218,8 @@ class Model:
                 "Pass a 2-D array with the same features."
             )
         rows = X if sp.issparse(X) else np.asarray(X)
+        if isinstance(self.space, ScoreSpace):
+            return capped_scores(rows, self.coef, self.intercept, float(self.space.cap))
         if self.is_halfspace:
             return scores(rows, self.coef, self.intercept)
         weights = self.halfspaces[:, : self.n_features]
@@ -199,6 +228,20 @@ class Model:
         votes = np.where(np.array(products) > 0, 1.0, -1.0)
         # a vote would hide that a row is not finite
         return np.where(np.isfinite(products).all(axis=0), votes.mean(axis=0), np.nan)
+
+    def predict_proba(self, X: Any) -> Matrix:
+        """Probability of each class; only models with log-odds have them."""
+        return self.probabilities(self.decision_function(X))
+
+    def probabilities(self, scores: Vector) -> Matrix:
+        """Probability of each class, from the decision function."""
+        if not isinstance(self.space, ScoreSpace):
+            raise AttributeError(
+                f"a model of the recipe {self.recipe!r} has scores and no probabilities. Plan a "
+                "logistic study for those."
+            )
+        positive = sigmoid(scores + float(self.space.threshold))
+        return np.column_stack([1 - positive, positive])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of each row."""

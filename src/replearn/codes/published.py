@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replearn.codes.basis import Basis
+from replearn.codes.design import Design
 from replearn.codes.encoding import Encoding
 from replearn.codes.model import Label
 from replearn.errors import ReplearnError
@@ -24,15 +25,18 @@ class Published:
         Directions to round in.
     unit_mean : bool
         Scale the mean of the batch vectors to length 1 before it is rounded.
+    design : Design or None
+        Directions, start, steps and cells of a logistic regression.
     """
 
     encoding: Encoding | None = None
     classes: tuple[Label, Label] | None = None
     basis: Basis | None = None
     unit_mean: bool = False
+    design: Design | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in (("encoding", Encoding), ("basis", Basis)):
+        for name, kind in (("encoding", Encoding), ("basis", Basis), ("design", Design)):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
                 raise ReplearnError(
@@ -54,6 +58,7 @@ class Published:
             "classes": None if self.classes is None else list(self.classes),
             "encoding": None if self.encoding is None else self.encoding.content(),
             "unit_mean": self.unit_mean,
+            "design": None if self.design is None else self.design.content(),
         }
 
     def __repr__(self) -> str:
@@ -61,6 +66,8 @@ class Published:
         parts = [] if self.encoding is None else [f"{len(self.encoding.columns)} columns"]
         parts += [] if self.classes is None else [f"classes {self.classes}"]
         parts += [] if self.basis is None else [f"{len(self.basis.rows)} directions"]
+        if self.design is not None:
+            parts.append(f"{self.design.space.n_components} coded numbers")
         parts += ["unit mean"] if self.unit_mean else []
         content = repr(self.content()).encode(errors="backslashreplace")
         digest = hashlib.sha256(content).hexdigest()

@@ -2,6 +2,7 @@
 
 from replearn.estimators.boosting import ReplicableBoostingClassifier
 from replearn.estimators.dp import ReplicableDPClassifier
+from replearn.estimators.logistic import ReplicableLogisticClassifier
 from replearn.estimators.net import ReplicableNetClassifier
 from replearn.estimators.sgd import ReplicableSGDClassifier
 from replearn.estimators.svm import ReplicableSVMClassifier
@@ -9,6 +10,7 @@ from replearn.estimators.svm import ReplicableSVMClassifier
 __all__ = [
     "ReplicableBoostingClassifier",
     "ReplicableDPClassifier",
+    "ReplicableLogisticClassifier",
     "ReplicableNetClassifier",
     "ReplicableSGDClassifier",
     "ReplicableSVMClassifier",

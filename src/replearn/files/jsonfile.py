@@ -237,7 +237,7 @@ def _column(content: Any) -> Column:
             content["fill_missing"],
         )
     if kind == "category":
-        read_object(content, "a column", {"kind", "name", "values"}, {"other"})
+        read_object(content, "a column", {"kind", "name", "values"}, {"other", "scales"})
         if content.get("other", True) is not True:  # left out if it is false: one way to say it
             raise Unfit("other must be true, or be left out")
         values = content["values"]
@@ -246,7 +246,14 @@ def _column(content: Any) -> Column:
         texts = tuple(read_text(value, "a category") for value in values)
         if len(set(texts)) != len(texts):
             raise Unfit("a category stands twice among the values of its column")
+        scales = content.get("scales", [])
+        n_outputs = len(texts) + ("other" in content)
+        if not isinstance(scales, list) or len(scales) not in (0, n_outputs):
+            raise Unfit("scales must be a list of as many numbers as there are outputs")
         return CategoryColumn(
-            read_text(content["name"], "a column's name"), texts, "other" in content
+            read_text(content["name"], "a column's name"),
+            texts,
+            "other" in content,
+            tuple(read_width(scale, "a scale") for scale in scales),
         )
     raise Unfit("a column must have the kind 'number' or 'category'")

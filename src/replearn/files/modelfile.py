@@ -10,13 +10,14 @@ from replearn.codes.basis import Basis
 from replearn.codes.boost_space import BoostSpace
 from replearn.codes.cells import CELLS, is_rounding
 from replearn.codes.encoding import Encoding
-from replearn.codes.model import FORMAT, FORMAT_VERSION, Model, canonical_json
+from replearn.codes.model import FORMAT, FORMAT_VERSION, Model, Space, canonical_json
 from replearn.codes.net_space import NetSpace
 from replearn.codes.nets import NETS, lattice_size
 from replearn.codes.projection import PROJECTIONS
 from replearn.codes.space import CodeSpace
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.files.atomic import write_atomically
+from replearn.files.designfile import read_score_space
 from replearn.files.jsonfile import (
     Unfit,
     read_basis,
@@ -104,14 +105,16 @@ def _model(content: Any, feature_names: Any) -> Model:
     if content["format"] != FORMAT:
         raise Unfit(f"the format must be {FORMAT!r}")
     version = content["version"]
-    if type(version) is not int or version != FORMAT_VERSION:
-        raise Unfit(f"version {shown(version)} is unknown; this release reads {FORMAT_VERSION}")
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
+        raise Unfit(
+            f"version {shown(version)} is unknown; this release reads 1 to {FORMAT_VERSION}"
+        )
     n_features = read_integer(content["n_features"], "n_features", 1, MAX_FEATURES)
     fit_intercept = content["fit_intercept"]
     if not isinstance(fit_intercept, bool):
         raise Unfit("fit_intercept must be true or false")
     space = _space(content["space"], n_features + fit_intercept)
-    return Model(
+    model = Model(
         recipe=read_text(content["recipe"], "recipe"),
         n_features=n_features,
         fit_intercept=fit_intercept,
@@ -122,6 +125,9 @@ def _model(content: Any, feature_names: Any) -> Model:
         feature_names=_names(feature_names, n_features),
         encoding=_encoding(content.get("encoding"), n_features),
     )
+    if version != model.format_version:
+        raise Unfit(f"a model of this kind has version {model.format_version}, got {version}")
+    return model
 
 
 def _encoding(content: Any, n_features: int) -> Encoding | None:
@@ -131,11 +137,13 @@ def _encoding(content: Any, n_features: int) -> Encoding | None:
     return encoding
 
 
-def _space(content: Any, n_inputs: int) -> CodeSpace | NetSpace | BoostSpace:
+def _space(content: Any, n_inputs: int) -> Space:
     if isinstance(content, dict) and "net" in content:
         return _net_space(content, n_inputs)
     if isinstance(content, dict) and "boosting" in content:
         return _boost_space(content, n_inputs)
+    if isinstance(content, dict) and "lift" in content:
+        return read_score_space(content, n_inputs - 1)
     keys = {"grid_width", "n_components", "projection", "rounding"}
     read_object(content, "'space'", keys, optional={"basis"})
     projections = ["published"] if "basis" in content else list(PROJECTIONS)
@@ -231,9 +239,7 @@ def _not_too_large(space: _Space) -> _Space:
     return space
 
 
-def _codes(
-    value: Any, space: CodeSpace | NetSpace | BoostSpace
-) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _codes(value: Any, space: Space) -> np.ndarray[Any, np.dtype[np.int64]]:
     if not isinstance(value, list) or len(value) != space.n_codes:
         raise Unfit(f"codes must be a list of {space.n_codes:,} integers")
     if not all(type(code) is int and -MAX_CODE <= code <= MAX_CODE for code in value):

@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from replearn.codes.basis import Basis
+from replearn.codes.design import Design
 from replearn.codes.encoding import Encoding
 from replearn.codes.model import Label, canonical_json
 from replearn.codes.published import Published
 from replearn.codes.randomness import MAX_TEXT
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.estimators import ReplicableSVMClassifier
+from replearn.estimators import ReplicableLogisticClassifier, ReplicableSVMClassifier
 from replearn.files.atomic import write_atomically
+from replearn.files.designfile import read_design
 from replearn.files.jsonfile import (
     Unfit,
     read_basis,
@@ -20,6 +22,7 @@ from replearn.files.jsonfile import (
     read_decimal,
     read_encoding,
     read_json,
+    read_object,
     read_text,
     read_width,
     shown,
@@ -27,7 +30,7 @@ from replearn.files.jsonfile import (
 from replearn.sources.labels import Labels
 
 FORMAT = "replearn-protocol"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 #: Note that holds the public value from which the seed was derived.
 _PUBLIC_VALUE = "public_value"
@@ -64,6 +67,10 @@ class Protocol:
         Published directions.
     notes : dict
         What the pilot predicted; for people, part of the hash like everything else.
+    design : Design or None
+        Directions, start and cells of a logistic study.
+    target : str or None
+        Name of the label column.
 
     Examples
     --------
@@ -82,10 +89,12 @@ class Protocol:
     encoding: Encoding | None
     basis: Basis | None
     notes: dict[str, Any]
+    design: Design | None = None
+    target: str | None = None
 
     def content(self) -> dict[str, Any]:
         """As JSON types."""
-        return {
+        content = {
             "algorithm": self.algorithm,
             "basis": None if self.basis is None else self.basis.content(),
             "classes": list(self.classes),
@@ -94,8 +103,12 @@ class Protocol:
             "notes": self.notes,
             "parameters": self.parameters,
             "seed": self.seed,
-            "version": FORMAT_VERSION,
+            "version": 1 if self.design is None and self.target is None else 2,
         }
+        if content["version"] == 1:
+            return content
+        design = None if self.design is None else self.design.content()
+        return content | {"design": design, "target": self.target}
 
     @property
     def fingerprint(self) -> str:
@@ -166,8 +179,11 @@ class Protocol:
         labels.take(y)
         labels.require_both()
 
-    def estimator(self, **overrides: Any) -> ReplicableSVMClassifier:
-        """The estimator that every site fits; ``overrides`` are for n_jobs and the like."""
+    def estimator(self, **overrides: Any) -> Any:
+        """The estimator that every site fits; ``overrides`` are for n_jobs and the like.
+
+        With hint bits the first site passes nothing, and the others ``hint=``, what it published.
+        """
         fixed = {*self.parameters, "shared_seed", "published"}
         if fixed & set(overrides):
             raise ReplearnError(
@@ -176,10 +192,19 @@ class Protocol:
             )
         parameters: dict[str, Any] = dict(self.parameters)
         for name in _REALS:
-            parameters[name] = float(parameters[name])
+            if name in parameters:
+                parameters[name] = float(parameters[name])
         published = Published(
-            self.encoding, self.classes, self.basis, unit_mean=parameters.pop("unit_mean")
+            self.encoding,
+            self.classes,
+            self.basis,
+            unit_mean=parameters.pop("unit_mean", False),
+            design=self.design,
         )
+        if self.design is not None:
+            return ReplicableLogisticClassifier(
+                **parameters, shared_seed=self.seed, published=published, **overrides
+            )
         return ReplicableSVMClassifier(
             **parameters, shared_seed=self.seed, published=published, **overrides
         )
@@ -197,27 +222,37 @@ def _protocol(document: dict[str, Any]) -> Protocol:
         "seed",
         "version",
     }
+    if document.get("format") != FORMAT:
+        raise Unfit(f"the format must be {FORMAT!r}")
+    version = document.get("version")
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
+        raise Unfit(
+            f"version {shown(version)} is unknown; this release reads 1 to {FORMAT_VERSION}"
+        )
+    if version > 1:
+        keys |= {"design", "target"}
     if set(document) != keys:
         raise Unfit(f"it must have the keys {', '.join(sorted(keys))}")
-    if document["format"] != FORMAT:
-        raise Unfit(f"the format must be {FORMAT!r}")
-    version = document["version"]
-    if type(version) is not int or version != FORMAT_VERSION:
-        raise Unfit(f"version {shown(version)} is unknown; this release reads {FORMAT_VERSION}")
-    if document["algorithm"] != "svm":
-        raise Unfit("the algorithm must be 'svm'")
+    algorithm, design = document["algorithm"], document.get("design")
+    if algorithm != ("svm" if design is None else "logistic"):
+        raise Unfit("the algorithm must be 'svm', or 'logistic' with a design")
+    target = document.get("target")
     if not isinstance(document["notes"], dict):
         raise Unfit("notes must be an object")
     encoding, basis = document["encoding"], document["basis"]
     protocol = Protocol(
-        algorithm="svm",
-        parameters=_parameters(document["parameters"]),
+        algorithm=algorithm,
+        parameters=_parameters(document["parameters"], algorithm),
         seed=read_text(document["seed"], "seed"),
         classes=read_classes(document["classes"]),
         encoding=None if encoding is None else read_encoding(encoding),
         basis=None if basis is None else read_basis(basis),
         notes=document["notes"],
+        design=None if design is None else read_design(design),
+        target=None if target is None else read_text(target, "target"),
     )
+    if version == 2 and design is None and target is None:
+        raise Unfit("a protocol without design and target has version 1")
     value = protocol.notes.get(_PUBLIC_VALUE)
     if value is not None and protocol.seed != protocol._derived_seed(
         read_text(value, _PUBLIC_VALUE)
@@ -226,7 +261,9 @@ def _protocol(document: dict[str, Any]) -> Protocol:
     return protocol
 
 
-def _parameters(content: Any) -> dict[str, Any]:
+def _parameters(content: Any, algorithm: str) -> dict[str, Any]:
+    if algorithm == "logistic":
+        return _logistic_parameters(content)
     keys = {*_REALS, *_WHOLE, *_NAMES, *_FLAGS}
     if not isinstance(content, dict) or set(content) != keys:
         raise Unfit(f"'parameters' must be an object with the keys {', '.join(sorted(keys))}")
@@ -242,3 +279,10 @@ def _parameters(content: Any) -> dict[str, Any]:
     for name in _NAMES:
         read_text(content[name], name)
     return content
+
+
+def _logistic_parameters(content: Any) -> dict[str, Any]:
+    read_object(content, "'parameters'", {"failure_prob", "max_disagreement"})
+    for name in content:
+        read_decimal(content[name], name)
+    return dict(content)

@@ -47,11 +47,11 @@ def encodings(X: Any, categories: Sequence[str], rare: int = RARE) -> list[tuple
         common = decimal(float(np.median(lengths)) or 1.0)
         names = [f"x{i}" for i in range(X.shape[1])]
         return [("common", Encoding(tuple(NumberColumn(name, "0", common) for name in names)))]
-    names = _column_names(X)
+    names = column_names(X)
     table = columns_of(X, names)
     columns = [_column(name, table[name], name in categories, rare) for name in names]
     numbers = [column for column in columns if isinstance(column, NumberColumn)]
-    values = np.array([_numbers(table[column.name]) for column in numbers])
+    values = np.array([numbers_of(table[column.name]) for column in numbers])
     lengths = np.sqrt(np.nansum(values**2, axis=0)) if numbers else np.ones(1)
     common = decimal(float(np.median(lengths)) or 1.0)
     together = tuple(
@@ -66,7 +66,8 @@ def _with_scale(column: NumberColumn, scale: str) -> NumberColumn:
     return replace(column, centre=column.centre if column.fill_missing else "0", scale=scale)
 
 
-def _column_names(X: Any) -> list[str]:
+def column_names(X: Any) -> list[str]:
+    """Names of the columns of a pilot; x0, x1, ... if it has none."""
     if isinstance(X, Mapping):
         return [str(name) for name in X]
     names = getattr(X, "column_names", getattr(X, "columns", None))
@@ -84,7 +85,7 @@ def _column(name: str, values: NDArray[Any], as_category: bool, rare: int) -> Co
     if as_category or values.dtype.kind not in "biuf":
         kept, n_folded, _ = published_categories(values, rare)
         return CategoryColumn(name, kept, other=n_folded > 0)
-    numbers = _numbers(values)
+    numbers = numbers_of(values)
     missing = bool(np.isnan(numbers).any())
     distinct = np.unique(numbers[~np.isnan(numbers)])
     if distinct.size == 0:
@@ -101,5 +102,6 @@ def _column(name: str, values: NDArray[Any], as_category: bool, rare: int) -> Co
     return NumberColumn(name, f"{centre:.{min(digits, 20)}f}", decimal(spread), missing)
 
 
-def _numbers(values: NDArray[Any]) -> Vector:
+def numbers_of(values: NDArray[Any]) -> Vector:
+    """A column of numbers, NaN where one is missing."""
     return np.asarray(values, dtype=np.float64)

@@ -1,252 +1,473 @@
-"""From a pilot to a protocol: the frontier, the chosen point, the file."""
+"""From a pilot to a protocol, and to the truth about it."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
+from replearn.codes.basis import UNIT
+from replearn.codes.design import Design
+from replearn.codes.hints import MAX_HINT_BITS
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError
-from replearn.plans.sizes import Guarantee, decimal
-from replearn.study.pilot.candidates import (
-    BATCH_SIZE,
-    PROJECTION_KINDS,
-    REGULARIZATIONS,
-    Candidate,
-    FrontierPoint,
-    judge,
-    scaled,
+from replearn.plans.plan_logistic import log_odds
+from replearn.plans.sizes import Guarantee
+from replearn.study.pilot.allotment import Agreement, Allotment, best_allotment
+from replearn.study.pilot.cross_fit import (
+    Family,
+    discovery_family,
+    discovery_scores,
+    fold_axes,
+    supervised_family,
+    with_constant,
 )
-from replearn.study.pilot.columns import encodings, read_labels
-from replearn.study.pilot.safe_columns import RARE, Remark, in_words, publishable
+from replearn.study.pilot.designs import design_of
+from replearn.study.pilot.encoders import EncodedPilot, encoded_pilots, in_own_span
+from replearn.study.pilot.families import SUPERVISED
+from replearn.study.pilot.ridge import HeldOut, Truth, held_out, log_loss
+from replearn.study.pilot.safe_columns import RARE, Remark, in_words
+from replearn.study.pilot.scores import PublishedScore, score_directions
+from replearn.study.pilot.truth import (
+    PlanRow,
+    cautions,
+    expected,
+    majority,
+    of_scores,
+    seed_noise,
+    table,
+    with_seeds,
+)
 from replearn.study.protocol import Protocol
+from replearn.types import Matrix, Signs
 
-_TARGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
+STUDIES = ("updating", "discovery")
 
-#: Accuracies closer than this count as equal; a pilot cannot tell them apart.
-_TIE = 0.002
+#: Hint bits that every plan shows side by side.
+SHOWN_BITS = (0, 2, 4, 8)
 
 #: The protocol aims below the disagreement that was asked for, since a pilot errs too.
-_SAFETY = 0.6
+_SAFETY = 0.75
+
+#: Directions at the most, and pilot rows for each of them.
+MAX_DIRECTIONS = 35
+_ROWS_PER_DIRECTION = 40
 
 
 @dataclass(frozen=True)
 class PilotPlan:
-    """What a pilot says: the frontier, and the protocol of the chosen point.
+    """What a pilot says about a study, and the study's protocol.
 
     Attributes
     ----------
-    frontier : tuple of FrontierPoint
-        The best accuracy at each disagreement, at ``samples_per_site``.
-    samples : tuple of FrontierPoint
-        The best accuracy at the wanted disagreement, for other numbers of samples.
-    chosen : FrontierPoint
-    protocol : Protocol
-    pilot_accuracy : float
-        Cross-validated accuracy before any rounding: what replicability is paid from.
+    study : {"updating", "discovery"}
+    n_pilot, n_positive : int
+        Rows of the pilot, and those with the second label (0 without labels).
+    table : tuple of PlanRow
+        Always the base rate; the pilot's own model; this protocol; one site's rows without
+        rounding. Empty without labels.
+    by_bits : tuple of (int, PlanRow, int)
+        Hint bits, what they would give, and coded numbers.
+    by_rows : tuple of (int, PlanRow)
+        Rows per site, and what this protocol would give.
+    rows_to_halve : int or None
+        Rows per site at which rounding costs half of what it does.
+    directions : str
+        Family of directions that was chosen.
+    n_codes, hint_bits, n_sites, samples_per_site : int
+    evidence_bits : float
+        What a match is worth: minus log2 of the best guess of somebody who knows the protocol.
     remarks : tuple of Remark
         What is odd about columns of the pilot.
     rare : int
         Categories in fewer rows are folded into one.
+    cautions : tuple of str
+        Why the protocol may not be worth a study.
+    protocol : Protocol
     """
 
-    frontier: tuple[FrontierPoint, ...]
-    samples: tuple[FrontierPoint, ...]
-    chosen: FrontierPoint
-    protocol: Protocol
-    pilot_accuracy: float
-    remarks: tuple[Remark, ...] = ()
-    rare: int = RARE
+    study: str
+    n_pilot: int
+    n_positive: int
+    table: tuple[PlanRow, ...]
+    by_bits: tuple[tuple[int, PlanRow, int], ...]
+    by_rows: tuple[tuple[int, PlanRow], ...]
+    rows_to_halve: int | None
+    directions: str
+    n_codes: int
+    hint_bits: int
+    n_sites: int
+    samples_per_site: int
+    evidence_bits: float
+    remarks: tuple[Remark, ...]
+    rare: int
+    cautions: tuple[str, ...]
+    protocol: Protocol = field(repr=False)
+
+    @property
+    def decided(self) -> str:
+        """What the protocol has decided, and what is left to the sites."""
+        labels = {
+            "updating": "directions that know the pilot's labels",
+            "discovery": "directions that know no label",
+        }[self.study]
+        return (
+            f"The protocol decides the columns and their scaling, {self.n_codes - 1} {labels} "
+            f"({self.directions}), the start and the grid. The sites decide {self.n_codes} numbers:"
+            f" the intercept and the weight of each direction."
+        )
 
     def __str__(self) -> str:
+        share = f", {self.n_positive / self.n_pilot:.1%} positive" if self.n_positive else ""
         lines = [
-            f"Pilot: accuracy {self.pilot_accuracy:.3f} before rounding (cross-validated)",
-            f"  {'disagreement':>12}  {'accuracy':>8}  projection, scaling, regularization",
+            f"Pilot of {self.n_pilot:,} rows{share}; {self.n_sites} sites of "
+            f"{self.samples_per_site:,} rows (estimated from the pilot, by held-out rows)"
         ]
-        lines += [
-            f"  {p.disagreement:12.3f}  {p.accuracy:8.3f}  {p.projection}, {p.scaling}, "
-            f"{p.regularization:g}"
-            for p in self.frontier
-        ]
+        if self.table:
+            lines += table(self.table)
+        if self.by_bits:
+            lines.append("  hint bits: " + "; ".join(self._bits_words()))
+        lines.append(f"  {self.decided}")
         lines.append(
-            f"  chosen: {self.chosen.projection}, expected accuracy {self.chosen.accuracy:.3f} at "
-            f"disagreement {self.chosen.disagreement:.3f} with "
-            f"{self.chosen.samples_per_site:,} rows per site (estimated from the pilot)"
+            f"  A match between two sites is worth {self.evidence_bits:.1f} bits to somebody who "
+            "knows the protocol."
         )
+        if self.rows_to_halve is not None:
+            lines.append(f"  Rounding would cost half with {self.rows_to_halve:,} rows per site.")
         lines += [f"  {line}" for line in in_words(self.remarks, self.rare)]
+        lines += [f"  Caution: {caution}" for caution in self.cautions]
         return "\n".join(lines)
 
+    def _bits_words(self) -> list[str]:
+        return [
+            f"{bits}: log-loss {row.log_loss:.4f}, AUC {row.auc:.3f}, {n_codes} numbers"
+            for bits, row, n_codes in self.by_bits
+        ]
+
+    def data(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {
+            name: getattr(self, name)
+            for name in (
+                *("study", "n_pilot", "n_positive", "rows_to_halve", "directions", "n_codes"),
+                *("hint_bits", "n_sites", "samples_per_site", "evidence_bits", "decided"),
+            )
+        } | {
+            "cautions": list(self.cautions),
+            "remarks": [asdict(remark) for remark in self.remarks],
+            "table": [asdict(row) for row in self.table],
+            "by_bits": [
+                {"hint_bits": bits, "n_codes": n_codes, **asdict(row)}
+                for bits, row, n_codes in self.by_bits
+            ],
+            "by_rows": [{"samples_per_site": n, **asdict(row)} for n, row in self.by_rows],
+        }
+
     def plot(self, axes: Any = None) -> Any:
-        """Draw the frontier; needs matplotlib. Returns the axes."""
+        """Draw what rows and hint bits give; needs matplotlib. Returns the axes."""
         return _plot(self, axes)
 
 
-def plan_from_pilot(
+def plan_logistic_study(
     X: Any,
-    y: Any,
+    signs: Signs | None,
+    classes: tuple[Any, Any] | None,
+    remarks: tuple[Remark, ...],
     *,
     samples_per_site: int,
     max_disagreement: float = 0.1,
-    shared_seed: int | str = 0,
-    fit_intercept: bool = True,
-    categories: Sequence[str] = (),
-    numeric: Sequence[str] = (),
-    columns: Sequence[str] | None = None,
-    drop: Sequence[str] = (),
-    rare: int = RARE,
-    projections: Sequence[str] = PROJECTION_KINDS,
-    margin: float = 0.1,
-    max_error: float = 0.05,
     failure_prob: float = 0.05,
+    shared_seed: int | str = 0,
+    study: str = "updating",
+    hint_bits: int = 0,
+    sites: int = 2,
+    scores: Sequence[PublishedScore] = (),
+    categories: Sequence[str] = (),
+    rare: int = RARE,
+    threshold: float | str = "share",
+    target: str | None = None,
+    share: float | None = None,
 ) -> PilotPlan:
-    """Choose everything that two sites must share from a pilot sample.
-
-    Parameters
-    ----------
-    X : dataframe, mapping of columns, array or CSR matrix of shape (n_pilot, n_columns)
-        At least 100 rows; 1,000 are good. Text columns are categories.
-    y : array of two labels
-    samples_per_site : int
-        Rows that each site will have.
-    max_disagreement : float, default=0.1
-        Wanted probability that two sites get different models; the plan aims at 60 % of it.
-    shared_seed : int or str, default=0
-        The published seed.
-    fit_intercept : bool, default=True
-    categories : sequence of str
-        Further columns to treat as categories.
-    numeric : sequence of str
-        Columns of numbers that look like something else: text, dates, identifiers.
-    columns : sequence of str, optional
-        Columns to use, in this order; default all.
-    drop : sequence of str
-        Columns to leave out.
-    rare : int, default=10
-        Categories in fewer rows of the pilot are not published, but folded into "(other)".
-    projections : sequence of str
-        What to choose from: "none", "hadamard", "principal", "shaped".
-    margin, max_error, failure_prob : float
-        Recorded in the protocol. The pilot's margins, not these, set the grid.
-
-    Returns
-    -------
-    PilotPlan
-
-    Notes
-    -----
-    Candidates: two scalings, six regularisations, and the projections none, Hadamard, 24 or 48
-    principal directions of the pilot, and shaped cells. Each is judged by five-fold
-    cross-validation of its margins, with the rounding noise that the wanted disagreement leaves,
-    and by the spread of batch vectors over random subsets of the pilot. Tested in
-    tests/theory/test_pilot.py.
-    """
-    guarantee = Guarantee(margin, max_error, max_disagreement, failure_prob)
-    signs, classes = read_labels(y)
-    choice = {"columns": columns, "drop": drop, "categories": categories, "numeric": numeric}
-    X, remarks = publishable(X, signs, choice, rare)
+    """Plan a logistic study; see `replearn.plan_from_pilot`."""
+    _check(study, signs, hint_bits, sites, samples_per_site)
+    guarantee = Guarantee(0.1, 0.1, max_disagreement, failure_prob)
     shared = SharedRandomness(seed_text(shared_seed, "shared_seed"))
-    judged = [
-        judge(pilot, signs, weight, shared)
-        for pilot in (scaled(*way, X, fit_intercept) for way in encodings(X, categories, rare))
-        for weight in REGULARIZATIONS
-    ]
-    candidates = [
-        candidate
-        for group in judged
-        for candidate in group
-        if candidate.projection.split()[0] in projections
-    ]
-    if not candidates:
+    coins = SharedRandomness("pilot")  # folds do not depend on the study's seed
+    truth: Truth | None = None
+    if signs is not None:
+        truth = signs > 0
+        share = float(truth.mean())
+    if classes is None or share is None:
         raise ReplearnError(
-            f"projections must allow one that fits these data, got {list(projections)!r}. "
-            f"Known: {', '.join(PROJECTION_KINDS)}."
+            "a pilot without labels needs classes, the two labels of the sites, and share, the "
+            f"share of the second one, got {classes!r} and {share!r}."
         )
-    target = _SAFETY * max_disagreement
-
-    def best(n_samples: int, disagreement: float) -> FrontierPoint:
-        points = (candidate.point(n_samples, disagreement) for candidate in candidates)
-        return max(points, key=lambda point: point.accuracy)
-
-    enough = best(samples_per_site, target).accuracy - _TIE
-    # of equally accurate plans the more regularised is solved faster and varies less
-    candidate = max(
-        (c for c in candidates if c.point(samples_per_site, target).accuracy >= enough),
-        key=lambda c: (c.regularization, c.point(samples_per_site, target).accuracy),
-    )
-    chosen = candidate.point(samples_per_site, target)
-    return PilotPlan(
-        frontier=tuple(best(samples_per_site, wanted) for wanted in _TARGETS),
-        samples=tuple(
-            best(max(BATCH_SIZE, round(samples_per_site * factor)), target)
-            for factor in (0.01, 0.03, 0.1, 0.3, 1, 3, 10)
-        ),
-        chosen=chosen,
-        protocol=_protocol(chosen, candidate, guarantee, shared, classes, fit_intercept),
-        pilot_accuracy=candidate.accuracy_before,
-        remarks=remarks,
-        rare=rare,
-    )
-
-
-def _protocol(
-    chosen: FrontierPoint,
-    candidate: Candidate,
-    guarantee: Guarantee,
-    shared: SharedRandomness,
-    classes: tuple[Any, Any],
-    fit_intercept: bool,
-) -> Protocol:
-    basis = candidate.basis
-    return Protocol(
-        algorithm="svm",
+    found = _studied(X, truth, share, study, scores, (categories, rare), coins)
+    agreement = Agreement(samples_per_site, _SAFETY * max_disagreement, hint_bits, sites)
+    allotment = best_allotment(found.families, agreement)
+    design = design_of(allotment, found.pilot, found.span, _threshold(threshold, share))
+    rows = _rows(found, truth, share, allotment, design)
+    protocol = Protocol(
+        algorithm="logistic",
         parameters={
-            "batch_size": BATCH_SIZE,
             "failure_prob": repr(guarantee.failure_prob),
-            "fit_intercept": fit_intercept,
-            "grid_width": decimal(chosen.grid_width),
-            "margin": repr(guarantee.margin),
             "max_disagreement": repr(guarantee.max_disagreement),
-            "max_error": repr(guarantee.max_error),
-            "n_components": candidate.n_components,
-            "projection": candidate.projection if basis is None else "published",
-            "regularization": repr(candidate.regularization),
-            "rounding": "leech",
-            "unit_mean": True,
         },
         seed=str(shared.seed),
         classes=classes,
-        encoding=candidate.encoding,
-        basis=basis,
-        notes={
-            "expected_accuracy": f"{chosen.accuracy:.3f}",
-            "expected_disagreement": f"{chosen.disagreement:.3f}",
-            "projection": chosen.projection,
-            "samples_per_site": str(chosen.samples_per_site),
-            "scaling": chosen.scaling,
-        },
+        encoding=found.pilot.encoding,
+        basis=None,
+        notes=_notes(study, rows, allotment, found, sites),
+        design=design,
+        target=target,
     )
+    plan = PilotPlan(
+        study=study,
+        n_pilot=int(found.rows.shape[0]),
+        n_positive=0 if truth is None else int(truth.sum()),
+        table=rows,
+        by_bits=tuple(_of_bits(found, agreement, bits, rows) for bits in SHOWN_BITS)
+        if rows
+        else (),
+        by_rows=_by_rows(found, agreement, rows) if rows else (),
+        rows_to_halve=_rows_to_halve(allotment, found),
+        directions=_words(allotment.family, found, scores),
+        n_codes=allotment.size,
+        hint_bits=hint_bits,
+        n_sites=sites,
+        samples_per_site=samples_per_site,
+        evidence_bits=allotment.evidence_bits,
+        remarks=remarks,
+        rare=rare,
+        cautions=tuple(_cautions(rows, study)),
+        protocol=protocol,
+    )
+    return plan
+
+
+@dataclass(frozen=True)
+class _Studied:
+    """A pilot in its best scaling, with what it says about families of directions.
+
+    Attributes
+    ----------
+    pilot : EncodedPilot
+    rows, span : arrays
+        The rows in an orthonormal basis of their span, and that basis.
+    families : list of Family
+    fits : HeldOut or None
+    """
+
+    pilot: EncodedPilot
+    rows: Matrix
+    span: Matrix
+    families: list[Family]
+    fits: HeldOut | None
+
+
+def _studied(
+    X: Any,
+    truth: Truth | None,
+    share: float,
+    study: str,
+    scores: Sequence[PublishedScore],
+    columns: tuple[Sequence[str], int],
+    coins: SharedRandomness,
+) -> _Studied:
+    """Encode the pilot, choose its scaling by held-out log-loss, and look at its directions."""
+    ways = []
+    for pilot in encoded_pilots(X, *columns):
+        rows, span = in_own_span(pilot.rows)
+        fits = None if truth is None else held_out(rows, truth, coins)
+        loss = 0.0 if fits is None or truth is None else log_loss(truth, fits.calibrated)
+        ways.append((loss, pilot, rows, span, fits))
+    _, pilot, rows, span, fits = min(ways, key=lambda way: way[0])
+    most = min(MAX_DIRECTIONS, rows.shape[1], max(1, len(rows) // _ROWS_PER_DIRECTION))
+    if study == "discovery" or fits is None or truth is None:
+        families = [discovery_family(rows, truth, share, most)]
+    else:
+        published = score_directions(scores, pilot.encoding) @ span.T
+        axes = fold_axes(rows, fits, most)
+        families = [
+            supervised_family(name, rows, truth, fits, most, published, axes) for name in SUPERVISED
+        ]
+    return _Studied(pilot, rows, span, families, fits)
+
+
+def _rows(
+    found: _Studied, truth: Truth | None, share: float, allotment: Allotment, design: Design
+) -> tuple[PlanRow, ...]:
+    """The table: base rate, pilot's own model, this protocol, one site without rounding."""
+    if truth is None or found.fits is None:
+        return ()
+    threshold = float(design.space.threshold)
+    base = majority(share)
+    own = of_scores("the pilot's own model, as it is", truth, found.fits.calibrated, threshold)
+    single = _single(found, truth, share, allotment, own, base)
+    columns = with_constant(np.asarray(found.pilot.rows @ (design.space.directions.rows * UNIT).T))
+    noise = seed_noise(allotment, design, columns, truth, found.fits.calibrated)
+    planned = replace(
+        _gained(allotment, (base, own, own, single)),
+        name="this protocol",
+        disagreement=allotment.agreement.disagreement,
+    )
+    return base, own, with_seeds(planned, noise), single
+
+
+def _single(
+    found: _Studied,
+    truth: Truth,
+    share: float,
+    allotment: Allotment,
+    own: PlanRow,
+    base: PlanRow,
+) -> PlanRow:
+    """One site's rows without any rounding."""
+    name = "one site's rows, not replicable"
+    assert found.fits is not None
+    if allotment.family.n_steps > 1:
+        scores = discovery_scores(found.rows, truth, share, found.fits.fold, allotment.size)
+        row = of_scores(name, truth, scores, math.log(share / (1 - share)))
+        return replace(row, disagreement=None)
+    precise = replace(allotment.agreement, hint_bits=MAX_HINT_BITS)
+    gain = max(best_allotment([family], precise).full_gain for family in found.families)
+    return expected(name, own, base, gain)
+
+
+def _of_bits(
+    found: _Studied, agreement: Agreement, bits: int, rows: Sequence[PlanRow]
+) -> tuple[int, PlanRow, int]:
+    allotment = best_allotment(found.families, replace(agreement, hint_bits=bits))
+    return bits, _gained(allotment, rows), allotment.size
+
+
+def _gained(allotment: Allotment, rows: Sequence[PlanRow]) -> PlanRow:
+    """What an allotment gives: better than the pilot's own model, or worse than one site's rows."""
+    base, own, _, single = rows
+    if allotment.family.n_steps == 1:
+        return expected("", own, base, allotment.gain)
+    return expected("", single, base, allotment.gain - allotment.full_gain)
+
+
+def _by_rows(
+    found: _Studied, agreement: Agreement, rows: Sequence[PlanRow]
+) -> tuple[tuple[int, PlanRow], ...]:
+    made = []
+    for factor in (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100):
+        n = max(100, round(agreement.samples_per_site * factor))
+        allotment = best_allotment(found.families, replace(agreement, samples_per_site=n))
+        made.append((n, _gained(allotment, rows)))
+    return tuple(made)
+
+
+def _rows_to_halve(allotment: Allotment, found: _Studied) -> int | None:
+    """Rows per site at which rounding costs half, to two digits; None if that is out of reach."""
+    cost = allotment.full_gain - allotment.gain
+    if cost <= 1e-6:
+        return None
+    n = allotment.agreement.samples_per_site
+    for factor in 2.0 ** np.arange(0.25, 12, 0.25):
+        more = replace(allotment.agreement, samples_per_site=round(n * factor))
+        if best_allotment(found.families, more).gain >= allotment.full_gain - cost / 2:
+            return int(float(f"{n * factor:.2g}"))
+    return None
+
+
+def _cautions(rows: Sequence[PlanRow], study: str) -> list[str]:
+    if not rows:
+        return []
+    base, own, planned, _ = rows
+    return cautions(base, own, planned, own_model=study == "updating")
+
+
+def _words(family: Family, found: _Studied, scores: Sequence[PublishedScore]) -> str:
+    given = "the published scores, " if scores else ""
+    words = {
+        "pca": "principal directions",
+        "score": f"{given}the pilot's own fit, then principal directions",
+        "pls": f"{given}the pilot's own fit, then partial least squares",
+        "ridges": f"{given}the pilot's own fits at several ridge weights",
+    }[family.name]
+    spread = "its own" if found.pilot.scaling == "own" else "a common"
+    return f"{words}; each column scaled by {spread} spread"
+
+
+def _notes(
+    study: str, rows: Sequence[PlanRow], allotment: Allotment, found: _Studied, sites: int
+) -> dict[str, str]:
+    """What people should find in the protocol about its origin."""
+    notes = {
+        "directions": allotment.family.name,
+        "evidence_bits": f"{allotment.evidence_bits:.1f}",
+        "expected_disagreement": f"{allotment.agreement.disagreement:.3f}",
+        "n_pilot": str(found.rows.shape[0]),
+        "samples_per_site": str(allotment.agreement.samples_per_site),
+        "scaling": found.pilot.scaling,
+        "sites": str(sites),
+        "study": study,
+    }
+    if rows:
+        _, own, planned, _ = rows
+        notes |= {
+            "expected_auc": f"{planned.auc:.4f}",
+            "expected_balanced_accuracy": f"{planned.balanced_accuracy:.4f}",
+            "expected_log_loss": f"{planned.log_loss:.4f}",
+            "pilot_auc": f"{own.auc:.4f}",
+            "pilot_log_loss": f"{own.log_loss:.4f}",
+        }
+    return notes
+
+
+def _threshold(threshold: float | str, share: float) -> str:
+    if threshold == "share":
+        return log_odds(float(f"{share:.3g}"))
+    if threshold == "half":
+        return log_odds(0.5)
+    if isinstance(threshold, str):
+        raise ReplearnError(
+            f'threshold must be a probability, "share" or "half", got {threshold!r}. "share", the '
+            "pilot's share of positives, aims at balanced accuracy."
+        )
+    return log_odds(threshold)
+
+
+def _check(study: str, signs: Any, hint_bits: Any, sites: Any, samples_per_site: Any) -> None:
+    if study not in STUDIES:
+        raise ReplearnError(f"study must be one of {', '.join(STUDIES)}, got {study!r}.")
+    if signs is None and study != "discovery":
+        raise ReplearnError(
+            'a pilot without labels needs study="discovery", got "updating": its directions know '
+            "labels."
+        )
+    for name, value, low, high in (
+        ("hint_bits", hint_bits, 0, MAX_HINT_BITS),
+        ("sites", sites, 2, 10_000),
+        ("samples_per_site", samples_per_site, 10, 1 << 50),
+    ):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise ReplearnError(f"{name} must be an integer, got {value!r}.")
+        if not low <= value <= high:
+            raise ReplearnError(f"{name} must be from {low} to {high:,}, got {value!r}.")
 
 
 def _plot(plan: PilotPlan, axes: Any) -> Any:
     import matplotlib.pyplot as plt
 
+    if not plan.table:
+        raise ReplearnError("a plan without labels has nothing to draw. Plan with labels.")
     if axes is None:
         axes = plt.figure(figsize=(9, 4), layout="constrained").subplots(1, 2)
     left, right = axes
-    left.plot([p.disagreement for p in plan.frontier], [p.accuracy for p in plan.frontier], "o-")
-    left.plot(plan.chosen.disagreement, plan.chosen.accuracy, "s", markersize=10, label="chosen")
-    left.axhline(plan.pilot_accuracy, linestyle=":", color="grey", label="without rounding")
-    left.set(
-        xscale="log",
-        xlabel="disagreement between two sites",
-        ylabel="accuracy",
-        title=f"{plan.chosen.samples_per_site:,} rows per site",
-    )
-    left.legend(loc="lower right")
-    right.plot([p.samples_per_site for p in plan.samples], [p.accuracy for p in plan.samples], "o-")
-    right.axhline(plan.pilot_accuracy, linestyle=":", color="grey")
-    right.set(
-        xscale="log",
-        xlabel="rows per site",
-        title=f"at disagreement {plan.chosen.disagreement:.2g}",
-    )
+    base, own, _, single = plan.table
+    left.plot([n for n, _ in plan.by_rows], [row.log_loss for _, row in plan.by_rows], "o-")
+    for row, style in ((base, ":"), (own, "--"), (single, "-.")):
+        left.axhline(row.log_loss, linestyle=style, color="grey", label=row.name)
+    left.axvline(plan.samples_per_site, color="grey", linewidth=0.5)
+    left.set(xscale="log", xlabel="rows per site", ylabel="log-loss", title="this protocol")
+    left.legend(fontsize="small")
+    bits = [str(bits) for bits, _, _ in plan.by_bits]
+    right.bar(bits, [row.auc - 0.5 for _, row, _ in plan.by_bits], bottom=0.5)
+    right.axhline(own.auc, linestyle="--", color="grey")
+    right.set(xlabel="hint bits", ylabel="AUC", title=f"{plan.samples_per_site:,} rows per site")
     return axes

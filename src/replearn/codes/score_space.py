@@ -1,0 +1,134 @@
+"""The code space of logistic regression in published directions."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from replearn.codes.basis import Basis
+from replearn.codes.cells import padded_size
+from replearn.codes.decimals import Decimals, DecimalTable, number_table, numbers
+from replearn.codes.hints import hinted
+from replearn.codes.randomness import SharedRandomness
+from replearn.codes.rounding import residual, round_codes, unround
+from replearn.kernels.small_algebra import times
+from replearn.types import Codes, Matrix, Vector
+
+
+@dataclass(frozen=True)
+class ScoreSpace:
+    """A published map from integer codes to a logistic regression, and the cells of the codes.
+
+    A row x of ``n_features`` numbers is shortened to length ``cap`` if it is longer; with the
+    directions D its log-odds are ``theta[0] + theta[1:] @ (D x)``. Codes stand for a cell of
+    unit width. Its centre c is drawn towards 0, the start, but not out of the cell:
+    ``y = clip(shrink * c, c - 1/2, c + 1/2)`` and ``theta = start + lift @ y``.
+
+    Attributes
+    ----------
+    directions : Basis
+        k published directions; their widths are not used.
+    cap : str
+        Longest row; a decimal number, like all numbers here.
+    start : tuple of str
+        q = k + 1 numbers: the published model, intercept first.
+    shrink : tuple of str
+        q numbers from 0 to 1: how much of a centre is believed, next to what the start knows.
+        Wide cells say little, so they should not carry a model far from its published start.
+    lift : tuple of tuple of str
+        From y to what is added to the start, q rows of q numbers.
+    rounding : str
+        A name in ``ROUNDINGS``.
+    threshold : str
+        Log-odds from which on a row gets the second label.
+    hint_bits, hint : int
+        ``2**hint_bits`` published moves of the grid, and the one that is used.
+    """
+
+    directions: Basis
+    cap: str
+    start: Decimals
+    shrink: Decimals
+    lift: DecimalTable
+    rounding: str
+    threshold: str = "0"
+    hint_bits: int = 0
+    hint: int = 0
+
+    def content(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {
+            "cap": self.cap,
+            "directions": self.directions.rows.tolist(),
+            "hint": self.hint,
+            "hint_bits": self.hint_bits,
+            "lift": [list(row) for row in self.lift],
+            "rounding": self.rounding,
+            "shrink": list(self.shrink),
+            "start": list(self.start),
+            "threshold": self.threshold,
+        }
+
+    @property
+    def n_inputs(self) -> int:
+        """Length of a direction: features, and one more for the intercept."""
+        return self.n_features + 1
+
+    @property
+    def n_features(self) -> int:
+        """Numbers of an encoded row."""
+        return int(self.directions.rows.shape[1])
+
+    @property
+    def n_components(self) -> int:
+        """q: the numbers that are rounded."""
+        return len(self.start)
+
+    @property
+    def n_codes(self) -> int:
+        """Number of integers that describe a classifier."""
+        return padded_size(self.n_components, self.rounding)
+
+    def with_hint(self, hint: int) -> "ScoreSpace":
+        """The space under one of its moves."""
+        return replace(self, hint=hint)
+
+    def encode(self, components: Vector, shared: SharedRandomness) -> Codes:
+        """Codes of q numbers, in cells of unit width."""
+        return round_codes(components, 1.0, self.rounding, self._coins(shared))
+
+    def residual(self, components: Vector, codes: Codes, shared: SharedRandomness) -> Vector:
+        """Where q numbers lie in the cell of their codes, from its centre."""
+        return residual(components, codes, 1.0, self.rounding, self._coins(shared))
+
+    def theta(self, codes: Codes, shared: SharedRandomness) -> Vector:
+        """Intercept and weights of the directions that stand for the codes; a fixed order."""
+        centre = unround(codes, self.n_components, 1.0, self.rounding, self._coins(shared))
+        drawn_in = np.clip(self._shrink * centre, centre - 0.5, centre + 0.5)
+        return self.start_numbers + times(self._lift, drawn_in)
+
+    def decode(self, codes: Codes, shared: SharedRandomness) -> Vector:
+        """Log-odds weights of the features, and the intercept last."""
+        return self.lifted(self.theta(codes, shared))
+
+    def lifted(self, theta: Vector) -> Vector:
+        """Weights of the features of an intercept and weights of the directions."""
+        plain = replace(self.directions, widths=("1",) * self.directions.rows.shape[0])
+        return np.append(plain.lift(theta[1:]), theta[0])
+
+    @cached_property
+    def start_numbers(self) -> Vector:
+        """The published model: intercept and weights of the directions."""
+        return numbers(self.start)
+
+    @cached_property
+    def _shrink(self) -> Vector:
+        return numbers(self.shrink)
+
+    @cached_property
+    def _lift(self) -> Matrix:
+        return number_table(self.lift)
+
+    def _coins(self, shared: SharedRandomness) -> SharedRandomness:
+        return hinted(shared, self.hint_bits, self.hint)

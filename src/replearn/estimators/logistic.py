@@ -1,0 +1,215 @@
+"""Logistic regression in a few published directions."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.codes.design import Design
+from replearn.codes.hints import MAX_HINT_BITS
+from replearn.codes.published import Published
+from replearn.codes.randomness import SharedRandomness
+from replearn.codes.score_space import ScoreSpace
+from replearn.errors import ReplearnError
+from replearn.estimators.base import ReplicableClassifier
+from replearn.estimators.checks import whole_or_auto
+from replearn.plans.plan_logistic import LogisticPlan, log_odds, promised_design
+from replearn.plans.sizes import Guarantee
+from replearn.stages.certificate import Certificate
+from replearn.stages.score_certificate import certify_scores
+from replearn.stages.scores import Scored, logistic
+from replearn.types import BlockMap
+
+
+class ReplicableLogisticClassifier(ReplicableClassifier):
+    """Logistic regression in a few published directions, rounded so that labs agree.
+
+    A protocol publishes a few directions of the columns, a start and the cells of a grid; a lab's
+    rows decide the intercept and the weights of the directions by one or more exact Newton
+    steps; these few numbers are rounded. Sums over rows know no order: the same rows in any order,
+    chunks, format, on any number of threads and machines give the same bytes.
+
+    Parameters
+    ----------
+    max_disagreement : float, default=0.1
+        Probability that two labs may get different models.
+    failure_prob : float, default=0.05
+        Probability that the certificate's bound is wrong.
+    shared_seed : int or str, default=0
+        Published; the same at every site.
+    samples_per_site : int, default=100_000
+        Rows that each lab is expected to have. It decides how wide the cells are, so it is part of
+        what labs agree on; a lab may have more or fewer.
+    n_components : int or "auto", default="auto"
+        Directions: by default all features, but at most eight shared random ones.
+    threshold : float, default=0.5
+        Probability from which on a row gets ``classes_[1]``.
+    hint_bits : int, default=0
+        The first lab publishes this many bits about where its point lies, and cells can be far
+        narrower; see docs/theory.md. 0 is the paper's notion of replicability.
+    hint : int or None, default=None
+        What the first lab published. With hint bits and no hint, this fit is the first, and sets
+        ``hint_``.
+    n_jobs : int or None, default=None
+        Threads. The model does not depend on it.
+    verbose : int, default=0
+        Print progress.
+    published : Published or None, default=None
+        What a protocol fixes: encoding, labels, and a design (directions, start, steps and
+        cells), with which the sizes above are not used.
+
+    Attributes
+    ----------
+    model_ : Model
+        The integers that are the classifier.
+    fingerprint_ : str
+        SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
+    hint_ : int
+        The hint that was used: given, or chosen by this fit as the first.
+    plan_ : LogisticPlan
+        Every size that was used.
+    certificate_ : Certificate
+        How likely another lab gets the same model.
+    coef_ : array of shape (1, n_features)
+    intercept_ : array of shape (1,)
+    classes_ : array of shape (2,)
+    n_features_in_ : int
+    feature_names_in_ : array of str, if X had column names
+
+    Notes
+    -----
+    Without a design rows are directions, scaled to one length. A design from a pilot
+    (`replearn.plan_from_pilot`) knows the scales and the useful directions, and is worth more.
+    ``decision_function`` is the log-odds minus those of the threshold; rows that are longer than
+    the published length are shortened to it, also at prediction.
+
+    Examples
+    --------
+    >>> from replearn import ReplicableLogisticClassifier
+    >>> from replearn.datasets import make_margin
+    >>> labs = [make_margin(40_000, 3, margin=0.2, random_state=lab) for lab in (1, 2)]
+    >>> first, second = (
+    ...     ReplicableLogisticClassifier(samples_per_site=40_000, shared_seed=7).fit(X, y)
+    ...     for X, y in labs
+    ... )
+    >>> first.fingerprint_ == second.fingerprint_
+    True
+    """
+
+    def __init__(
+        self,
+        max_disagreement: float = 0.1,
+        failure_prob: float = 0.05,
+        shared_seed: int | str = 0,
+        samples_per_site: int = 100_000,
+        n_components: int | str = "auto",
+        threshold: float = 0.5,
+        hint_bits: int = 0,
+        hint: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        published: Published | None = None,
+    ) -> None:
+        self.max_disagreement = max_disagreement
+        self.failure_prob = failure_prob
+        self.shared_seed = shared_seed
+        self.samples_per_site = samples_per_site
+        self.n_components = n_components
+        self.threshold = threshold
+        self.hint_bits = hint_bits
+        self.hint = hint
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.published = published
+
+    asks = "sums"
+    fit_intercept = True  # not a parameter: the intercept is one of the coded numbers
+    _remedy = "allow a larger max_disagreement, take hint bits, or plan from a pilot sample"
+
+    @property
+    def _design(self) -> Design | None:
+        return None if self.published is None else self.published.design
+
+    @property
+    def hint_(self) -> int:
+        """The hint of the model: what other labs pass as ``hint``."""
+        space = self._fitted_model().space
+        assert isinstance(space, ScoreSpace)
+        return space.hint
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probability of each class.
+
+        Parameters
+        ----------
+        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : array of shape (n_samples, 2)
+        """
+        return self.model_.probabilities(self.decision_function(X))
+
+    def check_parameters(self) -> None:
+        """Refuse parameters of the wrong kind before the rows are looked at."""
+        super().check_parameters()
+        Guarantee(0.1, 0.1, self.max_disagreement, self.failure_prob)
+        bits = self.hint_bits if self._design is None else self._design.space.hint_bits
+        _check_whole(bits, "hint_bits", 0, MAX_HINT_BITS)
+        _check_whole(self.samples_per_site, "samples_per_site", 1, 1 << 50)
+        if self.hint is not None:
+            if bits == 0:
+                raise ReplearnError(
+                    f"hint needs hint bits, got hint={self.hint!r} and none. Leave it out, or use "
+                    "the protocol that the hint belongs to."
+                )
+            _check_whole(self.hint, "hint", 0, (1 << bits) - 1)
+
+    def _plan(self, n_inputs: int) -> LogisticPlan:
+        design, source = self._design, "the published design"
+        if design is None:
+            source = "from the promise alone: rows are directions"
+            design = promised_design(
+                n_inputs - 1,
+                self._shared(),
+                max_disagreement=self.max_disagreement,
+                samples_per_site=self.samples_per_site,
+                n_components=whole_or_auto(self.n_components, "n_components"),
+                hint_bits=self.hint_bits,
+                threshold=log_odds(self.threshold),
+            )
+        elif design.space.n_inputs != n_inputs:
+            raise ReplearnError(
+                f"X must have {design.space.n_features} features after encoding, as the published "
+                f"directions have, got {n_inputs - 1}. Use the protocol on the columns that it "
+                "was made for."
+            )
+        return LogisticPlan(design, self.max_disagreement, self.failure_prob, source)
+
+    def _learn(
+        self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap
+    ) -> tuple[LogisticPlan, Scored]:
+        plan = self._plan(n_inputs)
+        return plan, logistic(sample, plan, shared, run, self.hint)
+
+    def _certify(self, fitted: Scored, shared: SharedRandomness) -> Certificate:
+        return certify_scores(fitted, self.plan_)
+
+    def _troubles(self) -> Iterator[str]:
+        spent = self.plan_.spent
+        if spent.n_shortened > 0.5 * spent.n_rows and self._design is not None:
+            yield (
+                f"{spent.n_shortened:,} of {spent.n_rows:,} rows are longer than the published "
+                f"length {self.plan_.design.space.cap} and were shortened to it. Check that the "
+                "columns have the units of the protocol."
+            )
+
+    def _no_estimate(self) -> str:
+        raise NotImplementedError  # a logistic fit always has an estimate
+
+
+def _check_whole(value: Any, name: str, low: int, high: int) -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not low <= value <= high:
+        raise ReplearnError(f"{name} must be an integer from {low} to {high:,}, got {value!r}.")

@@ -1,0 +1,108 @@
+"""Published designs and code spaces of logistic studies, read strictly from JSON."""
+
+from typing import Any
+
+import numpy as np
+
+from replearn.codes.basis import Basis
+from replearn.codes.cells import is_rounding
+from replearn.codes.decimals import Decimals, DecimalTable
+from replearn.codes.design import Design
+from replearn.codes.hints import MAX_HINT_BITS
+from replearn.codes.score_space import ScoreSpace
+from replearn.files.jsonfile import Unfit, read_basis, read_decimal, read_integer, read_object
+
+#: Coded numbers of a model, at the most.
+MAX_CODED = 64
+
+#: Largest number in a published matrix: products with codes of 53 bits stay finite when squared.
+_LARGEST = 1e60
+
+_SPACE_KEYS = {
+    "cap", "directions", "hint", "hint_bits", "lift", "rounding", "shrink", "start", "threshold",
+}  # fmt: skip
+
+
+def read_score_space(value: Any, n_features: int | None = None) -> ScoreSpace:
+    """The code space of a logistic model; ``n_features`` if that is known."""
+    content = read_object(value, "'space'", _SPACE_KEYS)
+    start = _decimals(content["start"], "start")
+    q = len(start)
+    if not 1 <= q <= MAX_CODED:
+        raise Unfit(f"start must have 1 to {MAX_CODED} numbers")
+    rounding = content["rounding"]
+    if not isinstance(rounding, str) or not is_rounding(rounding):
+        raise Unfit("rounding must be the name of cells, such as centre, e8 or d4+centre")
+    directions = _directions(content["directions"], n_features)
+    if len(directions.rows) != q - 1:
+        raise Unfit(f"there must be {q - 1} directions, one fewer than numbers of the start")
+    shrink = _decimals(content["shrink"], "shrink", q)
+    if not all(0 <= float(number) <= 1 for number in shrink):
+        raise Unfit("shrink must hold numbers from 0 to 1")
+    bits = read_integer(content["hint_bits"], "hint_bits", 0, MAX_HINT_BITS)
+    return ScoreSpace(
+        directions=directions,
+        cap=_positive(content["cap"], "cap"),
+        start=start,
+        shrink=shrink,
+        lift=_table(content["lift"], "lift", q),
+        rounding=rounding,
+        threshold=_decimals([content["threshold"]], "threshold")[0],
+        hint_bits=bits,
+        hint=read_integer(content["hint"], "hint", 0, (1 << bits) - 1),
+    )
+
+
+def read_design(value: Any) -> Design:
+    """What a logistic study publishes."""
+    keys = {
+        "curvature", "encode", "n_steps", "penalty", "reach", "samples_per_site", "space", "spread",
+    }  # fmt: skip
+    content = read_object(value, "'design'", keys)
+    space = read_score_space(content["space"])
+    q = space.n_components
+    reach, spread = (_decimals(content[name], name, q) for name in ("reach", "spread"))
+    if not all(float(number) > 0 for number in reach + spread):
+        raise Unfit("reach and spread must hold positive numbers")
+    return Design(
+        space=space,
+        encode=_table(content["encode"], "encode", q),
+        curvature=_table(content["curvature"], "curvature", q),
+        penalty=_table(content["penalty"], "penalty", q),
+        n_steps=read_integer(content["n_steps"], "n_steps", 1, 100),
+        reach=reach,
+        spread=spread,
+        samples_per_site=read_integer(content["samples_per_site"], "samples_per_site", 1, 1 << 50),
+    )
+
+
+def _directions(value: Any, n_features: int | None) -> Basis:
+    if not isinstance(value, list):
+        raise Unfit("directions must be a list of rows")
+    if not value:  # an intercept alone
+        if n_features is None:
+            raise Unfit("directions must have at least one row")
+        return Basis(np.empty((0, n_features), dtype=np.int64), ())
+    return read_basis({"rows": value, "widths": ["1"] * len(value)}, n_features)
+
+
+def _decimals(value: Any, name: str, size: int | None = None) -> Decimals:
+    if not isinstance(value, list) or (size is not None and len(value) != size):
+        raise Unfit(f"{name} must be a list of {size or 'some'} decimal numbers")
+    texts = tuple(read_decimal(text, f"a number of {name}") for text in value)
+    if not all(abs(float(text)) <= _LARGEST for text in texts):
+        raise Unfit(f"numbers of {name} must be at most {_LARGEST:g}")
+    return texts
+
+
+def _table(value: Any, name: str, size: int) -> DecimalTable:
+    if not isinstance(value, list) or len(value) != size:
+        raise Unfit(f"{name} must be a list of {size} rows")
+    return tuple(_decimals(row, name, size) for row in value)
+
+
+def _positive(value: Any, name: str) -> str:
+    text = read_decimal(value, name, 0)
+    if not 1e-60 <= float(text) <= _LARGEST:
+        raise Unfit(f"{name} must be from 1e-60 to {_LARGEST:g}")
+    return text

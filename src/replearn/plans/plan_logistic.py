@@ -1,0 +1,194 @@
+"""The plan of a logistic fit: a published design, or one that follows from a promise alone."""
+
+import math
+from dataclasses import dataclass, field, replace
+from numbers import Real
+
+import numpy as np
+
+from replearn.codes.basis import Basis
+from replearn.codes.decimals import decimal_table, decimals
+from replearn.codes.design import Design
+from replearn.codes.projection import PROJECTIONS
+from replearn.codes.randomness import SharedRandomness
+from replearn.codes.score_space import ScoreSpace
+from replearn.codes.space import unit
+from replearn.errors import ReplearnError
+from replearn.plans.cell_prices import width_ratio
+from replearn.plans.sizes import decimal
+from replearn.types import Matrix
+
+#: Without a published design: directions at the most, steps, and ridge in the Fisher metric.
+MAX_COMPONENTS = 8
+N_STEPS = 6
+RIDGE = 1e-3
+
+#: Without a published design all rows that are longer than this are scaled to it, so that only
+#: their direction counts.
+SHORT = "0.001"
+
+
+@dataclass(frozen=True)
+class ScoresSpent:
+    """What a logistic fit did with its rows.
+
+    Attributes
+    ----------
+    n_rows, n_positive : int
+        Rows, and those with the second label.
+    n_zero_rows, n_shortened : int
+        Rows of zeros, and rows that were longer than the published length.
+    n_passes : int
+        Times that all rows were looked at.
+    """
+
+    n_rows: int
+    n_positive: int
+    n_zero_rows: int
+    n_shortened: int
+    n_passes: int
+
+
+@dataclass(frozen=True)
+class LogisticPlan:
+    """Every size of a logistic fit, before any data is spent.
+
+    Attributes
+    ----------
+    design : Design
+        Directions, start, steps and cells.
+    max_disagreement, failure_prob : float
+    basis : str
+        Where the design comes from.
+    spent : ScoresSpent or None
+        After a fit: what was used.
+    """
+
+    design: Design
+    max_disagreement: float
+    failure_prob: float
+    basis: str
+    spent: ScoresSpent | None = field(default=None, compare=False)
+
+    algorithm = "logistic"
+    mode = "practical"
+
+    @property
+    def n_samples(self) -> int:
+        """Rows that one lab needs for the promise."""
+        return self.design.samples_per_site
+
+    def with_spent(self, spent: ScoresSpent) -> "LogisticPlan":
+        """The plan of a fit that was done."""
+        return replace(self, spent=spent)
+
+    def __str__(self) -> str:
+        space, design = self.design.space, self.design
+        hint = f", {space.hint_bits} hint bits" if space.hint_bits else ""
+        steps = "1 step with the published curvature"
+        if design.n_steps > 1:
+            steps = f"{design.n_steps} Newton steps"
+        lines = [
+            f"Plan: logistic ({self.basis})",
+            f"  promise          disagreement <= {self.max_disagreement:g}{hint}",
+            f"  samples needed   {self.n_samples:,}",
+            f"  estimate         {space.n_components - 1} directions and an intercept, {steps}",
+            f"  code space       {space.n_features:,} features > {space.n_components} numbers > "
+            f"{space.rounding}; rows longer than {space.cap} are shortened",
+        ]
+        if self.spent is not None:
+            spent = self.spent
+            lines.append(
+                f"  spent            {spent.n_rows:,} rows ({spent.n_positive:,} positive), "
+                f"{spent.n_shortened:,} shortened, {spent.n_passes} passes"
+            )
+        return "\n".join(lines)
+
+
+def promised_design(
+    n_features: int,
+    shared: SharedRandomness,
+    *,
+    max_disagreement: float,
+    samples_per_site: int,
+    n_components: int | None = None,
+    hint_bits: int = 0,
+    threshold: str = "0",
+) -> Design:
+    """A design that follows from a promise and the number of features alone.
+
+    Parameters
+    ----------
+    n_features : int
+    shared : SharedRandomness
+        Reads the streams of the projection "gaussian", if there are more features than
+        components.
+    max_disagreement : float
+    samples_per_site : int
+    n_components : int, optional
+        Directions; default all features, but not more than 8.
+    hint_bits : int, default=0
+    threshold : str, default="0"
+        Log-odds from which on a row is positive.
+
+    Returns
+    -------
+    Design
+
+    Notes
+    -----
+    Rows are taken as directions (scaled to one short length), the start is a model that says one
+    half to all, and the Fisher information is that of rows without a preferred direction:
+    ``1/4`` for the intercept and ``length^2 / (4 k)`` for each direction. A pilot knows all this
+    better; see `replearn.plan_from_pilot`.
+    """
+    k = min(n_features, MAX_COMPONENTS) if n_components is None else n_components
+    q = k + 1
+    information = np.concatenate([[0.25], np.full(k, 0.25 * float(SHORT) ** 2 / k)])
+    sd = math.sqrt(2 / samples_per_site)
+    width = float(decimal(width_ratio(q, hint_bits, max_disagreement) * sd))
+    space = ScoreSpace(
+        directions=Basis.from_directions(_directions(n_features, k, shared)),
+        cap=SHORT,
+        start=("0",) * q,
+        shrink=("1",) * q,
+        lift=decimal_table(np.diag(width / np.sqrt(information))),
+        rounding="centre",
+        threshold=threshold,
+        hint_bits=hint_bits,
+    )
+    return Design(
+        space=space,
+        encode=decimal_table(np.diag(np.sqrt(information) / width)),
+        curvature=decimal_table(np.diag(information * (1 + RIDGE))),
+        penalty=decimal_table(np.diag(information * RIDGE)),
+        n_steps=N_STEPS,
+        reach=("1000000",) * q,
+        spread=decimals(np.full(q, sd / width)),
+        samples_per_site=samples_per_site,
+    )
+
+
+def log_odds(probability: float) -> str:
+    """A threshold as published: log-odds, as a decimal number.
+
+    Examples
+    --------
+    >>> log_odds(0.5), log_odds(0.2)
+    ('0', '-1.386294361')
+    """
+    number = isinstance(probability, Real) and not isinstance(probability, bool)
+    if not number or not 0 < probability < 1:
+        raise ReplearnError(
+            f"threshold must be a probability in (0, 1), got {probability!r}. The share of "
+            "positives aims at balanced accuracy, 0.5 at accuracy."
+        )
+    return decimals([math.log(probability / (1 - probability))])[0]
+
+
+def _directions(n_features: int, k: int, shared: SharedRandomness) -> Matrix:
+    """All axes, or shared random directions: one in each row."""
+    if k >= n_features:
+        return np.eye(n_features)
+    lift = PROJECTIONS["gaussian"].lift
+    return np.array([unit(lift(axis, n_features, shared)) for axis in np.eye(k)])

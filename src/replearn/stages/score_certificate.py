@@ -1,0 +1,148 @@
+"""What a logistic fit can say about its own replicability."""
+
+import math
+
+import numpy as np
+
+from replearn.codes.cells import CELLS, runs
+from replearn.codes.design import Design
+from replearn.codes.walls import chance_to_leave
+from replearn.kernels.small_algebra import solve_positive
+from replearn.plans.cell_prices import chosen_positions
+from replearn.plans.plan_logistic import LogisticPlan
+from replearn.stages.certificate import Certificate
+from replearn.stages.scores import Scored
+from replearn.types import Matrix, Vector
+
+ASSUMES = "rows drawn independently from one population, by both labs, the same number"
+
+
+def certify_scores(scored: Scored, plan: LogisticPlan) -> Certificate:
+    """Certificate of a logistic fit.
+
+    Parameters
+    ----------
+    scored : Scored
+    plan : LogisticPlan
+
+    Returns
+    -------
+    Certificate
+
+    Notes
+    -----
+    Estimate: another lab's point is normal around mine with twice the sandwich covariance of a
+    mean over my rows; counted is how often it leaves my cell. Bound, for one step: what is rounded
+    is an affine function of a mean of bounded vectors, so a coordinate of two labs' difference
+    has a standard deviation of at most ``sqrt(2 v / n)``, and v has an empirical Bernstein
+    bound [MP09]. Without a hint a wall is crossed with probability at most the sum of these
+    over the widths; with one, at most the sum of Bernstein tails beyond the distances to the
+    walls, averaged over uniform positions of the first point. Calibration is tested in
+    tests/theory/test_score_certificate.py.
+    """
+    n_rows = scored.spent.n_rows
+    covariance = covariance_of_row(scored, plan.design)
+    spread = _root(covariance * (2 / n_rows))
+    bound, confidence = 1.0, 1.0
+    if plan.design.n_steps == 1:
+        bound, confidence = proved_bound(covariance, n_rows, plan)
+    return Certificate(
+        estimated_disagreement=float(
+            chance_to_leave(scored.residual[None, :], spread, scored.space.rounding)[0]
+        ),
+        disagreement_bound=bound,
+        confidence=confidence,
+        assumes=ASSUMES,
+        n_batches=n_rows,
+    )
+
+
+def covariance_of_row(scored: Scored, design: Design) -> Matrix:
+    """Covariance, in cells, of what one row adds: the sandwich, seen through the encoding."""
+    score = scored.sums.mean_score()
+    meat = scored.sums.mean_second() - np.outer(score, score)
+    bread = design.curvature_numbers
+    if design.n_steps > 1:
+        bread = scored.sums.mean_fisher() + design.penalty_numbers
+    through = design.encode_numbers @ np.asarray(solve_positive(bread, np.eye(len(bread))))
+    return np.asarray(through @ meat @ through.T)
+
+
+def proved_bound(covariance: Matrix, n_rows: int, plan: LogisticPlan) -> tuple[float, float]:
+    """Bound of the disagreement over seeds, and its confidence."""
+    design, failure = plan.design, plan.failure_prob / 2
+    q = covariance.shape[0]
+    ranges = term_ranges(design)
+    # sd <= sample sd + range sqrt(2 ln(1/failure) / (n - 1)), for each coordinate [MP09, Thm 10]
+    slack = math.sqrt(2 * math.log(q / failure) / max(1, n_rows - 1))
+    sample_sd = np.sqrt(np.maximum(np.diag(covariance), 0.0) * n_rows / max(1, n_rows - 1))
+    deviations = sample_sd + ranges * slack
+    if design.space.hint_bits == 0:
+        gaps = deviations * math.sqrt(2 / n_rows)
+        return proved_crossings(gaps, ranges / n_rows, design.space.rounding), 1 - failure
+    return hinted_bound(deviations, ranges, n_rows, design, failure), 1 - 2 * failure
+
+
+def proved_crossings(gaps: Vector, thirds: Vector, rounding: str) -> float:
+    """Bound of the chance that two points have other codes, over uniform offsets of the grid.
+
+    Parameters
+    ----------
+    gaps : array of shape (q,)
+        Standard deviation of two labs' difference in each coordinate, in cells, at most.
+    thirds : array of shape (q,)
+        Bound of a row's part over the number of rows, likewise.
+    rounding : str
+
+    Notes
+    -----
+    A displacement D leaves a cell with probability at most half the integral of ``|<n, D>|`` over
+    its surface, n the normal. A mean of n terms X with variance v has ``E|<n, D>|`` of at most
+    ``sqrt(2/pi)`` times its standard deviation, plus ``E|X|^3 / (n v)`` [Gol10, constant 1]. The
+    symmetry of a cell makes the mean of ``<n, D>^2`` over its surface the mean square of the
+    coordinates of D in its block.
+    """
+    total = 0.0
+    for run in runs(rounding, gaps.size):
+        cell = CELLS[run.name]
+        for start in range(run.start, run.start + run.n_components, cell.block):
+            block = slice(start, min(start + cell.block, run.start + run.n_components))
+            deviation = math.sqrt(float((gaps[block] ** 2).sum()) / cell.block)
+            third = math.sqrt(float((thirds[block] ** 2).sum()))
+            total += cell.surface / 2 * (math.sqrt(2 / math.pi) * deviation + third)
+    return min(1.0, total)
+
+
+def hinted_bound(
+    deviations: Vector, ranges: Vector, n_rows: int, design: Design, failure: float
+) -> float:
+    """Bernstein tails beyond the walls, averaged over positions of the first point; cubes only."""
+    if design.space.rounding != "centre":
+        return 1.0
+    ratios = 1 / np.maximum(design.spread_numbers, 1e-9)
+    positions, _ = chosen_positions(ratios, design.space.hint_bits)
+    walls = np.stack([0.5 - positions, 0.5 + positions])
+    # the difference of two means of n: variance 2 v / n, terms within +-range
+    exponents = n_rows * walls**2 / (2 * (2 * deviations**2 + ranges * walls / 3))
+    leaving = np.minimum(1.0, np.exp(-exponents).sum(axis=(0, 2)))
+    # positions are drawn: an empirical Bernstein bound of their mean, terms in [0, 1]
+    n, log = leaving.size, math.log(2 / failure)
+    margin = math.sqrt(2 * leaving.var(ddof=1) * log / n) + 7 * log / (3 * (n - 1))
+    return float(min(1.0, leaving.mean() + margin))
+
+
+def term_ranges(design: Design) -> Vector:
+    """Length of the interval that holds what one row adds to each coordinate, in cells.
+
+    A row adds ``-S (p - t) a`` with ``|p - t| < 1`` and ``a = (1, D x)``, ``|x| <= cap``.
+    """
+    sensitivity = design.encode_numbers @ np.linalg.inv(design.curvature_numbers)
+    lifted = sensitivity[:, 1:] @ design.direction_rows
+    reach = np.abs(sensitivity[:, 0]) + design.cap * np.sqrt((lifted**2).sum(axis=1))
+    return np.asarray(2 * reach)
+
+
+def _root(covariance: Matrix) -> Matrix:
+    """Rows whose standard normal combination has this covariance."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))).T)

@@ -1,0 +1,227 @@
+"""Exact sums of logistic scores over rows, and the steps that they allow.
+
+Nothing here knows an order of rows: sums are integers, so chunks, threads, machines and sites add
+up to the same bits.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.codes.design import Design
+from replearn.codes.randomness import SharedRandomness
+from replearn.codes.score_space import ScoreSpace
+from replearn.errors import ReplearnError
+from replearn.kernels.logistic import (
+    Projected,
+    ScoreSums,
+    project,
+    projection_units,
+    row_score_sums,
+    score_sums,
+)
+from replearn.kernels.small_algebra import solve_positive, times
+from replearn.plans.cell_prices import stay_chance
+from replearn.plans.plan_logistic import LogisticPlan, ScoresSpent
+from replearn.stages.batches import Rows, Sample
+from replearn.types import BlockMap, Codes, Matrix, Signs, Vector
+
+#: Longest step after the first, in the metric of the rows' own curvature: a step of Newton's method
+#: that goes further than this has left the region where the curvature is known.
+_LONGEST_STEP = 1.0
+
+#: What turns weights into exact sums over all rows.
+ScorePass = Callable[[Vector], ScoreSums]
+
+
+def score_pass(sample: Sample, design: Design, run: BlockMap = map) -> ScorePass:
+    """The passes of a fit over its rows: exact sums of scores at any weights.
+
+    Rows in memory are projected once if there is more than one pass; others are read anew.
+    """
+    directions, cap = design.direction_rows, design.cap
+    units = projection_units(directions, cap)
+    if design.n_steps > 1 and isinstance(sample, Rows):
+        kept = sample.add_up(lambda X, signs: _Kept.of(X, signs, directions, cap), run)
+
+        def again(theta: Vector) -> ScoreSums:
+            def part(rows: tuple[Projected, NDArray[np.uint8]]) -> ScoreSums:
+                projected, classes = rows
+                return score_sums(projected, classes, theta, units)
+
+            return reduce(ScoreSums.__add__, run(part, kept.parts))
+
+        return again
+
+    def read(theta: Vector) -> ScoreSums:
+        return sample.add_up(
+            lambda X, signs: row_score_sums(X, directions, cap, class_numbers(signs), theta, units),
+            run,
+        )
+
+    return read
+
+
+def class_numbers(signs: Signs) -> NDArray[np.uint8]:
+    """0 for the first label, 1 for the second."""
+    return (signs > 0).view(np.uint8)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Projected rows of some blocks, with their class numbers."""
+
+    parts: tuple[tuple[Projected, NDArray[np.uint8]], ...]
+
+    @classmethod
+    def of(cls, X: Any, signs: Signs, directions: Matrix, cap: float) -> "_Kept":
+        return cls(((project(X, directions, cap), class_numbers(signs)),))
+
+    def __add__(self, other: "_Kept") -> "_Kept":
+        return _Kept(self.parts + other.parts)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a logistic fit hands back.
+
+    Attributes
+    ----------
+    codes : int64 array
+    space : ScoreSpace
+        With the hint that was given, or that this fit, as the first, has chosen.
+    components : array of shape (q,)
+        What was rounded, in cells.
+    theta : array of shape (q,)
+        The same before rounding: intercept and weights of the directions.
+    residual : array
+        The place of ``components`` in their cell, from its centre.
+    sums : ScoreSums
+        Of the last pass over the rows.
+    spent : ScoresSpent
+    """
+
+    codes: Codes
+    space: ScoreSpace
+    components: Vector
+    theta: Vector
+    residual: Vector
+    sums: ScoreSums
+    spent: ScoresSpent
+
+
+def logistic(
+    sample: Sample,
+    plan: LogisticPlan,
+    shared: SharedRandomness,
+    run: BlockMap = map,
+    hint: int | None = None,
+) -> Scored:
+    """Logistic regression in published directions: exact passes over the rows, then round.
+
+    Parameters
+    ----------
+    sample : Sample
+        Its rows may come in any order.
+    plan : LogisticPlan
+    shared : SharedRandomness
+        Reads the streams of the code space.
+    run : BlockMap
+    hint : int, optional
+        Published by the first lab. With hint bits and no hint, this fit is the first.
+    """
+    design = plan.design
+    sums_at = score_pass(sample, design, run)
+    theta = design.space.start_numbers
+    for _ in range(design.n_steps):
+        sums = sums_at(theta)
+        refuse_one_class(sums)
+        theta = next_theta(theta, sums, design)
+    return round_theta(theta, sums, design, shared, hint)
+
+
+def round_theta(
+    theta: Vector,
+    sums: ScoreSums,
+    design: Design,
+    shared: SharedRandomness,
+    hint: int | None = None,
+) -> Scored:
+    """Round the weights of a finished fit to codes."""
+    reach = design.reach_numbers
+    moved = times(design.encode_numbers, theta - design.space.start_numbers)
+    components = np.clip(moved, -reach, reach)  # never longer than before: no proof changes
+    chosen = best_hint(components, design, shared) if hint is None else hint
+    space = design.space.with_hint(chosen)
+    spent = ScoresSpent(
+        n_rows=sums.n_rows,
+        n_positive=int(sums.class_weights[1]),
+        n_zero_rows=sums.n_zero,
+        n_shortened=sums.n_capped,
+        n_passes=design.n_steps,
+    )
+    codes = space.encode(components, shared)
+    residual = space.residual(components, codes, shared)
+    return Scored(codes, space, components, theta, residual, sums, spent)
+
+
+def next_theta(theta: Vector, sums: ScoreSums, design: Design) -> Vector:
+    """One Newton step: with the published curvature if it is the only one, else with the rows' own.
+
+    The single step is an affine function of the mean score, which is what makes its
+    disagreement provable. Later steps are shortened to where their curvature can be trusted, so
+    that separable rows give bounded weights.
+    """
+    gradient = sums.mean_score() + times(design.penalty_numbers, theta - design.space.start_numbers)
+    if design.n_steps == 1:
+        return theta - _solved(design.curvature_numbers, gradient)
+    curvature = sums.mean_fisher() + design.penalty_numbers
+    step = _solved(curvature, gradient)
+    length = math.sqrt(max(0.0, float(_dot(step, times(curvature, step)))))
+    return theta - step * min(1.0, _LONGEST_STEP / max(length, 1e-300))
+
+
+def best_hint(components: Vector, design: Design, shared: SharedRandomness) -> int:
+    """The move of the grid under which another lab is most likely to land in the same cell.
+
+    By the planned spread, not by that of these rows: the choice then depends on where the point
+    lies in its cells and on nothing else, which the proof needs (docs/theory.md).
+    """
+    space = design.space
+    if space.hint_bits == 0:
+        return 0
+    ratios = 1 / np.maximum(design.spread_numbers, 1e-9)
+    places = []
+    for hint in range(1 << space.hint_bits):
+        moved = space.with_hint(hint)
+        codes = moved.encode(components, shared)
+        places.append(moved.residual(components, codes, shared)[: ratios.size])
+    return int(np.argmax(stay_chance(np.array(places), ratios)))
+
+
+def _solved(matrix: Any, vector: Vector) -> Vector:
+    try:
+        return np.asarray(solve_positive(matrix, vector))
+    except ValueError:
+        raise ReplearnError(
+            "the curvature of the rows must be positive definite, got a singular one. Raise "
+            "regularization, or take fewer directions."
+        ) from None
+
+
+def _dot(left: Vector, right: Vector) -> float:
+    return float(times(left[None, :], right)[0])
+
+
+def refuse_one_class(sums: ScoreSums) -> None:
+    """Refuse a sample in which one of the labels does not occur."""
+    if min(sums.class_weights) == 0:
+        raise ReplearnError(
+            "y must hold two classes, got one class. Check the label column; a sample of one "
+            "class cannot be learned from."
+        )

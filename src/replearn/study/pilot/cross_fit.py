@@ -1,0 +1,319 @@
+"""What held-out rows say about a family of directions: information, variance, and signal.
+
+Directions are made on four fifths of the pilot and judged by the last fifth, in turn. In the
+coordinates of the directions, made orthonormal in the Fisher metric of the start, that gives
+
+- H, the Fisher information of a row, and J, the second moments of its score, so that a
+  site's estimate varies with the sandwich covariance;
+- s2, how far the best weights are from the start: the squared held-out score, less its own
+  variance. It is smoothed over blocks of coordinates and drawn towards what theory expects
+  of a fit on a pilot of this size, so that choosing by it has next to no optimism.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import expit
+
+from replearn.study.pilot.families import principal, supervised_directions
+from replearn.study.pilot.ridge import N_FOLDS, HeldOut, Truth, short_step
+from replearn.types import IntegerArray, Matrix, Vector
+
+#: Smallest variance of a coordinate: a pilot that is separated shows none.
+_VARIANCE_FLOOR = 0.3
+
+#: Share of the quadratic bound of the log-loss that a row's curvature has at least. A step in a
+#: metric of more than half the bound cannot raise the loss.
+_BOUND_SHARE = 0.55
+
+#: A direction is left out if less than this share of it is new, or if it rests on fewer than this
+#: share of the pilot's rows.
+_NEW_SHARE = 1e-3
+_FEWEST_ROWS = 1 / 25
+
+#: How many coordinates theory counts for, against what was seen in a block of them.
+_THEORY_WEIGHT = 2.0
+
+_BLOCKS = (0, 1, 2, 4, 8, 16, 32, 64)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Directions with what the pilot says about them.
+
+    Coordinates are those of the columns ``(1, rows @ directions.T) @ frame``.
+
+    Attributes
+    ----------
+    name : str
+    directions : array of shape (k, n_columns)
+        Made orthogonal like the columns, of length 1; in the coordinates of the pilot's span.
+    weights : array
+        Of the pilot's rows, in whose metric the columns are orthonormal.
+    start : array of shape (q,)
+        The start in these coordinates.
+    information : array of shape (q, q)
+    variance : array of shape (q,)
+        Of one row's part in each coordinate of ``metric @ theta``.
+    signal : array of shape (q,)
+        Expected squared distance from the start, likewise.
+    n_steps : int
+    ridge : float
+        Towards the start, in these coordinates.
+    """
+
+    name: str
+    directions: Matrix
+    weights: Vector
+    start: Vector
+    information: Matrix
+    variance: Vector
+    signal: Vector
+    n_steps: int = 1
+    ridge: float = 0.02
+
+    @property
+    def metric(self) -> Matrix:
+        """Upper triangular M with ``M' M`` the information."""
+        return np.asarray(np.linalg.cholesky(self.information).T)
+
+
+def supervised_family(
+    name: str,
+    rows: Matrix,
+    truth: Truth,
+    fits: HeldOut,
+    n_directions: int,
+    scores: Matrix,
+    axes: list[Matrix],
+) -> Family:
+    """A family that knows labels, with its held-out statistics.
+
+    ``axes`` are the principal directions of each fold's rows, and of all rows last.
+    """
+    seen_parts = [fits.fold != left_out for left_out in range(N_FOLDS)]
+
+    def made(seen: Truth, fit: Vector, own_axes: Matrix) -> "_Frame":
+        directions = supervised_directions(
+            name, rows[seen], truth[seen], fit, fits.weight, n_directions, scores, own_axes
+        )
+        place = len(scores)  # where the pilot's own fit is among the directions
+        intercept = fits.correction[0] + fits.correction[1] * fit[0]
+        return _framed(directions, rows[seen], place, intercept, float(fits.correction[1]))
+
+    frames = [
+        made(seen, fit, own) for seen, fit, own in zip(seen_parts, fits.by_fold, axes, strict=False)
+    ]
+    whole = made(np.ones(truth.size, dtype=bool), fits.whole, axes[-1])
+    q = min(frame.size for frame in (*frames, whole))
+    information, meat, held, n_held = np.zeros((q, q)), np.zeros((q, q)), [], []
+    for frame, seen in zip(frames, seen_parts, strict=True):
+        columns = frame.columns(rows[~seen])[:, :q]
+        scores = columns @ frame.start[:q]
+        residual, weights = expit(scores) - truth[~seen], curvature_weights(scores)
+        information += (columns * weights[:, None]).T @ columns / len(columns) / N_FOLDS
+        meat += (columns * (residual**2)[:, None]).T @ columns / len(columns) / N_FOLDS
+        held.append(columns.T @ residual / len(columns))
+        n_held.append(len(columns))
+    # half of what is off the diagonal is believed: the frames make it small to begin with
+    information = 0.5 * (information + np.diag(np.diag(information)))
+    to_metric = solve_triangular(np.linalg.cholesky(information), np.eye(q), lower=True)
+    variance = np.maximum(np.diag(to_metric @ meat @ to_metric.T), _VARIANCE_FLOOR)
+    squares = np.mean([(to_metric @ score) ** 2 for score in held], axis=0)
+    excess = squares - variance * np.mean(1 / np.array(n_held))
+    return Family(
+        name=name,
+        directions=whole.orthogonal()[: q - 1],
+        weights=whole.weights,
+        start=whole.start[:q],
+        information=information,
+        variance=variance,
+        signal=_smoothed(excess, variance / truth.size),
+    )
+
+
+#: Steps and ridge of a study that starts from no model: the rows' own curvature is stepped with.
+_DISCOVERY_STEPS, _DISCOVERY_RIDGE = 4, 0.02
+
+#: Without labels: assumed variance of the log-odds, which falls off like one over the number of
+#: the direction.
+_ASSUMED_SIGNAL = 2.0
+
+
+def discovery_family(rows: Matrix, truth: Truth | None, share: float, n_directions: int) -> Family:
+    """Principal directions, and a start that knows nothing but the share of positives.
+
+    Labels, if there are any, say how much signal to expect in how many directions, and nothing
+    about which directions these are.
+    """
+    directions = principal(rows, n_directions)
+    columns = with_constant(rows @ directions.T)
+    spread = share * (1 - share)
+    weights = np.full(len(rows), spread)
+    kept = strong_columns(columns, weights, 2)
+    frame = orthonormal_frame(columns[:, kept], weights)
+    start = np.zeros(kept.size)
+    start[0] = np.log(share / (1 - share)) / frame[0, 0]
+    found = _Frame(directions[kept[1:] - 1], frame, start, weights)
+    variance = np.ones(kept.size)
+    falling = spread * _ASSUMED_SIGNAL / np.arange(1, kept.size + 1)
+    signal = falling / (1 / np.arange(1, kept.size + 1)).sum()
+    if truth is not None:
+        theta, variance = _fitted(columns[:, kept] @ frame, truth, start)
+        signal = _block_means((theta - start) ** 2, variance / truth.size)
+    return Family(
+        name="pca",
+        directions=found.orthogonal(),
+        weights=weights,
+        start=start,
+        information=np.eye(kept.size),
+        variance=variance,
+        signal=signal,
+        n_steps=_DISCOVERY_STEPS,
+        ridge=_DISCOVERY_RIDGE,
+    )
+
+
+def discovery_scores(
+    rows: Matrix, truth: Truth, share: float, fold: IntegerArray, size: int
+) -> Vector:
+    """Held-out log-odds of a discovery with so many coordinates, before any rounding."""
+    scores = np.empty(truth.size)
+    for left_out in range(N_FOLDS):
+        seen = fold != left_out
+        family = discovery_family(rows[seen], None, share, size - 1)
+        columns = with_constant(rows @ family.directions.T)
+        columns = columns @ orthonormal_frame(columns[seen], family.weights)
+        theta, _ = _fitted(columns[seen], truth[seen], family.start)
+        scores[~seen] = columns[~seen] @ theta
+    return scores
+
+
+def _fitted(columns: Matrix, truth: Truth, start: Vector) -> tuple[Vector, Vector]:
+    """Weights after the steps of a site, and the variance of one row's part in them."""
+    theta, n_rows = start, len(columns)
+    ridge = _DISCOVERY_RIDGE * np.eye(start.size)
+    for _ in range(_DISCOVERY_STEPS):
+        scores = columns @ theta
+        residual = expit(scores) - truth
+        curvature = (columns * curvature_weights(scores)[:, None]).T @ columns / n_rows + ridge
+        slope = columns.T @ residual / n_rows + ridge @ (theta - start)
+        theta = theta - short_step(curvature, slope)
+    terms = columns * residual[:, None]
+    meat = np.cov(terms.T)
+    bread = np.linalg.inv(curvature)
+    return theta, np.maximum(np.diag(bread @ meat @ bread), 0.05)
+
+
+def _block_means(squares: Vector, noise: Vector) -> Vector:
+    """Signal by blocks of doubling size, the intercept apart; never below half the noise."""
+    signal = np.empty_like(squares)
+    for first, last in pairwise(_BLOCKS):
+        block = slice(first, min(last, squares.size))
+        if first >= squares.size:
+            break
+        seen = float((squares[block] - noise[block]).mean())
+        signal[block] = max(seen, (4.0 if first == 0 else 0.5) * float(noise[block].mean()))
+    return signal
+
+
+def fold_axes(rows: Matrix, fits: HeldOut, n_directions: int) -> list[Matrix]:
+    """Principal directions of the rows that each fold's fit has seen, and of all rows last."""
+    parts = [rows[fits.fold != left_out] for left_out in range(N_FOLDS)]
+    return [principal(part, n_directions) for part in (*parts, rows)]
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Directions, and the triangular map that makes their columns orthonormal."""
+
+    directions: Matrix
+    frame: Matrix
+    start: Vector
+    weights: Vector
+
+    @property
+    def size(self) -> int:
+        return int(self.start.size)
+
+    def orthogonal(self) -> Matrix:
+        """The directions behind the orthonormal columns, scaled to length 1."""
+        mixed = self.frame[1:, 1:].T @ self.directions
+        return np.asarray(mixed / np.linalg.norm(mixed, axis=1, keepdims=True))
+
+    def columns(self, rows: Matrix) -> Matrix:
+        return np.asarray(with_constant(rows @ self.directions.T) @ self.frame)
+
+
+def _framed(directions: Matrix, rows: Matrix, place: int, intercept: float, slope: float) -> _Frame:
+    """Make columns orthonormal in the Fisher metric of the start, leaving out weak directions."""
+    columns = with_constant(rows @ directions.T)
+    theta = np.zeros(columns.shape[1])
+    theta[0], theta[1 + place] = intercept, slope
+    weights = curvature_weights(columns @ theta)
+    kept = strong_columns(columns, weights, place + 2)
+    columns, theta = columns[:, kept], theta[kept]
+    frame = orthonormal_frame(columns, weights)
+    return _Frame(directions[kept[1:] - 1], frame, np.linalg.solve(frame, theta), weights)
+
+
+def curvature_weights(scores: Vector) -> Vector:
+    """Curvature of the log-loss that is safe to step with, at these log-odds.
+
+    The Fisher weight ``p (1 - p)``, but not less than .55 of ``(p - 1/2) / score``, the smallest
+    quadratic bound of the log-loss [JJ00]. The Fisher weight vanishes on rows with a large score;
+    those that are wrong would then push a step far beyond where it is good.
+    """
+    chance = expit(scores)
+    size = np.maximum(np.abs(scores), 1e-3)
+    return np.asarray(np.maximum(chance * (1 - chance), _BOUND_SHARE * (expit(size) - 0.5) / size))
+
+
+def with_constant(columns: Matrix) -> Matrix:
+    """A column of ones in front."""
+    return np.column_stack([np.ones(len(columns)), columns])
+
+
+def orthonormal_frame(columns: Matrix, weights: Vector) -> Matrix:
+    """Upper triangular map after which columns are orthonormal in the weighted metric, in order."""
+    gram = (columns * weights[:, None]).T @ columns / len(columns)
+    gram += 1e-9 * float(np.trace(gram)) / len(gram) * np.eye(len(gram))
+    return np.asarray(solve_triangular(np.linalg.cholesky(gram), np.eye(len(gram)), lower=True).T)
+
+
+def strong_columns(columns: Matrix, weights: Vector, n_always: int) -> Vector:
+    """Columns that add something of their own and rest on enough rows, by their numbers."""
+    n_rows = len(columns)
+    kept: list[int] = []
+    basis: list[Vector] = []
+    for j in range(columns.shape[1]):
+        column = columns[:, j]
+        rest = column.copy()
+        for _ in range(2):  # twice is enough
+            for earlier in basis:
+                rest = rest - earlier * float((weights * earlier) @ rest / n_rows)
+        size = float((weights * rest) @ rest / n_rows)
+        share = size / max(float((weights * column) @ column / n_rows), 1e-300)
+        loads = weights * rest**2
+        n_effective = float(loads.sum() ** 2 / max(float((loads**2).sum()), 1e-300))
+        strong = share > _NEW_SHARE and n_effective >= _FEWEST_ROWS * n_rows
+        if strong or (j < n_always and share > 1e-12):
+            kept.append(j)
+            basis.append(rest / np.sqrt(size))
+    return np.array(kept)
+
+
+def _smoothed(excess: Vector, theory: Vector) -> Vector:
+    """Signal by blocks of doubling size, drawn towards what theory expects."""
+    signal = np.empty_like(theory)
+    for first, last in pairwise(_BLOCKS):
+        block = slice(first, min(last, theory.size))
+        if first >= theory.size:
+            break
+        seen = float((excess[block] / theory[block]).sum())
+        size = theory[block].size
+        factor = (_THEORY_WEIGHT + seen) / (_THEORY_WEIGHT + size)
+        signal[block] = theory[block] * np.clip(factor, 0.25, 1e6)
+    return signal

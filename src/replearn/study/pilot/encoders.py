@@ -1,0 +1,213 @@
+"""Published scalings of a pilot's columns, and the pilot's rows in them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from replearn.codes.encoding import CategoryColumn, Column, Encoding, NumberColumn, columns_of
+from replearn.plans.sizes import decimal
+from replearn.study.pilot.columns import column_names, numbers_of
+from replearn.study.pilot.safe_columns import published_categories
+from replearn.types import Matrix, Vector
+
+#: A column that is constant in the pilot says nothing there: its values are scaled away.
+_NO_SPREAD = "1e+30"
+
+#: Rows longer than this many times the given quantile of the pilot's lengths are shortened.
+_CAP_QUANTILE, _CAP_FACTOR = 0.95, 1.25
+
+#: Smallest scale of a column, relative to the median of all: a column that hardly varies in the
+#: pilot may vary later. Likewise the spread of an indicator, which the pilot may have seen rarely.
+_SCALE_FLOOR, _INDICATOR_FLOOR = 0.1, 0.14
+
+
+@dataclass(frozen=True)
+class EncodedPilot:
+    """A pilot's rows under one published scaling.
+
+    Attributes
+    ----------
+    scaling : {"own", "common"}
+    encoding : Encoding
+    cap : str
+        Published length beyond which rows are shortened.
+    rows : array or CSR matrix
+        Encoded and shortened; their mean squared length is about 1.
+    """
+
+    scaling: str
+    encoding: Encoding
+    cap: str
+    rows: Any
+
+
+def encoded_pilots(X: Any, categories: Sequence[str], rare: int) -> list[EncodedPilot]:
+    """The pilot in the scalings that are tried.
+
+    "own": every column by its own spread, robustly. "common": all numbers by one spread, which is
+    right for columns of one kind (pixels, counts); tried where there are only numbers.
+    """
+    if sp.issparse(X):
+        ways = [("own", _sparse_encoding(X))]
+    else:
+        names = column_names(X)
+        table = columns_of(X, names)
+        columns = [_column(name, table[name], name in categories, rare) for name in names]
+        ways = [("own", _floored(columns))]
+        if all(isinstance(column, NumberColumn) for column in columns):
+            ways.append(("common", _common(columns, table)))
+    return [_encoded(scaling, encoding, X) for scaling, encoding in ways]
+
+
+def row_lengths(rows: Any) -> Vector:
+    """Length of each row."""
+    if sp.issparse(rows):
+        return np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))
+
+
+def shortened(rows: Any, cap: float) -> Any:
+    """Rows of at most this length."""
+    factors = np.minimum(1.0, cap / np.maximum(row_lengths(rows), 1e-300))
+    if sp.issparse(rows):
+        return sp.csr_matrix(sp.diags_array(factors) @ rows)
+    return rows * factors[:, None]
+
+
+def in_own_span(rows: Any) -> tuple[Matrix, Matrix]:
+    """The rows in an orthonormal basis of their span: coordinates and basis, largest first.
+
+    With more columns than rows by way of the rows' inner products, so that wide and sparse pilots
+    cost no more than their rows.
+    """
+    n_rows, n_columns = rows.shape
+    if n_columns <= n_rows:
+        dense = rows.toarray() if sp.issparse(rows) else rows
+        values, vectors = np.linalg.eigh(dense.T @ dense)
+        basis = vectors[:, values > values[-1] * 1e-10][:, ::-1].T
+        return dense @ basis.T, basis
+    inner = (rows @ rows.T).toarray() if sp.issparse(rows) else rows @ rows.T
+    values, vectors = np.linalg.eigh(inner)
+    kept = values > values[-1] * 1e-8
+    lengths = np.sqrt(values[kept][::-1])
+    vectors = vectors[:, kept][:, ::-1]
+    return vectors * lengths, np.asarray((rows.T @ (vectors / lengths)).T)
+
+
+def _encoded(scaling: str, encoding: Encoding, X: Any) -> EncodedPilot:
+    lengths = row_lengths(encoding.transform(X))
+    unit = math.sqrt(float((lengths**2).mean())) or 1.0
+    encoding = Encoding(tuple(_rescaled(column, unit) for column in encoding.columns))
+    rows = encoding.transform(X)
+    cap = decimal(_CAP_FACTOR * float(np.quantile(row_lengths(rows), _CAP_QUANTILE)) or 1.0)
+    return EncodedPilot(scaling, encoding, cap, shortened(rows, float(cap)))
+
+
+def _rescaled(column: Column, factor: float) -> Column:
+    if isinstance(column, CategoryColumn):
+        return replace(column, scales=tuple(_times(scale, factor) for scale in column.scales))
+    return replace(column, scale=_times(column.scale, factor))
+
+
+def _times(scale: str, factor: float) -> str:
+    return scale if scale == _NO_SPREAD else decimal(float(scale) * factor)
+
+
+def _column(name: str, values: Any, as_category: bool, rare: int) -> Column:
+    """Published scaling of one column by its own spread."""
+    if as_category or values.dtype.kind not in "biuf":
+        kept, n_folded, _ = published_categories(values, rare)
+        column = CategoryColumn(name, kept, other=n_folded > 0)
+        shares = column.transform(values).mean(axis=0)
+        spreads = np.maximum(np.sqrt(shares * (1 - shares)), _INDICATOR_FLOOR)
+        return replace(column, scales=tuple(decimal(spread) for spread in spreads))
+    numbers = numbers_of(values)
+    missing = bool(np.isnan(numbers).any())
+    known = numbers[~np.isnan(numbers)]
+    centre, spread = _centre_and_spread(known)
+    if spread == 0:
+        return NumberColumn(name, "0", _NO_SPREAD, missing)
+    return NumberColumn(name, _centre_text(centre, spread), decimal(spread), missing)
+
+
+def _centre_and_spread(values: Vector) -> tuple[float, float]:
+    """Robust centre and spread; those of an indicator if there are two values."""
+    if values.size == 0 or values.min() == values.max():
+        return 0.0, 0.0
+    low, high = float(values.min()), float(values.max())
+    mean, deviation = float(values.mean()), float(values.std())
+    if ((values == low) | (values == high)).all():
+        return mean, max(deviation, _INDICATOR_FLOOR * (high - low))
+    lower, middle, upper = np.quantile(values, [0.05, 0.5, 0.95])
+    robust = float(upper - lower) / 3.29  # of a normal column
+    if robust > 0.2 * deviation:
+        return float(middle), robust
+    return mean, deviation  # nearly constant, with rare large values
+
+
+def _centre_text(centre: float, spread: float) -> str:
+    # digits of the centre are needed down to the size of the spread, not of the centre
+    digits = max(0, 2 - math.floor(math.log10(spread)))
+    return f"{centre:.{min(digits, 20)}f}"
+
+
+def _floored(columns: Sequence[Column]) -> Encoding:
+    """No column may be scaled up far more than the others."""
+    scales = [
+        float(column.scale)
+        for column in columns
+        if isinstance(column, NumberColumn) and column.scale != _NO_SPREAD
+    ]
+    # only columns of one unit can be compared; those that were measured apart differ by far more
+    floor = _SCALE_FLOOR * float(np.median(scales)) if scales and _alike(scales) else 0.0
+    return Encoding(
+        tuple(
+            replace(column, scale=decimal(max(float(column.scale), floor)))
+            if isinstance(column, NumberColumn) and column.scale != _NO_SPREAD
+            else column
+            for column in columns
+        )
+    )
+
+
+def _alike(scales: Sequence[float]) -> bool:
+    """Whether the spreads of most columns are within a factor of ten: one unit, as of pixels."""
+    low, high = np.quantile(scales, [0.25, 0.75])
+    return bool(len(scales) >= 8 and high <= 10 * low)
+
+
+def _common(columns: Sequence[Column], table: Any) -> Encoding:
+    numbers = [numbers_of(table[column.name]) for column in columns]
+    spreads = np.array([float(np.nanstd(values)) for values in numbers])
+    live = spreads > 0
+    scale = decimal(math.sqrt(float((spreads[live] ** 2).mean())) if live.any() else 1.0)
+    return Encoding(
+        tuple(
+            replace(
+                column,
+                centre=_centre_text(float(np.nanmean(values)), float(scale)) if alive else "0",
+                scale=scale if alive else _NO_SPREAD,
+            )
+            for column, values, alive in zip(columns, numbers, live.tolist(), strict=True)
+            if isinstance(column, NumberColumn)
+        )
+    )
+
+
+def _sparse_encoding(X: Any) -> Encoding:
+    """Every column by its own spread; zeros stay zeros."""
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
+    spreads = np.sqrt(np.maximum(square - mean**2, 0.0))
+    live = spreads > 0
+    floor = _SCALE_FLOOR * float(np.median(spreads[live])) if live.any() else 1.0
+    return Encoding(
+        tuple(
+            NumberColumn(f"x{i}", "0", decimal(max(spread, floor)) if spread > 0 else _NO_SPREAD)
+            for i, spread in enumerate(spreads.tolist())
+        )
+    )

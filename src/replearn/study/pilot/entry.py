@@ -1,0 +1,162 @@
+"""The one function that plans a study from a pilot."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from replearn.errors import ReplearnError
+from replearn.study.pilot.columns import read_labels
+from replearn.study.pilot.pilot_plan import PilotPlan, plan_logistic_study
+from replearn.study.pilot.safe_columns import RARE, publishable
+from replearn.study.pilot.scores import PublishedScore
+from replearn.study.pilot.svm_plan import SvmPilotPlan, plan_svm_study
+
+
+def plan_from_pilot(
+    X: Any,
+    y: Any = None,
+    *,
+    samples_per_site: int,
+    max_disagreement: float = 0.1,
+    shared_seed: int | str = 0,
+    algorithm: str = "logistic",
+    study: str = "updating",
+    hint_bits: int = 0,
+    sites: int = 2,
+    scores: Sequence[PublishedScore] = (),
+    categories: Sequence[str] = (),
+    numeric: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    rare: int = RARE,
+    threshold: float | str = "share",
+    target: str | None = None,
+    classes: tuple[Any, Any] | None = None,
+    share: float | None = None,
+    failure_prob: float = 0.05,
+    **svm: Any,
+) -> PilotPlan | SvmPilotPlan:
+    """Choose everything that sites must share from a pilot sample, and say what it is worth.
+
+    Parameters
+    ----------
+    X : dataframe, mapping of columns, array or CSR matrix of shape (n_pilot, n_columns)
+        At least 100 rows; 1,000 are good. Text columns are categories.
+    y : array of two labels, or None
+        Without labels the study is a discovery, and needs ``classes`` and ``share``.
+    samples_per_site : int
+        Rows that each site will have.
+    max_disagreement : float, default=0.1
+        Wanted probability that not all sites get the same model; the plan aims at 75 % of it,
+        since a pilot errs too.
+    shared_seed : int or str, default=0
+        The published seed.
+    algorithm : {"logistic", "svm"}, default="logistic"
+        Logistic regression in a few published directions, or Algorithm 1 of the paper.
+    study : {"updating", "discovery"}, default="updating"
+        Whether the published directions may know the pilot's labels.
+    hint_bits : int, default=0
+        The first site publishes so many bits about where its estimate lies, and cells can be far
+        narrower. 0 is the paper's notion of replicability.
+    sites : int, default=2
+    scores : sequence of mappings or models
+        Published scores, as weights of columns: they become the first directions.
+    categories : sequence of str
+        Columns of numbers that are categories.
+    numeric : sequence of str
+        Columns of numbers that look like something else: text, dates, identifiers.
+    columns : sequence of str, optional
+        Columns to use, in this order; default all.
+    drop : sequence of str
+        Columns to leave out.
+    rare : int, default=10
+        Categories in fewer rows of the pilot are not published, but folded into "(other)".
+    threshold : float, "share" or "half", default="share"
+        Probability from which on a row gets the second label; "share" is the pilot's share of it.
+    target : str, optional
+        Name of the label column, kept in the protocol.
+    classes : tuple of two labels, optional
+        Without labels: those of the sites, negative first.
+    share : float, optional
+        Without labels: the expected share of the second one.
+    failure_prob : float, default=0.05
+        Probability that a certificate's bound is wrong.
+    **svm
+        For Algorithm 1: ``margin, max_error, fit_intercept, projections``.
+
+    Returns
+    -------
+    PilotPlan
+        With ``protocol``, and printable: what the protocol is worth next to the base rate, the
+        pilot's own model and one site's rows; what 0, 2, 4 and 8 hint bits would give; cautions.
+
+    Notes
+    -----
+    Everything is judged by rows that it has not seen: five folds, with scaling chosen by held-out
+    log-loss, directions made on four folds, information, variance and signal taken from the
+    fifth. The family of directions and their number then follow from a formula (expected gain
+    after rounding, `replearn.study.pilot.allotment`), not from a search over noisy scores.
+    Tested in tests/theory/test_pilot.py.
+
+    Examples
+    --------
+    >>> from replearn.datasets import make_margin
+    >>> X, y = make_margin(1000, 5, margin=0.05, random_state=0)
+    >>> plan = plan_from_pilot(X, y, samples_per_site=20_000, hint_bits=4)
+    >>> plan.table[2].auc > 0.9
+    True
+    """
+    if algorithm not in ("logistic", "svm"):
+        raise ReplearnError(f"algorithm must be logistic or svm, got {algorithm!r}.")
+    signs, classes = (None, classes) if y is None else read_labels(y)
+    choice = {"columns": columns, "drop": drop, "categories": categories, "numeric": numeric}
+    X, remarks = publishable(X, signs, choice, rare)
+    if algorithm == "svm":
+        if (
+            signs is None
+            or classes is None
+            or hint_bits
+            or scores
+            or study != "updating"
+            or sites != 2
+        ):
+            raise ReplearnError(
+                "Algorithm 1 is planned from labels, for two sites, without hint bits and scores, "
+                'got others. Leave them out, or use algorithm="logistic".'
+            )
+        return plan_svm_study(
+            X,
+            signs,
+            classes,
+            remarks,
+            samples_per_site=samples_per_site,
+            max_disagreement=max_disagreement,
+            shared_seed=shared_seed,
+            categories=categories,
+            rare=rare,
+            failure_prob=failure_prob,
+            target=target,
+            **svm,
+        )
+    if svm:
+        raise ReplearnError(
+            f'{sorted(svm)[0]} belongs to algorithm="svm", got algorithm="logistic". Leave it out.'
+        )
+    return plan_logistic_study(
+        X,
+        signs,
+        classes,
+        remarks,
+        samples_per_site=samples_per_site,
+        max_disagreement=max_disagreement,
+        failure_prob=failure_prob,
+        shared_seed=shared_seed,
+        study=study,
+        hint_bits=hint_bits,
+        sites=sites,
+        scores=scores,
+        categories=categories,
+        rare=rare,
+        threshold=threshold,
+        target=target,
+        share=share,
+    )

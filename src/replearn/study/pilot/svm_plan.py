@@ -1,0 +1,261 @@
+"""From a pilot to a protocol: the frontier, the chosen point, the file."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from replearn.codes.randomness import SharedRandomness, seed_text
+from replearn.errors import ReplearnError
+from replearn.plans.sizes import Guarantee, decimal
+from replearn.study.pilot.columns import encodings
+from replearn.study.pilot.safe_columns import RARE, Remark, in_words
+from replearn.study.pilot.svm_candidates import (
+    BATCH_SIZE,
+    PROJECTION_KINDS,
+    REGULARIZATIONS,
+    Candidate,
+    FrontierPoint,
+    judge,
+    scaled,
+)
+from replearn.study.protocol import Protocol
+from replearn.types import Signs
+
+_TARGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
+
+#: Accuracies closer than this count as equal; a pilot cannot tell them apart.
+_TIE = 0.002
+
+#: The protocol aims below the disagreement that was asked for, since a pilot errs too.
+_SAFETY = 0.6
+
+
+@dataclass(frozen=True)
+class SvmPilotPlan:
+    """What a pilot says: the frontier, and the protocol of the chosen point.
+
+    Attributes
+    ----------
+    frontier : tuple of FrontierPoint
+        The best accuracy at each disagreement, at ``samples_per_site``.
+    samples : tuple of FrontierPoint
+        The best accuracy at the wanted disagreement, for other numbers of samples.
+    chosen : FrontierPoint
+    protocol : Protocol
+    pilot_accuracy : float
+        Cross-validated accuracy before any rounding: what replicability is paid from.
+    remarks : tuple of Remark
+        What is odd about columns of the pilot.
+    rare : int
+        Categories in fewer rows are folded into one.
+    """
+
+    frontier: tuple[FrontierPoint, ...]
+    samples: tuple[FrontierPoint, ...]
+    chosen: FrontierPoint
+    protocol: Protocol
+    pilot_accuracy: float
+    remarks: tuple[Remark, ...] = ()
+    rare: int = RARE
+
+    def __str__(self) -> str:
+        lines = [
+            f"Pilot: accuracy {self.pilot_accuracy:.3f} before rounding (cross-validated)",
+            f"  {'disagreement':>12}  {'accuracy':>8}  projection, scaling, regularization",
+        ]
+        lines += [
+            f"  {p.disagreement:12.3f}  {p.accuracy:8.3f}  {p.projection}, {p.scaling}, "
+            f"{p.regularization:g}"
+            for p in self.frontier
+        ]
+        lines.append(
+            f"  chosen: {self.chosen.projection}, expected accuracy {self.chosen.accuracy:.3f} at "
+            f"disagreement {self.chosen.disagreement:.3f} with "
+            f"{self.chosen.samples_per_site:,} rows per site (estimated from the pilot)"
+        )
+        lines += [f"  {line}" for line in in_words(self.remarks, self.rare)]
+        return "\n".join(lines)
+
+    def data(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {
+            "pilot_accuracy": self.pilot_accuracy,
+            "chosen": asdict(self.chosen),
+            "frontier": [asdict(point) for point in self.frontier],
+            "samples": [asdict(point) for point in self.samples],
+            "remarks": [asdict(remark) for remark in self.remarks],
+        }
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the frontier; needs matplotlib. Returns the axes."""
+        return _plot(self, axes)
+
+
+def plan_svm_study(
+    X: Any,
+    signs: Signs,
+    classes: tuple[Any, Any],
+    remarks: tuple[Remark, ...],
+    *,
+    samples_per_site: int,
+    max_disagreement: float = 0.1,
+    shared_seed: int | str = 0,
+    fit_intercept: bool = True,
+    categories: Sequence[str] = (),
+    rare: int = RARE,
+    projections: Sequence[str] = PROJECTION_KINDS,
+    margin: float = 0.1,
+    max_error: float = 0.05,
+    failure_prob: float = 0.05,
+    target: str | None = None,
+) -> SvmPilotPlan:
+    """Plan a study with Algorithm 1; see `replearn.plan_from_pilot`.
+
+    Parameters
+    ----------
+    X : dataframe, mapping of columns, array or CSR matrix of shape (n_pilot, n_columns)
+        At least 100 rows; 1,000 are good. Text columns are categories.
+    signs : int8 array of -1 and +1
+    classes : the two labels
+    remarks : tuple of Remark
+        On the columns.
+    samples_per_site : int
+        Rows that each site will have.
+    max_disagreement : float, default=0.1
+        Wanted probability that two sites get different models; the plan aims at 60 % of it.
+    shared_seed : int or str, default=0
+        The published seed.
+    fit_intercept : bool, default=True
+    categories : sequence of str
+        Further columns to treat as categories.
+    rare : int, default=10
+        Categories in fewer rows are folded into one.
+    projections : sequence of str
+        What to choose from: "none", "hadamard", "principal", "shaped".
+    margin, max_error, failure_prob : float
+        Recorded in the protocol. The pilot's margins, not these, set the grid.
+    target : str, optional
+        Name of the label column, kept in the protocol.
+
+    Returns
+    -------
+    SvmPilotPlan
+
+    Notes
+    -----
+    Candidates: two scalings, six regularisations, and the projections none, Hadamard, 24 or 48
+    principal directions of the pilot, and shaped cells. Each is judged by five-fold
+    cross-validation of its margins, with the rounding noise that the wanted disagreement leaves,
+    and by the spread of batch vectors over random subsets of the pilot. Tested in
+    tests/theory/test_pilot.py.
+    """
+    guarantee = Guarantee(margin, max_error, max_disagreement, failure_prob)
+    shared = SharedRandomness(seed_text(shared_seed, "shared_seed"))
+    judged = [
+        judge(pilot, signs, weight, shared)
+        for pilot in (scaled(*way, X, fit_intercept) for way in encodings(X, categories, rare))
+        for weight in REGULARIZATIONS
+    ]
+    candidates = [
+        candidate
+        for group in judged
+        for candidate in group
+        if candidate.projection.split()[0] in projections
+    ]
+    if not candidates:
+        raise ReplearnError(
+            f"projections must allow one that fits these data, got {list(projections)!r}. "
+            f"Known: {', '.join(PROJECTION_KINDS)}."
+        )
+    aimed = _SAFETY * max_disagreement
+
+    def best(n_samples: int, disagreement: float) -> FrontierPoint:
+        points = (candidate.point(n_samples, disagreement) for candidate in candidates)
+        return max(points, key=lambda point: point.accuracy)
+
+    enough = best(samples_per_site, aimed).accuracy - _TIE
+    # of equally accurate plans the more regularised is solved faster and varies less
+    candidate = max(
+        (c for c in candidates if c.point(samples_per_site, aimed).accuracy >= enough),
+        key=lambda c: (c.regularization, c.point(samples_per_site, aimed).accuracy),
+    )
+    chosen = candidate.point(samples_per_site, aimed)
+    return SvmPilotPlan(
+        frontier=tuple(best(samples_per_site, wanted) for wanted in _TARGETS),
+        samples=tuple(
+            best(max(BATCH_SIZE, round(samples_per_site * factor)), aimed)
+            for factor in (0.01, 0.03, 0.1, 0.3, 1, 3, 10)
+        ),
+        chosen=chosen,
+        protocol=replace(
+            _protocol(chosen, candidate, guarantee, shared, classes, fit_intercept), target=target
+        ),
+        pilot_accuracy=candidate.accuracy_before,
+        remarks=remarks,
+        rare=rare,
+    )
+
+
+def _protocol(
+    chosen: FrontierPoint,
+    candidate: Candidate,
+    guarantee: Guarantee,
+    shared: SharedRandomness,
+    classes: tuple[Any, Any],
+    fit_intercept: bool,
+) -> Protocol:
+    basis = candidate.basis
+    return Protocol(
+        algorithm="svm",
+        parameters={
+            "batch_size": BATCH_SIZE,
+            "failure_prob": repr(guarantee.failure_prob),
+            "fit_intercept": fit_intercept,
+            "grid_width": decimal(chosen.grid_width),
+            "margin": repr(guarantee.margin),
+            "max_disagreement": repr(guarantee.max_disagreement),
+            "max_error": repr(guarantee.max_error),
+            "n_components": candidate.n_components,
+            "projection": candidate.projection if basis is None else "published",
+            "regularization": repr(candidate.regularization),
+            "rounding": "leech",
+            "unit_mean": True,
+        },
+        seed=str(shared.seed),
+        classes=classes,
+        encoding=candidate.encoding,
+        basis=basis,
+        notes={
+            "expected_accuracy": f"{chosen.accuracy:.3f}",
+            "expected_disagreement": f"{chosen.disagreement:.3f}",
+            "projection": chosen.projection,
+            "samples_per_site": str(chosen.samples_per_site),
+            "scaling": chosen.scaling,
+        },
+    )
+
+
+def _plot(plan: SvmPilotPlan, axes: Any) -> Any:
+    import matplotlib.pyplot as plt
+
+    if axes is None:
+        axes = plt.figure(figsize=(9, 4), layout="constrained").subplots(1, 2)
+    left, right = axes
+    left.plot([p.disagreement for p in plan.frontier], [p.accuracy for p in plan.frontier], "o-")
+    left.plot(plan.chosen.disagreement, plan.chosen.accuracy, "s", markersize=10, label="chosen")
+    left.axhline(plan.pilot_accuracy, linestyle=":", color="grey", label="without rounding")
+    left.set(
+        xscale="log",
+        xlabel="disagreement between two sites",
+        ylabel="accuracy",
+        title=f"{plan.chosen.samples_per_site:,} rows per site",
+    )
+    left.legend(loc="lower right")
+    right.plot([p.samples_per_site for p in plan.samples], [p.accuracy for p in plan.samples], "o-")
+    right.axhline(plan.pilot_accuracy, linestyle=":", color="grey")
+    right.set(
+        xscale="log",
+        xlabel="rows per site",
+        title=f"at disagreement {plan.chosen.disagreement:.2g}",
+    )
+    return axes
