@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from replearn.codes.decimals import Decimals, DecimalTable, number_table, numbers
 from replearn.codes.score_space import ScoreSpace
 from replearn.types import Matrix, Vector
@@ -29,6 +31,9 @@ class Design:
         Ridge towards the start: ``(theta - start)' penalty (theta - start) / 2`` is added to the
         mean loss. Part of ``curvature`` already.
     n_steps : int
+    limits : tuple of int
+        Exponents of two: the product of a row with direction j is cut to ``+-2**limits[j]`` in
+        training, so that no single row can push far.
     reach : tuple of str
         Farthest from the start, in cells, that a coordinate may go.
     spread : tuple of str
@@ -43,6 +48,7 @@ class Design:
     curvature: DecimalTable
     penalty: DecimalTable
     n_steps: int
+    limits: tuple[int, ...]
     reach: Decimals
     spread: Decimals
     samples_per_site: int
@@ -52,6 +58,7 @@ class Design:
         return {
             "curvature": [list(row) for row in self.curvature],
             "encode": [list(row) for row in self.encode],
+            "limits": list(self.limits),
             "n_steps": self.n_steps,
             "penalty": [list(row) for row in self.penalty],
             "reach": list(self.reach),
@@ -69,6 +76,11 @@ class Design:
     def direction_rows(self) -> Matrix:
         """The published directions, one in each row."""
         return self.space.directions.directions
+
+    @cached_property
+    def units(self) -> Vector:
+        """Largest size of the entries of ``(1, D x)``: powers of two."""
+        return np.array([1.0, *(2.0**limit for limit in self.limits)])
 
     @cached_property
     def encode_numbers(self) -> Matrix:

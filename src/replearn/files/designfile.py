@@ -56,7 +56,8 @@ def read_score_space(value: Any, n_features: int | None = None) -> ScoreSpace:
 def read_design(value: Any) -> Design:
     """What a logistic study publishes."""
     keys = {
-        "curvature", "encode", "n_steps", "penalty", "reach", "samples_per_site", "space", "spread",
+        "curvature", "encode", "limits", "n_steps", "penalty", "reach", "samples_per_site",
+        "space", "spread",
     }  # fmt: skip
     content = read_object(value, "'design'", keys)
     space = read_score_space(content["space"])
@@ -64,12 +65,16 @@ def read_design(value: Any) -> Design:
     reach, spread = (_decimals(content[name], name, q) for name in ("reach", "spread"))
     if not all(float(number) > 0 for number in reach + spread):
         raise Unfit("reach and spread must hold positive numbers")
+    limits = content["limits"]
+    if not isinstance(limits, list) or len(limits) != q - 1:
+        raise Unfit(f"limits must be a list of {q - 1} integers")
     return Design(
         space=space,
         encode=_table(content["encode"], "encode", q),
         curvature=_table(content["curvature"], "curvature", q),
         penalty=_table(content["penalty"], "penalty", q),
         n_steps=read_integer(content["n_steps"], "n_steps", 1, 100),
+        limits=tuple(read_integer(limit, "a limit", -100, 100) for limit in limits),
         reach=reach,
         spread=spread,
         samples_per_site=read_integer(content["samples_per_site"], "samples_per_site", 1, 1 << 50),

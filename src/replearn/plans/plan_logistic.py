@@ -26,6 +26,7 @@ RIDGE = 1e-3
 #: Without a published design all rows that are longer than this are scaled to it, so that only
 #: their direction counts.
 SHORT = "0.001"
+_SHORT_EXPONENT = -9  # the power of two above it
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,7 @@ def promised_design(
         curvature=decimal_table(np.diag(information * (1 + RIDGE))),
         penalty=decimal_table(np.diag(information * RIDGE)),
         n_steps=N_STEPS,
+        limits=(_SHORT_EXPONENT,) * k,
         reach=("1000000",) * q,
         spread=decimals(np.full(q, sd / width)),
         samples_per_site=samples_per_site,

@@ -34,8 +34,8 @@ def certify_scores(scored: Scored, plan: LogisticPlan) -> Certificate:
     Estimate: another lab's point is normal around mine with twice the sandwich covariance of a
     mean over my rows; counted is how often it leaves my cell. Bound, for one step: what is rounded
     is an affine function of a mean of bounded vectors, so a coordinate of two labs' difference
-    has a standard deviation of at most ``sqrt(2 v / n)``, and v has an empirical Bernstein
-    bound [MP09]. Without a hint a wall is crossed with probability at most the sum of these
+    has a standard deviation of at most ``sqrt(2 v / n)``, and v has an empirical bound
+    (`deviation_bounds`). Without a hint a wall is crossed with probability at most the sum of these
     over the widths; with one, at most the sum of Bernstein tails beyond the distances to the
     walls, averaged over uniform positions of the first point. Calibration is tested in
     tests/theory/test_score_certificate.py.
@@ -45,7 +45,7 @@ def certify_scores(scored: Scored, plan: LogisticPlan) -> Certificate:
     spread = _root(covariance * (2 / n_rows))
     bound, confidence = 1.0, 1.0
     if plan.design.n_steps == 1:
-        bound, confidence = proved_bound(covariance, n_rows, plan)
+        bound, confidence = proved_bound(scored, plan)
     return Certificate(
         estimated_disagreement=float(
             chance_to_leave(scored.residual[None, :], spread, scored.space.rounding)[0]
@@ -61,26 +61,41 @@ def covariance_of_row(scored: Scored, design: Design) -> Matrix:
     """Covariance, in cells, of what one row adds: the sandwich, seen through the encoding."""
     score = scored.sums.mean_score()
     meat = scored.sums.mean_second() - np.outer(score, score)
-    bread = design.curvature_numbers
-    if design.n_steps > 1:
-        bread = scored.sums.mean_fisher() + design.penalty_numbers
-    through = design.encode_numbers @ np.asarray(solve_positive(bread, np.eye(len(bread))))
+    through = _through(scored, design)
     return np.asarray(through @ meat @ through.T)
 
 
-def proved_bound(covariance: Matrix, n_rows: int, plan: LogisticPlan) -> tuple[float, float]:
+def _through(scored: Scored, design: Design) -> Matrix:
+    """From a row's score to what it adds, in cells."""
+    bread = design.curvature_numbers
+    if design.n_steps > 1:
+        bread = scored.sums.mean_fisher() + design.penalty_numbers
+    return design.encode_numbers @ np.asarray(solve_positive(bread, np.eye(len(bread))))
+
+
+def proved_bound(scored: Scored, plan: LogisticPlan) -> tuple[float, float]:
     """Bound of the disagreement over seeds, and its confidence."""
-    design, failure = plan.design, plan.failure_prob / 2
-    q = covariance.shape[0]
-    ranges = term_ranges(design)
-    # sd <= sample sd + range sqrt(2 ln(1/failure) / (n - 1)), for each coordinate [MP09, Thm 10]
-    slack = math.sqrt(2 * math.log(q / failure) / max(1, n_rows - 1))
-    sample_sd = np.sqrt(np.maximum(np.diag(covariance), 0.0) * n_rows / max(1, n_rows - 1))
-    deviations = sample_sd + ranges * slack
+    design, n_rows, failure = plan.design, scored.spent.n_rows, plan.failure_prob / 2
+    through = _through(scored, design)
+    squares = np.diag(through @ scored.sums.mean_second() @ through.T)
+    reach = term_reach(design)
+    deviations = deviation_bounds(squares, reach, n_rows, failure / reach.size)
     if design.space.hint_bits == 0:
         gaps = deviations * math.sqrt(2 / n_rows)
-        return proved_crossings(gaps, ranges / n_rows, design.space.rounding), 1 - failure
-    return hinted_bound(deviations, ranges, n_rows, design, failure), 1 - 2 * failure
+        thirds = (reach + deviations) / n_rows  # a mean is not larger than a root mean square
+        return proved_crossings(gaps, thirds, design.space.rounding), 1 - failure
+    return hinted_bound(deviations, reach, n_rows, design, failure), 1 - 2 * failure
+
+
+def deviation_bounds(squares: Vector, reach: Vector, n_rows: int, failure: float) -> Vector:
+    """Upper confidence bounds of root mean squares, from means of squares of bounded terms.
+
+    For ``Y = X^2 >= 0`` the lower tail is ``P[E Y - mean > t] <= exp(-n t^2 / (2 E Y^2))``
+    [Mau03], and ``E Y^2 <= reach^2 E Y``; solved for the root of ``E Y``. The variance of X is at
+    most ``E Y``.
+    """
+    small = reach * math.sqrt(math.log(1 / failure) / (2 * n_rows))
+    return np.asarray(small + np.sqrt(np.maximum(squares, 0.0) + small**2))
 
 
 def proved_crossings(gaps: Vector, thirds: Vector, rounding: str) -> float:
@@ -114,7 +129,7 @@ def proved_crossings(gaps: Vector, thirds: Vector, rounding: str) -> float:
 
 
 def hinted_bound(
-    deviations: Vector, ranges: Vector, n_rows: int, design: Design, failure: float
+    deviations: Vector, reach: Vector, n_rows: int, design: Design, failure: float
 ) -> float:
     """Bernstein tails beyond the walls, averaged over positions of the first point; cubes only."""
     if design.space.rounding != "centre":
@@ -122,8 +137,9 @@ def hinted_bound(
     ratios = 1 / np.maximum(design.spread_numbers, 1e-9)
     positions, _ = chosen_positions(ratios, design.space.hint_bits)
     walls = np.stack([0.5 - positions, 0.5 + positions])
-    # the difference of two means of n: variance 2 v / n, terms within +-range
-    exponents = n_rows * walls**2 / (2 * (2 * deviations**2 + ranges * walls / 3))
+    # the difference of two means of n: variance 2 v / n, centred terms within reach and mean
+    far = reach + deviations
+    exponents = n_rows * walls**2 / (2 * (2 * deviations**2 + far * walls / 3))
     leaving = np.minimum(1.0, np.exp(-exponents).sum(axis=(0, 2)))
     # positions are drawn: an empirical Bernstein bound of their mean, terms in [0, 1]
     n, log = leaving.size, math.log(2 / failure)
@@ -131,15 +147,13 @@ def hinted_bound(
     return float(min(1.0, leaving.mean() + margin))
 
 
-def term_ranges(design: Design) -> Vector:
-    """Length of the interval that holds what one row adds to each coordinate, in cells.
+def term_reach(design: Design) -> Vector:
+    """Largest size of what one row adds to each coordinate, in cells.
 
-    A row adds ``-S (p - t) a`` with ``|p - t| < 1`` and ``a = (1, D x)``, ``|x| <= cap``.
+    A row adds ``-S (p - t) a`` with ``|p - t| < 1`` and ``a = (1, D x)``, cut to its limits.
     """
     sensitivity = design.encode_numbers @ np.linalg.inv(design.curvature_numbers)
-    lifted = sensitivity[:, 1:] @ design.direction_rows
-    reach = np.abs(sensitivity[:, 0]) + design.cap * np.sqrt((lifted**2).sum(axis=1))
-    return np.asarray(2 * reach)
+    return np.asarray(np.abs(sensitivity) @ design.units)
 
 
 def _root(covariance: Matrix) -> Matrix:

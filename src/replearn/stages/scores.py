@@ -21,7 +21,6 @@ from replearn.kernels.logistic import (
     Projected,
     ScoreSums,
     project,
-    projection_units,
     row_score_sums,
     score_sums,
 )
@@ -44,15 +43,14 @@ def score_pass(sample: Sample, design: Design, run: BlockMap = map) -> ScorePass
 
     Rows in memory are projected once if there is more than one pass; others are read anew.
     """
-    directions, cap = design.direction_rows, design.cap
-    units = projection_units(directions, cap)
+    directions, cap, units = design.direction_rows, design.cap, design.units
     if design.n_steps > 1 and isinstance(sample, Rows):
         kept = sample.add_up(lambda X, signs: _Kept.of(X, signs, directions, cap), run)
 
         def again(theta: Vector) -> ScoreSums:
             def part(rows: tuple[Projected, NDArray[np.uint8]]) -> ScoreSums:
                 projected, classes = rows
-                return score_sums(projected, classes, theta, units)
+                return score_sums(projected, classes, theta, units, loss=True)
 
             return reduce(ScoreSums.__add__, run(part, kept.parts))
 
@@ -60,7 +58,9 @@ def score_pass(sample: Sample, design: Design, run: BlockMap = map) -> ScorePass
 
     def read(theta: Vector) -> ScoreSums:
         return sample.add_up(
-            lambda X, signs: row_score_sums(X, directions, cap, class_numbers(signs), theta, units),
+            lambda X, signs: row_score_sums(
+                X, directions, cap, class_numbers(signs), theta, units, loss=design.n_steps > 1
+            ),
             run,
         )
 
@@ -138,11 +138,17 @@ def logistic(
     design = plan.design
     sums_at = score_pass(sample, design, run)
     theta = design.space.start_numbers
-    for _ in range(design.n_steps):
-        sums = sums_at(theta)
-        refuse_one_class(sums)
-        theta = next_theta(theta, sums, design)
-    return round_theta(theta, sums, design, shared, hint)
+    sums = sums_at(theta)
+    refuse_one_class(sums)
+    following = next_theta(theta, sums, design)
+    for _ in range(design.n_steps - 1):
+        looked_at = sums_at(following)
+        if looked_at.mean_loss() > sums.mean_loss():  # too far: half way back, and look again
+            following = (theta + following) / 2
+            continue
+        theta, sums = following, looked_at
+        following = next_theta(theta, sums, design)
+    return round_theta(following, sums, design, shared, hint)
 
 
 def round_theta(

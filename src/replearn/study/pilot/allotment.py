@@ -12,7 +12,10 @@ from replearn.study.pilot.cross_fit import Family
 from replearn.types import Vector
 
 #: Coordinates of a site further than this many prior deviations from the start are cut there.
-_REACH = 8.0
+_REACH = 30.0
+
+#: Of plans that gain nearly the same, the one with fewest coded numbers.
+_ENOUGH = 0.95
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ def allot(family: Family, size: int, agreement: Agreement) -> Allotment:
     """
     n = agreement.samples_per_site
     variance, signal = family.variance[:size], family.signal[:size]
-    spread = np.sqrt(2 * variance / n)
+    spread = np.sqrt(2 * family.caution * variance / n)
     bits, rho, n_sites = agreement.hint_bits, agreement.disagreement, agreement.n_sites
     rounding = "centre" if bits else best_blocks(size)
     if bits == 0:
@@ -123,10 +126,14 @@ def allot(family: Family, size: int, agreement: Agreement) -> Allotment:
 
 
 def best_allotment(families: list[Family], agreement: Agreement) -> Allotment:
-    """The family and the number of coordinates with the largest gain."""
+    """The family with the largest gain, and its fewest coordinates that nearly have it."""
     candidates = [
         allot(family, size, agreement)
         for family in families
         for size in range(2, family.signal.size + 1)
     ]
-    return max(candidates, key=lambda allotment: allotment.gain)
+    enough = _ENOUGH * max(candidate.gain for candidate in candidates)
+    return min(
+        (candidate for candidate in candidates if candidate.gain >= enough),
+        key=lambda candidate: (candidate.size, -candidate.gain),
+    )

@@ -32,6 +32,7 @@ _BOUND_SHARE = 0.55
 #: share of the pilot's rows.
 _NEW_SHARE = 1e-3
 _FEWEST_ROWS = 1 / 25
+_FEWEST_DISCOVERY_ROWS = 1 / 66
 
 #: How many coordinates theory counts for, against what was seen in a block of them.
 _THEORY_WEIGHT = 2.0
@@ -62,6 +63,8 @@ class Family:
     n_steps : int
     ridge : float
         Towards the start, in these coordinates.
+    caution : float
+        Factor by which the variance of sites is taken larger than the pilot shows.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Family:
     signal: Vector
     n_steps: int = 1
     ridge: float = 0.02
+    caution: float = 1.1
 
     @property
     def metric(self) -> Matrix:
@@ -152,7 +156,7 @@ def discovery_family(rows: Matrix, truth: Truth | None, share: float, n_directio
     columns = with_constant(rows @ directions.T)
     spread = share * (1 - share)
     weights = np.full(len(rows), spread)
-    kept = strong_columns(columns, weights, 2)
+    kept = strong_columns(columns, weights, 2, _FEWEST_DISCOVERY_ROWS)
     frame = orthonormal_frame(columns[:, kept], weights)
     start = np.zeros(kept.size)
     start[0] = np.log(share / (1 - share)) / frame[0, 0]
@@ -173,6 +177,7 @@ def discovery_family(rows: Matrix, truth: Truth | None, share: float, n_directio
         signal=signal,
         n_steps=_DISCOVERY_STEPS,
         ridge=_DISCOVERY_RIDGE,
+        caution=1.15,
     )
 
 
@@ -201,9 +206,11 @@ def _fitted(columns: Matrix, truth: Truth, start: Vector) -> tuple[Vector, Vecto
         curvature = (columns * curvature_weights(scores)[:, None]).T @ columns / n_rows + ridge
         slope = columns.T @ residual / n_rows + ridge @ (theta - start)
         theta = theta - short_step(curvature, slope)
-    terms = columns * residual[:, None]
-    meat = np.cov(terms.T)
-    bread = np.linalg.inv(curvature)
+    meat = np.cov((columns * residual[:, None]).T)
+    chance = residual + truth
+    # the variance of a fit is that of its limit, where the curvature is Newton's own
+    fisher = (columns * (chance * (1 - chance))[:, None]).T @ columns / n_rows
+    bread = np.linalg.inv(fisher + ridge)
     return theta, np.maximum(np.diag(bread @ meat @ bread), 0.05)
 
 
@@ -283,7 +290,9 @@ def orthonormal_frame(columns: Matrix, weights: Vector) -> Matrix:
     return np.asarray(solve_triangular(np.linalg.cholesky(gram), np.eye(len(gram)), lower=True).T)
 
 
-def strong_columns(columns: Matrix, weights: Vector, n_always: int) -> Vector:
+def strong_columns(
+    columns: Matrix, weights: Vector, n_always: int, fewest_rows: float = _FEWEST_ROWS
+) -> Vector:
     """Columns that add something of their own and rest on enough rows, by their numbers."""
     n_rows = len(columns)
     kept: list[int] = []
@@ -298,7 +307,7 @@ def strong_columns(columns: Matrix, weights: Vector, n_always: int) -> Vector:
         share = size / max(float((weights * column) @ column / n_rows), 1e-300)
         loads = weights * rest**2
         n_effective = float(loads.sum() ** 2 / max(float((loads**2).sum()), 1e-300))
-        strong = share > _NEW_SHARE and n_effective >= _FEWEST_ROWS * n_rows
+        strong = share > _NEW_SHARE and n_effective >= fewest_rows * n_rows
         if strong or (j < n_always and share > 1e-12):
             kept.append(j)
             basis.append(rest / np.sqrt(size))

@@ -1,5 +1,7 @@
 """From cells in the coordinates of a pilot to a published design."""
 
+import math
+
 import numpy as np
 
 from replearn.codes.basis import UNIT, Basis
@@ -10,6 +12,9 @@ from replearn.study.pilot.allotment import Allotment
 from replearn.study.pilot.cross_fit import orthonormal_frame, with_constant
 from replearn.study.pilot.encoders import EncodedPilot
 from replearn.types import Matrix
+
+#: Standard deviations of a direction's products beyond which a row is cut.
+_FAR = 6.0
 
 
 def design_of(allotment: Allotment, pilot: EncodedPilot, span: Matrix, threshold: str) -> Design:
@@ -54,10 +59,17 @@ def design_of(allotment: Allotment, pilot: EncodedPilot, span: Matrix, threshold
         curvature=decimal_table(_symmetric(inverse.T @ (information + ridge) @ inverse)),
         penalty=decimal_table(_symmetric(inverse.T @ ridge @ inverse)),
         n_steps=family.n_steps,
+        limits=_limits(columns[:, 1:]),
         reach=decimals(allotment.reach / allotment.widths),
         spread=decimals(allotment.spread / allotment.widths),
         samples_per_site=allotment.agreement.samples_per_site,
     )
+
+
+def _limits(columns: Matrix) -> tuple[int, ...]:
+    """Exponents of the powers of two that are six deviations away or more."""
+    sizes = np.abs(columns.mean(axis=0)) + _FAR * columns.std(axis=0)
+    return tuple(math.ceil(math.log2(max(size, 1e-9))) for size in sizes.tolist())
 
 
 def _symmetric(matrix: Matrix) -> Matrix:

@@ -46,7 +46,7 @@ def plan_from_pilot(
     samples_per_site : int
         Rows that each site will have.
     max_disagreement : float, default=0.1
-        Wanted probability that not all sites get the same model; the plan aims at 75 % of it,
+        Wanted probability that not all sites get the same model; the plan aims at 80 % of it,
         since a pilot errs too.
     shared_seed : int or str, default=0
         The published seed.

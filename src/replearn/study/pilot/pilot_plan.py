@@ -48,10 +48,10 @@ STUDIES = ("updating", "discovery")
 SHOWN_BITS = (0, 2, 4, 8)
 
 #: The protocol aims below the disagreement that was asked for, since a pilot errs too.
-_SAFETY = 0.75
+_SAFETY = 0.8
 
 #: Directions at the most, and pilot rows for each of them.
-MAX_DIRECTIONS = 35
+MAX_DIRECTIONS = 24
 _ROWS_PER_DIRECTION = 40
 
 

@@ -1,0 +1,231 @@
+"""ReplicableLogisticClassifier: exact sums, hints, files, bad input."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import replearn as rl
+from replearn.codes.hints import hinted, moves
+from replearn.codes.randomness import SharedRandomness
+from replearn.kernels.portable import sigmoid
+
+N_ROWS = 3000
+
+
+def draw(n_rows=N_ROWS, seed=1, n_columns=5):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_columns)) * np.arange(1, n_columns + 1) + 2
+    scores = (X[:, 0] - 2) - 0.4 * (X[:, 1] - 2) - 1
+    return X, (rng.random(n_rows) < 1 / (1 + np.exp(-scores))).astype(int)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return rl.plan_from_pilot(*draw(800, seed=9), samples_per_site=N_ROWS, hint_bits=3)
+
+
+def fitted(estimator, X, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rl.ReplicabilityWarning)
+        return estimator.fit(X, y)
+
+
+def test_no_order_chunk_thread_or_format_changes_a_byte(plan):
+    X, y = draw()
+    protocol = plan.protocol
+    expected = fitted(protocol.estimator(), X, y)
+    order = np.random.default_rng(0).permutation(N_ROWS)
+    again = fitted(protocol.estimator(n_jobs=2), X[order], y[order])
+    frame = pd.DataFrame(X[::-1], columns=[f"x{i}" for i in range(5)])
+    framed = fitted(protocol.estimator(), frame, y[::-1])
+    assert again.fingerprint_ == framed.fingerprint_ == expected.fingerprint_
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+def test_dense_and_sparse_rows_of_both_precisions_agree(steps):
+    X, y = draw()
+    X = np.where(np.abs(X) > 1.5, X, 0).astype(np.float32)
+    clf = rl.ReplicableLogisticClassifier(samples_per_site=N_ROWS, shared_seed="s")
+    if steps == 1:
+        published = rl.plan_from_pilot(
+            sp.csr_matrix(X[:500].astype(np.float64)), y[:500], samples_per_site=N_ROWS
+        ).protocol.estimator()
+        clf = published
+    prints = {
+        fitted(clf, rows, y).fingerprint_
+        for rows in (X, X.astype(np.float64), sp.csr_matrix(X))
+        if steps == 4 or sp.issparse(rows)
+    }
+    assert len(prints) == 1
+
+
+def test_probabilities_classes_and_scores_say_the_same(plan):
+    X, y = draw(seed=4)
+    clf = fitted(plan.protocol.estimator(), X, y)
+    probability = clf.predict_proba(X)
+    threshold = float(sigmoid(np.array([float(clf.model_.space.threshold)]))[0])
+    assert np.allclose(probability.sum(axis=1), 1)
+    assert ((probability[:, 1] > threshold) == (clf.decision_function(X) > 0)).all()
+    assert (clf.predict(X) == clf.classes_[(clf.decision_function(X) > 0).astype(int)]).all()
+    assert abs(threshold - draw(800, seed=9)[1].mean()) < 0.01
+
+
+def test_long_rows_are_shortened_at_prediction_too(plan):
+    X, y = draw()
+    clf = fitted(plan.protocol.estimator(), X, y)
+    far = clf.published.encoding.transform(X[:1])
+    cap = float(clf.model_.space.cap)
+    direction = far / np.linalg.norm(far)
+    near, distant = (clf.model_.scores(direction * size) for size in (cap, 1e6 * cap))
+    assert near == pytest.approx(distant, rel=1e-12)
+
+
+def test_the_first_lab_sets_the_hint_and_others_take_it(plan):
+    (X, y), (X2, y2) = draw(seed=1), draw(seed=2)
+    lead = fitted(plan.protocol.estimator(), X, y)
+    assert 0 <= lead.hint_ < 8
+    other = fitted(plan.protocol.estimator(hint=lead.hint_), X2, y2)
+    assert other.hint_ == lead.hint_
+    repeated = fitted(plan.protocol.estimator(hint=lead.hint_), X, y)
+    assert repeated.fingerprint_ == lead.fingerprint_
+
+
+@pytest.mark.parametrize("hint", [8, -1, True, 1.0, "1"])
+def test_a_hint_that_is_none_is_refused(plan, hint):
+    with pytest.raises(rl.ReplearnError, match="hint must be an integer from 0 to 7"):
+        plan.protocol.estimator(hint=hint).fit(*draw())
+
+
+def test_a_hint_without_bits_is_refused():
+    with pytest.raises(rl.ReplearnError, match="hint needs hint bits"):
+        rl.ReplicableLogisticClassifier(hint=0).fit(*draw())
+
+
+@pytest.mark.parametrize("bits", [1, 3, 8])
+def test_moves_spread_evenly_and_move_offsets_exactly(bits):
+    table = moves(bits, 6)
+    assert (np.sort(table, axis=0) == (np.arange(1 << bits) / (1 << bits))[:, None]).all()
+    shared = SharedRandomness("moves")
+    plain = shared.uniforms("rounding/offset", 6)
+    for hint in range(1 << bits):
+        moved = hinted(shared, bits, hint).uniforms("rounding/offset", 6)
+        whole = (plain * 2**53).astype(int) + (table[hint] * 2**53).astype(int)
+        assert (moved * 2**53 == whole % 2**53).all()
+        assert (
+            hinted(shared, bits, hint).uniforms("other", 4) == shared.uniforms("other", 4)
+        ).all()
+
+
+def test_model_and_protocol_files_round_trip(plan, tmp_path):
+    X, y = draw()
+    clf = fitted(plan.protocol.estimator(), X, y)
+    rl.save(clf.model_, tmp_path / "a.json")
+    loaded = rl.load(tmp_path / "a.json")
+    assert loaded == clf.model_
+    assert (loaded.predict_proba(X) == clf.predict_proba(X)).all()
+    plan.protocol.save(tmp_path / "p.json")
+    again = rl.Protocol.load(tmp_path / "p.json")
+    assert again == plan.protocol
+    assert fitted(again.estimator(), X, y).fingerprint_ == clf.fingerprint_
+
+
+def test_rows_of_one_class_and_of_nothing_are_refused(plan):
+    X, y = draw()
+    with pytest.raises(rl.ReplearnError, match="two"):
+        plan.protocol.estimator().fit(X, np.zeros_like(y))
+    with pytest.raises(rl.ReplearnError, match=r"finite|missing"):
+        plan.protocol.estimator().fit(np.where(X > 9, np.nan, X), y)
+
+
+def test_separable_rows_give_bounded_weights():
+    X = np.random.default_rng(0).normal(size=(2000, 3))
+    y = (X[:, 0] > 0).astype(int)
+    clf = fitted(rl.ReplicableLogisticClassifier(samples_per_site=2000), X, y)
+    assert np.isfinite(clf.coef_).all()
+    assert clf.score(X, y) > 0.9
+    plan = rl.plan_from_pilot(X[:400], y[:400], samples_per_site=2000, hint_bits=4)
+    planned = fitted(plan.protocol.estimator(), X, y)
+    assert np.isfinite(planned.coef_).all()
+    assert planned.score(X, y) > 0.9
+
+
+def test_rows_of_zeros_only_move_the_intercept():
+    X, y = draw()
+    X = X / np.abs(X).max()
+    zeros = np.vstack([X, np.zeros((10, 5))])
+    labels = np.concatenate([y, np.ones(10, dtype=int)])
+    clf = fitted(rl.ReplicableLogisticClassifier(samples_per_site=3000), zeros, labels)
+    assert clf.plan_.spent.n_zero_rows == 10
+
+
+def test_another_number_of_columns_is_refused(plan):
+    X, y = draw()
+    published = replace(plan.protocol.estimator().published, encoding=None)
+    clf = rl.ReplicableLogisticClassifier(published=published)
+    with pytest.raises(rl.ReplearnError, match="must have 5 features"):
+        clf.fit(X[:, :3], y)
+
+
+def test_a_plan_prints_what_a_sceptic_asks_for(plan):
+    text = str(plan)
+    for words in ("base rate", "pilot's own model", "this protocol", "one site's rows", "bits"):
+        assert words in text
+    base, own, planned, single = plan.table
+    assert base.auc == 0.5
+    assert single.log_loss <= planned.log_loss < base.log_loss
+    assert planned.auc >= own.auc - 0.01
+    assert [bits for bits, _, _ in plan.by_bits] == [0, 2, 4, 8]
+
+
+def test_a_pilot_without_labels_is_enough_for_a_discovery():
+    X, y = draw(seed=5)
+    plan = rl.plan_from_pilot(
+        X[:500], samples_per_site=N_ROWS, study="discovery", hint_bits=8, classes=(0, 1), share=0.3
+    )
+    clf = fitted(plan.protocol.estimator(), X, y)
+    assert clf.score(X, y) > max(y.mean(), 1 - y.mean())
+
+
+def test_a_pilot_of_noise_is_called_useless():
+    X, _ = draw(600, seed=7)
+    y = np.random.default_rng(0).integers(0, 2, 600)
+    plan = rl.plan_from_pilot(X, y, samples_per_site=1000)
+    assert any(
+        "add next to nothing" in text or "knows nothing" in text or "know nothing" in text
+        for text in plan.cautions
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"study": "guess"}, "study must be"),
+        ({"hint_bits": 9}, "hint_bits must be from 0 to 8"),
+        ({"sites": 1}, "sites must be from 2"),
+        ({"algorithm": "magic"}, "algorithm must be"),
+        ({"threshold": "low"}, "threshold must be"),
+        ({"threshold": 1.5}, "threshold must be a probability"),
+        ({"scores": [{"nobody": 1.0}]}, "weigh columns of the pilot"),
+        ({"margin": 0.2}, "belongs to"),
+    ],
+)
+def test_a_plan_refuses_odd_options(options, message):
+    with pytest.raises(rl.ReplearnError, match=message):
+        rl.plan_from_pilot(*draw(300), samples_per_site=1000, **options)
+
+
+def test_published_scores_come_first():
+    X, y = draw(600, seed=3)
+    names = [f"x{i}" for i in range(5)]
+    score = {"x0": 1.0, "x1": -0.4}
+    plan = rl.plan_from_pilot(
+        pd.DataFrame(X, columns=names), y, samples_per_site=5000, hint_bits=4, scores=[score]
+    )
+    design = plan.protocol.design
+    first = design.direction_rows[0] / [float(c.scale) for c in plan.protocol.encoding.columns]
+    assert first[1] / first[0] == pytest.approx(-0.4, rel=0.01)
+    assert np.abs(first[2:]).max() < 1e-3 * abs(first[0])
