@@ -435,9 +435,15 @@ DAMAGES = {
     "not finite": (lambda a: a["raw"].__setitem__(0, np.nan), "altered or damaged"),
     "lacking": (lambda a: a.pop("hi"), "must hold the arrays"),
     "more": (lambda a: a.__setitem__("extra", a["raw"]), "must hold the arrays"),
-    "shape": (bomb, "'raw' is not an array"),
-    "type": (lambda a: a.__setitem__("raw", a["raw"].astype(">f8")), "'raw' is not an array"),
-    "objects": (lambda a: a.__setitem__("raw", np.array([{}], object)), "'raw' is not an array"),
+    "shape": (bomb, r"'raw' (is not an array|has the type)"),
+    "type": (
+        lambda a: a.__setitem__("raw", a["raw"].astype(">f8")),
+        r"'raw' (is not an array|has the type)",
+    ),
+    "objects": (
+        lambda a: a.__setitem__("raw", np.array([{}], object)),
+        r"'raw' (is not an array|has the type)",
+    ),
     "no header": (lambda a: a.pop("header"), "no header"),
     "version": (with_header(lambda h: h.update(version=2)), "version 2 is unknown"),
     "format": (with_header(lambda h: h.update(format="x")), "its format is not"),
@@ -485,7 +491,7 @@ def test_files_that_are_no_state_are_refused(tmp_path):
         classifier().load_state(path)
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("header.npy", b"junk")
-    with pytest.raises(InvalidFile, match="'header' is not an array"):
+    with pytest.raises(InvalidFile, match="'header' is no array"):
         classifier().load_state(path)
     with pytest.raises(FileNotFoundError):
         classifier().load_state(tmp_path / "absent.npz")

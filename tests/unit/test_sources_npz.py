@@ -196,7 +196,9 @@ def npy(shape, kind="<f8", data=b"", version=b"\x01\x00"):
 
 def test_arrays_that_are_smaller_than_they_say(tmp_path):
     path = archive(tmp_path / "t.npz", [("X.npy", npy((2**50, 1), data=b"\0" * 8))])
-    with pytest.raises(ReplearnError, match=r"X must be as large as it says, got .* bytes instead"):
+    with pytest.raises(
+        ReplearnError, match=r"'X' must be as large as it says, got .* bytes instead"
+    ):
         open_source(path)
 
 

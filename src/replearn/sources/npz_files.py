@@ -1,12 +1,6 @@
 """NumPy archives. They are read as a whole; what they declare is checked before."""
 
-import math
 import os
-import re
-import struct
-import warnings
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
+from replearn.files.arrays import ArrayFile, BadArrays, Header, open_arrays
 from replearn.sources.common import (
     Piece,
     Request,
@@ -28,35 +23,7 @@ from replearn.sources.common import (
 )
 
 _CSR_KEYS = ("data", "indices", "indptr", "shape")
-_MAX_HEADER = 10_000  # bytes; those of arrays of numbers and text have about a hundred
-_HEADER = re.compile(  # as NumPy writes it
-    r"\{'descr': '([^']*)', 'fortran_order': (?:False|True), 'shape': \(([0-9, ]*)\),? ?\}"
-)
-_TYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248]|[US][0-9]{1,9})")
 _MEMORY_IF_UNKNOWN = 2**36
-
-
-@dataclass(frozen=True)
-class Header:
-    """What an array in an archive says of itself."""
-
-    shape: tuple[int, ...]
-    dtype: str
-
-    @property
-    def kind(self) -> str:
-        """Letter of the type."""
-        return np.dtype(self.dtype).kind
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an entry."""
-        return np.dtype(self.dtype).itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return math.prod(self.shape) * self.itemsize
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +44,11 @@ class NpzSource(Source):
         (path,) = self.paths
         keys = ("X",) if not self.sparse else _CSR_KEYS
         with _archive(path) as archive:
-            headers = _headers(path, archive)
+            headers = archive.headers
             asked = [*keys, "format", *([] if self.target is None else [self.target])]
             found = {key: headers[key] for key in asked if key in headers}
             _check_memory(path, found)
-            arrays = {key: _array(archive, key) for key in found}
+            arrays = {key: archive.read(key) for key in found}
         X = _csr(path, arrays) if self.sparse else _as_floats(arrays["X"])
         _check_finite(path, X)
         if self.chosen is not None:
@@ -125,14 +92,14 @@ def open_npz(request: Request) -> NpzSource:
     (path,) = request.paths
     encoding = request.encoding
     with _archive(path) as archive:
-        headers = _headers(path, archive)
+        headers = archive.headers
         sparse = "X" not in headers
-        shape = _csr_shape(path, archive, headers) if sparse else headers["X"].shape
+        shape = _csr_shape(path, archive) if sparse else headers["X"].shape
         if len(shape) != 2 or 0 in shape:
             raise ReplearnError(
                 f"{path}: X must have rows and columns, got the shape {shape}. Check the file."
             )
-        names = _names(path, archive, headers, shape[1])
+        names = _names(path, archive, shape[1])
     numbers = headers["data" if sparse else "X"]
     if numbers.kind not in "biuf":
         raise ReplearnError(
@@ -165,87 +132,17 @@ def open_npz(request: Request) -> NpzSource:
     )
 
 
-# --- archives -----------------------------------------------------------------------------------
-
-
 @contextmanager
-def _archive(path: str) -> Iterator[zipfile.ZipFile]:
+def _archive(path: str) -> Iterator[ArrayFile]:
     """An open archive; what is wrong with it comes out in one line."""
     try:
-        with reading(path), open(path, "rb") as file:
-            if file.read(6) == b"\x93NUMPY":
-                raise ValueError("it is a single array")
-            with zipfile.ZipFile(file) as archive:
-                yield archive
-    except ReplearnError:
-        raise
-    except (  # all that zipfile and NumPy are known to raise on damaged files
-        ValueError,
-        TypeError,
-        KeyError,
-        SyntaxError,
-        RuntimeError,
-        OverflowError,
-        struct.error,
-        zlib.error,
-    ) as problem:
+        with reading(path), open_arrays(path) as archive:
+            yield archive
+    except BadArrays as problem:
         raise ReplearnError(
-            f"{path} must be a NumPy archive of named arrays, without pickled objects: "
-            f"{one_line(problem)}. Write it with numpy.savez(path, X=X, y=y)."
+            f"{path} must be a NumPy archive of named arrays, without pickled objects: {problem}. "
+            "Write it with numpy.savez(path, X=X, y=y)."
         ) from None
-
-
-def _headers(path: str, archive: zipfile.ZipFile) -> dict[str, Header]:
-    """Headers of the arrays by name."""
-    headers: dict[str, Header] = {}
-    for member in archive.infolist():
-        name = member.filename.removesuffix(".npy")
-        if name == member.filename:
-            continue
-        if name in headers:
-            raise ValueError(f"{name!r} is in it twice")
-        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"{name!r} is compressed in an unusual way")
-        with archive.open(member) as file:
-            headers[name] = _header(name, file)
-        if headers[name].nbytes > member.file_size:
-            raise ReplearnError(
-                f"{path}: {name} must be as large as it says, got {member.file_size:,} bytes "
-                f"instead of {headers[name].nbytes:,}. Write the file anew."
-            )
-    return headers
-
-
-def _header(name: str, file: Any) -> Header:
-    """What the first bytes of an array in the npy format say; nothing is unpickled."""
-    start = file.read(8)
-    if start[:6] != b"\x93NUMPY" or start[6:7] not in (b"\x01", b"\x02", b"\x03"):
-        raise ValueError(f"{name!r} is no array")
-    size = int.from_bytes(file.read(2 if start[6] == 1 else 4), "little")
-    if size > _MAX_HEADER:
-        raise ValueError(f"{name!r} has a header of {size:,} bytes")
-    text = file.read(size).decode("latin-1")
-    found = _HEADER.fullmatch(text.strip())
-    if found is None:
-        raise ValueError(f"{name!r} has the header {text[:80].strip()!r}")
-    kind, sizes = found.groups()
-    if not _TYPE.fullmatch(kind):
-        raise ValueError(f"{name!r} has the type {kind[:40]!r}")
-    return Header(tuple(int(n) for n in sizes.replace(" ", "").split(",") if n), kind)
-
-
-def _array(archive: zipfile.ZipFile, key: str) -> NDArray[Any]:
-    with archive.open(f"{key}.npy") as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about files of Python 2
-        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-    if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
-        points = np.atleast_1d(np.ascontiguousarray(array)).view(
-            np.dtype(np.uint32).newbyteorder(array.dtype.byteorder)
-        )
-        # no character has such a number, and Python breaks when it makes one of it
-        if int(points.max()) > 0x10FFFF or bool(((points >> 11) == 0xD800 >> 11).any()):
-            raise ValueError(f"{key!r} has text that is not Unicode")
-    return array
 
 
 def _check_memory(path: str, headers: dict[str, Header]) -> None:
@@ -265,16 +162,14 @@ def _machine_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-# --- arrays -------------------------------------------------------------------------------------
-
-
 def _as_floats(values: NDArray[Any]) -> NDArray[Any]:
     """As 32-bit floats if they are that or shorter, else as 64-bit ones."""
     single = values.dtype.kind == "f" and values.dtype.itemsize <= 4
     return np.ascontiguousarray(values, dtype=np.float32 if single else np.float64)
 
 
-def _csr_shape(path: str, archive: zipfile.ZipFile, headers: dict[str, Header]) -> tuple[int, ...]:
+def _csr_shape(path: str, archive: ArrayFile) -> tuple[int, ...]:
+    headers = archive.headers
     absent = [key for key in _CSR_KEYS if key not in headers]
     if absent:
         raise ReplearnError(
@@ -289,9 +184,9 @@ def _csr_shape(path: str, archive: zipfile.ZipFile, headers: dict[str, Header]) 
     layout = headers.get("format", Header((), "S3"))
     if layout.shape != () or layout.nbytes > 64:
         raise _invalid_csr(path, "its format has no name")
-    if "format" in headers and _array(archive, "format").item() not in ("csr", b"csr"):
-        raise _invalid_csr(path, f"the format is {_array(archive, 'format').item()!r}")
-    n_rows, n_columns = (int(size) for size in _array(archive, "shape"))
+    if "format" in headers and (name := archive.read("format").item()) not in ("csr", b"csr"):
+        raise _invalid_csr(path, f"the format is {name!r}")
+    n_rows, n_columns = (int(size) for size in archive.read("shape"))
     if headers["indptr"].shape != (n_rows + 1,) or not 0 <= n_columns < 2**31:
         raise _invalid_csr(path, "its shape does not fit its rows")
     return n_rows, n_columns
@@ -356,19 +251,17 @@ def _check_finite(path: str, X: Any) -> None:
     )
 
 
-def _names(
-    path: str, archive: zipfile.ZipFile, headers: dict[str, Header], n_columns: int
-) -> tuple[str, ...] | None:
-    if "feature_names" not in headers:
+def _names(path: str, archive: ArrayFile, n_columns: int) -> tuple[str, ...] | None:
+    if "feature_names" not in archive.headers:
         return None
-    header = headers["feature_names"]
+    header = archive.headers["feature_names"]
     if header.shape != (n_columns,) or header.kind != "U":
         raise ReplearnError(
             f"{path}: feature_names must be {n_columns:,} strings, one per column, got shape "
             f"{header.shape} of type {header.dtype}. Correct them, or leave them out."
         )
     _check_memory(path, {"feature_names": header})
-    return tuple(_array(archive, "feature_names").tolist())
+    return tuple(archive.read("feature_names").tolist())
 
 
 def _label_key(
