@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from replearn import cli
+from replearn import Protocol, cli
 
 N = 300
 
@@ -72,9 +72,40 @@ def test_columns_can_be_chosen_and_typed(plan, tmp_path):
     [
         *(["--target", "y"], ["--columns", "a"], ["--drop", "a"], ["--categories", "a"]),
         *(["--numeric", "a"], ["--rare", "5"], ["--samples-per-site", "9"], ["--seed", "1"]),
-        *(["--public-value", "x"], ["--out", "x.json"]),
+        *(["--public-value", "x"], ["--out", "x.json"], ["--register", "x"]),
+        *(["--draw-date", "2099-01-01"],),
     ],
 )
 def test_what_is_for_pilots_is_not_ignored_without_one(option, capsys):
     assert cli.main(["plan", "--features", "5", *option]) == 2
     assert f"{option[0]} is for a plan from a pilot" in capsys.readouterr().err
+
+
+def test_a_protocol_is_registered_and_completed(plan, tmp_path, capsys):
+    draft, study = tmp_path / "draft.json", tmp_path / "study.json"
+    out = plan(
+        "--drop", "patient_id,visit", "--out", str(draft), "--register", "lottery", "--draw-date",
+        "2099-05-06",
+    ).out  # fmt: skip
+    document = json.loads(draft.read_text())
+    assert document["seed"] == ""
+    registered = Protocol.load(draft).registered_hash
+    assert f"publish this before 2099-05-06: {registered}" in out
+    complete = ["plan", "--registered", str(draft), "--out", str(study), "--public-value", "3 17"]
+    assert cli.main(complete) == 2
+    assert "has not come yet" in capsys.readouterr().err
+    assert not study.exists()
+    document["notes"]["registration"] |= {"drawn_on": "2026-01-02", "registered_on": "2026-01-01"}
+    draft.write_text(json.dumps(document))
+    assert cli.main([*complete, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert Protocol.load(study, data["registered"]).fingerprint == data["protocol"]
+    assert cli.main([*complete, "--margin", ".2"]) == 2
+    assert "got --margin too" in capsys.readouterr().err
+    assert cli.main(["plan", "--registered", str(study), *complete[3:]]) == 2
+    assert "must be a registered protocol without a seed" in capsys.readouterr().err
+    assert (
+        "got --seed and --register"
+        in plan("--seed", "1", "--register", "x", "--draw-date", "2099-01-01", code=2).err
+    )
+    assert "go together" in plan("--register", "x", code=2).err

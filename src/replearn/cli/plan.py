@@ -16,6 +16,7 @@ from replearn.cli.options import (
     positive,
 )
 from replearn.cli.outcome import Outcome
+from replearn.cli.text import aligned
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ _FOR_PILOTS = (
     "samples_per_site",
     "seed",
     "public_value",
+    "register",
+    "draw_date",
     "out",
 )
 
@@ -49,14 +52,23 @@ examples:
   replearn plan --pilot pilot.csv --target label --samples-per-site 100000 --out study.json
   replearn plan --pilot pilot.csv --target label --samples-per-site 100000 --drop patient_id,date
 
+  replearn plan --pilot pilot.csv --target label --samples-per-site 100000 --out draft.json \\
+      --register "national lottery, six numbers" --draw-date 2027-05-06
+  replearn plan --registered draft.json --public-value "3 17 22 31 40 44" --out study.json
+
+Who chooses a seed may try several after a look at the pilot. With --register the protocol has none
+yet: publish the hash that is printed before the day of the draw; afterwards --registered completes
+it, and sites check it with --lock HASH.
+
 Everything in a protocol is published. Columns of a pilot that look like identifiers, dates or
 free text are refused, and categories that few rows have are folded into (other).
 
-With --pilot, JSON keys: protocol (its hash), out, pilot_accuracy, chosen, frontier, samples,
-  remarks (about columns), warnings. Without, JSON keys: algorithm, mode, basis, margin, max_error,
-  max_disagreement, failure_prob, n_samples, n_batches, batch_size, n_inputs, projection,
-  n_components, rounding, grid_width, regularization, unit_vectors, length_cap (null: none),
-  n_sites, warnings""",
+With --pilot, JSON keys: protocol (its hash), registered (hash without a seed; or null), out,
+  pilot_accuracy, chosen, frontier, samples, remarks (about columns), warnings. With --registered:
+  protocol, registered, out, warnings. Without, JSON keys: algorithm, mode, basis, margin,
+  max_error, max_disagreement, failure_prob, n_samples, n_batches, batch_size, n_inputs,
+  projection, n_components, rounding, grid_width, regularization, unit_vectors, length_cap (null,
+  none), n_sites, warnings""",
     )
     add_promise(parser)
     parser.add_argument("--features", type=positive, metavar="N", help="number of columns")
@@ -85,6 +97,18 @@ With --pilot, JSON keys: protocol (its hash), out, pilot_accuracy, chosen, front
         "--public-value",
         metavar="TEXT",
         help="with --pilot: derive the seed from the protocol and a value nobody could choose",
+    )
+    parser.add_argument(
+        "--register",
+        metavar="DRAW",
+        help="with --pilot: no seed yet; it will follow from this public draw",
+    )
+    parser.add_argument("--draw-date", metavar="DATE", help="day of that draw, as 2027-05-06")
+    add_file(
+        parser,
+        "--registered",
+        metavar="FILE",
+        help="complete this registered protocol with --public-value, once that is drawn",
     )
     add_file(parser, "--pilot", metavar="FILE", help="plan from a pilot sample, no site's own")
     parser.add_argument("--target", metavar="COLUMN", help="label column of the pilot")
@@ -124,7 +148,9 @@ With --pilot, JSON keys: protocol (its hash), out, pilot_accuracy, chosen, front
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Plan from the promise alone, or from a pilot."""
+    """Plan from the promise alone, or from a pilot; or complete a registered protocol."""
+    if options.registered is not None:
+        return _complete(options)
     if options.pilot is not None:
         return _plan_from_pilot(options)
     _refuse_what_is_for_pilots(options)
@@ -164,6 +190,7 @@ def _plan_from_pilot(options: argparse.Namespace) -> Outcome:
         raise ReplearnError(
             "--pilot needs --samples-per-site N, the rows that each site will have."
         )
+    _check_seed_options(options)
     check_target(options.out)
     categories = options.categories or []
     columns, y = read_labelled_columns(options.pilot, options.target, categories)
@@ -181,17 +208,77 @@ def _plan_from_pilot(options: argparse.Namespace) -> Outcome:
         fit_intercept=options.intercept,
         **given_promise(options),
     )
+    if options.register is not None:
+        protocol = plan.protocol.register(options.register, options.draw_date)
+        plan = replace(plan, protocol=protocol)
     if options.public_value is not None:
-        if options.seed is not None:
-            raise ReplearnError("--public-value derives the seed, got --seed, too. Leave one out.")
         plan = replace(plan, protocol=plan.protocol.with_public_value(options.public_value))
     text = f"{plan}\n  seed: {plan.protocol.seed_policy}"
+    if plan.protocol.registered_hash is not None:
+        text += f"\n  publish this before {options.draw_date}: {plan.protocol.registered_hash}"
     if options.out is not None:
         with writing(options.out):
             plan.protocol.save(options.out)
         text += f"\n  protocol {plan.protocol.fingerprint[:16]}..., written to {options.out}"
-    data = {"protocol": plan.protocol.fingerprint, "out": options.out} | plan.data()
+    data = {
+        "protocol": plan.protocol.fingerprint,
+        "registered": plan.protocol.registered_hash,
+        "out": options.out,
+    } | plan.data()
     return Outcome(text, data)
+
+
+def _check_seed_options(options: argparse.Namespace) -> None:
+    """Refuse more than one source of a seed."""
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in ("seed", "public_value", "register")
+        if getattr(options, name) is not None
+    ]
+    if len(given) > 1:
+        raise ReplearnError(f"a seed comes from one place, got {' and '.join(given)}. Leave one.")
+    if (options.register is None) != (options.draw_date is None):
+        raise ReplearnError(
+            "--register and --draw-date go together, got one of them. Add the other."
+        )
+
+
+def _complete(options: argparse.Namespace) -> Outcome:
+    """Give a registered protocol the seed that its draw decided."""
+    from replearn.study.protocol import Protocol
+
+    others = [name for name in _FOR_PILOTS if name not in ("public_value", "out")]
+    others += ["pilot", "features", "samples", "solve", *PROMISE]
+    given = [name for name in others if getattr(options, name) is not None]
+    if given:
+        raise ReplearnError(
+            f"--registered completes a protocol, got --{given[0].replace('_', '-')} too. Leave it "
+            "out."
+        )
+    if options.public_value is None or options.out is None:
+        raise ReplearnError("--registered needs --public-value TEXT and --out FILE.")
+    check_target(options.out)
+    draft = Protocol.load(options.registered)
+    if draft.registered_hash is None or draft.seed:
+        raise ReplearnError(
+            f"{options.registered} must be a registered protocol without a seed, made by `replearn "
+            "plan --pilot ... --register`. Name that file."
+        )
+    protocol = draft.with_public_value(options.public_value)
+    with writing(options.out):
+        protocol.save(options.out)
+    lines = [
+        ("seed", protocol.seed_policy),
+        ("registered", str(protocol.registered_hash)),
+        ("protocol", protocol.fingerprint),
+        ("written to", options.out),
+    ]
+    data = {
+        "protocol": protocol.fingerprint,
+        "registered": protocol.registered_hash,
+        "out": options.out,
+    }
+    return Outcome(aligned(lines), data)
 
 
 def _plan_data(plan: "Plan") -> dict[str, Any]:

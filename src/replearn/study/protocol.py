@@ -3,6 +3,7 @@
 import hashlib
 import os
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any
 
 from replearn.codes.basis import Basis
@@ -10,7 +11,6 @@ from replearn.codes.design import Design
 from replearn.codes.encoding import Encoding
 from replearn.codes.model import Label, canonical_json
 from replearn.codes.published import Published
-from replearn.codes.randomness import MAX_TEXT
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.estimators import ReplicableLogisticClassifier, ReplicableSVMClassifier
 from replearn.files.atomic import write_atomically
@@ -28,12 +28,18 @@ from replearn.files.jsonfile import (
     shown,
 )
 from replearn.sources.labels import Labels
+from replearn.study.registration import (
+    PUBLIC_VALUE,
+    REGISTRATION,
+    check_seed,
+    derived_seed,
+    new_registration,
+    policy_in_words,
+    registered_hash,
+)
 
 FORMAT = "replearn-protocol"
 FORMAT_VERSION = 2
-
-#: Note that holds the public value from which the seed was derived.
-_PUBLIC_VALUE = "public_value"
 
 #: Parameters of the estimator that a protocol fixes, with their types; reals are decimal strings.
 _REALS = (
@@ -121,25 +127,69 @@ class Protocol:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], expect: str | None = None) -> "Protocol":
-        """Read and check a protocol file; ``expect`` is the fingerprint that was agreed on."""
+        """Read and check a protocol file.
+
+        Parameters
+        ----------
+        path : path
+        expect : str, optional
+            The fingerprint that was agreed on, or the hash under which the protocol was registered
+            before its seed was drawn.
+
+        Returns
+        -------
+        Protocol
+
+        Raises
+        ------
+        InvalidFile
+            If it is another protocol, its seed does not follow from its public value, or that value
+            was drawn before the protocol was registered.
+        """
         document = read_json(path)
         try:
             protocol = _protocol(document)
         except Unfit as problem:
             raise InvalidFile(f"{path} is not a valid protocol file: {problem}.") from None
-        if expect is not None and protocol.fingerprint != expect.lower():
+        hashes = (protocol.fingerprint, protocol.registered_hash)
+        if expect is not None and expect.lower() not in hashes:
             raise InvalidFile(
                 f"{path} must be the protocol {expect}, got {protocol.fingerprint}. "
                 "It has been changed, or it is that of another study."
             )
         return protocol
 
+    def register(self, draw: str, drawn_on: date | str) -> "Protocol":
+        """The same protocol without a seed, to be published before a public draw decides it.
+
+        Parameters
+        ----------
+        draw : str
+            Which public value it will be, such as "the six numbers of the national lottery".
+        drawn_on : date or str
+            Day of the draw, after today, as 2027-05-06.
+
+        Returns
+        -------
+        Protocol
+            Publish its ``registered_hash``; after the draw, ``with_public_value`` completes it.
+        """
+        notes = {name: note for name, note in self.notes.items() if name != PUBLIC_VALUE}
+        registration = new_registration(draw, drawn_on)
+        return replace(self, seed="", notes=notes | {REGISTRATION: registration.content()})
+
+    @property
+    def registered_hash(self) -> str | None:
+        """Hash of a registered protocol without its seed, the same before and after the draw."""
+        return registered_hash(self.content()) if REGISTRATION in self.notes else None
+
     def with_public_value(self, value: str) -> "Protocol":
         """The same protocol with a seed that nobody could choose.
 
         The seed becomes a hash of everything else in the protocol and of a public value that
         nobody knew before, such as a lottery draw on a day agreed on in advance. The value is
-        kept in the notes, and `load` checks that the seed follows from it.
+        kept in the notes, and `load` checks that the seed follows from it. Only a protocol that was
+        registered before the draw leaves nothing to choose: see `register`.
 
         Parameters
         ----------
@@ -149,27 +199,21 @@ class Protocol:
         -------
         Protocol
         """
-        if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT:
-            raise ReplearnError(
-                f"a public value must be text of 1 to {MAX_TEXT} characters, got {value!r}."
-            )
-        return replace(
-            self, seed=self._derived_seed(value), notes=self.notes | {_PUBLIC_VALUE: value}
+        protocol = replace(
+            self,
+            seed=derived_seed(self.content(), value),
+            notes=self.notes | {PUBLIC_VALUE: value},
         )
+        try:
+            check_seed(protocol.content())
+        except Unfit as problem:
+            raise ReplearnError(f"the protocol cannot have a public value: {problem}.") from None
+        return protocol
 
     @property
     def seed_policy(self) -> str:
         """Where the seed comes from, in words."""
-        value = self.notes.get(_PUBLIC_VALUE)
-        if value is None:
-            return "explicit seed, chosen by the authors of the protocol"
-        return f"derived from this protocol and the public value {value!r}"
-
-    def _derived_seed(self, value: str) -> str:
-        notes = {name: note for name, note in self.notes.items() if name != _PUBLIC_VALUE}
-        rest = canonical_json(replace(self, seed="", notes=notes).content())
-        text = b"replearn/seed/1\n" + len(rest).to_bytes(8, "little") + rest + value.encode()
-        return hashlib.sha256(text).hexdigest()
+        return policy_in_words(self.content())
 
     def check(self, X: Any, y: Any) -> None:
         """Refuse rows whose columns or labels are not those of the protocol, before any fit."""
@@ -184,6 +228,11 @@ class Protocol:
 
         With hint bits the first site passes nothing, and the others ``hint=``, what it published.
         """
+        if self.registered_hash is not None and not self.seed:
+            raise ReplearnError(
+                f"a registered protocol has no seed before its draw, got {self.seed_policy}. "
+                "Complete it: replearn plan --registered FILE --public-value TEXT --out FILE."
+            )
         fixed = {*self.parameters, "shared_seed", "published"}
         if fixed & set(overrides):
             raise ReplearnError(
@@ -253,11 +302,7 @@ def _protocol(document: dict[str, Any]) -> Protocol:
     )
     if version == 2 and design is None and target is None:
         raise Unfit("a protocol without design and target has version 1")
-    value = protocol.notes.get(_PUBLIC_VALUE)
-    if value is not None and protocol.seed != protocol._derived_seed(
-        read_text(value, _PUBLIC_VALUE)
-    ):
-        raise Unfit("the seed does not follow from the rest and from its public value")
+    check_seed(protocol.content())
     return protocol
 
 
