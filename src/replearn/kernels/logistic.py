@@ -62,6 +62,8 @@ _ORIGIN = 3.0
 _ORIGIN_BITS = np.float64(_ORIGIN).view(np.int64)
 # a weighted term is split here, so that the products with the weight stay below 2^50
 _HALF, _HALF_LOW = np.int64(26), np.int64(2**26 - 1)
+_WEIGHT_BITS = np.int64(2**27 - 1)
+_LOWEST_BITS = np.float64(_ORIGIN - 1.0).view(np.int64)
 
 
 # --- what callers use -------------------------------------------------------------------------
@@ -372,9 +374,12 @@ def _quanta(x, y, m):
 @njit(cache=True, nogil=True)
 def _weighted_quanta(x, y, weight, m):
     """The sum is ``high * 2^26 + low``."""
-    high, low = np.int64(0), np.int64(0)
+    high, low, total = np.int64(0), np.int64(0), np.int64(0)
     for r in range(m):
-        quanta = np.float64(x[r] * y[r] + _ORIGIN).view(np.int64) - _ORIGIN_BITS
-        high += weight[r] * (quanta >> _HALF)
-        low += weight[r] * (quanta & _HALF_LOW)
-    return high, low
+        # from -1 on: halves without a sign, and masks, let vectors multiply 32 bits by 32
+        quanta = np.float64(x[r] * y[r] + _ORIGIN).view(np.int64) - _LOWEST_BITS
+        counted = weight[r] & _WEIGHT_BITS
+        high += counted * ((quanta >> _HALF) & _WEIGHT_BITS)
+        low += counted * (quanta & _HALF_LOW)
+        total += counted
+    return high - (total << np.int64(51 - _HALF)), low
