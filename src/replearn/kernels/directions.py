@@ -7,7 +7,8 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
-from replearn.kernels.lanes import N_LANES, DenseRows, SparseRows, row_dot, row_square, square
+from replearn.kernels.lanes import DenseRows, SparseRows, row_dot, row_square, square
+from replearn.kernels.plain_lanes import N_LANES
 from replearn.kernels.readonly import unmarked
 from replearn.kernels.rows import HUGE, is_zero, open_rows, rescaled, take
 from replearn.kernels.scores import shortening

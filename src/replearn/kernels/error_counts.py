@@ -13,6 +13,7 @@ not vectorise over points when the inner loop runs over components (measured: tw
 """
 
 import math
+from functools import cache
 
 import numpy as np
 from llvmlite import ir
@@ -21,6 +22,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from replearn.kernels.philox import fill_words, normals_from_words
+from replearn.kernels.vector_code import compiles, either
 
 #: Points in one pack.
 PACK = 16
@@ -76,7 +78,54 @@ def count_errors(points, candidates, limits, counts):
 def _count_four(typing_context, points, start, stop, candidates, members):
     """Errors of four candidates on the packs from ``start`` to ``stop``."""
     counts = types.UniTuple(types.int64, _ABREAST)
+    signature = counts(points, types.int64, types.int64, candidates, members)
+    return signature, either(vector_code_works(), _emit_count_four, _count_four_plainly)
+
+
+@njit
+def _count_four_plainly(points, start, stop, candidates, members):
+    """The same as a plain loop."""
+    return (
+        _count_one(points, start, stop, candidates[members[0]]),
+        _count_one(points, start, stop, candidates[members[1]]),
+        _count_one(points, start, stop, candidates[members[2]]),
+        _count_one(points, start, stop, candidates[members[3]]),
+    )
+
+
+@njit
+def _count_one(points, start, stop, candidate):
+    n_wrong = 0
+    for pack in range(start, stop):
+        for lane in range(PACK):
+            score = np.float32(0.0)
+            for i in range(candidate.size):
+                score += candidate[i] * points[pack, i, lane]
+            if score <= 0.0:  # not so for NaN
+                n_wrong += 1
+    return n_wrong
+
+
+@cache
+def vector_code_works() -> bool:
+    """Whether this numba takes the code below; looked up once, when something is compiled."""
+    return compiles(_probe)
+
+
+def _probe() -> None:
+    points = np.ones((1, 2, PACK), np.float32)
+    _use_vector_code(points, 0, 1, np.ones((1, 2), np.float32), np.zeros(_ABREAST, np.int64))
+
+
+@intrinsic
+def _sure_count_four(typing_context, points, start, stop, candidates, members):
+    counts = types.UniTuple(types.int64, _ABREAST)
     return counts(points, types.int64, types.int64, candidates, members), _emit_count_four
+
+
+@njit
+def _use_vector_code(points, start, stop, candidates, members):
+    return _sure_count_four(points, start, stop, candidates, members)
 
 
 def _emit_count_four(context, builder, signature, arguments):

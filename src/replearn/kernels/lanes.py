@@ -11,18 +11,23 @@ batch are a ``DenseRows`` or a ``SparseRows``, and the functions on them take th
 row: a slice ``X[i]`` in a hot loop would cost two atomic reference counts, as much as the dot.
 
 The lanes are one LLVM vector of sixteen doubles, because numba does not turn sixteen scalar
-sums into vector instructions (measured: six times slower). LLVM splits that vector into
-whatever the processor has, which changes no result.
+sums into vector instructions (measured, rows in cache: over three times slower). LLVM splits that
+vector into whatever the processor has, which changes no result. A numba that does not take this
+code gets plain loops instead, with the same bits (``plain_lanes``): nothing is chosen by hand.
 """
 
+from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-N_LANES = 16
+from replearn.kernels import plain_lanes
+from replearn.kernels.plain_lanes import N_LANES
+from replearn.kernels.vector_code import compiles, either
 
 _DOUBLE = ir.DoubleType()
 _INT32 = ir.IntType(32)
@@ -93,38 +98,83 @@ def row_axpy(a, rows, k, w):
 
 @intrinsic
 def _dot(typing_context, x, w):
-    return types.float64(x, w), _sums_of_products("w", _open_vector)
+    return types.float64(x, w), _code(_sums_of_products("w", _open_vector), plain_lanes.dot)
 
 
 @intrinsic
 def _square(typing_context, x):
-    return types.float64(x), _sums_of_products("x", _open_vector)
+    return types.float64(x), _code(_sums_of_products("x", _open_vector), plain_lanes.square)
 
 
 @intrinsic
 def _axpy(typing_context, a, x, w):
-    return types.void(types.float64, x, w), _scaled_addition(_open_vector)
+    signature = types.void(types.float64, x, w)
+    return signature, _code(_scaled_addition(_open_vector), plain_lanes.axpy)
 
 
 @intrinsic
 def _row_dot(typing_context, rows, k, w):
-    return types.float64(rows, types.int64, w), _sums_of_products("w", _open_row)
+    vector = _sums_of_products("w", _open_row)
+    return types.float64(rows, types.int64, w), _row_code(rows, vector, "dot")
 
 
 @intrinsic
 def _row_dot_and_square(typing_context, rows, k, w):
     pair = types.UniTuple(types.float64, 2)
-    return pair(rows, types.int64, w), _sums_of_products("wx", _open_row)
+    vector = _sums_of_products("wx", _open_row)
+    return pair(rows, types.int64, w), _row_code(rows, vector, "dot_and_square")
 
 
 @intrinsic
 def _row_square(typing_context, rows, k):
-    return types.float64(rows, types.int64), _sums_of_products("x", _open_row)
+    vector = _sums_of_products("x", _open_row)
+    return types.float64(rows, types.int64), _row_code(rows, vector, "square")
 
 
 @intrinsic
 def _row_axpy(typing_context, a, rows, k, w):
-    return types.void(types.float64, rows, types.int64, w), _scaled_addition(_open_row)
+    signature = types.void(types.float64, rows, types.int64, w)
+    return signature, _row_code(rows, _scaled_addition(_open_row), "axpy")
+
+
+def _code(vector, plain):
+    return either(vector_code_works(), vector, plain)
+
+
+def _row_code(rows, vector, name):
+    kind = "dense" if rows.instance_class is DenseRows else "sparse"
+    return _code(vector, getattr(plain_lanes, f"{kind}_{name}"))
+
+
+@cache
+def vector_code_works() -> bool:
+    """Whether this numba takes the vector code; looked up once, when something is compiled."""
+    return compiles(_probe)
+
+
+def _probe() -> None:
+    """Compile the vector code for a dense row and a sparse one, narrow and wide."""
+    w, members, columns = np.ones(17), np.zeros(1, np.int64), np.arange(17, dtype=np.int32)
+    _use_vector_code(DenseRows(np.ones((1, 17), np.float32), members), 0, w)
+    _use_vector_code(SparseRows(np.ones(17), columns, np.array([0, 17]), members), 0, w)
+
+
+@intrinsic
+def _vector_dot_and_square(typing_context, rows, k, w):
+    pair = types.UniTuple(types.float64, 2)
+    return pair(rows, types.int64, w), _sums_of_products("wx", _open_row)
+
+
+@intrinsic
+def _vector_axpy(typing_context, a, rows, k, w):
+    signature = types.void(types.float64, rows, types.int64, w)
+    return signature, _scaled_addition(_open_row)
+
+
+@njit
+def _use_vector_code(rows, k, w):
+    _vector_axpy(0.0, rows, k, w)
+    return _vector_dot_and_square(rows, k, w)
 
 
 def _sums_of_products(factors, open_row):
