@@ -83,7 +83,7 @@ def test_indicators_are_what_a_plain_loop_gives(values):
 
 @given(st.lists(VALUES, max_size=8))
 def test_others_have_an_output_and_missing_values_none(values):
-    column = CategoryColumn("c", ("1", "a", "True", "0.5", ""), other=True)
+    column = CategoryColumn("c", ("1", "a", "True", "0.5", ""), other="0.01")
     array = np.empty(len(values), dtype=object)
     array[:] = values
     found = column.transform(array)
@@ -96,12 +96,12 @@ def test_others_have_an_output_and_missing_values_none(values):
 def test_others_are_named_and_written_only_if_they_are_there():
     column = CategoryColumn("c", ("a",))
     assert column.content() == {"kind": "category", "name": "c", "values": ["a"]}
-    column = CategoryColumn("c", ("a",), other=True)
-    assert column.content() == {"kind": "category", "name": "c", "values": ["a"], "other": True}
+    column = CategoryColumn("c", ("a",), other="0.01")
+    assert column.content() == {"kind": "category", "name": "c", "values": ["a"], "other": "0.01"}
     assert Encoding((column,)).output_names == ("c=a", "c=(other)")
     assert read_encoding([column.content()]) == Encoding((column,))
-    for odd in (False, 1, None):
-        with pytest.raises(Unfit, match="other must be true"):
+    for odd in (True, 0.1, None, "x", "-0.1", "1.1"):
+        with pytest.raises(Unfit, match="other must be"):
             read_encoding([column.content() | {"other": odd}])
 
 

@@ -86,7 +86,7 @@ ENCODING = Encoding(
 #: The same with an output for others in both columns of categories.
 WITH_OTHERS = Encoding(
     tuple(
-        replace(column, other=True) if isinstance(column, CategoryColumn) else column
+        replace(column, other="0.2") if isinstance(column, CategoryColumn) else column
         for column in ENCODING.columns
     )
 )

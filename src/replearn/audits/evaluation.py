@@ -3,15 +3,16 @@
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.encoding import as_text, columns_of
+from replearn.codes.encoding import Seen, as_text, columns_of
 from replearn.codes.model import Model
-from replearn.errors import ReplearnError, UselessModelWarning
+from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
+from replearn.estimators.checks import coded_differently
 from replearn.sources import open_source
 from replearn.sources.csv_files import CsvSource
 from replearn.sources.labels import Labels
@@ -53,6 +54,10 @@ class Evaluation:
         Corners of the ROC curve; of two classes only.
     bins : tuple of Bin
         What was said and what came, by probability; empty without probabilities.
+    columns : dict
+        Rows with a missing or unknown value, by column of the model's encoding; others left out.
+    trouble : str
+        What these rows code differently than the model knows, in words; "" if nothing.
     """
 
     worth: Worth
@@ -64,6 +69,8 @@ class Evaluation:
     n_small_rows: int = 0
     roc: Matrix | None = field(default=None, repr=False, compare=False)
     bins: tuple[Bin, ...] = ()
+    columns: dict[str, dict[str, int]] = field(default_factory=dict)
+    trouble: str = ""
 
     def __str__(self) -> str:
         lines = [str(self.worth)]
@@ -93,6 +100,7 @@ class Evaluation:
             "by": self.by,
             "groups": [{"group": name, **found.data()} for name, found in self.groups],
             "groups_left_out": self.n_small,
+            "columns": self.columns,
             "calibration_bins": [
                 {"rows": b.n_rows, "said": b.said, "came": b.came.data()} for b in self.bins
             ],
@@ -185,6 +193,8 @@ def evaluate_file(
     -----
     UselessModelWarning
         As `evaluate`.
+    ReplicabilityWarning
+        If a column is coded differently than the model knows.
     """
     encoding = model.encoding
     place = os.fspath(path)
@@ -201,11 +211,20 @@ def evaluate_file(
             "line --target)."
         )
     groups = None if by is None else _column(place, by)
+    seen: Seen | None = None
     kept = _Kept(model.classes)
     for piece in source.pieces(watch=watch):
         assert piece.y is not None  # the source is labelled
         kept.add(_judged(model, piece.X, encoded=True), piece.y, place)
+        if piece.seen is not None:
+            seen = piece.seen if seen is None else seen + piece.seen
     found = kept.evaluation(model.fingerprint, place, by, groups, confidence)
+    if encoding is not None and seen is not None:
+        trouble = coded_differently(encoding, seen)
+        found = replace(found, columns=encoding.counts(seen), trouble=trouble)
+        if trouble:
+            message = f"{place} is coded differently: {trouble}."
+            warnings.warn(message, ReplicabilityWarning, stacklevel=2)
     warn_if_useless(found.worth)
     return found
 

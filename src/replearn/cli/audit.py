@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from replearn.cli.files import check_target, shown_progress, writing
 from replearn.cli.options import (
+    add_allow_unknown,
     add_cluster,
     add_command,
     add_file,
@@ -85,6 +86,7 @@ JSON keys: algorithm, verdict, verdict_in_words, disagreement, interval, max_dis
         action="store_false",
         help="fits take their rows in the order of the split",
     )
+    add_allow_unknown(parser)
     add_cluster(parser)
     parser.add_argument(
         "--jobs", type=positive, default=-1, metavar="N", help="threads (default: all cores)"
@@ -126,7 +128,13 @@ def _measure(estimator: "ReplicableClassifier", options: argparse.Namespace) -> 
     from replearn.fits.file_fit import training_rows
 
     with shown_progress(f"reading {Path(options.data).name}") as advance:
-        X, y = training_rows(estimator, options.data, options.target, watch=advance)
+        X, y = training_rows(
+            estimator,
+            options.data,
+            options.target,
+            allow_unknown=options.allow_unknown,
+            watch=advance,
+        )
     if estimator.published is not None:  # encoded once, instead of in every fit
         estimator.set_params(published=replace(estimator.published, encoding=None))
     estimator.set_params(verbose=0, n_jobs=1)

@@ -35,8 +35,8 @@ base rate is warned of.
 JSON keys: fingerprint, place, labels, rows, confidence, confusion (true class, predicted class),
   base_rates, predicted_shares, recalls, precisions, accuracy, balanced_accuracy, auc, log_loss,
   log_loss_gain, brier (each with value, interval, method), signal_p, base_log_loss, base_brier,
-  calibration, calibration_bins, flags, problems, absent, by, groups, groups_left_out, report,
-  warnings""",
+  calibration, calibration_bins, flags, problems, absent, by, groups, groups_left_out, columns
+  (rows with a missing or unknown value, by column), report, warnings""",
     )
     add_file(parser, "model", metavar="MODEL", help="model file")
     add_file(parser, "data", metavar="DATA", help="labelled rows: a file, or a folder of files")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from replearn import __version__
 from replearn.cli.files import check_target, shown_progress, writing
 from replearn.cli.options import (
+    add_allow_unknown,
     add_cluster,
     add_command,
     add_file,
@@ -18,16 +19,16 @@ from replearn.cli.options import (
     seconds,
 )
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
-from replearn.cli.text import aligned, counted, describe
+from replearn.cli.text import aligned, counted, describe, missing_words
 from replearn.cli.training import algorithm_of, make_estimator
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
+    from replearn.audits.evaluation import Evaluation
     from replearn.codes.model import Model
     from replearn.estimators.base import ReplicableClassifier
     from replearn.plans.sizes import Plan, Spent
     from replearn.stages.certificate import Certificate
-    from replearn.stages.worth import Worth
 
 
 def add(commands: Any) -> None:
@@ -63,7 +64,8 @@ exit codes: 0 done; 1 --expect was given and the fingerprint is another one (--o
 JSON keys: fingerprint, algorithm, out, rows, batches, batch_size, rows_left_over, mode,
   rows_needed, estimated_disagreement (null: not estimable), disagreement_bound, bound_confidence,
   bound_assumes, as_expected (null without --expect), worth (on these rows, as `replearn evaluate`
-  has it; null with --cluster), warnings""",
+  has it; null with --cluster), columns (rows with a missing or unknown value, by column),
+  warnings""",
     )
     add_file(parser, "data", metavar="DATA", help="training rows of this lab")
     add_target(parser)
@@ -119,6 +121,7 @@ JSON keys: fingerprint, algorithm, out, rows, batches, batch_size, rows_left_ove
         metavar="N",
         help="threads (default: all cores); the model does not depend on it",
     )
+    add_allow_unknown(parser)
     parser.add_argument(
         "--expect",
         type=fingerprint,
@@ -132,16 +135,24 @@ def run(options: argparse.Namespace) -> Outcome:
     check_target(options.out)
     estimator = _fitted_here(options) if options.cluster is None else _fitted_there(options)
     model = estimator.model_
-    if options.out is not None:
-        from replearn.files.modelfile import save
-
-        with writing(options.out):
-            save(model, options.out, _provenance(estimator, options.target))
+    provenance = _provenance(estimator, options.target)
+    _save(model, options.out, provenance)
     if options.checkpoint is not None:  # the model is safe, so it has served
         from replearn.files.checkpoint import clear
 
         clear(options.checkpoint)
-    return _outcome(model, estimator, options)
+    found = _own_worth(model, options)
+    if found is not None:  # the fit is safe: what its rows say about it goes into the file, too
+        _save(model, options.out, provenance | _facts(found))
+    return _outcome(model, estimator, options, found)
+
+
+def _save(model: "Model", path: str | None, provenance: dict[str, Any]) -> None:
+    if path is not None:
+        from replearn.files.modelfile import save
+
+        with writing(path):
+            save(model, path, provenance)
 
 
 def _fitted_here(options: argparse.Namespace) -> "ReplicableClassifier":
@@ -156,6 +167,7 @@ def _fitted_here(options: argparse.Namespace) -> "ReplicableClassifier":
         scratch=options.scratch,
         checkpoint=options.checkpoint,
         every=options.checkpoint_every,
+        allow_unknown=options.allow_unknown,
     )
 
 
@@ -182,14 +194,32 @@ def _fitted_there(options: argparse.Namespace) -> "ReplicableClassifier":
         )
 
 
-def _own_worth(model: "Model", options: argparse.Namespace) -> "Worth | None":
+def _own_worth(model: "Model", options: argparse.Namespace) -> "Evaluation | None":
     """What the model is worth on the rows that it was fitted on; None if these are elsewhere."""
     if options.cluster is not None:
         return None
     from replearn.audits.evaluation import evaluate_file
 
     with shown_progress(f"evaluating {Path(options.data).name}") as watch:
-        return evaluate_file(model, options.data, options.target, watch=watch).worth
+        return evaluate_file(model, options.data, options.target, watch=watch)
+
+
+def _facts(found: "Evaluation") -> dict[str, Any]:
+    """What a model file says about the rows of its fit: a few numbers, no value of a row."""
+    worth = found.worth
+    numbers = {
+        "accuracy": worth.accuracy,
+        "auc": worth.auc,
+        "balanced_accuracy": worth.balanced_accuracy,
+        "log_loss": worth.log_loss,
+    }
+    return {
+        "columns": found.columns,
+        "worth": {
+            "base_rates": [f"{rate.value:.3f}" for rate in worth.base_rates],
+            **{name: f"{m.value:.3f}" for name, m in numbers.items() if m is not None},
+        },
+    }
 
 
 def _provenance(estimator: "ReplicableClassifier", target: str | None) -> dict[str, Any]:
@@ -207,7 +237,10 @@ def _provenance(estimator: "ReplicableClassifier", target: str | None) -> dict[s
 
 
 def _outcome(
-    model: "Model", estimator: "ReplicableClassifier", options: argparse.Namespace
+    model: "Model",
+    estimator: "ReplicableClassifier",
+    options: argparse.Namespace,
+    found: "Evaluation | None",
 ) -> Outcome:
     plan, certificate = estimator.plan_, estimator.certificate_
     spent = plan.spent
@@ -223,11 +256,12 @@ def _outcome(
         lines.append(("written to", str(options.out)))
     if met is not None:
         lines.append(("expected", "yes, the same model" if met else f"NO: {options.expect}"))
-    found = _own_worth(model, options)
     text = aligned(lines)
     if found is not None:
         text += "\n\non its own rows, which the model has seen (new rows say more):\n"
-        text += aligned(found.lines())
+        text += aligned(found.worth.lines())
+        if found.columns:
+            text += f"\n{missing_words(found.columns, found.worth.n_rows)}"
     data = {
         "fingerprint": model.fingerprint,
         "algorithm": algorithm_of(estimator),
@@ -243,7 +277,8 @@ def _outcome(
         "bound_confidence": certificate.confidence,
         "bound_assumes": certificate.assumes,
         "as_expected": met,
-        "worth": None if found is None else found.data(),
+        "worth": None if found is None else found.worth.data(),
+        "columns": None if found is None else found.columns,
     }
     return Outcome(text, data, DIFFERENT if met is False else DONE)
 

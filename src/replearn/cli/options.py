@@ -148,6 +148,16 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_allow_unknown(parser: argparse.ArgumentParser) -> None:
+    """Add the leave to go on with columns that are coded differently."""
+    parser.add_argument(
+        "--allow-unknown",
+        action="store_true",
+        help="go on although the protocol does not know more than 5 %% of the values of a column, "
+        "or a column is empty",
+    )
+
+
 def add_lock(parser: argparse.ArgumentParser) -> None:
     """Add the hash that a protocol must have."""
     parser.add_argument(

@@ -10,7 +10,7 @@ from replearn.cli.files import check_target, target_of, writing
 from replearn.cli.options import add_command, add_file
 from replearn.cli.outcome import Outcome
 from replearn.cli.scoring import piecewise_scores
-from replearn.cli.text import printable
+from replearn.cli.text import missing_words, printable
 
 if TYPE_CHECKING:
     from replearn.codes.model import Label, Model
@@ -32,7 +32,8 @@ stand in another order, a warning says so, unless a protocol fixed the names. Th
 columns prediction and score, one row for each row of DATA. DATA may have any format that
 `replearn fit` takes; it is read piece by piece.
 
-JSON keys: fingerprint, rows, counts (by label), predictions (without --out), warnings""",
+JSON keys: fingerprint, rows, counts (by label), columns (rows with a missing or unknown value, by
+  column), predictions (without --out), warnings""",
     )
     add_file(parser, "model", metavar="MODEL", help="model file")
     add_file(parser, "data", metavar="DATA", help="new rows: a file, or a folder of files")
@@ -49,28 +50,36 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.out is None:
         text = io.StringIO()
         labels: list[Label] = []
-        counts = _write(model, options, text, labels)
-        data = _data(model, counts) | {"predictions": labels}
+        counts, columns = _write(model, options, text, labels)
+        data = _data(model, counts, columns) | {"predictions": labels}
         return Outcome(text.getvalue().rstrip("\n"), data)
     with (
         writing(options.out),
         replacing(options.out) as beside,
         beside.open("w", newline="") as out,
     ):
-        counts = _write(model, options, out)
+        counts, columns = _write(model, options, out)
     shares = ", ".join(f"{count:,} {label}" for label, count in counts.items())
     n_rows = sum(counts.values())
     lines = [f"{n_rows:,} rows: {shares}; written to {options.out}"]
+    if columns:
+        lines.append(missing_words(columns, n_rows))
     target = target_of(options.model, options.data)
     if target is not None:
         command = ["replearn", "evaluate", options.model, options.data, "--target", target]
         lines.append(f"the rows have labels; to see what the model is worth: {shlex.join(command)}")
-    return Outcome("\n".join(map(printable, lines)), _data(model, counts))
+    return Outcome("\n".join(map(printable, lines)), _data(model, counts, columns))
 
 
-def _data(model: "Model", counts: "dict[Label, int]") -> dict[str, Any]:
-    by_label = {str(label): count for label, count in counts.items()}
-    return {"fingerprint": model.fingerprint, "rows": sum(counts.values()), "counts": by_label}
+def _data(
+    model: "Model", counts: "dict[Label, int]", columns: dict[str, dict[str, int]]
+) -> dict[str, Any]:
+    return {
+        "fingerprint": model.fingerprint,
+        "rows": sum(counts.values()),
+        "counts": {str(label): count for label, count in counts.items()},
+        "columns": columns,
+    }
 
 
 def _write(
@@ -78,12 +87,13 @@ def _write(
     options: argparse.Namespace,
     out: TextIO,
     kept: "list[Label] | None" = None,
-) -> "dict[Label, int]":
-    """Write a line for each row, piece by piece; how often each label came."""
+) -> "tuple[dict[Label, int], dict[str, dict[str, int]]]":
+    """Write a line for each row; how often each label came, and what was missing or unknown."""
+    columns: dict[str, dict[str, int]] = {}
     counts = dict.fromkeys(model.classes, 0)
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["prediction", "score"])
-    for (scores,) in piecewise_scores([model], options.data, options.model):
+    for (scores,) in piecewise_scores([model], options.data, options.model, columns):
         labels = [model.classes[int(score > 0)] for score in scores]
         writer.writerows(
             (label, f"{score:.9g}") for label, score in zip(labels, scores, strict=True)
@@ -92,4 +102,4 @@ def _write(
             counts[label] += labels.count(label)
         if kept is not None:
             kept += labels
-    return counts
+    return counts, columns

@@ -9,6 +9,7 @@ from replearn.cli.files import shown_progress
 from replearn.errors import ReplearnError, ReplicabilityWarning
 
 if TYPE_CHECKING:
+    from replearn.codes.encoding import Encoding, Seen
     from replearn.codes.model import Model
     from replearn.types import Vector
 
@@ -18,7 +19,12 @@ def reading(model: "Model") -> object:
     return model.feature_names, model.encoding, model.n_features
 
 
-def piecewise_scores(models: "Sequence[Model]", data: str, place: str) -> "Iterator[list[Vector]]":
+def piecewise_scores(
+    models: "Sequence[Model]",
+    data: str,
+    place: str,
+    counts: dict[str, dict[str, int]] | None = None,
+) -> "Iterator[list[Vector]]":
     """Scores of the rows by each of the models, in pieces.
 
     Parameters
@@ -29,6 +35,8 @@ def piecewise_scores(models: "Sequence[Model]", data: str, place: str) -> "Itera
         Path of the rows.
     place : str
         Where the models come from, for messages.
+    counts : dict, optional
+        Filled at the end: rows with a missing or unknown value, by column of the encoding.
 
     Yields
     ------
@@ -37,6 +45,7 @@ def piecewise_scores(models: "Sequence[Model]", data: str, place: str) -> "Itera
     from replearn.sources import open_source
 
     model = models[0]
+    seen: Seen | None = None
     try:
         source = open_source(
             data,
@@ -48,9 +57,23 @@ def piecewise_scores(models: "Sequence[Model]", data: str, place: str) -> "Itera
             _warn_of_order(model, data, place)
         with shown_progress(f"reading {Path(data).name}") as advance:
             for piece in source.pieces(watch=advance):
+                if piece.seen is not None:
+                    seen = piece.seen if seen is None else seen + piece.seen
                 yield [one.scores(piece.X) for one in models]
     except ReplearnError as problem:
         raise ReplearnError(f"{data} does not fit {place}: {problem}") from None
+    if seen is not None and model.encoding is not None:
+        _warn_of_codes(model.encoding, seen, data)
+        if counts is not None:
+            counts |= model.encoding.counts(seen)
+
+
+def _warn_of_codes(encoding: "Encoding", seen: "Seen", data: str) -> None:
+    from replearn.estimators.checks import coded_differently
+
+    if trouble := coded_differently(encoding, seen):
+        message = f"{data} is coded differently: {trouble}."
+        warnings.warn(message, ReplicabilityWarning, stacklevel=2)
 
 
 def _warn_of_order(model: "Model", data: str, place: str) -> None:

@@ -5,7 +5,7 @@ import errno
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +21,16 @@ def aligned(lines: Sequence[tuple[str, str]]) -> str:
 def counted(number: int, one: str, many: str) -> str:
     """A number with its noun: 1 batch, 2 batches."""
     return f"{number:,} {one if number == 1 else many}"
+
+
+def missing_words(columns: Mapping[str, Mapping[str, int]], n_rows: int, most: int = 8) -> str:
+    """What is missing or unknown in columns, in one line."""
+    found = [
+        f"{name} " + " and ".join(f"{n:,} {kind}" for kind, n in counts.items() if n)
+        for name, counts in list(columns.items())[:most]
+    ]
+    more = f", and {len(columns) - most} more columns" if len(columns) > most else ""
+    return printable(f"of {n_rows:,} rows: {', '.join(found)}{more}")
 
 
 def printable(text: str) -> str:

@@ -1,8 +1,10 @@
 """From a table of raw columns to numbers, as published: nothing is learned from a lab's rows."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import add
 from typing import Any
 
 import narwhals as nw
@@ -21,6 +23,11 @@ _PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 OTHER = "(other)"
 
 _UNKNOWN, _MISSING = -1, -2  # places of values that are not published
+
+#: A site whose share of unknown values is larger codes a column differently.
+MOST_UNKNOWN = 0.05
+
+_FEWEST_ROWS = 20  # of which a share says anything
 
 
 @dataclass(frozen=True)
@@ -54,8 +61,13 @@ class NumberColumn:
         """Scaled values, as one column."""
         return _written(self, values)
 
-    def write(self, values: NDArray[Any], out: Matrix) -> None:
-        """Put the scaled values into the one row of ``out``; None and NaN are missing values."""
+    def write(self, values: NDArray[Any], out: Matrix) -> tuple[int, int]:
+        """Put the scaled values into the one row of ``out``; None and NaN are missing values.
+
+        Returns
+        -------
+        n_missing, n_unknown : int
+        """
         numbers = self._numbers(values)
         missing = np.isnan(numbers)
         n_missing = int(np.count_nonzero(missing))
@@ -70,6 +82,7 @@ class NumberColumn:
             np.divide(out[0], float(self.scale), out=out[0])
         if n_missing:
             out[0, missing] = 0.0
+        return n_missing, 0
 
     def _numbers(self, values: NDArray[Any]) -> Vector:
         try:
@@ -96,22 +109,23 @@ class CategoryColumn:
     name : str
     values : tuple of str
         The published values.
-    other : bool
-        A last output for every value that is not published: categories that were too rare to
-        be, and unknown ones. Without it they become all zeros, as missing values always do.
+    other : str or None
+        With it, a decimal number: a last output, 1 for every value that is not published, because
+        it was too rare or is unknown; about this share of known values is to be expected there.
+        Without it they become all zeros, as missing values always do.
     scales : tuple of str
         Decimal numbers, one for each output; none: all 1.
     """
 
     name: str
     values: tuple[str, ...]
-    other: bool = False
+    other: str | None = None
     scales: tuple[str, ...] = ()
 
     @property
     def n_outputs(self) -> int:
         """Numbers per row."""
-        return len(self.values) + self.other
+        return len(self.values) + (self.other is not None)
 
     @property
     def output_names(self) -> tuple[str, ...]:
@@ -127,21 +141,30 @@ class CategoryColumn:
             "values": list(self.values),
         }
         if self.other:
-            content["other"] = True
+            content["other"] = self.other
         return content | {"scales": list(self.scales)} if self.scales else content
 
     def transform(self, values: NDArray[Any]) -> Matrix:
         """Indicators of the published values, one column for each."""
         return _written(self, values)
 
-    def write(self, values: NDArray[Any], out: Matrix) -> None:
-        """Put the indicators of each published value into a row of ``out``."""
+    def write(self, values: NDArray[Any], out: Matrix) -> tuple[int, int]:
+        """Put the indicators of each published value into a row of ``out``.
+
+        Returns
+        -------
+        n_missing, n_unknown : int
+        """
         places = self._places(values)
+        unknown = places == _UNKNOWN
+        n_unknown = int(np.count_nonzero(unknown))
+        n_missing = int(np.count_nonzero(places == _MISSING))
         if self.other:
-            places[places == _UNKNOWN] = len(self.values)
+            places[unknown] = len(self.values)
         known = np.flatnonzero(places >= 0)
         out[:] = 0.0
         out[places[known], known] = self.heights[places[known]]
+        return n_missing, n_unknown
 
     @property
     def heights(self) -> Vector:
@@ -205,6 +228,29 @@ def _written(column: Column, values: NDArray[Any]) -> Matrix:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """How much of each column of an encoding was missing, or not published.
+
+    Attributes
+    ----------
+    n_rows : int
+    missing, unknown : tuple of int
+        Rows, for each column.
+    """
+
+    n_rows: int
+    missing: tuple[int, ...]
+    unknown: tuple[int, ...]
+
+    def __add__(self, other: "Seen") -> "Seen":
+        return Seen(
+            self.n_rows + other.n_rows,
+            tuple(map(add, self.missing, other.missing)),
+            tuple(map(add, self.unknown, other.unknown)),
+        )
+
+
+@dataclass(frozen=True)
 class Encoding:
     """How every lab turns its table into numbers.
 
@@ -242,17 +288,59 @@ class Encoding:
         -------
         float64 array of shape (n_rows, n_outputs), or CSR if X is sparse
         """
+        return self.counted(X)[0]
+
+    def counted(self, X: Any) -> tuple[Any, Seen]:
+        """Encode a table, and count what was missing or unknown in it."""
         if sp.issparse(X):
-            return self._scale_sparse(X)
+            nothing = (0,) * len(self.columns)
+            return self._scale_sparse(X), Seen(X.shape[0], nothing, nothing)
         table = columns_of(X, [column.name for column in self.columns])
         n_rows = table[self.columns[0].name].shape[0]
         by_column: Matrix = np.empty((self.n_outputs, n_rows))
-        start = 0
+        start, counts = 0, []
         for column in self.columns:
-            column.write(table[column.name], by_column[start : start + column.n_outputs])
+            out = by_column[start : start + column.n_outputs]
+            counts.append(column.write(table[column.name], out))
             start += column.n_outputs
+        missing, unknown = zip(*counts, strict=True)
         # transposed at once, which goes through the caches in blocks
-        return np.ascontiguousarray(by_column.T)
+        return np.ascontiguousarray(by_column.T), Seen(n_rows, missing, unknown)
+
+    def troubles(self, seen: Seen) -> list[str]:
+        """What a site codes differently, one sentence per column; empty if nothing.
+
+        Columns without any value, and columns in which more than 5 % of the values are not
+        published, beyond the share that is to be expected, and chance.
+        """
+        if seen.n_rows < _FEWEST_ROWS:
+            return []
+        found = []
+        for column, missing, unknown in zip(self.columns, seen.missing, seen.unknown, strict=True):
+            n_known = seen.n_rows - missing
+            expected = float(getattr(column, "other", None) or 0)
+            limit = expected + MOST_UNKNOWN
+            if n_known == 0:
+                found.append(f"column {column.name!r} has no value in any of {missing:,} rows")
+            elif unknown > limit * n_known + 3 * math.sqrt(expected * (1 - expected) * n_known):
+                usual = f", where {expected:.1%} are usual" if expected else ""
+                values = ", ".join(repr(value[:40]) for value in getattr(column, "values", ())[:4])
+                found.append(
+                    f"column {column.name!r} has values that the protocol does not know in "
+                    f"{unknown:,} of {n_known:,} rows ({unknown / n_known:.1%}{usual}); it knows "
+                    f"{values}{', ...' if len(getattr(column, 'values', ())) > 4 else ''}"
+                )
+        return found
+
+    def counts(self, seen: Seen) -> dict[str, dict[str, int]]:
+        """What was missing or unknown, by column, as JSON types; columns without it left out."""
+        return {
+            column.name: {"missing": missing, "unknown": unknown}
+            for column, missing, unknown in zip(
+                self.columns, seen.missing, seen.unknown, strict=True
+            )
+            if missing or unknown
+        }
 
     def _scale_sparse(self, X: Any) -> Any:
         if X.shape[1] != len(self.columns):

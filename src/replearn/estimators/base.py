@@ -13,11 +13,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
+from replearn.codes.encoding import Seen
 from replearn.codes.model import Model
 from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.checks import (
+    coded_differently,
     refuse_large,
     refuse_odd_parameters,
     refuse_unwritable,
@@ -68,6 +70,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     plan_: Any
     model_: Model
     certificate_: Certificate
+    seen_: Seen  # what was missing or unknown in the columns of an encoding
     residual_: Vector | None  # place of the mean in its cell, in grid widths; audits read it
 
     #: What it asks of its rows, which decides where they may be; see `Asks`.
@@ -130,6 +133,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         """
         self.check_parameters()
         X, y = self._check_rows(X, y)
+        self._heed(self.__dict__.get("seen_"))
         labels = self.labels()
         signs = labels.signs(y)
         labels.require_both()
@@ -252,9 +256,11 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         scores : array of shape (n_samples,)
         """
         model = self._fitted_model()
+        X, seen = self._encoded(X)
+        self._heed(seen)
         X = validate_data(
             self,
-            self._encoded(X),
+            X,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             ensure_all_finite=False,
@@ -349,12 +355,18 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             self.order_coins()
         refuse_odd_parameters(parameters)
 
-    def _encoded(self, X: Any) -> Any:
+    def _encoded(self, X: Any) -> tuple[Any, Seen | None]:
+        """Rows as numbers, and what was missing or unknown, if there is an encoding."""
         X = collected(X)
         if self.agreed.encoding is not None:
-            return self.agreed.encoding.transform(X)
+            return self.agreed.encoding.counted(X)
         refuse_other_than_numbers(X)
-        return X
+        return X, None
+
+    def _heed(self, seen: Seen | None) -> None:
+        """Warn of columns that this lab codes differently."""
+        if trouble := coded_differently(self.agreed.encoding, seen):
+            warnings.warn(f"X is coded differently: {trouble}.", ReplicabilityWarning, stacklevel=3)
 
     def _check_rows(
         self, X: Any, y: Any, reset: bool = True, first_row: int = 0
@@ -363,9 +375,12 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
 
         ``first_row`` is the number of the first row, for messages.
         """
+        X, seen = self._encoded(X)
+        if seen is not None:
+            self.seen_ = seen if reset else self.seen_ + seen
         X, y = validate_data(
             self,
-            self._encoded(X),
+            X,
             y,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],

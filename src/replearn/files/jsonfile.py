@@ -238,8 +238,9 @@ def _column(content: Any) -> Column:
         )
     if kind == "category":
         read_object(content, "a column", {"kind", "name", "values"}, {"other", "scales"})
-        if content.get("other", True) is not True:  # left out if it is false: one way to say it
-            raise Unfit("other must be true, or be left out")
+        other = content.get("other")
+        if "other" in content and not 0 <= float(read_decimal(other, "other")) <= 1:
+            raise Unfit("other must be a share, from 0 to 1")
         values = content["values"]
         if not isinstance(values, list) or not values:
             raise Unfit("values must be a list of categories")
@@ -253,7 +254,7 @@ def _column(content: Any) -> Column:
         return CategoryColumn(
             read_text(content["name"], "a column's name"),
             texts,
-            "other" in content,
+            other,
             tuple(read_width(scale, "a scale") for scale in scales),
         )
     raise Unfit("a column must have the kind 'number' or 'category'")

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from numpy.typing import NDArray
 
 from replearn import __version__
+from replearn.codes.encoding import Seen
 from replearn.codes.model import canonical_json
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
+from replearn.estimators.checks import coded_differently
 from replearn.files.checkpoint import Checkpoint
 from replearn.files.ownership import scratch_folder
 from replearn.plans.sizes import Plan
@@ -47,6 +49,7 @@ def fit_file(
     scratch: str | os.PathLike[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = 30.0,
+    allow_unknown: bool = False,
     watch: "Watch | None" = None,
 ) -> Classifier:
     """Fit an estimator on a file, or on a folder of files, of any size.
@@ -74,6 +77,9 @@ def fit_file(
         on from there. Call `replearn.files.checkpoint.clear` when the model has been saved.
     every : float, default=30.0
         Seconds between two states.
+    allow_unknown : bool, default=False
+        Fit although columns are coded differently than the protocol says: more than 5 % of their
+        values are unknown to it, or all are missing.
     watch : callable, optional
         Called with the share of the rows that have been read, in each pass over them. With
         ``estimator.verbose`` the progress is shown, too.
@@ -102,8 +108,10 @@ def fit_file(
     limit = None if stays else memory if shuffles and checkpoint is None else 0
     with show(f"reading {name}") as advance:
         whole = None if limit == 0 else read_within(source, limit, advance, labels.take)
+    heed = partial(_heed, estimator, source, allow_unknown)
     if whole is not None:
         assert whole.y is not None  # the source is labelled
+        heed(whole.seen)
         labels.require_both()
         rows = estimator.in_memory(whole.X, labels.signs_of(whole.y))
         return estimator.fit_sample(rows, source.n_features, labels.classes, source.names)
@@ -114,8 +122,26 @@ def fit_file(
             with show(f"shuffling {name}") as advance:
                 shuffled.scatter(advance)
         _learn_labels(labels, ordered)
-        sample = FileSample(ordered, labels, not shuffles, state, show)
+        sample = FileSample(ordered, labels, not shuffles, state, show, heed)
         return estimator.fit_sample(sample, source.n_features, labels.classes, source.names)
+
+
+def _heed(
+    estimator: ReplicableClassifier, source: "Source", allow_unknown: bool, seen: Seen | None
+) -> None:
+    """Keep what was missing or unknown; refuse columns that are coded differently."""
+    if seen is not None:
+        estimator.seen_ = seen
+        _refuse_other_codes(source, allow_unknown, seen)
+
+
+def _refuse_other_codes(source: "Source", allow_unknown: bool, seen: Seen | None) -> None:
+    trouble = coded_differently(source.encoding, seen)
+    if trouble and not allow_unknown:
+        raise ReplearnError(
+            f"{source.place}: {trouble}. If they are meant to be unknown, pass allow_unknown (on "
+            "the command line --allow-unknown)."
+        )
 
 
 def training_source(
@@ -147,13 +173,14 @@ def training_rows(
     *,
     columns: Sequence[str] | None = None,
     n_features: int | None = None,
+    allow_unknown: bool = False,
     watch: "Watch | None" = None,
 ) -> tuple[Any, NDArray[Any]]:
     """Rows and labels of a file in memory, as `fit_file` reads them.
 
     Parameters
     ----------
-    estimator, path, target, columns, n_features, watch
+    estimator, path, target, columns, n_features, allow_unknown, watch
         As for `fit_file`.
 
     Returns
@@ -167,6 +194,7 @@ def training_rows(
     whole = read_within(source, None, watch, labels.take)
     assert whole is not None  # there is no limit
     assert whole.y is not None  # the source is labelled
+    _refuse_other_codes(source, allow_unknown, whole.seen)
     labels.require_both()
     return whole.X, labels.classes[labels.class_numbers(whole.y)]
 
@@ -197,6 +225,9 @@ class FileSample:
     state : Checkpoint, optional
     show : callable
         Takes the name of a pass over the rows, and gives a context with what is told the share.
+    heed : callable
+        Told what was missing or unknown in the rows, after the first pass over them (without
+        those that a killed process had taken).
     """
 
     def __init__(
@@ -206,9 +237,12 @@ class FileSample:
         check_order: bool,
         state: Checkpoint | None,
         show: "Callable[[str], AbstractContextManager[Watch]]",
+        heed: Callable[[Seen | None], None],
     ) -> None:
         self._source, self._labels, self._check_order = source, labels, check_order
         self._state, self._show = state, show
+        self._heed: Callable[[Seen | None], None] | None = heed
+        self._seen: Seen | None = None
         self._n_rows: int | None = source.n_rows
         self._n_steps = 0
 
@@ -244,12 +278,17 @@ class FileSample:
     def _note(self, labels: LabelRuns) -> None:
         """Note what a pass over all rows has seen."""
         self._n_rows = labels.n_rows
+        if self._heed is not None:  # what later passes see is the same
+            self._heed(self._seen)
+            self._heed = None
         if labels.n_positive in (0, labels.n_rows):
             self._labels.require_both()
 
     def _rows(self, start: int) -> Iterator[tuple[Any, Signs]]:
         with self._show("fitting") as advance:
             for piece in self._source.pieces(start, advance):
+                if self._heed is not None and piece.seen is not None:
+                    self._seen = piece.seen if self._seen is None else self._seen + piece.seen
                 yield piece.X, self._labels.signs(piece.y)
 
     def _resumed(self, stream: BatchStream, plan: Plan) -> Callable[[bool], None]:

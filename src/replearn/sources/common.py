@@ -5,14 +5,16 @@ import os
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from replearn.codes.encoding import Encoding
+from replearn.codes.encoding import Encoding, Seen
 from replearn.errors import ReplearnError
 from replearn.sources.ahead import ahead
 
@@ -58,11 +60,20 @@ class Piece:
         Labels as they stand: the cells' text in a CSV file, else numbers, booleans or text.
     first_row : int
         Place of the first row in the table, or in the part that was read.
+    seen : Seen or None
+        What was missing or unknown before encoding; None without an encoding.
     """
 
     X: Any
     y: NDArray[Any] | None
     first_row: int
+    seen: Seen | None = None
+
+
+def total_seen(pieces: Iterable[Piece]) -> Seen | None:
+    """What was missing or unknown in all pieces; None without an encoding."""
+    found = [piece.seen for piece in pieces if piece.seen is not None]
+    return reduce(add, found) if found else None
 
 
 @dataclass(frozen=True)

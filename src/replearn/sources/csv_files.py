@@ -138,7 +138,8 @@ class CsvSource(TextSource):
         y = None if self.target is None else columns[self.target]
         if y is not None:
             check_labels(y, str(self.target))
-        return Piece(as_matrix(columns, self.wanted, self.encoding, np.float64), y, first_row)
+        X, seen = as_matrix(columns, self.wanted, self.encoding, np.float64)
+        return Piece(X, y, first_row, seen)
 
 
 def open_csv(request: Request) -> CsvSource:

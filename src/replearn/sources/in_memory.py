@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.sources.common import Piece, Source, Table, Watch
+from replearn.sources.common import Piece, Source, Table, Watch, total_seen
 from replearn.sources.csv_files import CsvSource
 from replearn.sources.labels import typed_labels
 from replearn.sources.npz_files import NpzSource
@@ -98,15 +98,16 @@ def _labelled(piece: Piece, label: Callable[[NDArray[Any]], NDArray[Any]] | None
 def _joined(source: Source, pieces: list[Piece]) -> Piece:
     """The pieces as one; the list is emptied."""
     y = None if pieces[0].y is None else np.concatenate([piece.y for piece in pieces])
+    seen = total_seen(pieces)
     if source.sparse:
-        return Piece(sp.vstack([piece.X for piece in pieces], format="csr"), y, 0)
+        return Piece(sp.vstack([piece.X for piece in pieces], format="csr"), y, 0, seen)
     n_rows = pieces[-1].first_row + pieces[-1].X.shape[0]
     dtype = np.result_type(*(piece.X.dtype for piece in pieces))
     X = np.empty((n_rows, source.n_features), dtype=dtype)
     while pieces:  # from the last to the first, each freed as soon as it is copied
         piece = pieces.pop()
         X[piece.first_row : piece.first_row + piece.X.shape[0]] = piece.X
-    return Piece(X, y, 0)
+    return Piece(X, y, 0, seen)
 
 
 def _n_bytes(X: Any) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.encoding import Encoding, NumberColumn
+from replearn.codes.encoding import Encoding, NumberColumn, Seen
 from replearn.sources.common import PROTOCOL_REMEDY
 
 _REMEDY = f"Correct it, leave out the row or the column, or {PROTOCOL_REMEDY}"
@@ -53,7 +53,7 @@ def check_labels(labels: NDArray[Any], column: str) -> None:
 
 def as_matrix(
     columns: Mapping[str, NDArray[Any]], names: Sequence[str], encoding: Encoding | None, dtype: Any
-) -> NDArray[Any]:
+) -> tuple[NDArray[Any], Seen | None]:
     """Numbers of some rows.
 
     Parameters
@@ -67,22 +67,24 @@ def as_matrix(
 
     Returns
     -------
-    C-contiguous float array of shape (n_rows, n_features), all finite
+    X : C-contiguous float array of shape (n_rows, n_features), all finite
+    seen : Seen or None
+        What was missing or unknown, if there is an encoding.
     """
     if encoding is None:
         X, finite = _interleaved([columns[name] for name in names], dtype)
         if not finite:
             raise _first_bad(X, names)
-        return X
+        return X, None
     for column in encoding.columns:
         if isinstance(column, NumberColumn):
             _check_numbers(column, columns[column.name])
-    X = np.ascontiguousarray(encoding.transform(columns))
+    X, seen = encoding.counted(columns)
     if not _all_finite(X):  # the numbers are, so scaling made them too large
         row, place = np.argwhere(~np.isfinite(X))[0]
         name = encoding.output_names[place]
         raise BadCell(int(row), name, "be finite after scaling by the protocol", "Correct it")
-    return X
+    return X, seen
 
 
 def _interleaved(columns: Sequence[NDArray[Any]], dtype: Any) -> tuple[NDArray[Any], bool]:

@@ -53,11 +53,12 @@ class NpzSource(Source):
         _check_finite(path, X)
         if self.chosen is not None:
             X = X[:, list(self.chosen)]
+        seen = None
         if self.encoding is not None:
-            X = self.encoding.transform(X)
+            X, seen = self.encoding.counted(X)
             _check_finite(path, X)
         y = None if self.target is None else arrays[self.target]
-        return Piece(X if self.sparse else np.ascontiguousarray(X), y, 0)
+        return Piece(X if self.sparse else np.ascontiguousarray(X), y, 0, seen)
 
     def _pieces(self, start: int) -> Iterator[tuple[float, Piece]]:
         whole = self.load()
@@ -66,7 +67,8 @@ class NpzSource(Source):
         for first in range(start, n_rows, most):
             stop = min(first + most, n_rows)
             y = None if whole.y is None else whole.y[first:stop]
-            yield stop / n_rows, Piece(whole.X[first:stop], y, first)
+            seen = whole.seen if first == start else None  # once: it is that of all rows
+            yield stop / n_rows, Piece(whole.X[first:stop], y, first, seen)
 
     def _batches(self, start: int) -> Iterator[tuple[float, Any]]:
         raise self._no_batches()

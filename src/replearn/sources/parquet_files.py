@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.encoding import CategoryColumn, Encoding
+from replearn.codes.encoding import CategoryColumn, Encoding, Seen
 from replearn.errors import ReplearnError
 from replearn.sources.arrow_columns import (
     check_dictionaries,
@@ -47,6 +47,7 @@ from replearn.sources.common import (
     feature_columns,
     reading,
     rows_per_batch,
+    total_seen,
     unreadable,
 )
 from replearn.sources.matrices import BadCell, as_matrix, check_labels
@@ -98,7 +99,7 @@ class ParquetSource(Source):
 
     def parse(self, batch: Any, first_row: int) -> Piece:
         """Numbers and labels of a batch; ``first_row`` is its place in the table."""
-        return Piece(*self._parse(batch, self._finder(first_row)), first_row)
+        return self._parse(batch, self._finder(first_row), first_row)
 
     def parts(self) -> tuple[Part, ...]:
         """The row groups of all files, in their order."""
@@ -118,7 +119,7 @@ class ParquetSource(Source):
             found.append(Piece(np.empty((0, self.n_features)), np.empty(0, dtype=object), start))
         X = None if labels_only else np.concatenate([piece.X for piece in found])
         y = None if self.target is None else np.concatenate([np.asarray(p.y) for p in found])
-        return Piece(X, y, start)
+        return Piece(X, y, start, total_seen(found))
 
     def part_pieces(
         self, part: Part, start: int, stop: int, labels_only: bool = False
@@ -138,7 +139,7 @@ class ParquetSource(Source):
             first, last = max(start, done), min(stop, done + batch.num_rows)
             if first < last:
                 rows = batch.slice(first - done, last - first)
-                yield Piece(*self._parse(rows, self._finder(before + first), labels_only), first)
+                yield self._parse(rows, self._finder(before + first), first, labels_only)
             done += batch.num_rows
             if done >= stop:
                 break
@@ -223,17 +224,16 @@ class ParquetSource(Source):
         types = dict(zip(self.read, self.types, strict=True))
         return pa.schema([(name, types[name]) for name in names])
 
-    def _parse(
-        self, batch: Any, find: Finder, labels_only: bool = False
-    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+    def _parse(self, batch: Any, find: Finder, first_row: int, labels_only: bool = False) -> Piece:
         with self._located(batch, find):
             y = None
             if self.target is not None:
                 y = values(batch.column(self.target))
                 check_labels(y, self.target)
-            return None if labels_only else self._features(batch), y
+            X, seen = (None, None) if labels_only else self._features(batch)
+            return Piece(X, y, first_row, seen)
 
-    def _features(self, batch: Any) -> NDArray[Any]:
+    def _features(self, batch: Any) -> tuple[NDArray[Any], Seen | None]:
         category = _categories(self.encoding)
         found = dict(zip(batch.schema.names, batch.columns, strict=True))
         columns = {

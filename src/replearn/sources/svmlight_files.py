@@ -57,7 +57,8 @@ class SvmlightSource(TextSource):
             where = self.locate(first_row + bad.row, records[bad.row])
             raise ReplearnError(f"{where} must {bad.complaint}") from None
         if self.encoding is not None:
-            X = _canonical(self.encoding.transform(X))
+            X, seen = self.encoding.counted(X)
+            return Piece(_canonical(X), y, first_row, seen)
         return Piece(X, y, first_row)
 
 

@@ -83,8 +83,8 @@ def _column(name: str, values: NDArray[Any], as_category: bool, rare: int) -> Co
     says little. If values are missing the centre is the mean, which stands for them.
     """
     if as_category or values.dtype.kind not in "biuf":
-        kept, n_folded, _ = published_categories(values, rare)
-        return CategoryColumn(name, kept, other=n_folded > 0)
+        kept, n_folded, share = published_categories(values, rare)
+        return CategoryColumn(name, kept, other=f"{share:.3f}" if n_folded else None)
     numbers = numbers_of(values)
     missing = bool(np.isnan(numbers).any())
     distinct = np.unique(numbers[~np.isnan(numbers)])

@@ -120,8 +120,8 @@ def _times(scale: str, factor: float) -> str:
 def _column(name: str, values: Any, as_category: bool, rare: int) -> Column:
     """Published scaling of one column by its own spread."""
     if as_category or values.dtype.kind not in "biuf":
-        kept, n_folded, _ = published_categories(values, rare)
-        column = CategoryColumn(name, kept, other=n_folded > 0)
+        kept, n_folded, share = published_categories(values, rare)
+        column = CategoryColumn(name, kept, other=f"{share:.3f}" if n_folded else None)
         shares = column.transform(values).mean(axis=0)
         spreads = np.maximum(np.sqrt(shares * (1 - shares)), _INDICATOR_FLOOR)
         return replace(column, scales=tuple(decimal(spread) for spread in spreads))

@@ -165,19 +165,21 @@ def safe_columns(
 
 def published_categories(
     values: NDArray[Any], rare: int = RARE
-) -> tuple[tuple[str, ...], int, int]:
+) -> tuple[tuple[str, ...], int, float]:
     """Categories that stand in enough rows, in their order.
 
     Returns
     -------
     kept : tuple of str
-    n_folded, n_folded_rows : int
-        Categories that do not, and their rows.
+    n_folded : int
+        Categories that do not.
+    share : float
+        Of their rows, among those with a category.
     """
     counts = _counts(values)
     kept = tuple(sorted(text for text, count in counts.items() if count >= rare))
     folded = [count for count in counts.values() if count < rare]
-    return kept, len(folded), sum(folded)
+    return kept, len(folded), sum(folded) / max(1, sum(counts.values()))
 
 
 # --- which columns ----------------------------------------------------------------------------
@@ -260,7 +262,7 @@ def _on_category(name: str, values: NDArray[Any], meant: bool, rare: int) -> Rem
             return Remark(name, "text", f"looks like free text ({how_many})")
     if n_rows >= _FEWEST and n_values >= _ALL_DISTINCT * n_rows:
         return Remark(name, "identifier", f"looks like an identifier ({how_many})")
-    kept, n_folded, n_folded_rows = published_categories(values, rare)
+    kept, n_folded, share = published_categories(values, rare)
     if not kept:
         return Remark(
             name, "rare", f"has no value that stands in at least {rare} rows ({how_many})"
@@ -272,7 +274,7 @@ def _on_category(name: str, values: NDArray[Any], meant: bool, rare: int) -> Rem
         return Remark(
             name,
             "folded",
-            f"({what}, {n_folded_rows / n_rows:.1%} of its rows)",
+            f"({what}, {share:.1%} of its rows)",
         )
     return None
 
