@@ -30,7 +30,10 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("codes")
     pilot = draw(0, 500)
     plan = rl.plan_from_pilot(
-        pilot.drop(columns="label"), pilot["label"].to_numpy(), samples_per_site=N
+        pilot.drop(columns="label"),
+        pilot["label"].to_numpy(),
+        samples_per_site=N,
+        algorithm="svm",
     )
     plan.protocol.save(folder / "study.json")
     site = draw(1)

@@ -262,14 +262,9 @@ def _classes(model: Any) -> tuple[Any, ...]:
 def _judged(model: Any, X: Any, *, encoded: bool) -> _Judgement:
     """What a model says; ``encoded``: X holds the numbers that a Model takes."""
     if isinstance(model, Model):
-        probable = getattr(model, "probabilities" if encoded else "predict_proba", None)
         scores = model.scores(X) if encoded else model.decision_function(X)
-        chances = None if probable is None else np.asarray(probable(X))
-        if scores.ndim == 1:
-            predicted = (scores > 0).astype(np.uint8)
-        else:
-            assert chances is not None  # several classes come with probabilities
-            predicted = chances.argmax(axis=1).astype(np.uint8)
+        chances = model.probabilities(scores) if model.has_probabilities else None
+        predicted = (scores > 0).astype(np.uint8)
         return _Judgement(predicted, None if chances is not None else scores, chances)
     predicted = _labels(_classes(model), "predictions").numbers(model.predict(X))
     if hasattr(model, "predict_proba"):

@@ -102,7 +102,7 @@ def publishable(
 
 def safe_columns(
     X: Any,
-    y: NDArray[Any],
+    y: NDArray[Any] | None,
     *,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] = (),
@@ -115,7 +115,7 @@ def safe_columns(
     Parameters
     ----------
     X : dataframe or mapping of columns
-    y : array of labels
+    y : array of labels, or None if there are none
     columns : sequence of str, optional
         Columns to take, in this order; default all.
     drop : sequence of str
@@ -235,7 +235,12 @@ def _as_numbers(name: str, values: NDArray[Any]) -> Vector:
 
 
 def _remarks(
-    name: str, values: NDArray[Any], y: NDArray[Any], as_category: bool, meant: bool, rare: int
+    name: str,
+    values: NDArray[Any],
+    y: NDArray[Any] | None,
+    as_category: bool,
+    meant: bool,
+    rare: int,
 ) -> list[Remark]:
     if values.dtype.kind in "Mm" or _are_dates(values):
         return [] if meant else [Remark(name, "date", "holds dates")]
@@ -302,9 +307,11 @@ def _on_numbers(name: str, values: NDArray[Any]) -> Remark | None:
     return None
 
 
-def _on_label(name: str, values: NDArray[Any], y: NDArray[Any], meant: bool) -> Remark | None:
+def _on_label(
+    name: str, values: NDArray[Any], y: NDArray[Any] | None, meant: bool
+) -> Remark | None:
     """A column each of whose values goes with one label only."""
-    texts = _texts(values, _MOST_ANSWERS)
+    texts = None if y is None else _texts(values, _MOST_ANSWERS)
     if texts is None:
         return None
     labels: dict[str, set[Any]] = {}
