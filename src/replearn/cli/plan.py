@@ -51,7 +51,6 @@ examples:
   replearn plan --margin .2 --max-error .05 --max-disagreement .1 --features 50
   replearn plan --pilot pilot.csv --target label --samples-per-site 100000 --out study.json
   replearn plan --pilot pilot.csv --target label --samples-per-site 100000 --drop patient_id,date
-
   replearn plan --pilot pilot.csv --target label --samples-per-site 100000 --out draft.json \\
       --register "national lottery, six numbers" --draw-date 2027-05-06
   replearn plan --registered draft.json --public-value "3 17 22 31 40 44" --out study.json
