@@ -5,7 +5,7 @@ from typing import Any
 
 from replearn.errors import ReplearnError
 from replearn.study.pilot.columns import read_labels
-from replearn.study.pilot.pilot_plan import PilotPlan, plan_logistic_study
+from replearn.study.pilot.pilot_plan import PilotPlan, Request, plan_logistic_study
 from replearn.study.pilot.safe_columns import RARE, publishable
 from replearn.study.pilot.scores import PublishedScore
 from replearn.study.pilot.svm_plan import SvmPilotPlan, plan_svm_study
@@ -141,11 +141,7 @@ def plan_from_pilot(
         raise ReplearnError(
             f'{sorted(svm)[0]} belongs to algorithm="svm", got algorithm="logistic". Leave it out.'
         )
-    return plan_logistic_study(
-        X,
-        signs,
-        classes,
-        remarks,
+    request = Request(
         samples_per_site=samples_per_site,
         max_disagreement=max_disagreement,
         failure_prob=failure_prob,
@@ -160,3 +156,4 @@ def plan_from_pilot(
         target=target,
         share=share,
     )
+    return plan_logistic_study(X, signs, classes, remarks, request)

@@ -1,8 +1,9 @@
 """From a pilot to a protocol, and to the truth about it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,9 @@ class PilotPlan:
     cautions : tuple of str
         Why the protocol may not be worth a study.
     protocol : Protocol
+    replan : callable
+        ``plan.replan(hint_bits=4)``: the plan of the same pilot with another ``samples_per_site,
+        max_disagreement, hint_bits, sites`` or ``shared_seed``, in a moment.
     """
 
     study: str
@@ -104,6 +108,7 @@ class PilotPlan:
     rare: int
     cautions: tuple[str, ...]
     protocol: Protocol = field(repr=False)
+    replan: "Callable[..., PilotPlan]" = field(repr=False, compare=False)
 
     @property
     def decided(self) -> str:
@@ -169,81 +174,112 @@ class PilotPlan:
         return _plot(self, axes)
 
 
+@dataclass(frozen=True)
+class Request:
+    """What a study asks for; see `replearn.plan_from_pilot` for the meanings."""
+
+    samples_per_site: int
+    max_disagreement: float = 0.1
+    failure_prob: float = 0.05
+    shared_seed: int | str = 0
+    study: str = "updating"
+    hint_bits: int = 0
+    sites: int = 2
+    scores: Sequence[PublishedScore] = ()
+    categories: Sequence[str] = ()
+    rare: int = RARE
+    threshold: float | str = "share"
+    target: str | None = None
+    share: float | None = None
+
+    def check(self, has_labels: bool) -> None:
+        """Refuse what makes no sense."""
+        _check(self.study, has_labels, self.hint_bits, self.sites, self.samples_per_site)
+        Guarantee(0.1, 0.1, self.max_disagreement, self.failure_prob)
+
+
 def plan_logistic_study(
     X: Any,
     signs: Signs | None,
     classes: tuple[Any, Any] | None,
     remarks: tuple[Remark, ...],
-    *,
-    samples_per_site: int,
-    max_disagreement: float = 0.1,
-    failure_prob: float = 0.05,
-    shared_seed: int | str = 0,
-    study: str = "updating",
-    hint_bits: int = 0,
-    sites: int = 2,
-    scores: Sequence[PublishedScore] = (),
-    categories: Sequence[str] = (),
-    rare: int = RARE,
-    threshold: float | str = "share",
-    target: str | None = None,
-    share: float | None = None,
+    request: Request,
 ) -> PilotPlan:
     """Plan a logistic study; see `replearn.plan_from_pilot`."""
-    _check(study, signs, hint_bits, sites, samples_per_site)
-    guarantee = Guarantee(0.1, 0.1, max_disagreement, failure_prob)
-    shared = SharedRandomness(seed_text(shared_seed, "shared_seed"))
-    coins = SharedRandomness("pilot")  # folds do not depend on the study's seed
-    truth: Truth | None = None
-    if signs is not None:
-        truth = signs > 0
-        share = float(truth.mean())
+    request.check(signs is not None)
+    truth = None if signs is None else signs > 0
+    share = request.share if truth is None else float(truth.mean())
     if classes is None or share is None:
         raise ReplearnError(
             "a pilot without labels needs classes, the two labels of the sites, and share, the "
             f"share of the second one, got {classes!r} and {share!r}."
         )
-    found = _studied(X, truth, share, study, scores, (categories, rare), coins)
-    agreement = Agreement(samples_per_site, _SAFETY * max_disagreement, hint_bits, sites)
+    return _planned(_studied(X, truth, share, classes, remarks, request), request)
+
+
+def _planned(found: "_Studied", request: Request) -> PilotPlan:
+    """The plan of a pilot that has been studied."""
+    shared = SharedRandomness(seed_text(request.shared_seed, "shared_seed"))
+    agreement = Agreement(
+        request.samples_per_site,
+        _SAFETY * request.max_disagreement,
+        request.hint_bits,
+        request.sites,
+    )
     allotment = best_allotment(found.families, agreement)
-    design = design_of(allotment, found.pilot, found.span, _threshold(threshold, share))
-    rows = _rows(found, truth, share, allotment, design)
+    threshold = _threshold(request.threshold, found.share)
+    design = design_of(allotment, found.pilot, found.span, threshold)
+    rows = _rows(found, allotment, design)
     protocol = Protocol(
         algorithm="logistic",
         parameters={
-            "failure_prob": repr(guarantee.failure_prob),
-            "max_disagreement": repr(guarantee.max_disagreement),
+            "failure_prob": repr(request.failure_prob),
+            "max_disagreement": repr(request.max_disagreement),
         },
         seed=str(shared.seed),
-        classes=classes,
+        classes=found.classes,
         encoding=found.pilot.encoding,
         basis=None,
-        notes=_notes(study, rows, allotment, found, sites),
+        notes=_notes(request.study, rows, allotment, found, request.sites),
         design=design,
-        target=target,
+        target=request.target,
     )
-    plan = PilotPlan(
-        study=study,
+    return PilotPlan(
+        study=request.study,
         n_pilot=int(found.rows.shape[0]),
-        n_positive=0 if truth is None else int(truth.sum()),
+        n_positive=0 if found.truth is None else int(found.truth.sum()),
         table=rows,
         by_bits=tuple(_of_bits(found, agreement, bits, rows) for bits in SHOWN_BITS)
         if rows
         else (),
         by_rows=_by_rows(found, agreement, rows) if rows else (),
         rows_to_halve=_rows_to_halve(allotment, found),
-        directions=_words(allotment.family, found, scores),
+        directions=_words(allotment.family, found, request.scores),
         n_codes=allotment.size,
-        hint_bits=hint_bits,
-        n_sites=sites,
-        samples_per_site=samples_per_site,
+        hint_bits=request.hint_bits,
+        n_sites=request.sites,
+        samples_per_site=request.samples_per_site,
         evidence_bits=allotment.evidence_bits,
-        remarks=remarks,
-        rare=rare,
-        cautions=tuple(_cautions(rows, study)),
+        remarks=found.remarks,
+        rare=request.rare,
+        cautions=tuple(_cautions(rows, request.study)),
         protocol=protocol,
+        replan=partial(_replanned, found, request),
     )
-    return plan
+
+
+def _replanned(found: "_Studied", request: Request, **changes: Any) -> PilotPlan:
+    """Plan again from the same pilot."""
+    allowed = ("samples_per_site", "max_disagreement", "hint_bits", "sites", "shared_seed")
+    for name in changes:
+        if name not in allowed:
+            raise ReplearnError(
+                f"a plan can be made again with another {', '.join(allowed)}, got {name}. Plan "
+                "from the pilot for that."
+            )
+    changed = replace(request, **changes)
+    changed.check(found.truth is not None)
+    return _planned(found, changed)
 
 
 @dataclass(frozen=True)
@@ -257,6 +293,13 @@ class _Studied:
         The rows in an orthonormal basis of their span, and that basis.
     families : list of Family
     fits : HeldOut or None
+    truth : array or None
+        Which rows have the second label.
+    share : float
+        Of the second label.
+    classes : tuple of two labels
+    remarks : tuple of Remark
+        On the columns.
     """
 
     pilot: EncodedPilot
@@ -264,41 +307,44 @@ class _Studied:
     span: Matrix
     families: list[Family]
     fits: HeldOut | None
+    truth: Truth | None
+    share: float
+    classes: tuple[Any, Any]
+    remarks: tuple[Remark, ...]
 
 
 def _studied(
     X: Any,
     truth: Truth | None,
     share: float,
-    study: str,
-    scores: Sequence[PublishedScore],
-    columns: tuple[Sequence[str], int],
-    coins: SharedRandomness,
+    classes: tuple[Any, Any],
+    remarks: tuple[Remark, ...],
+    request: Request,
 ) -> _Studied:
     """Encode the pilot, choose its scaling by held-out log-loss, and look at its directions."""
+    coins = SharedRandomness("pilot")  # folds do not depend on the study's seed
     ways = []
-    for pilot in encoded_pilots(X, *columns):
+    for pilot in encoded_pilots(X, request.categories, request.rare):
         rows, span = in_own_span(pilot.rows)
         fits = None if truth is None else held_out(rows, truth, coins)
         loss = 0.0 if fits is None or truth is None else log_loss(truth, fits.calibrated)
         ways.append((loss, pilot, rows, span, fits))
     _, pilot, rows, span, fits = min(ways, key=lambda way: way[0])
     most = min(MAX_DIRECTIONS, rows.shape[1], max(1, len(rows) // _ROWS_PER_DIRECTION))
-    if study == "discovery" or fits is None or truth is None:
+    if request.study == "discovery" or fits is None or truth is None:
         families = [discovery_family(rows, truth, share, most)]
     else:
-        published = score_directions(scores, pilot.encoding) @ span.T
+        published = score_directions(request.scores, pilot.encoding) @ span.T
         axes = fold_axes(rows, fits, most)
         families = [
             supervised_family(name, rows, truth, fits, most, published, axes) for name in SUPERVISED
         ]
-    return _Studied(pilot, rows, span, families, fits)
+    return _Studied(pilot, rows, span, families, fits, truth, share, classes, remarks)
 
 
-def _rows(
-    found: _Studied, truth: Truth | None, share: float, allotment: Allotment, design: Design
-) -> tuple[PlanRow, ...]:
+def _rows(found: _Studied, allotment: Allotment, design: Design) -> tuple[PlanRow, ...]:
     """The table: base rate, pilot's own model, this protocol, one site without rounding."""
+    truth, share = found.truth, found.share
     if truth is None or found.fits is None:
         return ()
     threshold = float(design.space.threshold)
@@ -432,10 +478,10 @@ def _threshold(threshold: float | str, share: float) -> str:
     return log_odds(threshold)
 
 
-def _check(study: str, signs: Any, hint_bits: Any, sites: Any, samples_per_site: Any) -> None:
+def _check(study: str, has_labels: bool, hint_bits: Any, sites: Any, samples_per_site: Any) -> None:
     if study not in STUDIES:
         raise ReplearnError(f"study must be one of {', '.join(STUDIES)}, got {study!r}.")
-    if signs is None and study != "discovery":
+    if not has_labels and study != "discovery":
         raise ReplearnError(
             'a pilot without labels needs study="discovery", got "updating": its directions know '
             "labels."
