@@ -15,6 +15,7 @@ from replearn.kernels.scores import shortening
 from replearn.types import Matrix, Order, Vector
 
 _ABREAST = 4  # directions of a sparse row that are done together
+_TOGETHER = 8  # rows that meet a direction while it is in the cache: directions may be long
 ZERO, CAPPED = range(2)  # places in the counts of rows
 
 
@@ -104,15 +105,15 @@ def fill_projected(rows, table, cap, start, stop, out, counts):
     """
     work = np.empty(N_LANES * _ABREAST)
     for i in range(start, stop):
+        if (i - start) % _TOGETHER == 0:
+            fill_dots(rows, i, min(i + _TOGETHER, stop), table, work, out, i - start)
         size = row_square(rows, i)
         if size >= HUGE:
             single = rescaled(take(rows, i, i + 1), 0.0)
             size = row_square(single, 0)
-            row_dots(single, 0, table, work, out, i - start)
-        else:
-            row_dots(rows, i, table, work, out, i - start)
-            if size == 0.0 and is_zero(rows, i):
-                counts[ZERO] += 1
+            fill_dots(single, 0, 1, table, work, out, i - start)
+        elif size == 0.0 and is_zero(rows, i):
+            counts[ZERO] += 1
         if size > cap * cap:
             counts[CAPPED] += 1
             factor = shortening(size, cap)
@@ -120,25 +121,28 @@ def fill_projected(rows, table, cap, start, stop, out, counts):
                 out[j, i - start] *= factor
 
 
-def row_dots(rows, i, table, work, out, place):
-    """Write ``<x_i, D_j>`` to ``out[j, place]`` for each direction."""
+def fill_dots(rows, start, stop, table, work, out, place):
+    """Write ``<x_i, D_j>`` for rows ``start`` to ``stop`` to ``out[j, place]`` and on."""
     raise NotImplementedError("compiled code only")
 
 
-@overload(row_dots)
-def _row_dots(rows, i, table, work, out, place):
-    def dense(rows, i, table, work, out, place):
+@overload(fill_dots)
+def _fill_dots(rows, start, stop, table, work, out, place):
+    def dense(rows, start, stop, table, work, out, place):
         for j in range(out.shape[0]):
-            out[j, place] = row_dot(rows, i, table[j])
+            for i in range(start, stop):
+                out[j, place + i - start] = row_dot(rows, i, table[j])
 
-    def sparse(rows, i, table, work, out, place):
+    def sparse(rows, start, stop, table, work, out, place):
         k = out.shape[0]
-        if k == 1:
-            out[0, place] = row_dot(rows, i, table.reshape(-1))
-        else:
+        for i in range(start, stop):
+            here = place + i - start
+            if k == 1:
+                out[0, here] = row_dot(rows, i, table.reshape(-1))
+                continue
             for first in range(0, k, _ABREAST):
                 # the last four may overlap with the ones before: the same bits again
-                _four_dots(rows, i, table, min(first, max(k - _ABREAST, 0)), work, out, place)
+                _four_dots(rows, i, table, min(first, max(k - _ABREAST, 0)), work, out, here)
 
     return dense if rows.instance_class is DenseRows else sparse
 
