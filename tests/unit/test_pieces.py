@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from replearn.datasets import make_margin
 from replearn.plans.plan_sgd import plan_sgd
 from replearn.plans.plan_svm import plan_svm
-from replearn.plans.sizes import Guarantee, Plan, Sizes
+from replearn.plans.sizes import BatchPlan, Guarantee, Sizes
 from replearn.stages.batches import LabelRuns, Rows, best_of_sgd, max_margin, sum_batches
 from replearn.stages.pieces import BatchStream
 
@@ -26,7 +26,7 @@ def data():
 
 
 @cache
-def plan(kind: str, exact: bool = False) -> Plan:
+def plan(kind: str, exact: bool = False) -> BatchPlan:
     make = plan_svm if kind == "svm" else plan_sgd
     sizes = Sizes(batch_size=BATCH, n_batches=9 if exact else None)
     mode = "paper" if exact else "practical"

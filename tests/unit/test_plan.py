@@ -17,7 +17,7 @@ from replearn.codes.projection import PROJECTIONS
 from replearn.errors import NotEnoughSamples, ReplearnError
 from replearn.plans.plan_sgd import plan_sgd
 from replearn.plans.plan_svm import expected_squared_length, plan_svm
-from replearn.plans.sizes import MODES, Guarantee, Sizes, Spent, decimal, require_samples
+from replearn.plans.sizes import MODES, Guarantee, Sizes, Spent, decimal
 
 LARGE = 10**5  # so many inputs that a Gaussian map to few components is cheaper than a rotation
 
@@ -451,9 +451,9 @@ def test_certified_takes_more_than_it_needs():
 @pytest.mark.parametrize("mode", ["certified", "paper"])
 def test_too_few_rows_are_refused_with_numbers_and_remedies(mode):
     plan = plan_svm(promise(), 10, mode)
-    require_samples(plan, plan.n_samples)
+    plan.require_samples(plan.n_samples)
     with pytest.raises(NotEnoughSamples) as refusal:
-        require_samples(plan, plan.n_samples - 1)
+        plan.require_samples(plan.n_samples - 1)
     message = str(refusal.value)
     assert f"{mode} mode needs {plan.n_samples:,} rows" in message
     assert f"got {plan.n_samples - 1:,}" in message
@@ -465,7 +465,7 @@ def test_too_few_rows_are_refused_with_numbers_and_remedies(mode):
 
 
 def test_practical_mode_fits_any_number_of_rows():
-    require_samples(plan_svm(promise(), 10, "practical"), 1)
+    plan_svm(promise(), 10, "practical").require_samples(1)
 
 
 @pytest.mark.parametrize("make", [plan_svm, plan_sgd], ids=["svm", "sgd"])

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from replearn.audits.evaluation import Evaluation
     from replearn.codes.model import Model
     from replearn.estimators.base import ReplicableClassifier
-    from replearn.plans.sizes import Plan, Spent
     from replearn.stages.certificate import Certificate
 
 
@@ -225,9 +224,8 @@ def _facts(found: "Evaluation") -> dict[str, Any]:
 def _provenance(estimator: "ReplicableClassifier", target: str | None) -> dict[str, Any]:
     """Facts about the run; reals as decimal strings, as everywhere in the file."""
     spent, estimate = estimator.plan_.spent, estimator.certificate_.estimated_disagreement
-    assert spent is not None
     return {
-        "batches": spent.n_batches,
+        "batches": getattr(spent, "n_batches", None),
         "estimated_disagreement": None if estimate is None else f"{estimate:.4g}",
         "mode": estimator.plan_.mode,
         "replearn": __version__,
@@ -244,12 +242,11 @@ def _outcome(
 ) -> Outcome:
     plan, certificate = estimator.plan_, estimator.certificate_
     spent = plan.spent
-    assert spent is not None
     met = None if options.expect is None else options.expect == model.fingerprint
     lines = [
         ("model", describe(model)),
-        ("rows", f"{spent.n_rows:,}, {_rows_words(plan, spent)}"),
-        *_chances(certificate, has_batches=_has_batches(plan)),
+        ("rows", _rows_words(plan)),
+        *_chances(certificate, has_batches=hasattr(plan, "n_batches")),
         ("fingerprint", model.fingerprint),
     ]
     if options.out is not None:
@@ -267,9 +264,9 @@ def _outcome(
         "algorithm": algorithm_of(estimator),
         "out": options.out,
         "rows": spent.n_rows,
-        "batches": spent.n_batches,
-        "batch_size": plan.batch_size,
-        "rows_left_over": spent.n_dropped,
+        "batches": getattr(spent, "n_batches", None),
+        "batch_size": getattr(plan, "batch_size", None),
+        "rows_left_over": getattr(spent, "n_dropped", 0),
         "mode": plan.mode,
         "rows_needed": plan.n_samples,
         "estimated_disagreement": certificate.estimated_disagreement,
@@ -283,20 +280,20 @@ def _outcome(
     return Outcome(text, data, DIFFERENT if met is False else DONE)
 
 
-def _has_batches(plan: "Plan") -> bool:
-    """Whether the algorithm learns from many batches; the others look at all rows together."""
-    return plan.net is None and plan.boost is None
-
-
-def _rows_words(plan: "Plan", spent: "Spent") -> str:
+def _rows_words(plan: Any) -> str:
     """What was done with the rows."""
-    if _has_batches(plan):
-        how = f"in {counted(spent.n_batches, 'batch', 'batches')} of {plan.batch_size:,}"
-    elif plan.boost is not None:
-        how = f"in {counted(spent.n_batches, 'round', 'rounds')}"
-    else:
-        how = f"on which {counted(spent.n_tested, 'candidate was', 'candidates were')} tested"
-    return f"{how} ({spent.n_dropped:,} left over)" if spent.n_dropped else how
+    from replearn.plans.sizes import BatchPlan, BoostPlan, NetPlan
+
+    spent = plan.spent
+    words = f"{spent.n_rows:,}"
+    if isinstance(plan, BatchPlan):
+        words += f", in {counted(spent.n_batches, 'batch', 'batches')} of {plan.batch_size:,}"
+    elif isinstance(plan, BoostPlan):
+        words += f", in {counted(spent.n_batches, 'round', 'rounds')}"
+    elif isinstance(plan, NetPlan):
+        words += f", on which {counted(spent.n_tested, 'candidate was', 'candidates were')} tested"
+    n_dropped = getattr(spent, "n_dropped", 0)
+    return f"{words} ({n_dropped:,} left over)" if n_dropped else words
 
 
 def _chances(certificate: "Certificate", has_batches: bool) -> list[tuple[str, str]]:

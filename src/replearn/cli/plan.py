@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import asdict, replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.files import check_target, read_labelled_columns, writing
@@ -23,6 +24,18 @@ if TYPE_CHECKING:
     from replearn.plans.sizes import Plan
 
 #: Options that mean nothing without a pilot.
+#: Sizes of plans; no algorithm has all of them.
+_SIZES = (
+    "n_batches",
+    "batch_size",
+    "projection",
+    "n_components",
+    "rounding",
+    "grid_width",
+    "regularization",
+    "unit_vectors",
+    "length_cap",
+)
 _FOR_PILOTS = (
     "target",
     "columns",
@@ -65,9 +78,9 @@ free text are refused, and categories that few rows have are folded into (other)
 With --pilot, JSON keys: protocol (its hash), registered (hash without a seed; or null), out,
   pilot_accuracy, chosen, frontier, samples, remarks (about columns), warnings. With --registered:
   protocol, registered, out, warnings. Without, JSON keys: algorithm, mode, basis, margin,
-  max_error, max_disagreement, failure_prob, n_samples, n_batches, batch_size, n_inputs,
-  projection, n_components, rounding, grid_width, regularization, unit_vectors, length_cap (null,
-  none), n_sites, warnings""",
+  max_error, max_disagreement, failure_prob, n_samples, n_inputs, n_sites, warnings, and (null where
+  the algorithm has none) n_batches, batch_size, projection, n_components, rounding, grid_width,
+  regularization, unit_vectors, length_cap""",
     )
     add_promise(parser)
     parser.add_argument("--features", type=positive, metavar="N", help="number of columns")
@@ -281,22 +294,15 @@ def _complete(options: argparse.Namespace) -> Outcome:
 
 
 def _plan_data(plan: "Plan") -> dict[str, Any]:
-    from math import isfinite
-
+    sizes = {name: getattr(plan, name, None) for name in _SIZES}
+    if sizes["length_cap"] == inf:  # JSON has no infinity
+        sizes["length_cap"] = None
     return {
         "algorithm": plan.algorithm,
         "mode": plan.mode,
         "basis": plan.basis,
         **asdict(plan.guarantee),
         "n_samples": plan.n_samples,
-        "n_batches": plan.n_batches,
-        "batch_size": plan.batch_size,
         "n_inputs": plan.n_inputs,
-        "projection": plan.projection,
-        "n_components": plan.n_components,
-        "rounding": plan.rounding,
-        "grid_width": plan.grid_width,
-        "regularization": plan.regularization,
-        "unit_vectors": plan.unit_vectors,
-        "length_cap": plan.length_cap if isfinite(plan.length_cap) else None,
+        **sizes,
     }

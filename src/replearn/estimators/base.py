@@ -26,7 +26,7 @@ from replearn.estimators.checks import (
 )
 from replearn.estimators.frames import collected, refuse_other_than_numbers
 from replearn.files.modelfile import MAX_CODE
-from replearn.plans.sizes import Guarantee, Plan, require_samples
+from replearn.plans.sizes import Guarantee, Plan
 from replearn.progress import tracked
 from replearn.sources.labels import Labels, label_values
 from replearn.stages.batches import Rows, Sample
@@ -105,7 +105,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(plan, Plan):
             refuse_large(plan)
             if plan.mode != "practical":  # rows in files must be counted first
-                require_samples(plan, sample.n_rows)
+                plan.require_samples(sample.n_rows)
         return plan, type(self)._recipe(sample, plan, shared, run)
 
     def _troubles(self) -> Iterator[str]:

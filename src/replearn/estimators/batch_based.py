@@ -12,14 +12,14 @@ from replearn.estimators.checks import (
     rounding_or_auto,
     whole_or_auto,
 )
-from replearn.plans.sizes import Plan, Sizes
+from replearn.plans.sizes import BatchPlan, Sizes
 from replearn.stages.certificate import Certificate, certify
 
 
 class BatchBasedClassifier(ReplicableClassifier):
     """What the classifiers that average the vectors of batches share. Not for direct use."""
 
-    plan_: Plan
+    plan_: BatchPlan
 
     asks = "batches"
     _remedy = "allow a larger max_error or margin, or plan from a pilot sample"
@@ -43,8 +43,7 @@ class BatchBasedClassifier(ReplicableClassifier):
         return certify(fitted, self.plan_, shared)
 
     def _troubles(self) -> Iterator[str]:
-        spent = self.plan_.spent
-        assert spent is not None
+        spent = self.plan_.done
         if spent.n_unconverged:
             yield (
                 f"{spent.n_unconverged:,} of {spent.n_batches:,} batches did not reach the "
@@ -59,8 +58,7 @@ class BatchBasedClassifier(ReplicableClassifier):
             )
 
     def _no_estimate(self) -> str:
-        spent = self.plan_.spent
-        assert spent is not None
+        spent = self.plan_.done
         batches = "1 batch" if spent.n_batches == 1 else f"{spent.n_batches} batches"
         return (
             f"from {batches} of {self.plan_.batch_size} rows. Get more rows: seven batches are the "

@@ -9,7 +9,7 @@ from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.estimators.checks import real_or_auto, refuse_large, whole_or_auto
 from replearn.plans.plan_boosting import OUTPUTS, ROUNDINGS, plan_boosting
-from replearn.plans.sizes import Plan, Sizes, require_samples
+from replearn.plans.sizes import BoostPlan, Sizes
 from replearn.stages import recipes
 from replearn.stages.certificate import Certificate, certify_boosting
 from replearn.types import BlockMap
@@ -84,7 +84,7 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
         SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
     n_rounds_ : int
         Rounds that were done.
-    plan_ : Plan
+    plan_ : BoostPlan
         Sizes that were used, and what was spent.
     certificate_ : Certificate
         How likely another lab is to get another model.
@@ -111,7 +111,7 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
     n_rounds: int | str
     fresh_rows: bool | str
     constants: dict[str, float] | None
-    plan_: Plan
+    plan_: BoostPlan
 
     asks = "rows"
     _remedy = "allow a larger max_error, or use another classifier: this one needs the most"
@@ -160,9 +160,9 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
 
     def _learn(
         self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap
-    ) -> tuple[Plan, Any]:
+    ) -> tuple[BoostPlan, Any]:
         plan = refuse_large(self._plan(n_inputs))
-        require_samples(plan, sample.n_rows)
+        plan.require_samples(sample.n_rows)
         private = None if self.random_state is None else SharedRandomness(str(self.random_state))
         return plan, recipes.boost(sample, plan, shared, run, private)
 
@@ -170,11 +170,10 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
     def n_rounds_(self) -> int:
         """Rounds that were done."""
         self._fitted_model()
-        spent = self.plan_.spent
-        assert spent is not None
+        spent = self.plan_.done
         return spent.n_batches
 
-    def _plan(self, n_inputs: int) -> Plan:
+    def _plan(self, n_inputs: int) -> BoostPlan:
         for name, known in (("rounding", ROUNDINGS), ("output", OUTPUTS)):
             if getattr(self, name) not in known:
                 raise ReplearnError(
@@ -206,12 +205,10 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
         return certify_boosting(fitted, self.plan_, shared)
 
     def _no_estimate(self) -> str:
-        assert self.plan_.spent is not None
-        return f"from {self.plan_.spent.n_rows:,} rows. Get more rows."
+        return f"from {self.plan_.done.n_rows:,} rows. Get more rows."
 
     def _troubles(self) -> Iterator[str]:
-        spent = self.plan_.spent
-        assert spent is not None
+        spent = self.plan_.done
         if not spent.below:
             yield (
                 f"The test was not passed within {spent.n_batches:,} rounds, so the error may be "

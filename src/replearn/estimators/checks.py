@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from replearn.files.jsonfile import (
     shown,
 )
 from replearn.files.modelfile import MAX_ROUNDS, too_large
-from replearn.plans.sizes import Plan
+from replearn.plans.sizes import BatchPlan, NetPlan, Plan
+
+AnyPlan = TypeVar("AnyPlan", bound=Plan)
 
 _FLAGS = ("fit_intercept", "shuffle", "agnostic")
 
@@ -86,12 +88,13 @@ def coded_differently(encoding: Encoding | None, seen: Seen | None) -> str:
     return f"{'; '.join(troubles[:5])}{more}. Recode such values as the protocol has them"
 
 
-def refuse_large(plan: Plan) -> Plan:
+def refuse_large(plan: AnyPlan) -> AnyPlan:
     """Refuse a code space whose model no file could hold, before any work."""
-    if plan.boost is not None:
-        problem = too_large(plan.n_inputs, "none", plan.n_inputs, False)
+    if isinstance(plan, BatchPlan | NetPlan):
+        of_net = isinstance(plan, NetPlan)
+        problem = too_large(plan.n_inputs, plan.projection, plan.n_components, of_net)
     else:
-        problem = too_large(plan.n_inputs, plan.projection, plan.n_components, plan.net is not None)
+        problem = too_large(plan.n_inputs, "none", plan.n_inputs, False)
     if problem is not None:
         raise ReplearnError(
             f'{problem}. Use fewer components, projection="hadamard", or fewer features.'

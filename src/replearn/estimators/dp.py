@@ -3,7 +3,7 @@
 from replearn.codes.published import Published
 from replearn.estimators.net import NetBasedClassifier
 from replearn.plans.plan_net import plan_dp
-from replearn.plans.sizes import Plan
+from replearn.plans.sizes import NetPlan
 from replearn.stages import recipes
 
 
@@ -73,7 +73,7 @@ class ReplicableDPClassifier(NetBasedClassifier):
         SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
     privacy_epsilon_ : float
         Differential privacy (replacing one row) that the choice would have with secret noise.
-    plan_ : Plan
+    plan_ : NetPlan
         Sizes that were used, and what was spent.
     certificate_ : Certificate
         How likely another lab is to get another model.
@@ -148,8 +148,7 @@ class ReplicableDPClassifier(NetBasedClassifier):
     def privacy_epsilon_(self) -> float:
         """Privacy parameter of the choice, had its noise been secret."""
         self._fitted_model()
-        spent = self.plan_.spent
-        assert spent is not None
+        spent = self.plan_.done
         assert spent.privacy_epsilon is not None
         return spent.privacy_epsilon
 
@@ -158,7 +157,7 @@ class ReplicableDPClassifier(NetBasedClassifier):
             return 'by rejection sampling, which is a reference. Use sampling="gumbel".'
         return super()._no_estimate()
 
-    def _plan(self, n_inputs: int) -> Plan:
+    def _plan(self, n_inputs: int) -> NetPlan:
         return plan_dp(
             self._guarantee(),
             n_inputs,

@@ -13,7 +13,7 @@ from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.estimators.checks import choice_or_auto, whole_or_auto
 from replearn.plans.plan_net import plan_net
-from replearn.plans.sizes import Plan, Sizes
+from replearn.plans.sizes import NetPlan, Sizes
 from replearn.progress import counted
 from replearn.stages import recipes
 from replearn.stages.certificate import Certificate, certify_choice
@@ -26,7 +26,7 @@ class NetBasedClassifier(ReplicableClassifier):
     net: str
     n_candidates: int | str
     constants: dict[str, float] | None
-    plan_: Plan
+    plan_: NetPlan
 
     asks = "counts"
     _remedy = "allow a larger max_error, or use fewer components"
@@ -54,13 +54,11 @@ class NetBasedClassifier(ReplicableClassifier):
         return counted(self._threads(), "searching") if self.verbose else self._threads()
 
     def _no_estimate(self) -> str:
-        spent = self.plan_.spent
-        assert spent is not None
+        spent = self.plan_.done
         return f"from {spent.n_rows:,} rows. Get more rows." if spent.below else ""
 
     def _troubles(self) -> Iterator[str]:
-        spent = self.plan_.spent
-        assert spent is not None
+        spent = self.plan_.done
         if not spent.below:
             yield (
                 f"None of the {spent.n_tested:,} candidates tested is below the threshold, so the "
@@ -134,7 +132,7 @@ class ReplicableNetClassifier(NetBasedClassifier):
         The index of the chosen candidate, and what is needed to read it.
     fingerprint_ : str
         SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
-    plan_ : Plan
+    plan_ : NetPlan
         Sizes that were used, and what was spent.
     certificate_ : Certificate
         How likely another lab is to get another model.
@@ -203,7 +201,7 @@ class ReplicableNetClassifier(NetBasedClassifier):
 
     _recipe = staticmethod(recipes.net)
 
-    def _plan(self, n_inputs: int) -> Plan:
+    def _plan(self, n_inputs: int) -> NetPlan:
         if not isinstance(self.n_repeats, int | np.integer) or self.n_repeats < 1:
             raise ReplearnError(
                 f"n_repeats must be a positive integer, got {self.n_repeats!r}. "

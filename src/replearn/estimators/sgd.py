@@ -14,7 +14,7 @@ from replearn.estimators.batch_based import BatchBasedClassifier
 from replearn.estimators.checks import refuse_large, refuse_unwritable, whole_or_auto
 from replearn.estimators.sgd_state import read_header, read_stream, write_stream
 from replearn.plans.plan_sgd import plan_sgd
-from replearn.plans.sizes import Plan, Sizes, require_samples
+from replearn.plans.sizes import BatchPlan, Sizes
 from replearn.sources.labels import Labels, label_values
 from replearn.stages import recipes
 from replearn.stages.stream import Stream, new_stream
@@ -83,7 +83,7 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
         The integers that are the classifier.
     fingerprint_ : str
         SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
-    plan_ : Plan
+    plan_ : BatchPlan
         Every size that was used.
     certificate_ : Certificate
         How likely another lab gets the same model.
@@ -297,7 +297,7 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
     def _make_model(self) -> None:
         """Make a model of the stream so far."""
         stream, shared = self._stream, self._shared()
-        require_samples(stream.plan, stream.n_rows)
+        stream.plan.require_samples(stream.n_rows)
         with silent_overflow():
             fitted = recipes.round_mean(stream.total(), stream.n_rows, stream.plan, shared)
         self._publish(stream.plan, fitted, shared)
@@ -338,7 +338,7 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
             n_validation=whole_or_auto(self.n_validation, "n_validation"),
         )
 
-    def _plan(self, n_inputs: int) -> Plan:
+    def _plan(self, n_inputs: int) -> BatchPlan:
         return plan_sgd(self._guarantee(), n_inputs, self.mode, self._sizes(), self.constants)
 
 

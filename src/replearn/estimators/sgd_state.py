@@ -5,7 +5,7 @@ from typing import Any
 
 from replearn.errors import InvalidFile
 from replearn.files.statefile import StateFile, read_state, write_state
-from replearn.plans.sizes import Plan
+from replearn.plans.sizes import BatchPlan
 from replearn.stages.stream import Stream, new_stream, restored
 
 KIND = "stream"
@@ -25,7 +25,7 @@ def read_header(path: str | os.PathLike[str]) -> StateFile:
     return state
 
 
-def read_stream(state: StateFile, plan: Plan, n_features: int) -> Stream:
+def read_stream(state: StateFile, plan: BatchPlan, n_features: int) -> Stream:
     """The stream of a state file, which must have been made with this plan."""
     mine, theirs = defines_blocks(plan, n_features), state.about["blocks"]
     for name, value in mine.items():
@@ -42,7 +42,7 @@ def read_stream(state: StateFile, plan: Plan, n_features: int) -> Stream:
     return stream
 
 
-def defines_blocks(plan: Plan, n_features: int) -> dict[str, Any]:
+def defines_blocks(plan: BatchPlan, n_features: int) -> dict[str, Any]:
     """What the vector of a block depends on, besides its rows; reals as text."""
     return {
         "batch_size": plan.batch_size,

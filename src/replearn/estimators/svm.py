@@ -8,7 +8,7 @@ from replearn.errors import ReplearnError
 from replearn.estimators.batch_based import BatchBasedClassifier
 from replearn.estimators.checks import refuse_large
 from replearn.plans.plan_svm import MARGIN_GRID, plan_svm
-from replearn.plans.sizes import Plan
+from replearn.plans.sizes import BatchPlan
 from replearn.stages import recipes
 from replearn.types import BlockMap
 
@@ -68,7 +68,7 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         The integers that are the classifier.
     fingerprint_ : str
         SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
-    plan_ : Plan
+    plan_ : BatchPlan
         Every size that was used.
     certificate_ : Certificate
         How likely another lab gets the same model.
@@ -138,7 +138,7 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
 
     def _learn(
         self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap
-    ) -> tuple[Plan, Any]:
+    ) -> tuple[BatchPlan, Any]:
         if self.margin != "auto":
             return super()._learn(sample, n_inputs, shared, run)
         if self.mode != "practical":
@@ -149,5 +149,5 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         plans = [refuse_large(self._plan(n_inputs, margin)) for margin in MARGIN_GRID]
         return recipes.svm_of_unknown_margin(sample, plans, shared, run)
 
-    def _plan(self, n_inputs: int, margin: float | None = None) -> Plan:
+    def _plan(self, n_inputs: int, margin: float | None = None) -> BatchPlan:
         return plan_svm(self._guarantee(margin), n_inputs, self.mode, self._sizes(), self.constants)

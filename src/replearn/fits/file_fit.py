@@ -18,7 +18,7 @@ from replearn.estimators.base import ReplicableClassifier
 from replearn.estimators.checks import coded_differently
 from replearn.files.checkpoint import Checkpoint
 from replearn.files.ownership import scratch_folder
-from replearn.plans.sizes import Plan
+from replearn.plans.sizes import BatchPlan
 from replearn.progress import no_progress, progress
 from replearn.sources import open_source, read_within
 from replearn.sources.labels import Labels
@@ -253,7 +253,7 @@ class FileSample:
             self._n_rows = sum(batch.num_rows for batch in self._source.batches())
         return self._n_rows
 
-    def sums(self, solve: BatchKernel, plan: Plan, run: BlockMap = map) -> BatchSums:
+    def sums(self, solve: BatchKernel, plan: BatchPlan, run: BlockMap = map) -> BatchSums:
         """Sums of the vectors of all batches."""
         stream = BatchStream(solve, plan)
         save = self._resumed(stream, plan)
@@ -291,7 +291,7 @@ class FileSample:
                     self._seen = piece.seen if self._seen is None else self._seen + piece.seen
                 yield piece.X, self._labels.signs(piece.y)
 
-    def _resumed(self, stream: BatchStream, plan: Plan) -> Callable[[bool], None]:
+    def _resumed(self, stream: BatchStream, plan: BatchPlan) -> Callable[[bool], None]:
         """Bring the stream to where a killed process was; what saves it, at once or in time."""
         state = self._state
         if state is None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from replearn.codes.nets import decimal_down, decimal_up
 from replearn.errors import ReplearnError
 from replearn.plans.net_cover import Cover
-from replearn.plans.sizes import Guarantee, NetSizes, Plan
+from replearn.plans.sizes import Guarantee, NetPlan, NetSizes
 
 #: Rows, and the sizes of the choice.
 Sized = tuple[int, NetSizes]
@@ -26,13 +26,12 @@ _CLEARANCE = 4
 BASE_DISAGREEMENT = 0.01
 
 
-def proved_disagreement(plan: Plan, n_rows: int) -> float:
+def proved_disagreement(plan: NetPlan, n_rows: int) -> float:
     """Bound of the disagreement of two fits with ``n_rows`` rows each, over seeds; 1: nothing.
 
     For populations with the promised margin; for all populations with the generic calibration.
     """
     net = plan.net
-    assert net is not None
     if n_rows < 1:
         return 1.0
     log_size = math.log(net.n_candidates)

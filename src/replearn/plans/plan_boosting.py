@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from replearn.errors import ReplearnError
 from replearn.kernels.philox import natural_log
-from replearn.plans.sizes import MODES, Accuracy, BoostSizes, Guarantee, Plan, Sizes, decimal
+from replearn.plans.sizes import MODES, BoostPlan, BoostSizes, Guarantee, Sizes, decimal
 from replearn.plans.space_sizes import check_constants, width_text
 
 ROUNDINGS = ("box", "foam")
@@ -60,7 +60,7 @@ def plan_boosting(
     output: str = "halfspace",
     n_rounds: int | None = None,
     fresh_rows: bool | None = None,
-) -> Plan:
+) -> BoostPlan:
     """Sizes of boosting.
 
     Parameters
@@ -82,7 +82,7 @@ def plan_boosting(
 
     Returns
     -------
-    Plan
+    BoostPlan
     """
     sizes = sizes or Sizes()
     if constants and mode != "paper":
@@ -137,23 +137,16 @@ class _Asked:
         return names if self.n_rounds is None else (*names, "n_rounds")
 
     def plan(
-        self, mode: str, basis: str, width: float, boost: BoostSizes, rows: int, n_batches: int
-    ) -> Plan:
-        return Plan(
+        self, mode: str, basis: str, width: float, boost: BoostSizes, round_rows: int
+    ) -> BoostPlan:
+        return BoostPlan(
             algorithm="boost",
             mode=mode,
             guarantee=self.guarantee,
             n_inputs=self.n_inputs,
-            batch_size=rows,
-            n_batches=n_batches,
-            regularization="0",
-            unit_vectors=False,
-            length_cap=1.0,
-            projection="none",
-            n_components=self.n_inputs,
+            round_rows=round_rows,
             rounding=self.rounding,
             grid_width=width_text(self.sizes, width),
-            accuracy=Accuracy(),
             basis=basis,
             by_hand=self.by_hand(),
             boost=boost,
@@ -178,7 +171,7 @@ def servedio(advantage: float) -> tuple[str, str]:
 # --- certified mode -------------------------------------------------------------------------
 
 
-def _certified(asked: _Asked) -> Plan:
+def _certified(asked: _Asked) -> BoostPlan:
     """Sizes for which error and disagreement are proved.
 
     1. Weak learner. ``v = E[y x] >= margin`` in length on every re-weighted population. Cells of
@@ -229,7 +222,7 @@ def _certified(asked: _Asked) -> Plan:
     )
     basis = "proved for every distribution with this margin"
     rows = boost.n_training + boost.n_testing
-    return asked.plan("certified", basis, width, boost, rows, n_rounds)
+    return asked.plan("certified", basis, width, boost, rows)
 
 
 # --- a replicable mean ----------------------------------------------------------------------
@@ -255,7 +248,7 @@ _CONSTANTS = {
 }
 
 
-def _paper(asked: _Asked) -> Plan:
+def _paper(asked: _Asked) -> BoostPlan:
     """Sizes as in the rows of [KKLVZ24, Table 1], with the constants left open.
 
     [ILPS22] has the structure: rho / (6 T) for a rounding, rho / (3 T) for a test, advantage
@@ -292,7 +285,7 @@ def _paper(asked: _Asked) -> Plan:
         test_width=repr(mean_width(eps / 3, test_rho, test_rho / 4)),
     )
     basis = f"as in Table 1, with constants {c1:g}, {c2:g}, {c3:g}"
-    return asked.plan("paper", basis, width, boost, n_training + n_testing, n_rounds)
+    return asked.plan("paper", basis, width, boost, n_training + n_testing)
 
 
 # --- practical mode -------------------------------------------------------------------------
@@ -308,7 +301,7 @@ _ERROR_LENGTH = 1.0
 _TYPICAL_ROUNDS = 2
 
 
-def _practical(asked: _Asked, fresh_rows: bool) -> Plan:
+def _practical(asked: _Asked, fresh_rows: bool) -> BoostPlan:
     """Few rounds: faster weights, and a test of the error itself.
 
     Weights ``exp(-N / margin)`` and threshold margin / 2 instead of Servedio's pair, which
@@ -339,6 +332,4 @@ def _practical(asked: _Asked, fresh_rows: bool) -> Plan:
     constant = flips / float(width_text(asked.sizes, width))
     needed = math.ceil(2 * (_TYPICAL_ROUNDS * constant / rho) ** 2)
     basis = "calibrated on synthetic populations, not proved"
-    if not fresh_rows:
-        return asked.plan("practical", basis, width, boost, needed, 1)
-    return asked.plan("practical", basis, width, boost, batch_size or needed, n_rounds)
+    return asked.plan("practical", basis, width, boost, batch_size or needed)

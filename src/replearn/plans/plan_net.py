@@ -29,7 +29,7 @@ from replearn.plans.net_cover import (
     require_searchable,
     searchable,
 )
-from replearn.plans.sizes import MODES, Accuracy, Guarantee, NetSizes, Plan, Sizes, decimal
+from replearn.plans.sizes import MODES, Guarantee, NetPlan, NetSizes, Sizes, decimal
 
 CALIBRATIONS = ("margin", "generic")
 SAMPLINGS = ("gumbel", "holenstein")
@@ -61,7 +61,7 @@ def plan_net(
     n_candidates: int | None = None,
     agnostic: bool = False,
     n_repeats: int = 1,
-) -> Plan:
+) -> NetPlan:
     """Sizes of Algorithm 3: the first candidate of a net below a random threshold.
 
     Parameters
@@ -85,7 +85,7 @@ def plan_net(
 
     Returns
     -------
-    Plan
+    NetPlan
     """
     sizes = sizes or Sizes()
     _check(mode, constants, net, {"C1", "C2"})
@@ -129,7 +129,7 @@ def plan_dp(
     n_candidates: int | None = None,
     calibration: str = "margin",
     sampling: str = "gumbel",
-) -> Plan:
+) -> NetPlan:
     """Sizes of the DP reduction: the exponential mechanism over a net, with common noise.
 
     Parameters
@@ -153,7 +153,7 @@ def plan_dp(
 
     Returns
     -------
-    Plan
+    NetPlan
     """
     sizes = sizes or Sizes()
     _check(mode, constants, net, {"C1", "C2", "C3"})
@@ -290,27 +290,20 @@ def _plan(
     choice: NetSizes,
     basis: str,
     by_hand: tuple[str, ...],
-) -> Plan:
+) -> NetPlan:
     if mode == "certified" and sizes.batch_size is not None and sizes.batch_size < n_rows:
         raise ReplearnError(
             f"certified mode needs batch_size of at least {n_rows:,}, got {sizes.batch_size:,}. "
             'Leave it "auto", relax the promise, or use mode="practical".'
         )
-    return Plan(
+    return NetPlan(
         algorithm=algorithm,
         mode=mode,
         guarantee=guarantee,
         n_inputs=n_inputs,
-        batch_size=sizes.batch_size or n_rows,
-        n_batches=1,
-        regularization="0",
-        unit_vectors=False,
-        length_cap=1.0,
+        n_rows=sizes.batch_size or n_rows,
         projection=cover.projection,
         n_components=cover.n_components,
-        rounding="net",
-        grid_width=choice.radius,
-        accuracy=Accuracy(),
         basis=basis,
         by_hand=by_hand,
         net=choice,

@@ -18,7 +18,7 @@ from statistics import NormalDist
 
 from replearn.codes.cells import flip_constant, provable_flip_constant
 from replearn.errors import ReplearnError
-from replearn.plans.sizes import MODES, Accuracy, Guarantee, Plan, Sizes, decimal
+from replearn.plans.sizes import MODES, BatchPlan, Guarantee, Sizes, decimal
 from replearn.plans.space_sizes import (
     best_space,
     check_constants,
@@ -37,7 +37,7 @@ def plan_sgd(
     mode: str = "practical",
     sizes: Sizes | None = None,
     constants: dict[str, float] | None = None,
-) -> Plan:
+) -> BatchPlan:
     """Sizes of Algorithm 2.
 
     Parameters
@@ -53,7 +53,7 @@ def plan_sgd(
 
     Returns
     -------
-    Plan
+    BatchPlan
     """
     sizes = sizes or Sizes()
     if sizes.regularization == 0:
@@ -99,7 +99,7 @@ _CONSTANTS = {"C1": "batch size", "C2": "batches", "C3": "components", "C4": "gr
 
 def _paper_sgd(
     guarantee: Guarantee, n_inputs: int, sizes: Sizes, constants: dict[str, float]
-) -> Plan:
+) -> BatchPlan:
     """Lines 1 to 4 of Algorithm 2 [KKLVZ24, Sec. 4], and boostSGD with failure probability delta/B.
 
     The paper does not say how the rows of a batch are divided: here a half goes to the runs, of
@@ -117,7 +117,7 @@ def _paper_sgd(
     n_repetitions, n_validation = _division(batch_size, n_batches, delta, sizes)
     projection = sizes.projection or "gaussian"
     n_components = sizes.n_components or math.ceil(c3 * log / tau**2)
-    return Plan(
+    return BatchPlan(
         algorithm="sgd",
         mode="paper",
         guarantee=guarantee,
@@ -126,13 +126,11 @@ def _paper_sgd(
         n_batches=n_batches,
         # r = eps/10 and s = 1/2
         regularization=weight_text(sizes, eps * tau**2 / 10),
-        unit_vectors=False,
         length_cap=1.0,
         projection=projection,
         n_components=components(projection, n_components, n_inputs),
         rounding=paper_rounding(sizes),
         grid_width=width_text(sizes, c4 * tau / log),
-        accuracy=Accuracy(),
         basis="as printed, with constants "
         + ", ".join(f"{c:g}" for c in (c1, c2, c3, c4))
         + ", but the best run of a batch is not scaled to length 1, which could raise its loss",
@@ -178,7 +176,7 @@ class _Proved:
         return self.batch_size * self.n_batches
 
 
-def _certified_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
+def _certified_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPlan:
     """Sizes for which error and disagreement are proved, for every distribution with the margin.
 
     Averages the results of B blocks of T steps. Notation: ``slack`` s, ``shift`` t, error e1
@@ -216,7 +214,7 @@ def _certified_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
                 f"certified mode needs {name} of at least {needed:,}, got {by_hand:,}. Leave it "
                 '"auto", relax the promise, or use mode="practical".'
             )
-    return Plan(
+    return BatchPlan(
         algorithm="sgd",
         mode="certified",
         guarantee=guarantee,
@@ -224,13 +222,11 @@ def _certified_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
         batch_size=sizes.batch_size or best.batch_size,
         n_batches=sizes.n_batches or best.n_batches,
         regularization=best.weight,
-        unit_vectors=False,
         length_cap=1.0,
         projection=best.projection,
         n_components=best.n_components,
         rounding=rounding,
         grid_width=best.width,
-        accuracy=Accuracy(),
         basis="proved for every distribution with this margin",
         by_hand=tuple(sizes.given()),
     )
@@ -271,7 +267,7 @@ _BLOCK_STEPS = 10.0
 _BLOCK_LIMITS = (100, 5000)
 
 
-def _practical_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
+def _practical_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPlan:
     """Sizes from the noise budget: max_error sets the noise, all samples go into stability.
 
     Regularisation margin^2, and noise of standard deviation ``margin / z`` with z the normal
@@ -290,7 +286,7 @@ def _practical_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
     spread = width * guarantee.max_disagreement / flip_constant(rounding, n_components)
     variance = _calibrated_variance(tau, n_inputs, float(weight))
     n_batches = sizes.n_batches or max(1, math.ceil(2 * variance / (spread**2 * batch_size)))
-    return Plan(
+    return BatchPlan(
         algorithm="sgd",
         mode="practical",
         guarantee=guarantee,
@@ -298,13 +294,11 @@ def _practical_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
         batch_size=batch_size,
         n_batches=n_batches,
         regularization=weight,
-        unit_vectors=False,
         length_cap=1.0,
         projection=projection,
         n_components=n_components,
         rounding=rounding,
         grid_width=width_text(sizes, width),
-        accuracy=Accuracy(),
         basis="calibrated on synthetic populations, not proved",
         by_hand=tuple(sizes.given()),
         unit_mean=bool(sizes.unit_mean),

@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 from replearn.codes.cells import flip_constant, provable_flip_constant
 from replearn.errors import ReplearnError
-from replearn.plans.sizes import MODES, Accuracy, Guarantee, Plan, Sizes, decimal
+from replearn.plans.sizes import MODES, Accuracy, BatchPlan, Guarantee, Sizes, decimal
 from replearn.plans.space_sizes import (
     best_space,
     check_components,
@@ -27,7 +27,7 @@ def plan_svm(
     mode: str = "practical",
     sizes: Sizes | None = None,
     constants: dict[str, float] | None = None,
-) -> Plan:
+) -> BatchPlan:
     """Sizes of Algorithm 1.
 
     Parameters
@@ -43,7 +43,7 @@ def plan_svm(
 
     Returns
     -------
-    Plan
+    BatchPlan
     """
     sizes = sizes or Sizes()
     check_components(sizes, n_inputs)
@@ -70,7 +70,7 @@ _CONSTANTS = {"C1": "components", "C2": "batches", "C3": "batch size", "C4": "gr
 
 def _paper_svm(
     guarantee: Guarantee, n_inputs: int, sizes: Sizes, constants: dict[str, float]
-) -> Plan:
+) -> BatchPlan:
     """Lines 1 to 4 of Algorithm 1 [KKLVZ24, Sec. 3]."""
     check_constants(constants, "Algorithm 1", _CONSTANTS)
     c1, c2, c3, c4 = (constants.get(name, 1.0) for name in ("C1", "C2", "C3", "C4"))
@@ -79,7 +79,7 @@ def _paper_svm(
     log = math.log(1 / (eps * tau * rho * delta))
     projection = sizes.projection or "gaussian"
     n_components = sizes.n_components or math.ceil(c1 * log / tau**2)
-    return Plan(
+    return BatchPlan(
         algorithm="svm",
         mode="paper",
         guarantee=guarantee,
@@ -106,7 +106,7 @@ def _paper_svm(
 _GAP_SHARE = 0.05
 
 
-def _certified_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
+def _certified_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPlan:
     """Sizes for which error and disagreement are proved, for every distribution with the margin.
 
     Averages ``tau u_i`` of soft-margin SVMs with C = 1. Notation: ``slack`` s, ``shift`` t.
@@ -124,7 +124,7 @@ def _certified_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
     tau, eps = guarantee.margin, guarantee.max_error
     delta, rho = guarantee.failure_prob, guarantee.max_disagreement
     error_before = error_after = eps / 2
-    best: tuple[int, Plan] | None = None
+    best: tuple[int, BatchPlan] | None = None
     for slack in (i / 100 for i in range(5, 60)):
         batch_size = math.ceil(1 / ((1 - _GAP_SHARE) * slack * error_before * tau**2))
         for shift in (j / 100 * tau for j in (1, 2, 3, 4, 6, 8, 10)):
@@ -140,7 +140,7 @@ def _certified_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
                 total = n_batches * batch_size
                 if best and total >= best[0]:
                     continue
-                plan = Plan(
+                plan = BatchPlan(
                     algorithm="svm",
                     mode="certified",
                     guarantee=guarantee,
@@ -148,7 +148,6 @@ def _certified_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
                     batch_size=batch_size,
                     n_batches=n_batches,
                     regularization=repr(1 / batch_size),
-                    unit_vectors=False,
                     length_cap=1.0,
                     projection=projection,
                     n_components=n_components,
@@ -208,7 +207,7 @@ def expected_squared_length(margin: float) -> float:
 MARGIN_GRID = (0.4, 0.2, 0.1, 0.05, 0.025, 0.0125)
 
 
-def _practical_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
+def _practical_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPlan:
     """Sizes from the noise budget: max_error sets the noise, all samples go into stability.
 
     Regularisation margin^2 makes the functional margin <u, y x> about 1 on most points of a
@@ -230,7 +229,7 @@ def _practical_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
     spread = width * guarantee.max_disagreement / constant
     variance = _CALIBRATED_VARIANCE / max(float(weight), tau**2 / 10)
     n_batches = sizes.n_batches or max(1, math.ceil(2 * variance / (spread**2 * batch_size)))
-    return Plan(
+    return BatchPlan(
         algorithm="svm",
         mode="practical",
         guarantee=guarantee,
@@ -238,13 +237,11 @@ def _practical_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> Plan:
         batch_size=batch_size,
         n_batches=n_batches,
         regularization=weight,
-        unit_vectors=False,
         length_cap=math.inf if float(weight) == 0 else max(1.0, tau / math.sqrt(float(weight))),
         projection=projection,
         n_components=n_components,
         rounding=rounding,
         grid_width=width_text(sizes, width),
-        accuracy=Accuracy(),
         basis="calibrated on synthetic populations, not proved",
         by_hand=tuple(sizes.given()),
         unit_mean=bool(sizes.unit_mean),

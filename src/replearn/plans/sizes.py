@@ -10,7 +10,7 @@ mathematical library has a part in them, so that no version of one moves them.
 import math
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 from replearn.codes.basis import Basis
 from replearn.errors import NotEnoughSamples, ReplearnError
@@ -260,9 +260,9 @@ class BoostSizes:
         ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Every size of a fit, before any data is spent.
+    """Every size of a fit, before any data is spent; a `BatchPlan`, `NetPlan` or `BoostPlan`.
 
     Attributes
     ----------
@@ -270,37 +270,10 @@ class Plan:
     guarantee : Guarantee
     n_inputs : int
         Features, and one more for the intercept.
-    batch_size, n_batches : int
-        ``n_batches`` is the number that the promise needs; a fit uses what its rows allow.
-    regularization : str
-        lambda = 1/(batch_size C) of the batch SVM; "0" is the hard margin.
-    unit_vectors : bool
-        Average unit normals (as printed in the paper) instead of ``margin * u``.
-    length_cap : float
-        Longer batch vectors are shortened to this length.
-    projection, n_components, rounding, grid_width
-        The code space.
-    accuracy : Accuracy
     basis : str
         Where the sizes come from, and what they assume.
     by_hand : tuple of str
         Names of the sizes that the user set.
-    unit_mean : bool
-        Scale the mean of the batch vectors to length 1 before rounding.
-    basis_map : Basis or None
-        Published directions, for the projection "published".
-    net : NetSizes or None
-        Net and choice of the algorithms "net" and "dp", which use one batch and no rounding.
-    boost : BoostSizes or None
-        Rounds of the algorithm "boost".
-    noise : float
-        Practical mode: standard deviation of what projection and rounding add to the score
-        of a row of length 1.
-    margins_tried : tuple of (float, float)
-        ``margin="auto"``: the margins that were tried, and the share of rows that their noise
-        would turn.
-    n_repetitions, n_validation : int
-        Gradient descent: runs of a batch, and its rows on which the best of them is found.
     spent : Spent or None
         After a fit: what was used.
     """
@@ -309,27 +282,119 @@ class Plan:
     mode: str
     guarantee: Guarantee
     n_inputs: int
+    basis: str
+    by_hand: tuple[str, ...] = ()
+    spent: Spent | None = field(default=None, compare=False)
+
+    @property
+    def n_samples(self) -> int:
+        """Rows that one lab needs for the promise."""
+        raise NotImplementedError
+
+    @property
+    def done(self) -> Spent:
+        """What a fit has used; an error before it."""
+        if self.spent is None:
+            raise ReplearnError("nothing was spent yet: this plan was made without a fit.")
+        return self.spent
+
+    def with_spent(self, spent: Spent) -> Self:
+        """The plan of a fit that was done."""
+        return replace(self, spent=spent)
+
+    def __str__(self) -> str:
+        promise = self.guarantee
+        lines = [
+            f"Plan: {self.algorithm}, {self.mode} mode ({self.basis})",
+            f"  promise          margin {promise.margin:g}, error <= {promise.max_error:g}, "
+            f"disagreement <= {promise.max_disagreement:g}, failure <= {promise.failure_prob:g}",
+            f"  samples needed   {self.n_samples:,}{self._parts()}",
+            *self._size_lines(),
+        ]
+        if self.by_hand:
+            lines.append(f"  set by hand      {', '.join(self.by_hand)}")
+        if self.spent is not None:
+            lines.append(
+                f"  spent            {self.spent.n_rows:,} rows, {self.spent.n_dropped:,} left "
+                f"over, {self.spent.n_zero_rows:,} zero rows, {self._spent_words(self.spent)}"
+            )
+        return "\n".join(lines)
+
+    def require_samples(self, n_rows: int) -> None:
+        """Refuse a fit that could not keep the promise of its mode."""
+        if self.mode == "practical" or n_rows >= self.n_samples:
+            return
+        promise = self.guarantee
+        raise NotEnoughSamples(
+            f"{self.mode} mode needs {self.n_samples:,} rows{self._parts()} for margin "
+            f"{promise.margin:g}, max_error {promise.max_error:g}, max_disagreement "
+            f"{promise.max_disagreement:g}; got {n_rows:,}. Get more rows, allow more disagreement "
+            "or error, rely on a larger margin if the population has it, "
+            + ("set n_batches and batch_size by hand, " if self.mode == "paper" else "")
+            + 'or use mode="practical", which fits and estimates the disagreement.',
+            available=n_rows,
+            needed=self.n_samples,
+        )
+
+    def _parts(self) -> str:
+        """What the samples are made of, in words."""
+        return ""
+
+    def _size_lines(self) -> list[str]:
+        raise NotImplementedError
+
+    def _spent_words(self, spent: Spent) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchPlan(Plan):
+    """Sizes of the algorithms that average the vectors of batches: "svm" and "sgd".
+
+    Attributes
+    ----------
+    batch_size, n_batches : int
+        ``n_batches`` is the number that the promise needs; a fit uses what its rows allow.
+    regularization : str
+        lambda = 1/(batch_size C) of the batch SVM; "0" is the hard margin.
+    length_cap : float
+        Longer batch vectors are shortened to this length.
+    projection, n_components, rounding, grid_width
+        The code space.
+    basis_map : Basis or None
+        Published directions, for the projection "published".
+    unit_mean : bool
+        Scale the mean of the batch vectors to length 1 before rounding.
+    accuracy : Accuracy
+        SVM: when the solver may stop.
+    unit_vectors : bool
+        SVM: average unit normals (as printed in the paper) instead of ``margin * u``.
+    noise : float
+        Practical mode: standard deviation of what projection and rounding add to the score
+        of a row of length 1.
+    margins_tried : tuple of (float, float)
+        ``margin="auto"``: the margins that were tried, and the share of rows that their noise
+        would turn.
+    n_repetitions, n_validation : int
+        Gradient descent: runs of a batch, and its rows on which the best of them is found.
+    """
+
     batch_size: int
     n_batches: int
     regularization: str
-    unit_vectors: bool
     length_cap: float
     projection: str
     n_components: int
     rounding: str
     grid_width: str
-    accuracy: Accuracy
-    basis: str
-    by_hand: tuple[str, ...] = ()
-    unit_mean: bool = False
     basis_map: Basis | None = None
-    net: NetSizes | None = None
-    boost: BoostSizes | None = None
+    unit_mean: bool = False
+    accuracy: Accuracy = Accuracy()
+    unit_vectors: bool = False
     noise: float = 0.0
     margins_tried: tuple[tuple[float, float], ...] = ()
     n_repetitions: int = 1
     n_validation: int = 0
-    spent: Spent | None = field(default=None, compare=False)
 
     @property
     def n_samples(self) -> int:
@@ -347,41 +412,19 @@ class Plan:
         weight = float(self.regularization)
         return math.inf if weight == 0 else 1 / (self.batch_size * weight)
 
-    def with_spent(self, spent: Spent) -> "Plan":
-        """The plan of a fit that was done."""
-        return replace(self, spent=spent)
-
-    def __str__(self) -> str:
-        promise = self.guarantee
-        hand = ", ".join(self.by_hand)
-        lines = [
-            f"Plan: {self.algorithm}, {self.mode} mode ({self.basis})",
-            f"  promise          margin {promise.margin:g}, error <= {promise.max_error:g}, "
-            f"disagreement <= {promise.max_disagreement:g}, failure <= {promise.failure_prob:g}",
-            *self._size_lines(),
-        ]
-        if self.margins_tried:
-            tried = ", ".join(f"{margin:g} ({error:.3f})" for margin, error in self.margins_tried)
-            lines.append(f"  margins tried    {tried}; in brackets the error of its noise")
-        if hand:
-            lines.append(f"  set by hand      {hand}")
-        if self.spent is not None:
-            lines.append(f"  spent            {self._spent_words(self.spent)}")
-        return "\n".join(lines)
+    def _parts(self) -> str:
+        return f" = {self.n_batches:,} batches of {self.batch_size:,}"
 
     def _size_lines(self) -> list[str]:
-        if self.boost is not None:
-            return self._boost_lines(self.boost)
-        return self._batch_lines() if self.net is None else self._net_lines(self.net)
-
-    def _batch_lines(self) -> list[str]:
-        return [
-            f"  samples needed   {self.n_samples:,} = {self.n_batches:,} batches of "
-            f"{self.batch_size:,}",
+        lines = [
             self._solver_line(),
             f"  code space       {self.n_inputs:,} inputs > {self.projection} > "
             f"{self.n_components:,} components > {self.rounding}, width {self.grid_width}",
         ]
+        if self.margins_tried:
+            tried = ", ".join(f"{margin:g} ({error:.3f})" for margin, error in self.margins_tried)
+            lines.append(f"  margins tried    {tried}; in brackets the error of its noise")
+        return lines
 
     def _solver_line(self) -> str:
         if self.algorithm != "sgd":
@@ -392,57 +435,92 @@ class Plan:
             runs = f"best of {self.n_repetitions} runs of {runs}, on {self.n_validation:,} rows"
         return f"  gradient descent regularization {self.regularization}, {runs}"
 
-    def _net_lines(self, net: NetSizes) -> list[str]:
+    def _spent_words(self, spent: Spent) -> str:
+        return (
+            f"{spent.n_batches:,} batches, {spent.n_unconverged:,} not converged, "
+            f"{spent.n_infeasible:,} without margin"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetPlan(Plan):
+    """Sizes of the algorithms that choose a candidate of a net: "net" and "dp".
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows that the choice needs; in paper mode it uses this many and no more.
+    projection, n_components
+        The space of the net.
+    net : NetSizes
+        The net and the choice.
+    """
+
+    n_rows: int
+    projection: str
+    n_components: int
+    net: NetSizes
+
+    @property
+    def n_samples(self) -> int:
+        """Rows that one lab needs for the promise."""
+        return self.n_rows
+
+    def _size_lines(self) -> list[str]:
         return [
-            f"  samples needed   {self.n_samples:,}",
             f"  space            {self.n_inputs:,} inputs > {self.projection} > "
             f"{self.n_components:,} components",
-            *net.lines(),
-        ]
-
-    def _boost_lines(self, boost: BoostSizes) -> list[str]:
-        each = f" = {self.n_batches:,} rounds of {self.batch_size:,}" if boost.fresh_rows else ""
-        return [
-            f"  samples needed   {self.n_samples:,}{each}",
-            *boost.lines(),
-            f"  code space       {self.n_inputs:,} inputs > {self.rounding}, "
-            f"width {self.grid_width}",
+            *self.net.lines(),
         ]
 
     def _spent_words(self, spent: Spent) -> str:
-        words = f"{spent.n_rows:,} rows, {spent.n_dropped:,} left over, "
-        words += f"{spent.n_zero_rows:,} zero rows, "
-        if self.boost is not None:
-            words += f"{spent.n_batches:,} rounds"
-            return words if spent.below else words + ", test not passed"
-        if self.net is None:
-            return words + (
-                f"{spent.n_batches:,} batches, {spent.n_unconverged:,} not converged, "
-                f"{spent.n_infeasible:,} without margin"
-            )
-        words += f"{spent.n_tested:,} candidates tested"
+        words = f"{spent.n_tested:,} candidates tested"
         if spent.privacy_epsilon is not None:
             words += f", privacy epsilon {spent.privacy_epsilon:.2g}"
         return words if spent.below else words + ", none below the threshold"
 
 
+@dataclass(frozen=True, kw_only=True)
+class BoostPlan(Plan):
+    """Sizes of smooth boosting.
+
+    Attributes
+    ----------
+    round_rows : int
+        Rows that a round needs: its own, or those of all rounds.
+    rounding, grid_width
+        The code space of a round.
+    boost : BoostSizes
+        The rounds.
+    """
+
+    round_rows: int
+    rounding: str
+    grid_width: str
+    boost: BoostSizes
+
+    @property
+    def n_samples(self) -> int:
+        """Rows that one lab needs for the promise."""
+        return self.round_rows * (self.boost.n_rounds if self.boost.fresh_rows else 1)
+
+    def _parts(self) -> str:
+        if not self.boost.fresh_rows:
+            return ""
+        return f" = {self.boost.n_rounds:,} rounds of {self.round_rows:,}"
+
+    def _size_lines(self) -> list[str]:
+        return [
+            *self.boost.lines(),
+            f"  code space       {self.n_inputs:,} inputs > {self.rounding}, "
+            f"width {self.grid_width}",
+        ]
+
+    def _spent_words(self, spent: Spent) -> str:
+        words = f"{spent.n_batches:,} rounds"
+        return words if spent.below else words + ", test not passed"
+
+
 def decimal(value: float) -> str:
     """Three significant digits, as text that every platform reads as the same number."""
     return f"{value:.3g}"
-
-
-def require_samples(plan: Plan, n_rows: int) -> None:
-    """Refuse a fit that could not keep the promise of its mode."""
-    if plan.mode == "practical" or n_rows >= plan.n_samples:
-        return
-    raise NotEnoughSamples(
-        f"{plan.mode} mode needs {plan.n_samples:,} rows ({plan.n_batches:,} batches of "
-        f"{plan.batch_size:,}) for margin {plan.guarantee.margin:g}, max_error "
-        f"{plan.guarantee.max_error:g}, max_disagreement {plan.guarantee.max_disagreement:g}; "
-        f"got {n_rows:,}. Get more rows, allow more disagreement or error, rely on a larger margin "
-        "if the population has it, "
-        + ("set n_batches and batch_size by hand, " if plan.mode == "paper" else "")
-        + 'or use mode="practical", which fits and estimates the disagreement.',
-        available=n_rows,
-        needed=plan.n_samples,
-    )

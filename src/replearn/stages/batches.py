@@ -15,7 +15,7 @@ from replearn.kernels import gradient_descent as sgd
 from replearn.kernels import max_margin as kernel
 from replearn.kernels.exact import fixed_mean
 from replearn.kernels.tally import Tally, TallyArrays, merge_tallies, new_tally, read_tally
-from replearn.plans.sizes import Plan
+from replearn.plans.sizes import BatchPlan
 from replearn.types import BlockMap, IntegerArray, Matrix, Order, Signs, Vector
 
 #: Batches whose sums are kept apart, so that their spread can be seen; fewer for wide data,
@@ -55,7 +55,7 @@ class Sample(Protocol):
     def n_rows(self) -> int:
         """Number of rows; it may be known only after a first sum."""
 
-    def sums(self, solve: "BatchKernel", plan: Plan, run: BlockMap = map) -> "BatchSums":
+    def sums(self, solve: "BatchKernel", plan: BatchPlan, run: BlockMap = map) -> "BatchSums":
         """Sums of the vectors of all batches: consecutive rows in canonical order."""
 
     def add_up(self, terms: Callable[[Any, Signs], Total], run: BlockMap = map) -> Total:
@@ -90,7 +90,7 @@ class Rows:
         """Number of rows, in their order."""
         return self.order.size
 
-    def sums(self, solve: "BatchKernel", plan: Plan, run: BlockMap = map) -> "BatchSums":
+    def sums(self, solve: "BatchKernel", plan: BatchPlan, run: BlockMap = map) -> "BatchSums":
         """Sums of the vectors of all batches."""
         self.refuse_sorted(plan.batch_size)
         return sum_batches(solve, self, plan, run)
@@ -178,7 +178,7 @@ class BatchSums:
 BatchKernel = Callable[[Rows, int, int, int, IntegerArray, IntegerArray, TallyArrays], None]
 
 
-def max_margin(plan: Plan) -> BatchKernel:
+def max_margin(plan: BatchPlan) -> BatchKernel:
     """The batch SVM of a plan: a large-margin vector for each batch."""
 
     def solve(
@@ -211,7 +211,7 @@ def max_margin(plan: Plan) -> BatchKernel:
     return solve
 
 
-def best_of_sgd(plan: Plan) -> BatchKernel:
+def best_of_sgd(plan: BatchPlan) -> BatchKernel:
     """The gradient descent of a plan: an average of iterates for each batch."""
 
     def solve(
@@ -231,7 +231,7 @@ def best_of_sgd(plan: Plan) -> BatchKernel:
     return solve
 
 
-def descent_of(plan: Plan, n_features: int, batch_size: int) -> sgd.Run:
+def descent_of(plan: BatchPlan, n_features: int, batch_size: int) -> sgd.Run:
     """What gradient descent does with the rows of one batch."""
     return sgd.new_run(
         margin=plan.guarantee.margin,
@@ -265,7 +265,7 @@ def advance(
 def sum_batches(
     solve: BatchKernel,
     rows: Rows,
-    plan: Plan,
+    plan: BatchPlan,
     run: BlockMap = map,
     n_groups: int | None = None,
 ) -> BatchSums:
@@ -277,7 +277,7 @@ def sum_batches(
     ----------
     solve : BatchKernel
     rows : Rows
-    plan : Plan
+    plan : BatchPlan
     run : BlockMap
         Where the blocks are worked on.
     n_groups : int, optional

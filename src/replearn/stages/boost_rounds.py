@@ -19,7 +19,7 @@ from replearn.codes.space import unit
 from replearn.kernels import boost_weights as kernel
 from replearn.kernels.exact import fixed_mean
 from replearn.kernels.lanes import DenseRows, SparseRows
-from replearn.plans.sizes import BoostSizes, Plan
+from replearn.plans.sizes import BoostPlan, BoostSizes
 from replearn.stages.batches import Rows
 from replearn.stages.means import deciding_wall
 from replearn.types import BlockMap, Codes, Matrix, Order, Vector
@@ -181,14 +181,18 @@ class Boosting:
 
 
 def boost(
-    rows: Rows, plan: Plan, shared: SharedRandomness, coins: SharedRandomness, run: BlockMap = map
+    rows: Rows,
+    plan: BoostPlan,
+    shared: SharedRandomness,
+    coins: SharedRandomness,
+    run: BlockMap = map,
 ) -> Boosting:
     """Rounds of weak learning on re-weighted rows, until a replicable test says that it is enough.
 
     Parameters
     ----------
     rows : Rows
-    plan : Plan
+    plan : BoostPlan
         With sizes of boosting.
     shared : SharedRandomness
         Reads the streams "boost/{round}/...", and "boost/test".
@@ -215,7 +219,6 @@ def boost(
     probability at most ``2 sum(p_t)``: using the rows again costs at most a factor 2 and saves as
     many samples as there are rounds.
     """
-    assert plan.boost is not None
     sizes = plan.boost
     space = BoostSpace(plan.n_inputs, plan.rounding, plan.grid_width, 0, sizes.output)
     voters = np.empty((0, plan.n_inputs))
@@ -298,9 +301,10 @@ def _schedule(rows: Rows, sizes: BoostSizes) -> Iterator[tuple[Order, Order]]:
         yield rows.order[start:middle], rows.order[middle:stop]
 
 
-def _test(said: Vector, t: int, plan: Plan, shared: SharedRandomness) -> tuple[float, float, bool]:
+def _test(
+    said: Vector, t: int, plan: BoostPlan, shared: SharedRandomness
+) -> tuple[float, float, bool]:
     """The replicable stopping test: the statistic, the doubt, and whether it was passed."""
-    assert plan.boost is not None
     sizes = plan.boost
     there = said[~np.isnan(said)]
     if there.size == 0:

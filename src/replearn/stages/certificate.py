@@ -14,7 +14,7 @@ from replearn.kernels.lanes import square
 from replearn.plans.choice_sizes import proved_disagreement
 from replearn.plans.plan_boosting import worst_flips
 from replearn.plans.plan_sgd import variance_bound
-from replearn.plans.sizes import Plan
+from replearn.plans.sizes import BatchPlan, BoostPlan, NetPlan
 from replearn.stages.batches import BatchSums
 from replearn.stages.net_search import Evidence
 from replearn.stages.recipes import Boosted, Fitted
@@ -65,14 +65,14 @@ class Certificate:
         )
 
 
-def certify(fitted: Fitted, plan: Plan, shared: SharedRandomness) -> Certificate:
+def certify(fitted: Fitted, plan: BatchPlan, shared: SharedRandomness) -> Certificate:
     """Certificate of one fit.
 
     Parameters
     ----------
     fitted : Fitted
         Exact sums of the batch vectors, by group, and what their mean was rounded to.
-    plan : Plan
+    plan : BatchPlan
     shared : SharedRandomness
         Reads the streams of the code space.
 
@@ -106,14 +106,14 @@ def certify(fitted: Fitted, plan: Plan, shared: SharedRandomness) -> Certificate
     )
 
 
-def certify_choice(evidence: Evidence, plan: Plan, n_points: int) -> Certificate:
+def certify_choice(evidence: Evidence, plan: NetPlan, n_points: int) -> Certificate:
     """Certificate of a fit that chose a candidate of a net.
 
     Parameters
     ----------
     evidence : Evidence
         How near other choices were.
-    plan : Plan
+    plan : NetPlan
         With sizes of a net.
     n_points : int
         Rows that were used.
@@ -130,7 +130,6 @@ def certify_choice(evidence: Evidence, plan: Plan, n_points: int) -> Certificate
     theorem of the algorithm (docs/net.md) at this number of rows. Calibration is tested in
     tests/theory/test_net.py.
     """
-    assert plan.net is not None
     estimate = None
     if evidence.estimable:
         draws = _student_draws(evidence.spreads.shape[0])
@@ -147,13 +146,13 @@ def certify_choice(evidence: Evidence, plan: Plan, n_points: int) -> Certificate
     )
 
 
-def certify_boosting(fitted: Boosted, plan: Plan, shared: SharedRandomness) -> Certificate:
+def certify_boosting(fitted: Boosted, plan: BoostPlan, shared: SharedRandomness) -> Certificate:
     """Certificate of boosting: of each round and each test, then of all of them.
 
     Parameters
     ----------
     fitted : Boosted
-    plan : Plan
+    plan : BoostPlan
         With sizes of boosting.
     shared : SharedRandomness
         Reads the streams of the rounds.
@@ -171,7 +170,6 @@ def certify_boosting(fitted: Boosted, plan: Plan, shared: SharedRandomness) -> C
     a test; only if the numbers of rows are those of a plan that promises something. Calibration is
     tested in tests/theory/test_boosting.py.
     """
-    assert plan.boost is not None
     same: float | None = 1.0
     per_round = fitted.space.codes_per_round
     for t, done in enumerate(fitted.rounds):
@@ -198,9 +196,8 @@ def certify_boosting(fitted: Boosted, plan: Plan, shared: SharedRandomness) -> C
     )
 
 
-def _boosting_bound(plan: Plan) -> float:
+def _boosting_bound(plan: BoostPlan) -> float:
     """Union over the rounds and tests of a plan that was followed; 1 if it promises nothing."""
-    assert plan.boost is not None
     if plan.mode == "certified":
         return plan.guarantee.max_disagreement
     if plan.boost.n_kept == 0:
@@ -214,7 +211,7 @@ def _boosting_bound(plan: Plan) -> float:
 # --- the proved bound -----------------------------------------------------------------------
 
 
-def _bound(sums: BatchSums, plan: Plan) -> tuple[float, float]:
+def _bound(sums: BatchSums, plan: BatchPlan) -> tuple[float, float]:
     """Bound of the disagreement over seeds, and its confidence."""
     constant = provable_flip_constant(
         plan.projection, plan.rounding, plan.n_inputs, plan.n_components
@@ -225,7 +222,7 @@ def _bound(sums: BatchSums, plan: Plan) -> tuple[float, float]:
     return min(1.0, constant * distance), confidence
 
 
-def _distance(sums: BatchSums, plan: Plan) -> tuple[float, float]:
+def _distance(sums: BatchSums, plan: BatchPlan) -> tuple[float, float]:
     """Bound of the expected distance of two labs' means, and its confidence."""
     prior = _prior_variance(sums, plan)
     observed = _bernstein_variance(sums, plan.length_cap, plan.guarantee.failure_prob / 2)
@@ -243,7 +240,7 @@ def _distance(sums: BatchSums, plan: Plan) -> tuple[float, float]:
     return distance, confidence - plan.guarantee.failure_prob / 2
 
 
-def _prior_variance(sums: BatchSums, plan: Plan) -> float:
+def _prior_variance(sums: BatchSums, plan: BatchPlan) -> float:
     """Variance of one batch vector, at most, whatever the population.
 
     Vectors of length at most R have variance at most R^2. For soft-margin SVMs leave-one-out
@@ -266,7 +263,7 @@ def _prior_variance(sums: BatchSums, plan: Plan) -> float:
     return min(ball, (exact + margin * math.sqrt(2 * _largest_gap(plan))) ** 2)
 
 
-def _largest_gap(plan: Plan) -> float:
+def _largest_gap(plan: BatchPlan) -> float:
     """Duality gap at which the solver stops, at most, in any batch of any lab."""
     accuracy = plan.accuracy
     longest = plan.length_cap / plan.guarantee.margin  # of u: longer ones are shortened to it
@@ -289,7 +286,7 @@ def _bernstein_variance(sums: BatchSums, length_cap: float, failure_prob: float)
 # --- the estimate ---------------------------------------------------------------------------
 
 
-def _deviations(sums: BatchSums, mean: Vector, plan: Plan) -> Matrix:
+def _deviations(sums: BatchSums, mean: Vector, plan: BatchPlan) -> Matrix:
     """Group deviations of what is rounded; a unit mean moves only across its own direction."""
     deviations = sums.group_deviations()
     if not plan.unit_mean:

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from replearn.codes.randomness import SharedRandomness
 from replearn.kernels.soft_errors import QUANTUM, sum_soft_errors
-from replearn.plans.sizes import Plan
+from replearn.plans.sizes import BatchPlan
 from replearn.stages.batches import BatchKernel, BatchSums, Sample
 from replearn.types import BlockMap, Signs, Vector
 
@@ -37,7 +37,7 @@ class MarginChoice:
 
     Attributes
     ----------
-    plan : Plan
+    plan : BatchPlan
     sums : BatchSums
     errors : tuple of (float, float)
         The margins that were tried, and the share of rows that the plan's noise would turn.
@@ -45,14 +45,14 @@ class MarginChoice:
         Estimated probability that another lab with as many rows chooses another margin.
     """
 
-    plan: Plan
+    plan: BatchPlan
     sums: BatchSums
     errors: tuple[tuple[float, float], ...]
     doubt: float
 
 
 def choose_margin(
-    plans: Iterable[tuple[Plan, BatchKernel]],
+    plans: Iterable[tuple[BatchPlan, BatchKernel]],
     sample: Sample,
     shared: SharedRandomness,
     run: BlockMap = map,
@@ -61,7 +61,7 @@ def choose_margin(
 
     Parameters
     ----------
-    plans : iterable of (Plan, BatchKernel)
+    plans : iterable of (BatchPlan, BatchKernel)
         One for each margin of a published grid, largest first.
     sample : Sample
     shared : SharedRandomness

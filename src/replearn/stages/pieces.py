@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.kernels.tally import TallyArrays
-from replearn.plans.sizes import Plan
+from replearn.plans.sizes import BatchPlan
 from replearn.stages.batches import (
     BatchKernel,
     BatchSums,
@@ -29,12 +29,12 @@ class BatchStream:
     Parameters
     ----------
     solve : BatchKernel
-    plan : Plan
+    plan : BatchPlan
     first_row : int, default=0
         Rows that come before these and are added up elsewhere: whole pairs of batches.
     """
 
-    def __init__(self, solve: BatchKernel, plan: Plan, first_row: int = 0) -> None:
+    def __init__(self, solve: BatchKernel, plan: BatchPlan, first_row: int = 0) -> None:
         self._solve, self._plan, self._first_row = solve, plan, first_row
         self._sums = no_sums(plan.n_inputs, plan.batch_size)
         self._labels = LabelRuns()

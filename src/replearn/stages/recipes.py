@@ -23,7 +23,7 @@ from replearn.codes.net_space import NetSpace
 from replearn.codes.randomness import SharedRandomness
 from replearn.codes.space import CodeSpace, unit
 from replearn.errors import ReplearnError
-from replearn.plans.sizes import NetSizes, Plan, Spent
+from replearn.plans.sizes import BatchPlan, BoostPlan, NetPlan, Spent
 from replearn.stages import boost_rounds
 from replearn.stages.batches import BatchSums, Rows, Sample, best_of_sgd, max_margin
 from replearn.stages.margins import choose_margin
@@ -59,21 +59,21 @@ class Fitted:
     doubt: float = 0.0
 
 
-def svm(sample: Sample, plan: Plan, shared: SharedRandomness, run: BlockMap = map) -> Fitted:
+def svm(sample: Sample, plan: BatchPlan, shared: SharedRandomness, run: BlockMap = map) -> Fitted:
     """Algorithm 1: a large-margin vector per batch, then mean, project, round."""
     sums = sample.sums(max_margin(plan), plan, run)
     return round_mean(sums, sample.n_rows, plan, shared)
 
 
-def sgd(sample: Sample, plan: Plan, shared: SharedRandomness, run: BlockMap = map) -> Fitted:
+def sgd(sample: Sample, plan: BatchPlan, shared: SharedRandomness, run: BlockMap = map) -> Fitted:
     """Algorithm 2: an average of gradient descent per batch, then mean, project, round."""
     sums = sample.sums(best_of_sgd(plan), plan, run)
     return round_mean(sums, sample.n_rows, plan, shared)
 
 
 def svm_of_unknown_margin(
-    sample: Sample, plans: Iterable[Plan], shared: SharedRandomness, run: BlockMap = map
-) -> tuple[Plan, Fitted]:
+    sample: Sample, plans: Iterable[BatchPlan], shared: SharedRandomness, run: BlockMap = map
+) -> tuple[BatchPlan, Fitted]:
     """Algorithm 1 with the margin chosen replicably from a published grid."""
     choice = choose_margin(((plan, max_margin(plan)) for plan in plans), sample, shared, run)
     plan = replace(choice.plan, margins_tried=choice.errors)
@@ -81,7 +81,7 @@ def svm_of_unknown_margin(
     return plan, replace(fitted, doubt=choice.doubt)
 
 
-def round_mean(sums: BatchSums, n_rows: int, plan: Plan, shared: SharedRandomness) -> Fitted:
+def round_mean(sums: BatchSums, n_rows: int, plan: BatchPlan, shared: SharedRandomness) -> Fitted:
     """Round the mean of batch vectors to codes; ``n_rows`` is the number of rows given."""
     space = code_space(plan)
     mean = mean_direction(sums, plan)
@@ -101,10 +101,10 @@ class Chosen:
 
 
 def net(
-    rows: Rows | PointSource, plan: Plan, shared: SharedRandomness, run: BlockMap = map
+    rows: Rows | PointSource, plan: NetPlan, shared: SharedRandomness, run: BlockMap = map
 ) -> Chosen:
     """Algorithm 3: the first candidate of a net below a random threshold, perhaps amplified."""
-    sizes, space = _net(plan), net_space(plan)
+    sizes, space = plan.net, net_space(plan)
     if sizes.n_repeats > 1 and not isinstance(rows, Rows):
         raise ReplearnError(
             f"n_repeats must be 1 unless all rows are in memory, got {sizes.n_repeats}. Leave it "
@@ -122,10 +122,10 @@ def net(
 
 
 def dp(
-    rows: Rows | PointSource, plan: Plan, shared: SharedRandomness, run: BlockMap = map
+    rows: Rows | PointSource, plan: NetPlan, shared: SharedRandomness, run: BlockMap = map
 ) -> Chosen:
     """The DP reduction: the exponential mechanism over a net, with common noise."""
-    sizes, space = _net(plan), net_space(plan)
+    sizes, space = plan.net, net_space(plan)
     points = _points(rows, plan, space, shared, run)
     choice = choose_noisy(points, space, sizes, shared, run)
     fitted = _chosen(choice, space, rows.n_rows, points)
@@ -134,9 +134,9 @@ def dp(
     return replace(fitted, spent=replace(fitted.spent, privacy_epsilon=privacy))
 
 
-def net_space(plan: Plan) -> NetSpace:
+def net_space(plan: NetPlan) -> NetSpace:
     """The net of a plan; with amplification, the nets of all strings one after the other."""
-    sizes = _net(plan)
+    sizes = plan.net
     random = sizes.net == "random"
     return NetSpace(
         n_inputs=plan.n_inputs,
@@ -148,20 +148,15 @@ def net_space(plan: Plan) -> NetSpace:
     )
 
 
-def _net(plan: Plan) -> NetSizes:
-    assert plan.net is not None
-    return plan.net
-
-
 def _points(
     rows: Rows | PointSource,
-    plan: Plan,
+    plan: NetPlan,
     space: NetSpace,
     shared: SharedRandomness,
     run: BlockMap,
 ) -> PointSet:
     """The rows that the plan uses, in the space of the net."""
-    n_used = min(plan.n_samples, rows.n_rows) if plan.exact_batches else rows.n_rows
+    n_used = min(plan.n_samples, rows.n_rows) if plan.mode == "paper" else rows.n_rows
     points: PointSet
     if isinstance(rows, Rows):
         points = pack_points(rows, rows.order[:n_used], space, shared, run)
@@ -200,7 +195,7 @@ class Boosted:
 
 def boost(
     rows: Rows,
-    plan: Plan,
+    plan: BoostPlan,
     shared: SharedRandomness,
     run: BlockMap = map,
     coins: SharedRandomness | None = None,
@@ -209,7 +204,7 @@ def boost(
 
     ``coins``, of the rejection sampler, are part of the sample: private, or the shared ones.
     """
-    if plan.boost is not None and plan.boost.fresh_rows:  # a mean of all does not mind the order
+    if plan.boost.fresh_rows:  # a mean of all does not mind the order
         rows.refuse_sorted(1)
     done = boost_rounds.boost(rows, plan, shared, coins or shared, run)
     n_rows = rows.signs.size
@@ -227,12 +222,12 @@ def boost(
     return Boosted(done.codes, done.space, done.rounds, spent)
 
 
-def mean_direction(sums: BatchSums, plan: Plan) -> Vector:
+def mean_direction(sums: BatchSums, plan: BatchPlan) -> Vector:
     """What is rounded: the mean of the batch vectors, at its own length or at length 1."""
     return unit(sums.mean()) if plan.unit_mean else sums.mean()
 
 
-def code_space(plan: Plan) -> CodeSpace:
+def code_space(plan: BatchPlan) -> CodeSpace:
     """The code space of a plan."""
     return CodeSpace(
         n_inputs=plan.n_inputs,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from replearn.kernels import gradient_descent as sgd
 from replearn.kernels.tally import TallyArrays
-from replearn.plans.sizes import Plan
+from replearn.plans.sizes import BatchPlan
 from replearn.stages.batches import BatchSums, LabelRuns, advance, descent_of, no_sums
 from replearn.types import IntegerArray, Signs
 
@@ -20,7 +20,7 @@ class Stream:
 
     Attributes
     ----------
-    plan : Plan
+    plan : BatchPlan
     n_features : int
     state : sgd.State
         The block in progress.
@@ -36,7 +36,7 @@ class Stream:
     tests/unit/test_sgd.py.
     """
 
-    plan: Plan
+    plan: BatchPlan
     n_features: int
     state: sgd.State
     sums: BatchSums
@@ -93,7 +93,7 @@ class Stream:
         return min(n_rows, self.plan.n_batches * batch_size - taken)
 
 
-def new_stream(plan: Plan, n_features: int) -> Stream:
+def new_stream(plan: BatchPlan, n_features: int) -> Stream:
     """A stream before its first row."""
     descent = descent_of(plan, n_features, plan.batch_size)
     return Stream(
@@ -105,7 +105,7 @@ def new_stream(plan: Plan, n_features: int) -> Stream:
     )
 
 
-def restored(plan: Plan, n_features: int, arrays: dict[str, NDArray[Any]]) -> Stream | None:
+def restored(plan: BatchPlan, n_features: int, arrays: dict[str, NDArray[Any]]) -> Stream | None:
     """The stream that had these arrays (types and shapes are right); None if they make no sense."""
     descent = descent_of(plan, n_features, plan.batch_size)
     names = sgd.arrays_of(sgd.new_state(n_features, descent))

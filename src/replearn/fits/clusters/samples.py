@@ -10,7 +10,7 @@ from replearn.codes.randomness import SharedRandomness
 from replearn.fits.clusters.points import ClusterPoints
 from replearn.fits.clusters.tables import Chunk, Table
 from replearn.fits.clusters.tasks import Watch, completed
-from replearn.plans.sizes import Plan
+from replearn.plans.sizes import BatchPlan
 from replearn.stages.batches import BatchKernel, BatchSums, Total
 from replearn.stages.pieces import BatchStream
 from replearn.types import BlockMap, Signs
@@ -35,7 +35,7 @@ class ClusterSample:
         """Number of rows."""
         return self._table.runs.n_rows
 
-    def sums(self, solve: BatchKernel, plan: Plan, run: BlockMap = map) -> BatchSums:
+    def sums(self, solve: BatchKernel, plan: BatchPlan, run: BlockMap = map) -> BatchSums:
         """Sums of the vectors of all batches."""
         if self.n_rows >= 2 * plan.batch_size:
             self._table.runs.refuse_sorted()
@@ -55,7 +55,9 @@ class ClusterSample:
         return (result for _, result in completed(self._client, tasks, self._watch))
 
 
-def _sum_rows(solve: BatchKernel, plan: Plan, first_row: int, chunks: Iterable[Chunk]) -> BatchSums:
+def _sum_rows(
+    solve: BatchKernel, plan: BatchPlan, first_row: int, chunks: Iterable[Chunk]
+) -> BatchSums:
     stream = BatchStream(solve, plan, first_row)
     for X, signs in chunks:
         stream.take(X, signs)
