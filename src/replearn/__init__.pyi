@@ -1,11 +1,13 @@
 from . import datasets as datasets
 from .audits.agreement import pairs_needed as pairs_needed
 from .audits.auditing import audit as audit
+from .audits.bundle import write_bundle as write_bundle
 from .audits.evaluation import Evaluation as Evaluation
 from .audits.evaluation import evaluate as evaluate
 from .audits.evaluation import evaluate_file as evaluate_file
 from .audits.findings import AuditResult as AuditResult
 from .audits.report import save_report as save_report
+from .audits.site_check import check_file as check_file
 from .audits.sites import compare_sites as compare_sites
 from .codes.comparison import Comparison as Comparison
 from .codes.comparison import compare as compare

@@ -5,6 +5,8 @@ import argparse
 from replearn import __version__
 from replearn.cli import (
     audit,
+    bundle,
+    check,
     compare,
     completion,
     demo,
@@ -23,6 +25,8 @@ from replearn.cli.options import HelpFormatter, Parser
 COMMANDS = (
     demo,
     plan,
+    bundle,
+    check,
     fit,
     compare,
     predict,

@@ -1,0 +1,57 @@
+"""``replearn bundle``: everything that a site needs, in one folder."""
+
+import argparse
+from typing import Any
+
+from replearn.cli.files import writing
+from replearn.cli.options import add_command, add_file, add_lock
+from replearn.cli.outcome import Outcome
+from replearn.cli.text import aligned
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = add_command(
+        commands,
+        "bundle",
+        run,
+        "write a folder with everything that a site needs, to be used offline",
+        """\
+example:
+  replearn bundle study.json --out for-the-sites
+
+The folder has the protocol, one page of instructions for a site's data manager, a checklist, a
+list of the columns, a made-up file to rehearse with, and the fingerprint that the rehearsal must
+give. Nothing in it comes from rows of a pilot or a site, but for what the protocol publishes.
+
+JSON keys: out, files, protocol (its hash), expected_fingerprint, warnings""",
+    )
+    add_file(parser, "protocol", metavar="PROTOCOL", help="protocol of the study")
+    add_file(parser, "--out", metavar="FOLDER", required=True, help="a new folder")
+    add_lock(parser)
+    parser.add_argument(
+        "--target", metavar="COLUMN", help="label column, if the protocol does not name it"
+    )
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Write the folder."""
+    from replearn.audits.bundle import write_bundle
+    from replearn.study.protocol import Protocol
+
+    protocol = Protocol.load(options.protocol, options.lock)
+    with writing(options.out):
+        done = write_bundle(protocol, options.out, options.target)
+    lines = [
+        ("written to", done.folder),
+        ("files", ", ".join(done.files)),
+        ("protocol", done.protocol),
+        ("rehearsal", f"must give {done.fingerprint}"),
+    ]
+    data = {
+        "out": done.folder,
+        "files": list(done.files),
+        "protocol": done.protocol,
+        "expected_fingerprint": done.fingerprint,
+    }
+    return Outcome(aligned(lines), data)
