@@ -113,6 +113,7 @@ def test_json(files: Path, run: Any) -> None:
         "content": sql.query,
         "score": sql.score,
         "label": sql.label,
+        "probability": None,
         "warnings": [],
     }
     out = str(files / "a.onnx")

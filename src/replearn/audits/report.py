@@ -367,10 +367,19 @@ def _model_facts(model: Model, provenance: dict[str, Any]) -> list[tuple[str, st
         ("published seed", model.seed),
         ("labels", f"{model.classes[0]!r}, {model.classes[1]!r} (positive score)"),
         ("inputs", f"{space.n_inputs:,}" + (" (with a constant)" if model.fit_intercept else "")),
-        ("code space", ", ".join(f"{k} {v}" for k, v in space.content().items() if k != "basis")),
+        *_space_facts(model),
         ("codes", " ".join(str(code) for code in model.codes[:200])),
         *((name, str(value)) for name, value in sorted(provenance.items())),
     ]
+
+
+def _space_facts(model: Model) -> list[tuple[str, str]]:
+    if model.has_probabilities:  # its matrices would fill the page
+        from replearn.exports.coefficients import in_words
+
+        return in_words(model, n_shown=15)
+    content = model.space.content()
+    return [("code space", ", ".join(f"{k} {v}" for k, v in content.items() if k != "basis"))]
 
 
 def make_page(template: str, drawings: list[Drawing], **values: Any) -> str:

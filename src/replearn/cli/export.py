@@ -34,16 +34,17 @@ examples:
   replearn export a.model.json --to csv --out coefficients.csv
 
 onnx: inputs are the raw columns of the protocol by name, or the matrix X if there was none;
-  outputs are label and score.
-sql: a query that adds replearn_score and replearn_label to a table; raw columns are encoded in it.
-csv: one line for each feature, the intercept last.
+  outputs are label and score, and of a logistic model probabilities.
+sql: a query that adds replearn_score and replearn_label to a table, and of a logistic model
+  replearn_probability; raw columns are encoded in it.
+csv: one line for each feature, the intercept last; of a logistic model with odds ratios.
 For scikit-learn call to_sklearn() in Python: a pickle is code, so no file of it is written here.
 
 exit code 2: the model cannot be exported so, or the package onnx is missing:
   pip install "replearn[onnx]"
 
 JSON keys: fingerprint, to, out, content (null if it was written to --out), warnings; with
-  --to sql also score and label, the expressions in the query""",
+  --to sql also score, label and probability (null if there is none), expressions""",
     )
     add_file(parser, "model", metavar="MODEL", help="model file")
     parser.add_argument("--to", choices=tuple(_OWN_OPTIONS), required=True, help="format")
@@ -94,7 +95,7 @@ def _check_options(options: argparse.Namespace) -> None:
                 raise ReplearnError(f"--{name} is for --to {form}, got --to {options.to}, too.")
 
 
-def _export(model: "Model", options: argparse.Namespace) -> tuple[bytes, dict[str, str]]:
+def _export(model: "Model", options: argparse.Namespace) -> tuple[bytes, dict[str, str | None]]:
     """Content of the file, and what else there is to say."""
     from replearn import exports
 
@@ -104,4 +105,8 @@ def _export(model: "Model", options: argparse.Namespace) -> tuple[bytes, dict[st
     if options.to == "csv":
         return exports.to_csv(model).encode(), {}
     sql = exports.to_sql(model) if options.table is None else exports.to_sql(model, options.table)
-    return sql.query.encode(), {"score": sql.score, "label": sql.label}
+    return sql.query.encode(), {
+        "score": sql.score,
+        "label": sql.label,
+        "probability": sql.probability,
+    }

@@ -43,6 +43,7 @@ def run(options: argparse.Namespace) -> Outcome:
         ("labels", f"{model.classes[0]!r} and {model.classes[1]!r} (positive score)"),
         ("seed", model.seed),
         ("code space", _space_words(model)),
+        *_log_odds_words(model),
         ("largest weights", _largest_weights(model)),
         ("provenance", json.dumps(provenance)),
         ("fingerprint", model.fingerprint),
@@ -69,8 +70,22 @@ def run(options: argparse.Namespace) -> Outcome:
 def _space_words(model: "Model") -> str:
     """What the codes of a model are, whatever its algorithm."""
     content = model.space.content()
-    words = [f"{name} {value}" for name, value in content.items() if isinstance(value, int | str)]
+    said = {"cap", "hint", "hint_bits", "threshold"} if model.has_probabilities else set()
+    words = [
+        f"{name} {value}"
+        for name, value in content.items()
+        if isinstance(value, int | str) and name not in said
+    ]
     return f"{model.space.n_inputs:,} inputs, " + ", ".join(words)
+
+
+def _log_odds_words(model: "Model") -> list[tuple[str, str]]:
+    """What a logistic model says; nothing of others."""
+    if not model.has_probabilities:
+        return []
+    from replearn.exports.coefficients import in_words
+
+    return in_words(model)
 
 
 def _largest_weights(model: "Model", n_shown: int = 5) -> str:

@@ -4,12 +4,17 @@ import csv
 import io
 from typing import Any
 
-from replearn.codes.encoding import OTHER, Encoding, NumberColumn
-from replearn.exports.rules import check_text, model_of, rule_of
+import numpy as np
 
-INTERCEPT = "(intercept)"
+from replearn.codes.encoding import OTHER, Encoding, NumberColumn
+from replearn.codes.model import Model
+from replearn.exports.rules import Rule, check_text, model_of, rule_of
+from replearn.kernels.portable import exponential, sigmoid
+
+INTERCEPT, THRESHOLD, LONGEST = "(intercept)", "(threshold)", "(longest row)"
 
 _ORIGIN = ["column", "category", "centre", "scale"]
+_ODDS = ["log_odds_per_unit", "odds_ratio_per_unit", "odds_ratio_per_scale"]
 
 
 def to_csv(source: Any) -> str:
@@ -28,35 +33,133 @@ def to_csv(source: Any) -> str:
     Notes
     -----
     Columns: ``feature`` and ``coefficient``. With an encoding also ``column``, the raw column,
-    and ``category``, or ``centre`` and ``scale``: a line adds its coefficient if the column has
-    that category, or its coefficient times ``(value - centre) / scale``. Of a majority, the first
-    column is ``vote``, the number of the halfspace, and each halfspace has its own intercept.
+    and ``category``, or ``centre``, and ``scale``: a line adds its coefficient over its scale if
+    the column has that category (a category without a scale has 1), or its coefficient times
+    ``(value - centre) / scale``. Of a majority, the first column is ``vote``, the number of the
+    halfspace, and each halfspace has its own intercept.
+
+    Of a logistic model the sum is the log-odds of the second label. Two more lines follow the
+    intercept: the log-odds of the threshold, and the length of an encoded row beyond which the sum
+    without the intercept is multiplied by that length over the row's. Three more columns are for
+    reading, with six digits: ``log_odds_per_unit``, by one unit of the raw column or by having the
+    category; ``odds_ratio_per_unit``, its exponential; and ``odds_ratio_per_scale``, the
+    exponential of the coefficient, which can be compared between columns.
     """
     model = model_of(source)
     rule = rule_of(model)
-    encoded, majority = model.encoding is not None, not model.is_halfspace
-    origins = _origins(model.encoding) if model.encoding is not None else [[]] * model.n_features
     text = io.StringIO()
     # all text is quoted: older versions of Python leave a lone "\r" in a name without quotes
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    header = ["feature", "coefficient", *(_ORIGIN if encoded else [])]
-    writer.writerow(["vote", *header] if majority else header)
+    lines = _halfspace_lines if rule.threshold is None else _log_odds_lines
+    writer.writerows(lines(model, rule))
+    return text.getvalue()
+
+
+def _halfspace_lines(model: Model, rule: Rule) -> list[list[Any]]:
+    """The header, and the lines of each halfspace."""
+    majority = not model.is_halfspace
+    origins = _origins(model)
+    header = ["feature", "coefficient", *(_ORIGIN if model.encoding is not None else [])]
+    lines: list[list[Any]] = [["vote", *header] if majority else header]
     for vote, (weights, intercept) in enumerate(zip(rule.weights, rule.intercepts, strict=True)):
         number = [vote] if majority else []
         for name, weight, origin in zip(rule.names, weights, origins, strict=True):
             feature = check_text(name, "a feature's name", "CSV")
-            writer.writerow([*number, feature, float(weight), *origin])
-        writer.writerow([*number, INTERCEPT, float(intercept), *[""] * (len(header) - 2)])
-    return text.getvalue()
+            lines.append([*number, feature, float(weight), *origin])
+        lines.append([*number, INTERCEPT, float(intercept), *[""] * (len(header) - 2)])
+    return lines
 
 
-def _origins(encoding: Encoding) -> list[list[Any]]:
-    """Raw column, category, centre and scale of each feature."""
+def _log_odds_lines(model: Model, rule: Rule) -> list[list[Any]]:
+    """The header, and the lines of a logistic model."""
+    assert rule.threshold is not None
+    header = ["feature", "coefficient", *(_ORIGIN if model.encoding is not None else []), *_ODDS]
+    per_unit = rule.weights[0] * output_heights(model)
+    odds = [per_unit, exponential(per_unit), exponential(rule.weights[0])]
+    lines: list[list[Any]] = [header]
+    for i, (name, origin) in enumerate(zip(rule.names, _origins(model), strict=True)):
+        feature = check_text(name, "a feature's name", "CSV")
+        read = [float(f"{values[i]:.6g}") for values in odds]
+        lines.append([feature, float(rule.weights[0][i]), *origin, *read])
+    for name, value in (
+        (INTERCEPT, float(rule.intercepts[0] + rule.threshold)),
+        (THRESHOLD, rule.threshold),
+        (LONGEST, rule.cap),
+    ):
+        lines.append([name, value, *[""] * (len(header) - 2)])
+    return lines
+
+
+def output_heights(model: Model) -> Any:
+    """By how much one unit of a raw column, or having a category, moves each feature."""
+    if model.encoding is None:
+        return np.ones(model.n_features)
+    return np.concatenate(
+        [
+            [1 / float(column.scale)] if isinstance(column, NumberColumn) else column.heights
+            for column in model.encoding.columns
+        ]
+    )
+
+
+def in_words(model: Model, n_shown: int = 5) -> list[tuple[str, str]]:
+    """What a logistic model says, as names and sentences for people.
+
+    Parameters
+    ----------
+    model : Model
+        Logistic.
+    n_shown : int, default=5
+        Features with the largest weights, at the most.
+
+    Returns
+    -------
+    list of (str, str)
+    """
+    rule = rule_of(model)
+    assert rule.threshold is not None
+    space: Any = model.space
+    theta = space.theta(model.codes, model.shared)
+    probability = float(sigmoid(np.array([rule.threshold]))[0])
+    hint = "none: 0 bits" if space.hint_bits == 0 else f"{space.hint} of {1 << space.hint_bits}"
+    per_unit = rule.weights[0] * output_heights(model)
+    largest = np.argsort(-np.abs(rule.weights[0]), kind="stable")[:n_shown]
+    ratios = exponential(per_unit)
+    unit = "one unit" if model.encoding is None else "one unit, or of a category"
+    return [
+        ("threshold", f"{model.classes[1]!r} from a probability of {probability:.4g} on"),
+        ("intercept", f"{rule.intercepts[0] + rule.threshold:+.4g} log-odds at the centres"),
+        (
+            "directions",
+            f"{space.n_components - 1} published, weights "
+            + " ".join(f"{weight:+.4g}" for weight in theta[1:]),
+        ),
+        ("start", "published model, weights " + " ".join(space.start[1:])),
+        ("hint", hint),
+        ("longest row", f"{space.cap}; longer ones are shortened to it"),
+        (
+            "odds ratios",
+            f"of {unit}: " + ", ".join(f"{rule.names[i]} {ratios[i]:.4g}" for i in largest),
+        ),
+    ]
+
+
+def _origins(model: Model) -> list[list[Any]]:
+    """Raw column, category, centre and scale of each feature; nothing without an encoding."""
+    if model.encoding is None:
+        return [[]] * model.n_features
+    return _encoded_origins(model.encoding)
+
+
+def _encoded_origins(encoding: Encoding) -> list[list[Any]]:
     origins: list[list[Any]] = []
     for column in encoding.columns:
         if isinstance(column, NumberColumn):
             origins.append([column.name, "", float(column.centre), float(column.scale)])
         else:
             values = (*column.values, OTHER) if column.other else column.values
-            origins += [[column.name, value, "", ""] for value in values]
+            scales: list[Any] = [float(scale) for scale in column.scales] or [""] * len(values)
+            origins += [
+                [column.name, value, "", scale] for value, scale in zip(values, scales, strict=True)
+            ]
     return origins

@@ -1,6 +1,7 @@
 """Models as ONNX graphs in double precision, written node by node."""
 
 import json
+import math
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from replearn import __version__
 from replearn.codes.encoding import CategoryColumn, Column, Encoding, NumberColumn
-from replearn.codes.model import FORMAT, FORMAT_VERSION, Model
+from replearn.codes.model import FORMAT, Model
 from replearn.errors import ReplearnError
 from replearn.exports.rules import Rule, check_text, model_of, rule_of
 
@@ -44,6 +45,9 @@ def to_onnx(source: Any, *, encoded: bool = False, single_precision: bool = Fals
     Outputs: ``label`` (text, or int64 for labels that are integers or booleans) and ``score``
     (double), both of shape (rows,); with a ``_`` behind the name if a column has it. A graph cannot
     refuse a row: if a number is NaN that must not be, the score is NaN and the label means nothing.
+    A logistic model has ``probabilities`` (double, shape (rows, 2)) as a third output; rows longer
+    than its published length are shortened in the graph. There the score is NaN, too, if the
+    squared length of a row overflows.
 
     Metadata: ``replearn.fingerprint``, ``replearn.labels`` as JSON, ``replearn.version`` and
     ``replearn.format``.
@@ -64,11 +68,19 @@ def to_onnx(source: Any, *, encoded: bool = False, single_precision: bool = Fals
         rows = _encode(graph, encoding)
     _score(graph, rows, rule, model.is_halfspace, score)
     _label(graph, score, model, label)
+    probabilities = None
+    if rule.threshold is not None:
+        probabilities = graph.new_name("probabilities")
+        _probabilities(graph, score, rule.threshold, probabilities)
     kind = TensorProto.STRING if isinstance(model.classes[0], str) else TensorProto.INT64
     outputs = [
         helper.make_tensor_value_info(label, kind, ["rows"]),
         helper.make_tensor_value_info(score, TensorProto.DOUBLE, ["rows"]),
     ]
+    if probabilities is not None:
+        outputs.append(
+            helper.make_tensor_value_info(probabilities, TensorProto.DOUBLE, ["rows", 2])
+        )
     proto = helper.make_model(
         helper.make_graph(graph.nodes, "replearn", inputs, outputs, graph.constants),
         producer_name="replearn",
@@ -112,7 +124,7 @@ def _facts(model: Model) -> dict[str, str]:
     """What the file says about itself: nothing but what the fingerprint covers, and versions."""
     return {
         "replearn.fingerprint": model.fingerprint,
-        "replearn.format": f"{FORMAT} {FORMAT_VERSION}",
+        "replearn.format": f"{FORMAT} {model.format_version}",
         "replearn.labels": json.dumps(list(model.classes)),
         "replearn.version": __version__,
     }
@@ -154,6 +166,8 @@ def _score(graph: _Graph, rows: str, rule: Rule, is_halfspace: bool, out: str) -
     """The product with the normal, or the mean of the votes."""
     if is_halfspace:
         product = graph.node("MatMul", rows, graph.constant(rule.weights[0]))
+        if rule.cap < math.inf:
+            product = graph.node("Mul", product, _shortening(graph, rows, rule.cap))
         graph.node("Add", product, graph.constant(rule.intercepts[0]), out=out)
         return
     products = graph.node("MatMul", rows, graph.constant(np.ascontiguousarray(rule.weights.T)))
@@ -162,6 +176,26 @@ def _score(graph: _Graph, rows: str, rule: Rule, is_halfspace: bool, out: str) -
     votes = graph.node("Where", agree, graph.constant(1.0), graph.constant(-1.0))
     total = graph.node("ReduceSum", votes, graph.constant(np.array([1])), keepdims=0)
     graph.node("Div", total, graph.constant(float(len(rule.weights))), out=out)
+
+
+def _shortening(graph: _Graph, rows: str, cap: float) -> str:
+    """What each row is multiplied by to be no longer than the cap; NaN if that overflows."""
+    size = graph.node("ReduceSumSquare", rows, axes=[1], keepdims=0)
+    factor = graph.node("Div", graph.constant(cap), graph.node("Sqrt", size))
+    longer = graph.node("Greater", size, graph.constant(cap * cap))
+    factor = graph.node("Where", longer, factor, graph.constant(1.0))
+    return graph.node("Where", graph.node("IsInf", size), graph.constant(math.nan), factor)
+
+
+def _probabilities(graph: _Graph, score: str, threshold: float, out: str) -> None:
+    """Of both labels; the exponential may overflow, which gives 0."""
+    one, last = graph.constant(1.0), graph.constant(np.array([1]))
+    log_odds = graph.node("Add", score, graph.constant(threshold))
+    odds_against = graph.node("Exp", graph.node("Neg", log_odds))
+    high = graph.node("Div", one, graph.node("Add", one, odds_against))
+    low = graph.node("Sub", one, high)
+    standing = [graph.node("Unsqueeze", part, last) for part in (low, high)]
+    graph.node("Concat", *standing, axis=1, out=out)
 
 
 def _label(graph: _Graph, score: str, model: Model, out: str) -> None:
@@ -215,7 +249,15 @@ def _numbers(graph: _Graph, columns: list[NumberColumn]) -> str:
 
 
 def _indicators(graph: _Graph, column: CategoryColumn) -> str:
-    """0 or 1 for each category; for any other text all 0, or a last 1 unless it is empty."""
+    """Indicators of the categories, over their scales.
+
+    For any other text they are all 0, or the last one is not, unless the text is empty.
+    """
+    found = _zeros_and_ones(graph, column)
+    return graph.node("Mul", found, graph.constant(column.heights)) if column.scales else found
+
+
+def _zeros_and_ones(graph: _Graph, column: CategoryColumn) -> str:
     values = [check_text(value, "a category", "ONNX") for value in column.values]
     found = _one_hot(graph, column.name, values)
     if not column.other:

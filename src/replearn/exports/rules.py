@@ -1,5 +1,6 @@
 """What every export needs of a model: its halfspaces in numbers, and its names."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from replearn.codes.encoding import CategoryColumn
 from replearn.codes.model import Model
+from replearn.codes.score_space import ScoreSpace
 from replearn.errors import ReplearnError
 from replearn.types import Matrix, Vector
 
@@ -22,11 +24,18 @@ class Rule:
     intercepts : array of shape (n_halfspaces,)
     names : tuple of str
         Of the features, after encoding; x0, x1, ... if the model has none.
+    cap : float
+        Rows longer than this are shortened to it, before the product; inf: none are.
+    threshold : float or None
+        Product and intercept are the log-odds of the second label, minus this; None if they are
+        no log-odds.
     """
 
     weights: Matrix
     intercepts: Vector
     names: tuple[str, ...]
+    cap: float = math.inf
+    threshold: float | None = None
 
 
 def model_of(source: Any) -> Model:
@@ -55,6 +64,9 @@ def rule_of(model: Model) -> Rule:
         names = model.encoding.output_names
     else:
         names = model.feature_names or tuple(f"x{i}" for i in range(model.n_features))
+    if isinstance(model.space, ScoreSpace):
+        cap, threshold = float(model.space.cap), float(model.space.threshold)
+        return Rule(weights, intercepts, names, cap, threshold)
     return Rule(weights, intercepts, names)
 
 

@@ -1,5 +1,6 @@
 """Models as plain, fitted scikit-learn objects, which need no replearn to be unpickled."""
 
+import math
 import re
 from functools import partial
 from itertools import groupby
@@ -35,6 +36,10 @@ def to_sklearn(source: Any, *, encoded: bool = False) -> Any:
         With an encoding, unless ``encoded``: a ColumnTransformer for dataframes with the raw
         columns, then the classifier. Needs pandas to be made, and a dataframe to predict.
 
+        For a logistic model: a step that shortens rows beyond the published length, then a
+        LogisticRegression; in a FixedThresholdClassifier, unless the threshold is one half.
+        Its ``decision_function`` is the log-odds.
+
     Notes
     -----
     Predictions are those of the model; scores are, up to rounding: sums may run in another order.
@@ -57,15 +62,21 @@ def to_sklearn(source: Any, *, encoded: bool = False) -> Any:
     classes = np.asarray(getattr(source, "classes_", model.classes))
     # features that an encoder made come as an array: names would only make scikit-learn warn
     names = None if model.encoding is not None else model.feature_names
-    if model.is_halfspace:
+    steps: list[tuple[str, Any]] = []
+    if model.encoding is not None and not encoded:
+        steps.append(("encode", _encoder(model.encoding)))
+    if rule.threshold is not None:
+        steps.append(("shorten", _shortener(rule.cap, model.n_features, names)))
+        classifier = _logistic(rule, rule.threshold, classes)
+    elif model.is_halfspace:
         classifier = _linear(rule, 0, classes, names)
     else:
         classifier = _majority(rule, classes, names)
-    if model.encoding is None or encoded:
+    if not steps:
         return classifier
     from sklearn.pipeline import Pipeline
 
-    return Pipeline([("encode", _encoder(model.encoding)), ("classify", classifier)])
+    return Pipeline([*steps, ("classify", classifier)])
 
 
 def _linear(rule: Rule, index: int, classes: NDArray[Any], names: tuple[str, ...] | None) -> Any:
@@ -80,6 +91,90 @@ def _linear(rule: Rule, index: int, classes: NDArray[Any], names: tuple[str, ...
     if names is not None:
         classifier.feature_names_in_ = np.array(names, dtype=object)
     return classifier
+
+
+def _logistic(rule: Rule, threshold: float, classes: NDArray[Any]) -> Any:
+    """Log-odds: a LogisticRegression, with the threshold around it if that is not one half."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import FixedThresholdClassifier
+
+    classifier = LogisticRegression()
+    classifier.classes_ = classes
+    classifier.coef_ = rule.weights[[0]]
+    classifier.intercept_ = rule.intercepts[[0]] + threshold
+    classifier.n_features_in_ = rule.weights.shape[1]
+    classifier.n_iter_ = np.array([1], dtype=np.int32)
+    if threshold == 0:
+        return classifier
+    # from the next number on: a row on the threshold gets the first label, as in the model
+    above = float(np.nextafter(threshold, math.inf))
+    fixed = FixedThresholdClassifier(
+        classifier, threshold=above, response_method="decision_function"
+    )
+    fixed.estimator_ = classifier
+    fixed.n_features_in_ = classifier.n_features_in_
+    return fixed
+
+
+def _shortener(cap: float, n_features: int, names: tuple[str, ...] | None) -> Any:
+    """Rows of at most a length, dense or CSR, in parts of scikit-learn only.
+
+    A row x becomes ``(x / u, 1, ||x|| / cap)``, with a power of two u above the cap. The largest
+    of these numbers is one of the last two, ``max(1, ||x|| / cap)``, and dividing by it is what
+    ``Normalizer`` does. The last two are left out, and the rest is multiplied by u again.
+    """
+    from sklearn.feature_selection import VarianceThreshold
+    from sklearn.metrics.pairwise import euclidean_distances, polynomial_kernel
+    from sklearn.pipeline import FeatureUnion, Pipeline
+    from sklearn.preprocessing import FunctionTransformer, Normalizer
+    from sklearn.utils import check_array
+
+    unit = 2.0 ** max(0, math.frexp(cap)[1])
+    # validated, so that names are checked; then doubles, as in the model
+    as_doubles = FunctionTransformer(
+        check_array,
+        kw_args={"accept_sparse": "csr", "dtype": np.float64},
+        validate=True,
+        accept_sparse=True,
+    )
+    as_doubles.n_features_in_ = n_features
+    if names is not None:
+        as_doubles.feature_names_in_ = np.array(names, dtype=object)
+    origin = np.zeros((1, n_features))
+    to_origin = FunctionTransformer(euclidean_distances, kw_args={"Y": origin}, accept_sparse=True)
+    one = {"Y": origin, "degree": 1, "gamma": 1.0, "coef0": 1.0}
+    widened = FeatureUnion(
+        [
+            ("rows", _scaler([unit] * n_features)),
+            ("one", FunctionTransformer(polynomial_kernel, kw_args=one, accept_sparse=True)),
+            ("length", Pipeline([("measure", to_origin), ("over cap", _scaler([cap]))])),
+        ]
+    )
+    without_last_two = VarianceThreshold()
+    without_last_two.variances_ = np.array([1.0] * n_features + [0.0, 0.0])
+    without_last_two.n_features_in_ = n_features + 2
+    return Pipeline(
+        [
+            ("check", as_doubles),
+            ("widen", widened),
+            ("divide", Normalizer(norm="max")),
+            ("select", without_last_two),
+            ("unscale", _scaler([1 / unit] * n_features)),
+        ]
+    )
+
+
+def _scaler(scales: list[float]) -> Any:
+    """A fitted scaler that divides the columns by numbers."""
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler(with_mean=False)
+    scaler.scale_ = np.array(scales)
+    scaler.var_ = scaler.scale_**2
+    scaler.mean_ = None
+    scaler.n_features_in_ = len(scales)
+    scaler.n_samples_seen_ = 1
+    return scaler
 
 
 def _majority(rule: Rule, classes: NDArray[Any], names: tuple[str, ...] | None) -> Any:
@@ -124,7 +219,24 @@ def _encoder(encoding: Encoding) -> Any:
             scaler.mean_ = np.array([float(column.centre) for column in numbers])
             scaler.scale_ = np.array([float(column.scale) for column in numbers])
             scaler.var_ = scaler.scale_**2
+        elif _has_scales(run):
+            scaler = encoder.named_transformers_[name]["scale"]
+            scaler.scale_ = np.concatenate([_scales(column) for column in _categories(run)])
+            scaler.var_ = scaler.scale_**2
     return encoder
+
+
+def _categories(run: list[Column]) -> list[CategoryColumn]:
+    return [column for column in run if isinstance(column, CategoryColumn)]
+
+
+def _scales(column: CategoryColumn) -> NDArray[np.float64]:
+    """What the indicators of a column are divided by."""
+    return np.array([float(scale) for scale in column.scales or ["1"] * column.n_outputs])
+
+
+def _has_scales(run: list[Column]) -> bool:
+    return any(column.scales for column in _categories(run))
 
 
 def _kind(column: Column) -> str:
@@ -150,7 +262,7 @@ def _transformer(run: list[Column]) -> Any:
         if kind == "numbers or missing":
             steps.append(("fill", SimpleImputer(strategy="constant", fill_value=0.0)))
         return Pipeline(steps)
-    categories = [column for column in run if isinstance(column, CategoryColumn)]
+    categories = _categories(run)
     if kind.endswith("other"):
         missing = ["nan"] if kind.startswith("codes") else [None, np.nan]
         indicators = _indicators_or_other(categories, missing)
@@ -160,11 +272,14 @@ def _transformer(run: list[Column]) -> Any:
             handle_unknown="ignore",
             sparse_output=False,
         )
+    scale = [("scale", StandardScaler(with_mean=False))] if _has_scales(run) else []
     if kind.startswith("text"):
-        return indicators
+        return Pipeline([("indicate", indicators), *scale]) if scale else indicators
     # 1, 1.0 and "1" are one category, written 1; a missing number is written nan, which is none
     as_text = FunctionTransformer(partial(np.strings.mod, "%.17g"), feature_names_out="one-to-one")
-    return Pipeline([("as numbers", as_numbers), ("as text", as_text), ("indicate", indicators)])
+    return Pipeline(
+        [("as numbers", as_numbers), ("as text", as_text), ("indicate", indicators), *scale]
+    )
 
 
 def _indicators_or_other(columns: list[CategoryColumn], missing: list[Any]) -> Any:

@@ -10,7 +10,10 @@ from replearn.exports.rules import Rule, check_text, model_of, rule_of
 from replearn.types import Vector
 
 #: Names of what a query adds to a table.
-SCORE, LABEL = "replearn_score", "replearn_label"
+SCORE, LABEL, PROBABILITY = "replearn_score", "replearn_label", "replearn_probability"
+
+#: Databases refuse to take the exponential of more than about 709.
+_LARGEST_EXPONENT = 700.0
 
 #: Longest chain of one operator: parsers limit how deep an expression may be (SQLite: 1,000).
 _CHAIN = 64
@@ -27,12 +30,16 @@ class Sql:
     label : str
         Scalar expression: the label of a row.
     query : str
-        Statement: all columns of the table, ``replearn_score`` and ``replearn_label``.
+        Statement: all columns of the table, ``replearn_score``, of a logistic model
+        ``replearn_probability``, and ``replearn_label``.
+    probability : str or None
+        Scalar expression: the probability of the second label, of a logistic model.
     """
 
     score: str
     label: str
     query: str
+    probability: str | None = None
 
 
 def to_sql(source: Any, table: str = "rows") -> Sql:
@@ -56,6 +63,10 @@ def to_sql(source: Any, table: str = "rows") -> Sql:
     makes score and label NULL. Numbers have an exponent, which makes them double precision, and
     as many digits as are needed to read back as the same double.
 
+    A logistic model needs the functions SQRT and EXP. Its score is the log-odds minus those of the
+    threshold, of the row shortened to the published length; NULL if the squared length of the row
+    overflows.
+
     Examples
     --------
     >>> import numpy as np
@@ -74,21 +85,31 @@ def to_sql(source: Any, table: str = "rows") -> Sql:
         _joined([*_terms(columns, weights, name), *constant], "+")
         for weights, constant in zip(rule.weights, _constants(model, rule), strict=True)
     ]
-    if model.is_halfspace:
+    if rule.threshold is not None:
+        product = _joined(list(_terms(columns, rule.weights[0], name)), "+")
+        factor = _shortening(_joined(list(_squares(columns, name)), "+"), rule.cap)
+        score = f"({product} * {factor} + {number(rule.intercepts[0])})"
+    elif model.is_halfspace:
         score = products[0]  # NULL if one of its terms is
     else:
         votes = [f"CASE WHEN {product} > 0e0 THEN 1e0 ELSE -1e0 END" for product in products]
         score = _unless(missing, f"{_joined(votes, '+')} / {number(len(votes))}")
     low, high = (literal(label) for label in model.classes)
     label = _unless(missing, f"CASE WHEN {score} > 0e0 THEN {high} ELSE {low} END")
+    if rule.threshold is not None:  # its score may be NULL when no number is missing
+        label = f"(CASE WHEN {score} > 0e0 THEN {high} WHEN {score} <= 0e0 THEN {low} END)"
     found = f'"scored"."{SCORE}"'
+    added, probability = "", None
+    if rule.threshold is not None:
+        probability = _probability(score, rule.threshold)
+        added = f'{_probability(found, rule.threshold)} AS "{PROBABILITY}",\n'
     query = f"""\
 SELECT "scored".*,
-CASE WHEN {found} > 0e0 THEN {high} WHEN {found} <= 0e0 THEN {low} END AS "{LABEL}"
+{added}CASE WHEN {found} > 0e0 THEN {high} WHEN {found} <= 0e0 THEN {low} END AS "{LABEL}"
 FROM (SELECT {name}.*, {score} AS "{SCORE}"
 FROM {name}) AS "scored"
 """
-    return Sql(score, label, query)
+    return Sql(score, label, query, probability)
 
 
 def _columns(model: Model, rule: Rule) -> Sequence[Column]:
@@ -113,13 +134,48 @@ def _terms(columns: Sequence[Column], weights: Vector, table: str) -> Iterator[s
     for column in columns:
         place = f"{table}.{quoted(column.name)}"
         if isinstance(column, CategoryColumn):
-            # no CAST: a text in quotes takes the type of the column, so '1' finds 1 and 1.0
-            cases = [f"WHEN {literal(value)} THEN {number(next(left))}" for value in column.values]
-            other = number(next(left)) if column.other else "0e0"
-            case = f"CASE {place} {' '.join(cases)} ELSE {other} END"
-            yield f"CASE WHEN {place} IS NULL THEN 0e0 ELSE {case} END" if column.other else case
+            yield _case(column, place, [next(left) * float(height) for height in column.heights])
         else:
             yield f"{number(next(left))} * {_scaled(column, place)}"
+
+
+def _squares(columns: Sequence[Column], table: str) -> Iterator[str]:
+    """What each column adds to the squared length of a row."""
+    for column in columns:
+        place = f"{table}.{quoted(column.name)}"
+        if isinstance(column, CategoryColumn):
+            yield _case(column, place, [float(height) ** 2 for height in column.heights])
+        else:
+            value = _scaled(column, place)
+            yield f"{value} * {value}"
+
+
+def _case(column: CategoryColumn, place: str, numbers: Sequence[float]) -> str:
+    """A number for each output of a column of categories; 0 for what has none."""
+    # no CAST: a text in quotes takes the type of the column, so '1' finds 1 and 1.0
+    cases = [
+        f"WHEN {literal(value)} THEN {number(found)}"
+        for value, found in zip(column.values, numbers, strict=False)
+    ]
+    other = number(numbers[-1]) if column.other else "0e0"
+    case = f"CASE {place} {' '.join(cases)} ELSE {other} END" if cases else other
+    return f"CASE WHEN {place} IS NULL THEN 0e0 ELSE {case} END" if column.other else case
+
+
+def _shortening(size: str, cap: float) -> str:
+    """What a row of this squared length is multiplied by; NULL if the length overflows."""
+    shorter = f"NULLIF({number(cap)} / SQRT({size}), 0e0)"
+    return f"CASE WHEN {size} > {number(cap * cap)} THEN {shorter} ELSE 1e0 END"
+
+
+def _probability(score: str, threshold: float) -> str:
+    log_odds = f"({score} + {number(threshold)})" if threshold else score
+    most = number(_LARGEST_EXPONENT)
+    exponent = (
+        f"CASE WHEN {log_odds} > {most} THEN {number(-_LARGEST_EXPONENT)} "
+        f"WHEN {log_odds} < {number(-_LARGEST_EXPONENT)} THEN {most} ELSE -{log_odds} END"
+    )
+    return f"(1e0 / (1e0 + EXP({exponent})))"
 
 
 def _scaled(column: NumberColumn, place: str) -> str:
