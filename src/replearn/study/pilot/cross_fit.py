@@ -139,14 +139,20 @@ def supervised_family(
 
 
 #: Steps and ridge of a study that starts from no model: the rows' own curvature is stepped with.
-_DISCOVERY_STEPS, _DISCOVERY_RIDGE = 4, 0.02
+_DISCOVERY_STEPS, _DISCOVERY_RIDGE = 8, 0.02
 
 #: Without labels: assumed variance of the log-odds, which falls off like one over the number of
 #: the direction.
 _ASSUMED_SIGNAL = 2.0
 
 
-def discovery_family(rows: Matrix, truth: Truth | None, share: float, n_directions: int) -> Family:
+def discovery_family(
+    rows: Matrix,
+    truth: Truth | None,
+    share: float,
+    n_directions: int,
+    fold: IntegerArray | None = None,
+) -> Family:
     """Principal directions, and a start that knows nothing but the share of positives.
 
     Labels, if there are any, say how much signal to expect in how many directions, and nothing
@@ -164,8 +170,10 @@ def discovery_family(rows: Matrix, truth: Truth | None, share: float, n_directio
     variance = np.ones(kept.size)
     falling = spread * _ASSUMED_SIGNAL / np.arange(1, kept.size + 1)
     signal = falling / (1 / np.arange(1, kept.size + 1)).sum()
-    if truth is not None:
-        theta, variance = _fitted(columns[:, kept] @ frame, truth, start)
+    if truth is not None and fold is not None:
+        framed = columns[:, kept] @ frame
+        theta = _fitted(framed, truth, start)
+        variance = _held_out_variance(framed, truth, start, fold)
         signal = _block_means((theta - start) ** 2, variance / truth.size)
     return Family(
         name="pca",
@@ -191,13 +199,13 @@ def discovery_scores(
         family = discovery_family(rows[seen], None, share, size - 1)
         columns = with_constant(rows @ family.directions.T)
         columns = columns @ orthonormal_frame(columns[seen], family.weights)
-        theta, _ = _fitted(columns[seen], truth[seen], family.start)
+        theta = _fitted(columns[seen], truth[seen], family.start)
         scores[~seen] = columns[~seen] @ theta
     return scores
 
 
-def _fitted(columns: Matrix, truth: Truth, start: Vector) -> tuple[Vector, Vector]:
-    """Weights after the steps of a site, and the variance of one row's part in them."""
+def _fitted(columns: Matrix, truth: Truth, start: Vector) -> Vector:
+    """Weights after the steps of a site."""
     theta, n_rows = start, len(columns)
     ridge = _DISCOVERY_RIDGE * np.eye(start.size)
     for _ in range(_DISCOVERY_STEPS):
@@ -206,12 +214,25 @@ def _fitted(columns: Matrix, truth: Truth, start: Vector) -> tuple[Vector, Vecto
         curvature = (columns * curvature_weights(scores)[:, None]).T @ columns / n_rows + ridge
         slope = columns.T @ residual / n_rows + ridge @ (theta - start)
         theta = theta - short_step(curvature, slope)
-    meat = np.cov((columns * residual[:, None]).T)
-    chance = residual + truth
-    # the variance of a fit is that of its limit, where the curvature is Newton's own
-    fisher = (columns * (chance * (1 - chance))[:, None]).T @ columns / n_rows
-    bread = np.linalg.inv(fisher + ridge)
-    return theta, np.maximum(np.diag(bread @ meat @ bread), 0.05)
+    return theta
+
+
+def _held_out_variance(columns: Matrix, truth: Truth, start: Vector, fold: IntegerArray) -> Vector:
+    """Variance of one row's part in the weights, from rows that the fits have not seen.
+
+    Rows that a fit has seen are too well explained by it. The curvature is Newton's own: the
+    variance of a fit is that of its limit, however it gets there.
+    """
+    q = start.size
+    information, meat = _DISCOVERY_RIDGE * np.eye(q), np.zeros((q, q))
+    for left_out in range(N_FOLDS):
+        seen = fold != left_out
+        chance = expit(columns[~seen] @ _fitted(columns[seen], truth[seen], start))
+        held, residual = columns[~seen], chance - truth[~seen]
+        information += (held * (chance * (1 - chance))[:, None]).T @ held / truth.size
+        meat += (held * (residual**2)[:, None]).T @ held / truth.size
+    bread = np.linalg.inv(information)
+    return np.maximum(np.diag(bread @ meat @ bread), _VARIANCE_FLOOR)
 
 
 def _block_means(squares: Vector, noise: Vector) -> Vector:

@@ -332,7 +332,8 @@ def _studied(
     _, pilot, rows, span, fits = min(ways, key=lambda way: way[0])
     most = min(MAX_DIRECTIONS, rows.shape[1], max(1, len(rows) // _ROWS_PER_DIRECTION))
     if request.study == "discovery" or fits is None or truth is None:
-        families = [discovery_family(rows, truth, share, most)]
+        fold = None if fits is None else fits.fold
+        families = [discovery_family(rows, truth, share, most, fold)]
     else:
         published = score_directions(request.scores, pilot.encoding) @ span.T
         axes = fold_axes(rows, fits, most)

@@ -1,0 +1,323 @@
+"""What replicable models are worth on real tables.
+
+python benchmarks/usefulness.py DATA
+
+DATA is the folder with the data sets (examples/README.md). For each task a pilot of 1,000 rows
+plans a study, two labs get half of the rest each, and pairs of labs fit under fresh seeds, with 0,
+2, 4 and 8 hint bits, as an updating (directions know the pilot's labels) and as a discovery
+(principal directions). All numbers are on rows that neither pilot nor labs have seen. Beside them:
+LogisticRegression on one lab's rows, and the pilot's own model.
+
+--tasks NAME,NAME   some of the tasks
+--pairs N           pairs of labs for each line (default 40, on two pilots)
+--pilot N           rows of a pilot (default 1000)
+--json FILE         all numbers
+"""
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from scipy.stats import binomtest
+from sklearn.compose import make_column_transformer
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import replearn as rl
+from replearn.study.pilot.encoders import shortened
+
+BITS = (0, 2, 4, 8)
+STUDIES = ("updating", "discovery")
+N_PILOTS = 2
+N_TEST = 10_000
+
+
+# --- tasks: raw columns and labels 0 and 1 ----------------------------------------------------
+
+
+def covtype(folder, positive, negative=None):
+    arrays = np.load(folder / "covtype.npz")
+    kinds = arrays["cover_type"]
+    rows = np.isin(kinds, positive + (negative or [*range(1, 8)]))
+    columns = pd.DataFrame(arrays["X"][rows].astype(float), columns=arrays["feature_names"])
+    for name in ("area", "soil"):
+        columns[name] = np.char.add(f"{name} ", arrays[name][rows].astype(str)).astype(object)
+    return columns, np.isin(kinds[rows], positive).astype(int)
+
+
+def mnist(folder, positive, negative):
+    arrays = np.load(folder / "mnist70k.npz")
+    rows = np.isin(arrays["label"], positive + negative)
+    return arrays["X"][rows] / 255.0, np.isin(arrays["label"][rows], positive).astype(int)
+
+
+def text(folder, name, positive=None, negative=None):
+    arrays = np.load(folder / name)
+    counts = sp.csr_matrix(
+        (arrays["data"].astype(float), arrays["indices"], arrays["indptr"]),
+        shape=tuple(arrays["shape"]),
+    )
+    if positive is None:
+        labels = (arrays["y"] > 0).astype(int)
+    else:
+        groups = arrays["label_names"][arrays["label"]]
+        first, second = (np.char.startswith(groups, part) for part in (positive, negative))
+        counts, labels = counts[first | second], first[first | second].astype(int)
+    counts = counts[:, np.asarray((counts > 0).sum(axis=0)).ravel() >= 2]
+    return TfidfTransformer(sublinear_tf=True).fit_transform(counts).tocsr(), labels
+
+
+def flights(folder):
+    table = pd.read_csv(folder / "nycflights13.csv.gz").dropna(subset=["arr_delay", "dep_delay"])
+    names = ["dep_delay", "distance", "hour", "month", "air_time", "carrier", "origin"]
+    return table[names].reset_index(drop=True), (table["arr_delay"] >= 15).to_numpy().astype(int)
+
+
+def adult(folder):
+    table = pd.read_csv(folder / "adult.csv.gz")
+    y = (table["income"] == ">50K").to_numpy().astype(int)
+    return table.drop(columns=["income", "fnlwgt"]), y
+
+
+def diabetes(folder, target):
+    table = pd.read_csv(folder / "diabetes130.csv.gz", keep_default_na=False, low_memory=False)
+    columns = table.drop(
+        columns=["encounter_id", "patient_nbr", "readmitted", "weight", "payer_code"]
+    )
+    for name in ("admission_type_id", "discharge_disposition_id", "admission_source_id"):
+        columns[name] = columns[name].astype(str)
+    for name in ("diag_1", "diag_2", "diag_3"):
+        columns[name] = columns[name].str.slice(0, 3)
+    if target == "readmitted":
+        return columns, (table["readmitted"] != "NO").to_numpy().astype(int)
+    y = (table["diabetesMed"] == "Yes").to_numpy().astype(int)
+    return columns.drop(columns=["diabetesMed", "diag_1", "diag_2", "diag_3"]), y
+
+
+def small(folder, name):
+    table = pd.read_csv(folder / f"{name}.csv.gz")
+    target = table.columns[-1]
+    return table.drop(columns=[c for c in ("date", target) if c in table]), (
+        table[target] == 1
+    ).to_numpy().astype(int)
+
+
+def skin(folder):
+    arrays = np.load(folder / "skin.npz")
+    return arrays["X"].astype(float), (arrays["y"] > 0).astype(int)
+
+
+def mushrooms(folder):
+    from sklearn.datasets import load_svmlight_file
+
+    X, y = load_svmlight_file(folder / "mushrooms.svm.gz", n_features=126, zero_based=False)
+    return sp.csr_matrix(X), (y > 0).astype(int)
+
+
+TASKS = {
+    "adult": adult,
+    "htru2": lambda folder: small(folder, "htru2"),
+    "occupancy": lambda folder: small(folder, "occupancy"),
+    "flights late": flights,
+    "skin": skin,
+    "covtype 1 v 3": lambda folder: covtype(folder, [1], [3]),
+    "covtype 2 v 7": lambda folder: covtype(folder, [2], [7]),
+    "covtype 2 v rest": lambda folder: covtype(folder, [2]),
+    "diabetes readmitted": lambda folder: diabetes(folder, "readmitted"),
+    "diabetes medication": lambda folder: diabetes(folder, "diabetesMed"),
+    "mushrooms": mushrooms,
+    "mnist 0 v 1": lambda folder: mnist(folder, [0], [1]),
+    "mnist 4 v 9": lambda folder: mnist(folder, [4], [9]),
+    "mnist even v odd": lambda folder: mnist(folder, [0, 2, 4, 6, 8], [1, 3, 5, 7, 9]),
+    "20news comp v rec": lambda folder: text(folder, "newsgroups20.npz", "comp.", "rec."),
+    "subjectivity": lambda folder: text(folder, "subjectivity.npz"),
+}
+
+
+# --- what models are worth --------------------------------------------------------------------
+
+
+def take(X, rows):
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def worth(y, probability, threshold):
+    return {
+        "auc": roc_auc_score(y, probability),
+        "balanced": balanced_accuracy_score(y, probability > threshold),
+        "log_loss": log_loss(y, np.clip(probability, 1e-9, 1 - 1e-9)),
+    }
+
+
+def full_model(X, y):
+    """What a user would fit on one lab's rows: scaled columns, LogisticRegression."""
+    if hasattr(X, "columns"):
+        numbers = X.select_dtypes("number").columns.tolist()
+        others = [name for name in X if name not in numbers]
+        scale = make_column_transformer(
+            (StandardScaler(), numbers), (OneHotEncoder(handle_unknown="ignore"), others)
+        )
+    else:
+        scale = StandardScaler(with_mean=not sp.issparse(X))
+    few = X.shape[0] > 60_000 and X.shape[1] > 500
+    model = make_pipeline(scale, LogisticRegression(max_iter=300))
+    return model.fit(take(X, np.arange(30_000)), y[:30_000]) if few else model.fit(X, y)
+
+
+def measure(name, load, folder, n_pairs, n_pilot):
+    """All lines of one task."""
+    X, y = load(folder)
+    lines = {}
+    for number in range(N_PILOTS):
+        rng = np.random.default_rng([2026, number])  # chose nothing
+        order = rng.permutation(len(y))
+        n_test = min(N_TEST, len(y) // 5)
+        pilot, test, rest = np.split(order, [n_pilot, n_pilot + n_test])
+        n_lab = len(rest) // 2
+        share = y[pilot].mean()
+        full = full_model(take(X, rest[:n_lab]), y[rest[:n_lab]])
+        of_full = worth(y[test], full.predict_proba(take(X, test))[:, 1], share)
+        for study in STUDIES:
+            started = time.perf_counter()
+            first = rl.plan_from_pilot(
+                take(X, pilot), y[pilot], samples_per_site=n_lab, study=study
+            )
+            seconds = time.perf_counter() - started
+            encoding = first.protocol.encoding
+            rows = encoding.transform(X)
+            own = rl.ReplicableLogisticClassifier  # the shell of all fits below
+            of_pilot = pilot_worth(first, rows, y, test, share)
+            for bits in BITS:
+                plan = first.replan(hint_bits=bits)
+                line = lines.setdefault((study, bits), new_line(name, study, bits, n_lab))
+                line["full"].append(of_full)
+                line["pilot"].append(of_pilot)
+                line["planned"].append(
+                    {"auc": plan.table[2].auc, "log_loss": plan.table[2].log_loss}
+                )
+                line["k"].append(plan.n_codes - 1)
+                line["evidence"].append(plan.evidence_bits)
+                line["seconds"].append(seconds)
+                published = replace(plan.protocol.estimator().published, encoding=None)
+                for pair in range(n_pairs // N_PILOTS):
+                    members = rng.permutation(rest)
+                    seed = f"{name}/{study}/{bits}/{number}/{pair}"
+                    labs = members[:n_lab], members[n_lab : 2 * n_lab]
+                    lead = own(shared_seed=seed, published=published).fit(rows[labs[0]], y[labs[0]])
+                    hint = lead.hint_ if bits else None
+                    other = own(shared_seed=seed, published=published, hint=hint)
+                    other.fit(rows[labs[1]], y[labs[1]])
+                    line["differ"].append(lead.fingerprint_ != other.fingerprint_)
+                    line["estimate"].append(lead.certificate_.estimated_disagreement)
+                    line["bound"].append(lead.certificate_.disagreement_bound)
+                    line["ours"].append(worth(y[test], lead.predict_proba(rows[test])[:, 1], share))
+    return list(lines.values())
+
+
+def pilot_worth(plan, rows, y, test, share):
+    """The pilot's own model: the start of an updating study, which a discovery has not."""
+    if plan.study == "discovery":
+        return None
+    space = plan.protocol.design.space
+    weights = space.lifted(space.start_numbers)
+    short = shortened(rows[test], float(space.cap))
+    scores = np.asarray(short @ weights[:-1]).ravel() + weights[-1]
+    return worth(y[test], 1 / (1 + np.exp(-scores)), share)
+
+
+def new_line(name, study, bits, n_lab):
+    lists = ("full", "pilot", "planned", "ours", "k", "evidence", "seconds", "differ", "estimate")
+    return {"task": name, "study": study, "bits": bits, "rows": n_lab, "bound": []} | {
+        key: [] for key in lists
+    }
+
+
+def mean(rows, key):
+    return float(np.mean([row[key] for row in rows if row is not None]))
+
+
+def kept(line):
+    return (mean(line["ours"], "auc") - 0.5) / (mean(line["full"], "auc") - 0.5)
+
+
+def show(line):
+    differ = binomtest(sum(line["differ"]), len(line["differ"])).proportion_ci()
+    pilot = "-" if line["pilot"][0] is None else f"{mean(line['pilot'], 'auc'):.3f}"
+    print(
+        f"{line['task']:<20} {line['study']:<10}{line['bits']:>2} {line['rows']:>8,}"
+        f"{np.mean(line['k']):>5.1f} {mean(line['ours'], 'auc'):.3f}"
+        f" (worst {min(row['auc'] for row in line['ours']):.3f})"
+        f" {mean(line['ours'], 'balanced'):.3f} {mean(line['ours'], 'log_loss'):.3f}"
+        f" | planned {mean(line['planned'], 'auc'):.3f} {mean(line['planned'], 'log_loss'):.3f}"
+        f" | differ {np.mean(line['differ']):.3f} [{differ.low:.2f}, {differ.high:.2f}]"
+        f" | estimate {np.mean(line['estimate']):.3f} bound {np.mean(line['bound']):.3f}"
+        f" | full {mean(line['full'], 'auc'):.3f} {mean(line['full'], 'log_loss'):.3f}"
+        f" pilot {pilot} | kept {kept(line):.3f} | evidence {np.mean(line['evidence']):.1f}"
+        f" | {np.mean(line['seconds']):.0f} s",
+        flush=True,
+    )
+
+
+def summary(lines):
+    print("\nover all tasks")
+    for study in STUDIES:
+        for bits in BITS:
+            some = [line for line in lines if (line["study"], line["bits"]) == (study, bits)]
+            share = np.array([kept(line) for line in some])
+            auc = [abs(mean(line["planned"], "auc") - mean(line["ours"], "auc")) for line in some]
+            loss = [
+                abs(mean(line["planned"], "log_loss") / mean(line["ours"], "log_loss") - 1)
+                for line in some
+            ]
+            ratio = [np.mean(line["bound"]) / max(np.mean(line["estimate"]), 1e-9) for line in some]
+            pairs = [pair for line in some for pair in line["differ"]]
+            gain = [
+                mean(line["ours"], "auc") - mean(line["pilot"], "auc")
+                for line in some
+                if line["pilot"][0] is not None
+            ]
+            print(
+                f"{study:<10} {bits} bits: kept median {np.median(share):.3f}, worst "
+                f"{np.round(np.sort(share)[:3], 3).tolist()}; minus pilot "
+                f"{np.median(gain) if gain else float('nan'):+.4f}; differ {sum(pairs)} of "
+                f"{len(pairs)}; |planned - measured| AUC {np.median(auc):.4f}, log-loss "
+                f"{np.median(loss):.1%}; bound / estimate {np.median(ratio):.2f}; lowest AUC "
+                f"{min(row['auc'] for line in some for row in line['ours']):.3f}"
+            )
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--tasks", default=",".join(TASKS))
+    parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--pilot", type=int, default=1000)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    lines = []
+    for name in options.tasks.split(","):
+        if name not in TASKS:
+            sys.exit(f"unknown task {name!r}; known: {', '.join(TASKS)}")
+        for line in measure(name, TASKS[name], options.data, options.pairs, options.pilot):
+            lines.append(line)
+            show(line)
+        if options.json is not None:
+            options.json.write_text(json.dumps(lines, default=float))
+    summary(lines)
+
+
+if __name__ == "__main__":
+    main()
