@@ -18,7 +18,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import expit
 
 from replearn.study.pilot.families import principal, supervised_directions
-from replearn.study.pilot.ridge import N_FOLDS, HeldOut, Truth, short_step
+from replearn.study.pilot.ridge import N_FOLDS, HeldOut, Truth, log_loss, short_step
 from replearn.types import IntegerArray, Matrix, Vector
 
 #: Smallest variance of a coordinate: a pilot that is separated shows none.
@@ -139,7 +139,7 @@ def supervised_family(
 
 
 #: Steps and ridge of a study that starts from no model: the rows' own curvature is stepped with.
-_DISCOVERY_STEPS, _DISCOVERY_RIDGE = 8, 0.02
+_DISCOVERY_STEPS, _DISCOVERY_RIDGE = 8, 0.05
 
 #: Without labels: assumed variance of the log-odds, which falls off like one over the number of
 #: the direction.
@@ -185,7 +185,7 @@ def discovery_family(
         signal=signal,
         n_steps=_DISCOVERY_STEPS,
         ridge=_DISCOVERY_RIDGE,
-        caution=1.15,
+        caution=1.5,
     )
 
 
@@ -205,16 +205,25 @@ def discovery_scores(
 
 
 def _fitted(columns: Matrix, truth: Truth, start: Vector) -> Vector:
-    """Weights after the steps of a site."""
-    theta, n_rows = start, len(columns)
+    """Weights after the steps of a site; see `replearn.stages.scores.logistic`."""
     ridge = _DISCOVERY_RIDGE * np.eye(start.size)
-    for _ in range(_DISCOVERY_STEPS):
+
+    def step(theta: Vector) -> tuple[float, Vector]:
         scores = columns @ theta
-        residual = expit(scores) - truth
-        curvature = (columns * curvature_weights(scores)[:, None]).T @ columns / n_rows + ridge
-        slope = columns.T @ residual / n_rows + ridge @ (theta - start)
-        theta = theta - short_step(curvature, slope)
-    return theta
+        chance = expit(scores)
+        curvature = (columns * (chance * (1 - chance))[:, None]).T @ columns / truth.size + ridge
+        slope = columns.T @ (chance - truth) / truth.size + ridge @ (theta - start)
+        return log_loss(truth, scores), theta - short_step(curvature, slope)
+
+    theta = start
+    loss, following = step(theta)
+    for _ in range(_DISCOVERY_STEPS - 1):
+        next_loss, beyond = step(following)
+        if next_loss > loss:
+            following = (theta + following) / 2
+            continue
+        theta, loss, following = following, next_loss, beyond
+    return following
 
 
 def _held_out_variance(columns: Matrix, truth: Truth, start: Vector, fold: IntegerArray) -> Vector:
