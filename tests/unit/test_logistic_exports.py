@@ -32,8 +32,8 @@ ENCODING = Encoding(
         NumberColumn("age", "52.3", "25.5"),
         NumberColumn("dose", "-1", "0.002", fill_missing=True),
         CategoryColumn("site", ("north", "o'hara", "None"), scales=("0.7", "0.31", "0.45")),
-        CategoryColumn("code", ("1", "10"), other=True, scales=("0.3", "0.9", "0.28")),
-        CategoryColumn("plain", ("a", "b"), other=True),
+        CategoryColumn("code", ("1", "10"), other="0.1", scales=("0.3", "0.9", "0.28")),
+        CategoryColumn("plain", ("a", "b"), other="0.2"),
         NumberColumn("score", "0", "3"),
     )
 )
@@ -395,7 +395,10 @@ def test_all_exports_agree_on_any_rows(seed, scales, other, scaled, threshold, c
     columns = (
         NumberColumn("u", "1", scales[0], fill_missing=True),
         CategoryColumn(
-            "c", ("x", "y"), other=other, scales=tuple(scales[: 2 + other]) if scaled else ()
+            "c",
+            ("x", "y"),
+            other="0.1" if other else None,
+            scales=tuple(scales[: 2 + other]) if scaled else (),
         ),
         NumberColumn("v", "-2", scales[1]),
     )
