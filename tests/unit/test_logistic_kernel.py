@@ -388,3 +388,15 @@ def test_another_processor_gives_the_same_bits():
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == digest()
+
+
+def test_scores_are_cut_to_their_largest_sizes():
+    rng = np.random.default_rng(5)
+    X, classes = rng.normal(size=(400, 3)), rng.integers(0, 2, 400).astype(np.uint8)
+    directions, theta, most = np.eye(3), np.array([0.1, 0.5, -0.2, 0.0]), np.full(4, 0.3)
+    sums = row_score_sums(X, directions, CAP, classes, theta, most=most)
+    a = np.column_stack([np.ones(400), X])
+    residuals = 1 / (1 + np.exp(-a @ theta)) - classes
+    cut = np.clip(residuals[:, None] * a, -0.3, 0.3)
+    np.testing.assert_allclose(sums.mean_score(), cut.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(sums.mean_second(), cut.T @ cut / 400, atol=1e-12)

@@ -34,6 +34,8 @@ class Design:
     limits : tuple of int
         Exponents of two: the product of a row with direction j is cut to ``+-2**limits[j]`` in
         training, so that no single row can push far.
+    pushes : tuple of str
+        An entry of a row's score ``(p - t) (1, D x)`` is cut to this size: q numbers.
     reach : tuple of str
         Farthest from the start, in cells, that a coordinate may go.
     spread : tuple of str
@@ -49,6 +51,7 @@ class Design:
     penalty: DecimalTable
     n_steps: int
     limits: tuple[int, ...]
+    pushes: Decimals
     reach: Decimals
     spread: Decimals
     samples_per_site: int
@@ -61,6 +64,7 @@ class Design:
             "limits": list(self.limits),
             "n_steps": self.n_steps,
             "penalty": [list(row) for row in self.penalty],
+            "pushes": list(self.pushes),
             "reach": list(self.reach),
             "samples_per_site": self.samples_per_site,
             "space": self.space.content(),
@@ -96,6 +100,11 @@ class Design:
     def penalty_numbers(self) -> Matrix:
         """The ridge towards the start."""
         return number_table(self.penalty)
+
+    @cached_property
+    def push_numbers(self) -> Vector:
+        """Largest size of an entry of a row's score, as it counts."""
+        return np.minimum(numbers(self.pushes), self.units)
 
     @cached_property
     def reach_numbers(self) -> Vector:

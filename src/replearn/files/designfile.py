@@ -56,15 +56,16 @@ def read_score_space(value: Any, n_features: int | None = None) -> ScoreSpace:
 def read_design(value: Any) -> Design:
     """What a logistic study publishes."""
     keys = {
-        "curvature", "encode", "limits", "n_steps", "penalty", "reach", "samples_per_site",
-        "space", "spread",
+        "curvature", "encode", "limits", "n_steps", "penalty", "pushes", "reach",
+        "samples_per_site", "space", "spread",
     }  # fmt: skip
     content = read_object(value, "'design'", keys)
     space = read_score_space(content["space"])
     q = space.n_components
-    reach, spread = (_decimals(content[name], name, q) for name in ("reach", "spread"))
-    if not all(float(number) > 0 for number in reach + spread):
-        raise Unfit("reach and spread must hold positive numbers")
+    names = ("pushes", "reach", "spread")
+    pushes, reach, spread = (_decimals(content[name], name, q) for name in names)
+    if not all(float(number) > 0 for number in pushes + reach + spread):
+        raise Unfit("pushes, reach and spread must hold positive numbers")
     limits = content["limits"]
     if not isinstance(limits, list) or len(limits) != q - 1:
         raise Unfit(f"limits must be a list of {q - 1} integers")
@@ -75,6 +76,7 @@ def read_design(value: Any) -> Design:
         penalty=_table(content["penalty"], "penalty", q),
         n_steps=read_integer(content["n_steps"], "n_steps", 1, 100),
         limits=tuple(read_integer(limit, "a limit", -100, 100) for limit in limits),
+        pushes=pushes,
         reach=reach,
         spread=spread,
         samples_per_site=read_integer(content["samples_per_site"], "samples_per_site", 1, 1 << 50),

@@ -79,6 +79,7 @@ def score_sums(
     fisher: bool = True,
     second: bool = True,
     loss: bool = False,
+    most: Vector | None = None,
 ) -> ScoreSums:
     """Sums over rows that were projected before.
 
@@ -95,13 +96,16 @@ def score_sums(
         Between 0 and ``2^24``. A row of weight m counts like m equal rows, to the bit.
     fisher, second, loss : bool
         Which sums are made beside those of the score.
+    most : float64 array of shape (q,), optional
+        An entry of a row's score ``(p - t) a`` is cut to this size, in the score and in its second
+        moments, so that no row pushes far.
 
     Notes
     -----
     Total weights up to ``2^50``. The result has the same bits for any order of the rows and,
     added up, for any split.
     """
-    work = _new_work(theta, units, Parts(bool(fisher), bool(second), bool(loss)))
+    work = _new_work(theta, units, most, Parts(bool(fisher), bool(second), bool(loss)))
     values, n_rows = unmarked(projected.values), projected.values.shape[1]
     _add_projected(values, n_rows, unmarked(classes), _checked(weights), work)
     return work.sums(n_rows, projected.n_zero, projected.n_capped)
@@ -120,6 +124,7 @@ def row_score_sums(
     fisher: bool = True,
     second: bool = True,
     loss: bool = False,
+    most: Vector | None = None,
 ) -> ScoreSums:
     """``score_sums`` of ``project``, in one pass that keeps nothing; the same bits.
 
@@ -129,11 +134,11 @@ def row_score_sums(
         As for ``project``.
     classes, weights : arrays of shape (X.shape[0],)
         One entry per row of X, also if only ``members`` are taken.
-    theta, units, fisher, second, loss
+    theta, units, fisher, second, loss, most
         As for ``score_sums``. By default ``units`` are ``projection_units(directions, cap)``.
     """
     units = projection_units(directions, cap) if units is None else units
-    work = _new_work(theta, units, Parts(bool(fisher), bool(second), bool(loss)))
+    work = _new_work(theta, units, most, Parts(bool(fisher), bool(second), bool(loss)))
     rows, counts, weights = open_rows(X, members), np.zeros(2, np.int64), _checked(weights)
     table, n_rows, k = arranged(rows, directions), rows.members.size, directions.shape[0]
     values = np.empty((k, max(_PACK, _KEPT // max(1, k))))
@@ -156,6 +161,7 @@ class _Work(NamedTuple):
 
     theta: Matrix
     units: Vector
+    most: Vector  # in units
     terms: IntegerArray
     limbs: IntegerArray
     counts: IntegerArray  # of each class, then of rows that were cut
@@ -168,7 +174,7 @@ class _Work(NamedTuple):
         return ScoreSums(*counts, by_class, self.units, self.parts, self.limbs)
 
 
-def _new_work(theta: Vector | Matrix, units: Vector, parts: Parts) -> _Work:
+def _new_work(theta: Vector | Matrix, units: Vector, most: Vector | None, parts: Parts) -> _Work:
     scaled = np.atleast_2d(np.asarray(theta, dtype=np.float64)) * units
     n_outputs, q = scaled.shape
     a = np.arange(q)
@@ -185,7 +191,8 @@ def _new_work(theta: Vector | Matrix, units: Vector, parts: Parts) -> _Work:
         terms.append((h.max() + 1, 0))
     table = np.array(terms, dtype=np.int64).T.copy()
     counts = np.zeros(n_outputs + 2, np.int64)
-    return _Work(scaled, units, table, np.zeros_like(table), counts, parts)
+    limits = np.ones(q) if most is None else np.minimum(1.0, most / units)
+    return _Work(scaled, units, limits, table, np.zeros_like(table), counts, parts)
 
 
 def _checked(weights: IntegerArray | None) -> IntegerArray:
@@ -242,7 +249,7 @@ def _add_projected(values, n, classes, weights, work):
         work.counts[-1] += _fill_a(pack, values, start, m, work.units)
         _fill_scores(pack, m, work.theta)
         _fill_probabilities(pack, m, work.parts.loss)
-        _fill_factors(pack, m, q, work.parts.fisher)
+        _fill_factors(pack, m, q, work.most, work.parts.fisher)
         _add_terms(pack, m, weights.size > 0, work.terms, work.limbs)
 
 
@@ -320,7 +327,7 @@ def _fill_probabilities(pack, m, loss):
 
 
 @njit(cache=True, nogil=True)
-def _fill_factors(pack, m, q, fisher):
+def _fill_factors(pack, m, q, most, fisher):
     """The factors ``v``, and those of the Fisher information."""
     p, x, n_outputs = pack.p, pack.x, pack.p.shape[0]
     place = q
@@ -328,6 +335,7 @@ def _fill_factors(pack, m, q, fisher):
         for r in range(m):
             x[r] = p[c, r] - (1.0 if pack.own[r] == c + 1 else 0.0)
         place = _fill_products(pack, x, m, q, place)
+        _cut_products(pack, m, most, place - q)
     if fisher:
         for c in range(n_outputs):
             for other in range(c, n_outputs):
@@ -344,6 +352,17 @@ def _fill_products(pack, x, m, q, place):
         for r in range(m):
             out[r] = x[r] * a[r]
     return place + q
+
+
+@njit(cache=True, nogil=True)
+def _cut_products(pack, m, most, place):
+    """Cut the products from this place on to their largest sizes."""
+    for i in range(most.size):
+        if most[i] < 1.0:
+            out, high = pack.factors[place + i], most[i]
+            for r in range(m):
+                value = -high if out[r] < -high else out[r]
+                out[r] = high if value > high else value
 
 
 @njit(cache=True, nogil=True)

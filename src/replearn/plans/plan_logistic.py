@@ -165,6 +165,7 @@ def promised_design(
         penalty=decimal_table(np.diag(information * RIDGE)),
         n_steps=N_STEPS,
         limits=(_SHORT_EXPONENT,) * k,
+        pushes=("1",) * q,
         reach=("1000000",) * q,
         spread=decimals(np.full(q, sd / width)),
         samples_per_site=samples_per_site,

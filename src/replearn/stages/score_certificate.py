@@ -150,10 +150,10 @@ def hinted_bound(
 def term_reach(design: Design) -> Vector:
     """Largest size of what one row adds to each coordinate, in cells.
 
-    A row adds ``-S (p - t) a`` with ``|p - t| < 1`` and ``a = (1, D x)``, cut to its limits.
+    A row adds ``-S (p - t) a`` with ``a = (1, D x)``, entries of the score cut to their pushes.
     """
     sensitivity = design.encode_numbers @ np.linalg.inv(design.curvature_numbers)
-    return np.asarray(np.abs(sensitivity) @ design.units)
+    return np.asarray(np.abs(sensitivity) @ design.push_numbers)
 
 
 def _root(covariance: Matrix) -> Matrix:

@@ -43,26 +43,26 @@ def score_pass(sample: Sample, design: Design, run: BlockMap = map) -> ScorePass
 
     Rows in memory are projected once if there is more than one pass; others are read anew.
     """
-    directions, cap, units = design.direction_rows, design.cap, design.units
+    directions, cap = design.direction_rows, design.cap
+    units, most = design.units, design.push_numbers
     if design.n_steps > 1 and isinstance(sample, Rows):
         kept = sample.add_up(lambda X, signs: _Kept.of(X, signs, directions, cap), run)
 
         def again(theta: Vector) -> ScoreSums:
             def part(rows: tuple[Projected, NDArray[np.uint8]]) -> ScoreSums:
                 projected, classes = rows
-                return score_sums(projected, classes, theta, units, loss=True)
+                return score_sums(projected, classes, theta, units, loss=True, most=most)
 
             return reduce(ScoreSums.__add__, run(part, kept.parts))
 
         return again
 
     def read(theta: Vector) -> ScoreSums:
-        return sample.add_up(
-            lambda X, signs: row_score_sums(
-                X, directions, cap, class_numbers(signs), theta, units, loss=design.n_steps > 1
-            ),
-            run,
-        )
+        def terms(X: Any, signs: Signs) -> ScoreSums:
+            classes, loss = class_numbers(signs), design.n_steps > 1
+            return row_score_sums(X, directions, cap, classes, theta, units, loss=loss, most=most)
+
+        return sample.add_up(terms, run)
 
     return read
 

@@ -5,19 +5,28 @@ import math
 import numpy as np
 
 from replearn.codes.basis import UNIT, Basis
-from replearn.codes.decimals import decimal_table, decimals
+from replearn.codes.decimals import Decimals, decimal_table, decimals
 from replearn.codes.design import Design
 from replearn.codes.score_space import ScoreSpace
 from replearn.study.pilot.allotment import Allotment
 from replearn.study.pilot.cross_fit import orthonormal_frame, with_constant
 from replearn.study.pilot.encoders import EncodedPilot
-from replearn.types import Matrix
+from replearn.types import Matrix, Vector
 
 #: Standard deviations of a direction's products beyond which a row is cut.
-_FAR = 6.0
+_FAR = 5.0
+
+#: Likewise of its score.
+_FAR_PUSH = 6.0
 
 
-def design_of(allotment: Allotment, pilot: EncodedPilot, span: Matrix, threshold: str) -> Design:
+def design_of(
+    allotment: Allotment,
+    pilot: EncodedPilot,
+    span: Matrix,
+    threshold: str,
+    residuals: Vector | None,
+) -> Design:
     """The published form of an allotment.
 
     Parameters
@@ -28,6 +37,8 @@ def design_of(allotment: Allotment, pilot: EncodedPilot, span: Matrix, threshold
         Orthonormal basis in whose coordinates the family's directions are.
     threshold : str
         Log-odds from which on a row is positive.
+    residuals : array or None
+        Held-out ``p - t`` of the pilot's rows, if there are any.
 
     Notes
     -----
@@ -36,7 +47,9 @@ def design_of(allotment: Allotment, pilot: EncodedPilot, span: Matrix, threshold
     site works with a itself: all maps are written for it.
     """
     family, q = allotment.family, allotment.size
-    directions = Basis.from_directions(family.directions[: q - 1] @ span)
+    raw = family.directions[: q - 1] @ span
+    factors, limits = _limited(np.asarray(pilot.rows @ raw.T))
+    directions = Basis.from_directions(raw * factors[:, None])
     columns = with_constant(np.asarray(pilot.rows @ (directions.rows * UNIT).T))
     frame = orthonormal_frame(columns, family.weights)
     inverse = np.linalg.inv(frame)
@@ -59,17 +72,33 @@ def design_of(allotment: Allotment, pilot: EncodedPilot, span: Matrix, threshold
         curvature=decimal_table(_symmetric(inverse.T @ (information + ridge) @ inverse)),
         penalty=decimal_table(_symmetric(inverse.T @ ridge @ inverse)),
         n_steps=family.n_steps,
-        limits=_limits(columns[:, 1:]),
+        limits=limits,
+        pushes=_pushes(columns, residuals, family.n_steps, limits),
         reach=decimals(allotment.reach / allotment.widths),
         spread=decimals(allotment.spread / allotment.widths),
         samples_per_site=allotment.agreement.samples_per_site,
     )
 
 
-def _limits(columns: Matrix) -> tuple[int, ...]:
-    """Exponents of the powers of two that are six deviations away or more."""
-    sizes = np.abs(columns.mean(axis=0)) + _FAR * columns.std(axis=0)
-    return tuple(math.ceil(math.log2(max(size, 1e-9))) for size in sizes.tolist())
+def _limited(products: Matrix) -> tuple[Vector, tuple[int, ...]]:
+    """Factors from 1/2 to 1 that make far products powers of two, and their exponents."""
+    sizes = np.abs(products.mean(axis=0)) + _FAR * products.std(axis=0)
+    limits = [math.floor(math.log2(max(size, 1e-9))) for size in sizes.tolist()]
+    return 2.0 ** np.array(limits) / np.maximum(sizes, 1e-9), tuple(limits)
+
+
+def _pushes(
+    columns: Matrix, residuals: Vector | None, n_steps: int, limits: tuple[int, ...]
+) -> Decimals:
+    """Sizes to which a row's score is cut: six root mean squares of the pilot's held-out ones.
+
+    Only where that makes a proof tight: with one step.
+    """
+    largest = np.array([1.0, *(2.0**limit for limit in limits)])
+    if residuals is None or n_steps > 1:
+        return decimals(largest)
+    sizes = np.sqrt(((columns * residuals[:, None]) ** 2).mean(axis=0))
+    return decimals(np.minimum(largest, _FAR_PUSH * np.maximum(sizes, 1e-6 * largest)))
 
 
 def _symmetric(matrix: Matrix) -> Matrix:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from replearn.codes.basis import UNIT
 from replearn.codes.design import Design
@@ -41,7 +42,7 @@ from replearn.study.pilot.truth import (
     with_seeds,
 )
 from replearn.study.protocol import Protocol
-from replearn.types import Matrix, Signs
+from replearn.types import Matrix, Signs, Vector
 
 STUDIES = ("updating", "discovery")
 
@@ -228,7 +229,7 @@ def _planned(found: "_Studied", request: Request) -> PilotPlan:
     )
     allotment = best_allotment(found.families, agreement)
     threshold = _threshold(request.threshold, found.share)
-    design = design_of(allotment, found.pilot, found.span, threshold)
+    design = design_of(allotment, found.pilot, found.span, threshold, found.residuals)
     rows = _rows(found, allotment, design)
     protocol = Protocol(
         algorithm="logistic",
@@ -311,6 +312,13 @@ class _Studied:
     share: float
     classes: tuple[Any, Any]
     remarks: tuple[Remark, ...]
+
+    @property
+    def residuals(self) -> Vector | None:
+        """Held-out ``p - t`` of the pilot's own model."""
+        if self.fits is None or self.truth is None:
+            return None
+        return np.asarray(expit(self.fits.calibrated) - self.truth)
 
 
 def _studied(
