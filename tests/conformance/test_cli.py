@@ -153,7 +153,7 @@ def test_help_states_the_defaults_of_the_estimator():
     signature = inspect.signature(ReplicableSVMClassifier)
     for name, (default, _) in PROMISE.items():
         assert signature.parameters[name].default == default
-    made = make_estimator(parser.make_parser().parse_args(["fit", "x.csv"]))
+    made = make_estimator(parser.make_parser().parse_args(["fit", "x.csv"]), None)
     assert made.get_params() == ReplicableSVMClassifier(shared_seed="0", n_jobs=-1).get_params()
 
 

@@ -24,7 +24,9 @@ from replearn.audits.samples import check_table, copied_share, n_rows_of, row_di
 from replearn.audits.twins import (
     Twin,
     compare_twins,
+    hint_bits,
     how_compared,
+    published_hint,
     score_name,
     seed_names,
     with_seed,
@@ -154,6 +156,7 @@ def audit(
     tasks = [(name, index) for name, _, count in asked for index in range(count)]
     key = _key(estimator, stage.digest(), tasks, audit_seed, test)
     done = {} if checkpoint is None else _read_checkpoint(Path(checkpoint), key)
+    notes += _hint_notes(estimator)
     pairs, first = _run(rounds, stage, twin, tasks, done, n_jobs, client, checkpoint, key, advance)
     return AuditResult(
         method=" ".join(str(estimator).split()),
@@ -295,8 +298,15 @@ class _Rounds:
         if question != "halves" or index == 0 or not self.names:
             yield "published", None
 
-    def fit(self, seed: Any, sample: Sample, threads: int) -> Any:
-        estimator = clone(self.estimator)
+    def pair(self, seed: Any, samples: tuple[Sample, Sample], threads: int) -> tuple[Any, Any]:
+        """Fits of two labs; with hint bits the first leads, and the second takes its hint."""
+        first = self.fit(seed, samples[0], threads)
+        return first, self.fit(seed, samples[1], threads, published_hint(first))
+
+    def fit(
+        self, seed: Any, sample: Sample, threads: int, hint: dict[str, int] | None = None
+    ) -> Any:
+        estimator = clone(self.estimator).set_params(**(hint or {}))
         if seed is not None:
             estimator = with_seed(estimator, self.names, seed)
         if threads > 1:  # pairs run side by side, so fits do not
@@ -314,7 +324,7 @@ def _one(
     pairs, first = [], None
     for kind, seed in rounds.seeds(question, index):
         try:
-            first, second = (rounds.fit(seed, sample, threads) for sample in samples)
+            first, second = rounds.pair(seed, samples, threads)
         except ReplearnError as problem:
             raise ReplearnError(
                 f"a fit of pair {index} ({question}, {len(samples[0][1]):,} rows) failed: "
@@ -396,6 +406,16 @@ def _check_options(
             raise ReplearnError(
                 f"{name} must be in (0, 1), got {number!r}. It is a probability; for 5 % pass 0.05."
             )
+
+
+def _hint_notes(estimator: Any) -> list[str]:
+    bits = hint_bits(estimator)
+    if bits == 0:
+        return []
+    return [
+        f"in each pair the first lab published a hint of {bits} bits about its sample, and the "
+        "second used it"
+    ]
 
 
 def _pipeline_notes(estimator: Any) -> list[str]:

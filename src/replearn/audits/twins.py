@@ -52,6 +52,23 @@ def with_seed(estimator: Any, names: tuple[str, ...], seed: int) -> Any:
     return estimator.set_params(**dict.fromkeys(names, seed))
 
 
+def hint_bits(estimator: Any) -> int:
+    """Bits that the first lab publishes about its sample; 0 if the hint is fixed already."""
+    final = _final(estimator)
+    published = getattr(final, "published", None)
+    design = None if published is None else getattr(published, "design", None)
+    bits = getattr(final, "hint_bits", 0) if design is None else design.space.hint_bits
+    return int(bits) if getattr(final, "hint", None) is None else 0
+
+
+def published_hint(first: Any) -> dict[str, int]:
+    """Parameters by which a second lab takes the hint of the first; none without hint bits."""
+    if hint_bits(first) == 0:
+        return {}
+    prefix = f"{first.steps[-1][0]}__" if hasattr(first, "steps") else ""
+    return {f"{prefix}hint": int(_final(first).hint_)}
+
+
 def how_compared(fitted: Any) -> str:
     """What has to be equal for two fitted classifiers to be the same, in words."""
     before = (

@@ -19,7 +19,7 @@ from replearn.cli.options import (
 )
 from replearn.cli.outcome import DIFFERENT, DONE, UNDECIDED, Outcome
 from replearn.cli.text import command_line, printable_lines
-from replearn.cli.training import algorithm_of, make_estimator
+from replearn.cli.training import algorithm_of, label_column, make_estimator, read_protocol
 
 if TYPE_CHECKING:
     from replearn.audits.findings import AuditResult
@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
         """\
 examples:
   replearn audit site_a.csv --target label --margin .2 --pairs 60 --report audit.html
-  replearn audit site_a.csv --target label --protocol study.json --checkpoint audit.json
+  replearn audit site_a.csv --protocol study.json --checkpoint audit.json
 
 The file's rows are cut into disjoint samples, each pair of samples is fitted under one seed, and
 the pairs with different models are counted. Two questions are answered apart: small parts
@@ -101,7 +101,9 @@ def run(options: argparse.Namespace) -> Outcome:
         from replearn.audits.report import require_report_packages
 
         require_report_packages()
-    estimator = make_estimator(options)
+    protocol = read_protocol(options)
+    estimator = make_estimator(options, protocol)
+    options.target = label_column(options, protocol)
     result = replace(_measure(estimator, options), command=command_line(options))
     text = str(result)
     if options.report is not None:

@@ -20,7 +20,7 @@ from replearn.cli.options import (
 )
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.text import aligned, counted, describe, missing_words
-from replearn.cli.training import algorithm_of, make_estimator
+from replearn.cli.training import algorithm_of, label_column, make_estimator, read_protocol
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from replearn.codes.model import Model
     from replearn.estimators.base import ReplicableClassifier
     from replearn.stages.certificate import Certificate
+    from replearn.study.protocol import Protocol
 
 
 def add(commands: Any) -> None:
@@ -41,7 +42,9 @@ def add(commands: Any) -> None:
 examples:
   replearn fit site_a.csv --target label --margin .2 --seed 2024 --out a.model.json
   replearn fit site_a.csv --target label --algorithm sgd --max-error .1 --out a.model.json
-  replearn fit site_a.parquet --target label --protocol study.json --out a.model.json
+  replearn fit site_a.parquet --protocol study.json --out a.model.json
+  replearn fit site_a.parquet --protocol study.json --lead --out a.model.json
+  replearn fit site_b.parquet --protocol study.json --hint a.hint.json --out b.model.json
   replearn fit big.parquet --target label --checkpoint state --out a.model.json
   replearn fit shuffled.parquet --target label --assume-shuffled --cluster tcp://10.0.0.1:8786
 
@@ -57,19 +60,29 @@ Rows of more than --memory bytes are not held in memory: they are shuffled by wa
 folder, and then read piece by piece. The model is the same. With --cluster the workers of a Dask
 cluster read Parquet files that all of them can see; the model is the same again.
 
+A protocol with hint bits has a first site: it fits with --lead, which writes the hint file beside
+the model, and publishes that file; the others fit with --hint.
+
 exit codes: 0 done; 1 --expect was given and the fingerprint is another one (--out is written
   anyway); 2 bad usage or bad input
 
-JSON keys: fingerprint, algorithm, out, rows, batches, batch_size, rows_left_over, mode,
-  rows_needed, estimated_disagreement (null: not estimable), disagreement_bound, bound_confidence,
-  bound_assumes, as_expected (null without --expect), worth (on these rows, as `replearn evaluate`
-  has it; null with --cluster), columns (rows with a missing or unknown value, by column),
-  warnings""",
+JSON keys: fingerprint, algorithm, out, hint, hint_file, protocol (its hash), rows, batches,
+  batch_size, rows_left_over, mode, rows_needed, estimated_disagreement (null: not estimable),
+  disagreement_bound, bound_confidence, bound_assumes, as_expected (null without --expect), worth
+  (on these rows, as `replearn evaluate` has it; null with --cluster), columns (rows with a missing
+  or unknown value, by column), warnings""",
     )
     add_file(parser, "data", metavar="DATA", help="training rows of this lab")
     add_target(parser)
     add_file(parser, "--out", metavar="FILE", help="where to write the model")
     add_training(parser)
+    parser.add_argument(
+        "--lead",
+        action="store_true",
+        help="this site is the first of a study with hint bits: choose the hint, and write it to "
+        "X.hint.json beside --out X.model.json",
+    )
+    add_file(parser, "--hint", metavar="FILE", help="hint file of the first site")
     parser.add_argument(
         "--assume-shuffled",
         "--no-shuffle",
@@ -89,7 +102,6 @@ JSON keys: fingerprint, algorithm, out, rows, batches, batch_size, rows_left_ove
     parser.add_argument(
         "--memory",
         type=n_bytes,
-        default=1 << 30,
         metavar="SIZE",
         help="rows of more bytes are not held in memory, as 500M or 4G (default 1G)",
     )
@@ -108,7 +120,6 @@ JSON keys: fingerprint, algorithm, out, rows, batches, batch_size, rows_left_ove
     parser.add_argument(
         "--checkpoint-every",
         type=seconds,
-        default=30.0,
         metavar="SECONDS",
         help="time between two states (default 30)",
     )
@@ -132,46 +143,107 @@ JSON keys: fingerprint, algorithm, out, rows, batches, batch_size, rows_left_ove
 def run(options: argparse.Namespace) -> Outcome:
     """Fit, and write the model."""
     check_target(options.out)
-    estimator = _fitted_here(options) if options.cluster is None else _fitted_there(options)
+    if options.checkpoint_every is not None and options.checkpoint is None:
+        raise ReplearnError("--checkpoint-every needs --checkpoint DIR. Add it, or leave both out.")
+    protocol = read_protocol(options)
+    hint = _hint(options, protocol)
+    hint_file = _hint_file(options)
+    estimator = make_estimator(options, protocol, **hint)
+    options.target = label_column(options, protocol)
+    estimator = (
+        _fitted_here(estimator, options)
+        if options.cluster is None
+        else _fitted_there(estimator, options)
+    )
     model = estimator.model_
-    provenance = _provenance(estimator, options.target)
-    _save(model, options.out, provenance)
+    provenance = _provenance(estimator, options.target, protocol)
+    _save(model, options.out, provenance, protocol)
+    if hint_file is not None and protocol is not None:
+        from replearn.study.hints import Hint
+
+        with writing(hint_file):
+            Hint.of(_hint_of(model), protocol).save(hint_file)
     if options.checkpoint is not None:  # the model is safe, so it has served
         from replearn.files.checkpoint import clear
 
         clear(options.checkpoint)
     found = _own_worth(model, options)
     if found is not None:  # the fit is safe: what its rows say about it goes into the file, too
-        _save(model, options.out, provenance | _facts(found))
-    return _outcome(model, estimator, options, found)
+        _save(model, options.out, provenance | _facts(found), protocol)
+    return _outcome(model, estimator, options, found, protocol, hint_file)
 
 
-def _save(model: "Model", path: str | None, provenance: dict[str, Any]) -> None:
+def _save(
+    model: "Model", path: str | None, provenance: dict[str, Any], protocol: "Protocol | None"
+) -> None:
     if path is not None:
         from replearn.files.modelfile import save
 
+        content = None if protocol is None else protocol.content()
         with writing(path):
-            save(model, path, provenance)
+            save(model, path, provenance, content)
 
 
-def _fitted_here(options: argparse.Namespace) -> "ReplicableClassifier":
-    from replearn.fits.file_fit import fit_file
+def _hint(options: argparse.Namespace, protocol: "Protocol | None") -> dict[str, int]:
+    """The hint of the first site, for the estimator; nothing if there is none, or we are it."""
+    bits = 0 if protocol is None else protocol.hint_bits
+    given = [f"--{name}" for name in ("lead", "hint") if getattr(options, name)]
+    if len(given) > 1:
+        raise ReplearnError("--lead says that this site is the first, got --hint too. Leave one.")
+    if given and bits == 0:
+        raise ReplearnError(
+            f"{given[0]} is for protocols with hint bits, which this one has not. Leave it out."
+        )
+    if bits and not given:
+        raise ReplearnError(
+            f"this protocol has {bits} hint bits, so one site must be the first: is it this one? "
+            "Then add --lead. Otherwise add --hint FILE, the hint file that the first site wrote."
+        )
+    if options.hint is None or protocol is None:
+        return {}
+    from replearn.study.hints import Hint
+
+    return {"hint": Hint.load(options.hint).checked(protocol)}
+
+
+def _hint_file(options: argparse.Namespace) -> str | None:
+    """Where the hint of this site goes, if it is the first."""
+    if not options.lead:
+        return None
+    if options.out is None:
+        raise ReplearnError("--lead writes the hint beside the model: name that with --out FILE.")
+    stem = Path(options.out).name.removesuffix(".json").removesuffix(".model")
+    path = str(Path(options.out).with_name(f"{stem}.hint.json"))
+    check_target(path)
+    return path
+
+
+def _hint_of(model: "Model") -> int:
+    return int(getattr(model.space, "hint", 0))
+
+
+def _fitted_here(
+    estimator: "ReplicableClassifier", options: argparse.Namespace
+) -> "ReplicableClassifier":
+    from replearn.fits.file_fit import MEMORY, fit_file
 
     return fit_file(
-        make_estimator(options, random_state=options.random_state),
+        estimator,
         options.data,
         options.target,
         n_features=options.features,
-        memory=options.memory,
+        memory=MEMORY if options.memory is None else options.memory,
         scratch=options.scratch,
         checkpoint=options.checkpoint,
-        every=options.checkpoint_every,
+        every=30.0 if options.checkpoint_every is None else options.checkpoint_every,
         allow_unknown=options.allow_unknown,
     )
 
 
-def _fitted_there(options: argparse.Namespace) -> "ReplicableClassifier":
-    if options.shuffle:
+def _fitted_there(
+    estimator: "ReplicableClassifier", options: argparse.Namespace
+) -> "ReplicableClassifier":
+    if options.shuffle and estimator.asks != "sums":
         raise ReplearnError(
             "--cluster takes the rows in the order of the files, so it needs --assume-shuffled. "
             "Shuffle them once with `replearn shuffle`."
@@ -183,7 +255,6 @@ def _fitted_there(options: argparse.Namespace) -> "ReplicableClassifier":
         )
     from replearn.fits import clusters
 
-    estimator = make_estimator(options)
     with (
         clusters.connect(options.cluster) as client,
         shown_progress(f"fitting {Path(options.data).name}") as watch,
@@ -221,11 +292,14 @@ def _facts(found: "Evaluation") -> dict[str, Any]:
     }
 
 
-def _provenance(estimator: "ReplicableClassifier", target: str | None) -> dict[str, Any]:
+def _provenance(
+    estimator: "ReplicableClassifier", target: str | None, protocol: "Protocol | None"
+) -> dict[str, Any]:
     """Facts about the run; reals as decimal strings, as everywhere in the file."""
     spent, estimate = estimator.plan_.spent, estimator.certificate_.estimated_disagreement
     return {
         "batches": getattr(spent, "n_batches", None),
+        **({} if protocol is None else {"protocol": protocol.fingerprint}),
         "estimated_disagreement": None if estimate is None else f"{estimate:.4g}",
         "mode": estimator.plan_.mode,
         "replearn": __version__,
@@ -239,6 +313,8 @@ def _outcome(
     estimator: "ReplicableClassifier",
     options: argparse.Namespace,
     found: "Evaluation | None",
+    protocol: "Protocol | None",
+    hint_file: str | None,
 ) -> Outcome:
     plan, certificate = estimator.plan_, estimator.certificate_
     spent = plan.spent
@@ -246,11 +322,15 @@ def _outcome(
     lines = [
         ("model", describe(model)),
         ("rows", _rows_words(plan)),
-        *_chances(certificate, has_batches=hasattr(plan, "n_batches")),
+        *chances(certificate, has_batches=hasattr(plan, "n_batches")),
         ("fingerprint", model.fingerprint),
     ]
     if options.out is not None:
         lines.append(("written to", str(options.out)))
+    if hint_file is not None:
+        bits = 0 if protocol is None else protocol.hint_bits
+        words = f"{_hint_of(model)}, {bits} bits about these rows; publish {hint_file}"
+        lines.append(("hint", words))
     if met is not None:
         lines.append(("expected", "yes, the same model" if met else f"NO: {options.expect}"))
     text = aligned(lines)
@@ -263,6 +343,9 @@ def _outcome(
         "fingerprint": model.fingerprint,
         "algorithm": algorithm_of(estimator),
         "out": options.out,
+        "hint": _hint_of(model) if protocol is not None and protocol.hint_bits else None,
+        "hint_file": hint_file,
+        "protocol": None if protocol is None else protocol.fingerprint,
         "rows": spent.n_rows,
         "batches": getattr(spent, "n_batches", None),
         "batch_size": getattr(plan, "batch_size", None),
@@ -296,7 +379,7 @@ def _rows_words(plan: Any) -> str:
     return f"{words} ({n_dropped:,} left over)" if n_dropped else words
 
 
-def _chances(certificate: "Certificate", has_batches: bool) -> list[tuple[str, str]]:
+def chances(certificate: "Certificate", has_batches: bool) -> list[tuple[str, str]]:
     """Chance of another model at another lab: the estimate, and what is proved."""
     n_batches = counted(certificate.n_batches, "batch", "batches")
     source = n_batches if has_batches else "these rows"

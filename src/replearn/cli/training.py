@@ -1,30 +1,47 @@
 """The estimator that the options of ``fit`` and ``audit`` ask for."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from replearn.cli.options import given_promise
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
     from replearn.estimators.base import ReplicableClassifier
+    from replearn.study.protocol import Protocol
 
 
-def make_estimator(options: argparse.Namespace, **more: Any) -> "ReplicableClassifier":
+#: Options that speak about an order of rows, or about what it takes to make one.
+_OF_ORDER = ("random_state", "memory", "scratch", "checkpoint", "checkpoint_every")
+
+
+def read_protocol(options: argparse.Namespace) -> "Protocol | None":
+    """The protocol of the study, if there is one; options that it fixes are refused."""
+    check_training(options)
+    if options.protocol is None:
+        if options.lock is not None:
+            raise ReplearnError("--lock is the hash of a protocol, got none. Add --protocol FILE.")
+        return None
+    from replearn.study.protocol import Protocol
+
+    return Protocol.load(options.protocol, options.lock)
+
+
+def make_estimator(
+    options: argparse.Namespace, protocol: "Protocol | None", **more: Any
+) -> "ReplicableClassifier":
     """The estimator, not fitted, from the options or from the protocol."""
     from replearn.progress import on_terminal
 
-    check_training(options)
-    settings = {
-        "shuffle": options.shuffle,
-        "n_jobs": options.jobs,
-        "verbose": int(on_terminal()),
-        **more,
-    }
-    if options.protocol is not None:
-        from replearn.study.protocol import Protocol
-
-        return Protocol.load(options.protocol, options.lock).estimator(**settings)
+    settings = {"n_jobs": options.jobs, "verbose": int(on_terminal()), **more}
+    if protocol is not None and protocol.design is not None:
+        _refuse_order(options)
+        return cast("ReplicableClassifier", protocol.estimator(**settings))
+    settings["shuffle"] = options.shuffle
+    if getattr(options, "random_state", None) is not None:
+        settings["random_state"] = options.random_state
+    if protocol is not None:
+        return cast("ReplicableClassifier", protocol.estimator(**settings))
     make, fixed = _estimators()[options.algorithm or "svm"]
     return make(
         **given_promise(options),
@@ -34,6 +51,16 @@ def make_estimator(options: argparse.Namespace, **more: Any) -> "ReplicableClass
         mode=options.mode,
         fit_intercept=options.intercept,
     )
+
+
+def label_column(options: argparse.Namespace, protocol: "Protocol | None") -> str | None:
+    """The label column: as given, or that of the protocol."""
+    if options.target is not None or protocol is None or protocol.target is None:
+        return cast("str | None", options.target)
+    from replearn.sources import open_source
+
+    found = open_source(options.data, raw=True)
+    return None if found.labelled else protocol.target  # a format that says which they are
 
 
 def algorithm_of(estimator: "ReplicableClassifier") -> str:
@@ -57,6 +84,17 @@ def check_training(options: argparse.Namespace) -> None:
         )
 
 
+def _refuse_order(options: argparse.Namespace) -> None:
+    """Refuse what means nothing for sums over rows, which know no order."""
+    given = [name for name in _OF_ORDER if getattr(options, name, None) is not None]
+    given += [] if options.shuffle else ["assume_shuffled"]
+    if given:
+        raise ReplearnError(
+            f"a logistic study adds up its rows in any order, piece by piece, got "
+            f"--{given[0].replace('_', '-')}. Leave it out."
+        )
+
+
 def _refuse_what_is_fixed(options: argparse.Namespace) -> None:
     given = [*given_promise(options)]
     given += [name for name in ("seed", "algorithm") if getattr(options, name) is not None]
@@ -71,11 +109,12 @@ def _refuse_what_is_fixed(options: argparse.Namespace) -> None:
 
 
 def _estimators() -> dict[str, tuple[type[Any], dict[str, str]]]:
-    """Class and parameters of each row of Table 1."""
+    """Class and parameters of each row of Table 1, and of logistic studies."""
     from replearn import estimators
 
     return {
         "svm": (estimators.ReplicableSVMClassifier, {}),
+        "logistic": (estimators.ReplicableLogisticClassifier, {}),
         "sgd": (estimators.ReplicableSGDClassifier, {}),
         "net": (estimators.ReplicableNetClassifier, {}),
         "dp": (estimators.ReplicableDPClassifier, {}),

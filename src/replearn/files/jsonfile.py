@@ -25,6 +25,8 @@ MIN_WIDTH, MAX_WIDTH = 1e-60, 1e60
 
 _DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,20})?(e[+-][0-9]{1,3})?")
 
+SHA256 = re.compile(r"[0-9a-f]{64}")
+
 
 class Unfit(Exception):
     """A value that does not fit the format."""
@@ -145,6 +147,13 @@ def read_text(value: Any, name: str) -> str:
     """A string of limited length."""
     if not isinstance(value, str) or len(value) > MAX_TEXT or has_surrogates(value):
         raise Unfit(f"{name} must be a string of at most {MAX_TEXT} Unicode characters")
+    return value
+
+
+def read_hash(value: Any, name: str) -> str:
+    """A SHA-256 in hex."""
+    if not isinstance(value, str) or SHA256.fullmatch(value) is None:
+        raise Unfit(f"{name} must be 64 hexadecimal digits")
     return value
 
 

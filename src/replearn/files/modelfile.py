@@ -45,7 +45,10 @@ MAX_CODE = 1 << 53
 
 
 def save(
-    model: Model, path: str | os.PathLike[str], provenance: Mapping[str, Any] | None = None
+    model: Model,
+    path: str | os.PathLike[str],
+    provenance: Mapping[str, Any] | None = None,
+    protocol: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a model file, whole or not at all.
 
@@ -55,13 +58,17 @@ def save(
     path : path
     provenance : mapping, optional
         Facts about the run (rows, date, versions). Kept in the file, not part of the fingerprint.
+    protocol : mapping, optional
+        Content of the study's protocol, so that others can repeat it on their rows. Likewise.
     """
-    content = {
+    content: dict[str, Any] = {
         "feature_names": None if model.feature_names is None else list(model.feature_names),
         "fingerprint": model.fingerprint,
         "model": model.content(),
         "provenance": dict(provenance or {}),
     }
+    if protocol is not None:
+        content["protocol"] = dict(protocol)
     write_atomically(path, canonical_json(content) + b"\n")
 
 
@@ -77,8 +84,9 @@ def load(path: str | os.PathLike[str]) -> Model:
     _expect_keys(document, {"feature_names", "fingerprint", "model", "provenance"}, path)
     try:
         model = _model(document["model"], document["feature_names"])
-        if not isinstance(document["provenance"], dict):
-            raise Unfit("provenance must be an object")
+        for name in ("provenance", "protocol"):
+            if not isinstance(document.get(name, {}), dict):
+                raise Unfit(f"{name} must be an object")
     except Unfit as problem:
         raise InvalidFile(f"{path} is not a valid model file: {problem}.") from None
     if document["fingerprint"] != model.fingerprint:
@@ -90,8 +98,9 @@ def load(path: str | os.PathLike[str]) -> Model:
 
 
 def _expect_keys(document: Mapping[str, Any], keys: set[str], path: object) -> None:
-    if set(document) != keys:
-        odd = sorted(set(document) ^ keys)[0][:64]
+    found = set(document) - {"protocol"}  # which may be left out
+    if found != keys:
+        odd = sorted(found ^ keys)[0][:64]
         word = "lacks" if odd in keys else "has the unknown key"
         raise InvalidFile(f"{path} {word} {odd!r}. Is it a model file of this version of replearn?")
 

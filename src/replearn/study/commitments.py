@@ -13,7 +13,6 @@ rows.
 
 import hmac
 import os
-import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +22,9 @@ from replearn.codes.model import canonical_json
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.files.atomic import write_atomically
 from replearn.files.jsonfile import (
+    SHA256,
     Unfit,
+    read_hash,
     read_integer,
     read_json,
     read_object,
@@ -33,7 +34,6 @@ from replearn.files.jsonfile import (
 COMMITMENT_FORMAT = "replearn-commitment"
 OPENING_FORMAT = "replearn-opening"
 FORMAT_VERSION = 2  # 1 did not bind the protocol
-_HEX = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def commit(fingerprint: str, site: str, protocol: str | None = None) -> tuple[Co
     True
     """
     for name, value in (("fingerprint", fingerprint), ("protocol", protocol)):
-        if value is not None and _HEX.fullmatch(value) is None:
+        if value is not None and SHA256.fullmatch(value) is None:
             raise ReplearnError(
                 f"{name} must be 64 hexadecimal digits, got {value[:80]!r}. Pass the fingerprint "
                 f"of the {'model' if name == 'fingerprint' else name}."
@@ -249,17 +249,11 @@ def _item(content: dict[str, Any]) -> Commitment | Opening:
         raise Unfit(f"the format must be {COMMITMENT_FORMAT!r} or {OPENING_FORMAT!r}")
     read_integer(content.get("version"), "version", FORMAT_VERSION, FORMAT_VERSION)
     read_object(content, "the file", {"format", "version", "site", "protocol", *hashes[kind]})
-    values = {name: _read_hash(content[name], name) for name in hashes[kind]}
+    values = {name: read_hash(content[name], name) for name in hashes[kind]}
     protocol = content["protocol"]
     make = Commitment if kind == COMMITMENT_FORMAT else Opening
     return make(
         site=read_text(content["site"], "site"),
-        protocol=None if protocol is None else _read_hash(protocol, "protocol"),
+        protocol=None if protocol is None else read_hash(protocol, "protocol"),
         **values,
     )
-
-
-def _read_hash(value: Any, name: str) -> str:
-    if _HEX.fullmatch(read_text(value, name)) is None:
-        raise Unfit(f"{name} must be 64 hexadecimal digits")
-    return str(value)

@@ -9,8 +9,9 @@ from typing import Any
 from replearn.codes.basis import Basis
 from replearn.codes.design import Design
 from replearn.codes.encoding import Encoding
-from replearn.codes.model import Label, canonical_json
+from replearn.codes.model import Label, Model, canonical_json
 from replearn.codes.published import Published
+from replearn.codes.score_space import ScoreSpace
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.estimators import ReplicableLogisticClassifier, ReplicableSVMClassifier
 from replearn.files.atomic import write_atomically
@@ -27,6 +28,7 @@ from replearn.files.jsonfile import (
     read_width,
     shown,
 )
+from replearn.files.modelfile import load as load_model
 from replearn.sources.labels import Labels
 from replearn.study.registration import (
     PUBLIC_VALUE,
@@ -117,6 +119,19 @@ class Protocol:
         return content | {"design": design, "target": self.target}
 
     @property
+    def hint_bits(self) -> int:
+        """Bits that the first site publishes about its estimate."""
+        return 0 if self.design is None else self.design.space.hint_bits
+
+    @property
+    def evidence_bits(self) -> float | None:
+        """What a match of two sites is worth, in bits, as planned; None if nobody planned it."""
+        try:
+            return max(0.0, float(self.notes["evidence_bits"]))
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of the canonical JSON, in hex."""
         return hashlib.sha256(canonical_json(self.content())).hexdigest()
@@ -158,6 +173,40 @@ class Protocol:
                 "It has been changed, or it is that of another study."
             )
         return protocol
+
+    @classmethod
+    def of_model_file(cls, path: str | os.PathLike[str]) -> "Protocol | None":
+        """The protocol under which the model of a file was fitted; None if the file has none.
+
+        Raises
+        ------
+        InvalidFile
+            If the protocol is not valid, or the model cannot come from it.
+        """
+        model, document = load_model(path), read_json(path)
+        if "protocol" not in document:
+            return None
+        try:
+            protocol = _protocol(document["protocol"])
+            protocol._refuse_other_model(model)
+        except Unfit as problem:
+            raise InvalidFile(f"{path} holds no valid protocol: {problem}.") from None
+        return protocol
+
+    def _refuse_other_model(self, model: Model) -> None:
+        """Refuse a model that has another seed, encoding, labels or space."""
+        same = (model.seed, model.classes, model.encoding) == (
+            self.seed,
+            self.classes,
+            self.encoding,
+        )
+        space = model.space
+        if self.design is None:
+            same &= getattr(space, "basis", None) == self.basis
+        else:
+            same &= isinstance(space, ScoreSpace) and space.with_hint(0) == self.design.space
+        if not same:
+            raise Unfit("the model was not fitted under it")
 
     def register(self, draw: str, drawn_on: date | str) -> "Protocol":
         """The same protocol without a seed, to be published before a public draw decides it.

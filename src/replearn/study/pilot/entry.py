@@ -59,7 +59,8 @@ def plan_from_pilot(
         narrower. 0 is the paper's notion of replicability.
     sites : int, default=2
     scores : sequence of mappings or models
-        Published scores, as weights of columns: they become the first directions.
+        Published scores, as weights of columns: they become the first directions. They know
+        labels, so the study is an updating one.
     categories : sequence of str
         Columns of numbers that are categories.
     numeric : sequence of str
@@ -70,8 +71,9 @@ def plan_from_pilot(
         Columns to leave out.
     rare : int, default=10
         Categories in fewer rows of the pilot are not published, but folded into "(other)".
-    threshold : float, "share" or "half", default="share"
-        Probability from which on a row gets the second label; "share" is the pilot's share of it.
+    threshold : float, "share", "half" or a ratio of costs, default="share"
+        Probability from which on a row gets the second label. "share" is the pilot's share of it;
+        "5:1" says that to miss one costs as much as five false alarms.
     target : str, optional
         Name of the label column, kept in the protocol.
     classes : tuple of two labels, optional
@@ -107,6 +109,11 @@ def plan_from_pilot(
     """
     if algorithm not in ("logistic", "svm"):
         raise ReplearnError(f"algorithm must be logistic or svm, got {algorithm!r}.")
+    if y is not None and (classes is not None or share is not None):
+        raise ReplearnError(
+            f"classes and share are for a pilot without labels, got {classes!r} and {share!r} with "
+            "labels. Leave them out."
+        )
     signs, classes = (None, classes) if y is None else read_labels(y)
     choice = {"columns": columns, "drop": drop, "categories": categories, "numeric": numeric}
     X, remarks = publishable(X, signs, choice, rare)
@@ -118,10 +125,11 @@ def plan_from_pilot(
             or scores
             or study != "updating"
             or sites != 2
+            or threshold != "share"
         ):
             raise ReplearnError(
-                "Algorithm 1 is planned from labels, for two sites, without hint bits and scores, "
-                'got others. Leave them out, or use algorithm="logistic".'
+                "Algorithm 1 is planned from labels, for two sites, without hint bits, scores and "
+                'threshold, got others. Leave them out, or use algorithm="logistic".'
             )
         return plan_svm_study(
             X,

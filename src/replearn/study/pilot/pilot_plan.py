@@ -1,6 +1,7 @@
 """From a pilot to a protocol, and to the truth about it."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -51,6 +52,9 @@ SHOWN_BITS = (0, 2, 4, 8)
 
 #: The protocol aims below the disagreement that was asked for, since a pilot errs too.
 _SAFETY = 0.8
+
+#: Cost of a missed positive, and of a false alarm.
+_COSTS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?):([0-9]{1,9}(?:\.[0-9]{1,9})?)")
 
 #: Directions at the most, and pilot rows for each of them.
 MAX_DIRECTIONS = 24
@@ -197,6 +201,11 @@ class Request:
         """Refuse what makes no sense."""
         _check(self.study, has_labels, self.hint_bits, self.sites, self.samples_per_site)
         Guarantee(0.1, 0.1, self.max_disagreement, self.failure_prob)
+        if self.scores and self.study == "discovery":
+            raise ReplearnError(
+                'published scores need study="updating", got "discovery": they know labels. Leave '
+                "them out, or plan an updating study."
+            )
 
 
 def plan_logistic_study(
@@ -480,11 +489,20 @@ def _threshold(threshold: float | str, share: float) -> str:
     if threshold == "half":
         return log_odds(0.5)
     if isinstance(threshold, str):
-        raise ReplearnError(
-            f'threshold must be a probability, "share" or "half", got {threshold!r}. "share", the '
-            "pilot's share of positives, aims at balanced accuracy."
-        )
+        return log_odds(_least_cost(threshold))
     return log_odds(threshold)
+
+
+def _least_cost(ratio: str) -> float:
+    """The threshold that costs least; the ratio is of missed positives to false alarms."""
+    costs = _COSTS.fullmatch(ratio)
+    missed, alarm = (float(costs[1]), float(costs[2])) if costs else (0.0, 0.0)
+    if min(missed, alarm) <= 0:
+        raise ReplearnError(
+            'threshold must be a probability, "share", "half" or a ratio of costs such as "5:1", '
+            f'got {ratio!r}. "share", the pilot\'s share of positives, aims at balanced accuracy.'
+        )
+    return alarm / (missed + alarm)
 
 
 def _check(study: str, has_labels: bool, hint_bits: Any, sites: Any, samples_per_site: Any) -> None:

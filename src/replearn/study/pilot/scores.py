@@ -1,5 +1,8 @@
 """Published scores as directions: tables of coefficients, or models."""
 
+import csv
+import itertools
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,7 +10,9 @@ import numpy as np
 
 from replearn.codes.encoding import CategoryColumn, Encoding
 from replearn.codes.model import Model
-from replearn.errors import ReplearnError
+from replearn.errors import InvalidFile, ReplearnError
+from replearn.files.jsonfile import require_regular
+from replearn.files.modelfile import MAX_FEATURES
 from replearn.types import Matrix, Vector
 
 #: Weights of columns (or of ``column=value`` for a category), or a model of replearn.
@@ -61,6 +66,26 @@ def output_scales(encoding: Encoding) -> Vector:
         else:
             scales.append(float(column.scale))
     return np.array(scales)
+
+
+def read_score_table(path: str | os.PathLike[str]) -> dict[str, float]:
+    """A published score from a CSV file with the header ``column,weight``."""
+    require_regular(path)
+    with open(path, encoding="utf-8", newline="") as file:
+        try:
+            rows = list(itertools.islice(csv.reader(file), MAX_FEATURES + 2))
+        except (csv.Error, UnicodeDecodeError) as problem:
+            raise InvalidFile(f"{path} is not a CSV file: {problem}.") from None
+    rows = [row for row in rows if row]
+    header = [name.strip().lower() for name in rows[0]] if rows else []
+    if header != ["column", "weight"] or any(len(row) != 2 for row in rows):
+        raise InvalidFile(
+            f"{path} must have the header column,weight and two cells in each row, got the header "
+            f"{','.join(header)[:60]!r}. Leave out the intercept: sites decide it."
+        )
+    if len(rows) > MAX_FEATURES + 1:
+        raise InvalidFile(f"{path} must have at most {MAX_FEATURES:,} rows.")
+    return read_scores([(column, weight) for column, weight in rows[1:]])
 
 
 def read_scores(table: Sequence[tuple[str, Any]]) -> dict[str, float]:

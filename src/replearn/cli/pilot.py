@@ -1,0 +1,316 @@
+"""``replearn plan --pilot``: the protocol of a study, and the truth about it."""
+
+import argparse
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from replearn.cli.files import check_target, read_labelled_columns, writing
+from replearn.cli.options import PROMISE, add_file, given_promise, names, positive, share
+from replearn.cli.outcome import Outcome
+from replearn.cli.text import aligned, printable_lines
+from replearn.errors import ReplearnError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from replearn.study.pilot.scores import PublishedScore
+
+#: Options that mean something only with a pilot, for either algorithm.
+_FOR_PILOTS = (
+    *("target", "columns", "drop", "categories", "numeric", "rare", "samples_per_site"),
+    *("seed", "public_value", "register", "draw_date", "out"),
+)
+
+#: Options of a logistic study, and of one with Algorithm 1.
+_LOGISTIC = ("study", "hint_bits", "scores", "threshold", "classes", "share")
+_SVM = ("margin", "max_error", "no_intercept")
+
+#: Options of a plan from a promise alone.
+_FOR_PROMISES = ("features", "samples", "solve", "mode")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what a plan from a pilot can be told."""
+    parser.add_argument(
+        "--study",
+        choices=("updating", "discovery"),
+        help="whether directions may know the pilot's labels (default updating)",
+    )
+    parser.add_argument(
+        "--hint-bits",
+        type=int,
+        choices=range(9),
+        metavar="B",
+        help="bits that the first site publishes about its estimate, 0 to 8 (default 0)",
+    )
+    add_file(
+        parser,
+        "--scores",
+        action="append",
+        metavar="FILE",
+        help="published score whose direction comes first: a CSV of column,weight, or a model "
+        "file; may be given again",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=threshold,
+        metavar="T",
+        help="probability from which on a row gets the second label: a number; share, the pilot's "
+        "share of that label (default); half; or 5:1 if a missed one costs 5 false alarms",
+    )
+    parser.add_argument(
+        "--target",
+        metavar="COLUMN",
+        help="label column, which the protocol keeps, so that sites need not name it",
+    )
+    parser.add_argument(
+        "--classes",
+        type=_two_labels,
+        metavar="A,B",
+        help="pilot without labels: those of the sites, negative first",
+    )
+    parser.add_argument(
+        "--share", type=share, metavar="X", help="pilot without labels: expected share of B"
+    )
+    parser.add_argument(
+        "--columns", type=names, metavar="A,B", help="columns of the pilot to use (default: all)"
+    )
+    parser.add_argument(
+        "--drop",
+        type=names,
+        metavar="A,B",
+        help="columns to leave out: identifiers, dates, free text, what the label follows from",
+    )
+    parser.add_argument(
+        "--categories",
+        type=names,
+        metavar="A,B",
+        help="columns that are categories although they look like something else",
+    )
+    parser.add_argument(
+        "--numeric",
+        type=names,
+        metavar="A,B",
+        help="columns that are numbers although they look like something else",
+    )
+    parser.add_argument(
+        "--rare",
+        type=positive,
+        metavar="N",
+        help="categories in fewer rows of the pilot are not published, but folded into (other) "
+        "(default 10)",
+    )
+    parser.add_argument(
+        "--samples-per-site", type=positive, metavar="N", help="rows that each site will have"
+    )
+    parser.add_argument("--seed", help="published seed that the protocol fixes (default 0)")
+    parser.add_argument(
+        "--public-value",
+        metavar="TEXT",
+        help="derive the seed from the protocol and a value nobody could choose",
+    )
+    parser.add_argument(
+        "--register",
+        metavar="DRAW",
+        help="no seed yet; it will follow from this public draw",
+    )
+    parser.add_argument("--draw-date", metavar="DATE", help="day of that draw, as 2027-05-06")
+    add_file(
+        parser,
+        "--registered",
+        metavar="FILE",
+        help="complete this registered protocol with --public-value, once that is drawn",
+    )
+    add_file(parser, "--out", metavar="FILE", help="where to write the protocol")
+
+
+def refuse_without_pilot(options: argparse.Namespace) -> None:
+    """Refuse what would be ignored."""
+    for name in (*_FOR_PILOTS, *_LOGISTIC):
+        if _given(options, name):
+            raise ReplearnError(
+                f"{_option(name)} is for a plan from a pilot. Leave it out, or name the pilot with "
+                "--pilot FILE."
+            )
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Plan, and write the protocol."""
+    from replearn.study.pilot import plan_from_pilot
+
+    algorithm = options.algorithm or "logistic"
+    _refuse_odd(options, algorithm)
+    check_target(options.out)
+    categories = options.categories or []
+    columns, y = _read_pilot(options, categories)
+    plan = plan_from_pilot(
+        columns,
+        y,
+        algorithm=algorithm,
+        categories=categories,
+        numeric=options.numeric or [],
+        columns=options.columns,
+        drop=options.drop or [],
+        samples_per_site=options.samples_per_site,
+        shared_seed="0" if options.seed is None else options.seed,
+        target=options.target,
+        scores=[_read_score(path) for path in options.scores or ()],
+        **_settings(options, algorithm),
+    )
+    if options.register is not None:
+        protocol = plan.protocol.register(options.register, options.draw_date)
+        plan = replace(plan, protocol=protocol)
+    if options.public_value is not None:
+        plan = replace(plan, protocol=plan.protocol.with_public_value(options.public_value))
+    text = f"{plan}\n  seed: {plan.protocol.seed_policy}"
+    if plan.protocol.registered_hash is not None:
+        text += f"\n  publish this before {options.draw_date}: {plan.protocol.registered_hash}"
+    if options.out is not None:
+        with writing(options.out):
+            plan.protocol.save(options.out)
+        text += f"\n  protocol {plan.protocol.fingerprint[:16]}..., written to {options.out}"
+    data = {
+        "protocol": plan.protocol.fingerprint,
+        "registered": plan.protocol.registered_hash,
+        "out": options.out,
+        "algorithm": algorithm,
+    }
+    return Outcome(printable_lines(text), data | plan.data())
+
+
+def _settings(options: argparse.Namespace, algorithm: str) -> dict[str, Any]:
+    """What was given, by the names of `plan_from_pilot`."""
+    names = ("study", "hint_bits", "threshold", "classes", "share", "sites", "rare")
+    settings = {name: getattr(options, name) for name in names if _given(options, name)}
+    if algorithm == "svm":
+        settings["fit_intercept"] = options.intercept
+    return settings | given_promise(options)
+
+
+def _refuse_odd(options: argparse.Namespace, algorithm: str) -> None:
+    """Refuse options that would be ignored, and what is missing."""
+    if algorithm not in ("logistic", "svm"):
+        raise ReplearnError(
+            f"--pilot plans --algorithm logistic or svm, got {algorithm}. Leave --pilot out, or "
+            "take one of these."
+        )
+    for name in _FOR_PROMISES:
+        if _given(options, name):
+            remedy = " Rows per site are --samples-per-site." if name == "samples" else ""
+            raise ReplearnError(
+                f"{_option(name)} is for a plan without a pilot, got --pilot too. Leave one "
+                f"out.{remedy}"
+            )
+    other = "svm" if algorithm == "logistic" else "logistic"
+    for name in _SVM if algorithm == "logistic" else (*_LOGISTIC, "sites"):
+        if _given(options, name):
+            raise ReplearnError(
+                f"{_option(name)} belongs to --algorithm {other}, got {algorithm}. Leave it out, "
+                f"or plan with --algorithm {other}."
+            )
+    if options.samples_per_site is None:
+        raise ReplearnError(
+            "--pilot needs --samples-per-site N, the rows that each site will have."
+        )
+    if (options.classes is None) != (options.share is None):
+        raise ReplearnError(
+            "a pilot without labels needs both --classes A,B and --share X, got one of them."
+        )
+    sources = [name for name in ("seed", "public_value", "register") if _given(options, name)]
+    if len(sources) > 1:
+        given = " and ".join(map(_option, sources))
+        raise ReplearnError(f"a seed comes from one place, got {given}. Leave one.")
+    if (options.register is None) != (options.draw_date is None):
+        raise ReplearnError(
+            "--register and --draw-date go together, got one of them. Add the other."
+        )
+
+
+def complete(options: argparse.Namespace) -> Outcome:
+    """Give a registered protocol the seed that its draw decided."""
+    from replearn.study.protocol import Protocol
+
+    others = [name for name in (*_FOR_PILOTS, *_LOGISTIC) if name not in ("public_value", "out")]
+    others += ["pilot", "algorithm", "sites", "no_intercept", *_FOR_PROMISES, *PROMISE]
+    for name in others:
+        if _given(options, name):
+            raise ReplearnError(
+                f"--registered completes a protocol, got {_option(name)} too. Leave it out."
+            )
+    if options.public_value is None or options.out is None:
+        raise ReplearnError("--registered needs --public-value TEXT and --out FILE.")
+    check_target(options.out)
+    draft = Protocol.load(options.registered)
+    if draft.registered_hash is None or draft.seed:
+        raise ReplearnError(
+            f"{options.registered} must be a registered protocol without a seed, made by `replearn "
+            "plan --pilot ... --register`. Name that file."
+        )
+    protocol = draft.with_public_value(options.public_value)
+    with writing(options.out):
+        protocol.save(options.out)
+    lines = [
+        ("seed", protocol.seed_policy),
+        ("registered", str(protocol.registered_hash)),
+        ("protocol", protocol.fingerprint),
+        ("written to", options.out),
+    ]
+    data = {
+        "protocol": protocol.fingerprint,
+        "registered": protocol.registered_hash,
+        "out": options.out,
+    }
+    return Outcome(aligned(lines), data)
+
+
+def _read_pilot(options: argparse.Namespace, categories: "Sequence[str]") -> tuple[Any, Any]:
+    """Columns and labels; no labels if the classes of the sites were named."""
+    if options.classes is None:
+        return read_labelled_columns(options.pilot, options.target, categories)
+    from replearn.sources import open_source, read_columns
+    from replearn.sources.svmlight_files import SvmlightSource
+
+    found = open_source(options.pilot, raw=True)
+    # rows of svmlight files always begin with a label, so there it means nothing
+    labelled = found.labelled and not isinstance(found, SvmlightSource)
+    if labelled or (options.target is not None and options.target in (found.names or ())):
+        raise ReplearnError(
+            f"--classes and --share are for a pilot without labels, but {options.pilot} has them. "
+            "Leave both options out, or drop the label column from the file."
+        )
+    return read_columns(options.pilot, categories=categories)
+
+
+def _read_score(path: str) -> "PublishedScore":
+    """A published score: a model file, or a table of column and weight."""
+    from replearn.files.modelfile import load
+    from replearn.study.pilot.scores import read_score_table
+
+    return load(path) if path.lower().endswith(".json") else read_score_table(path)
+
+
+def threshold(text: str) -> float | str:
+    """A probability, a word, or a ratio of costs."""
+    try:
+        return float(text)
+    except ValueError:
+        return text  # the plan knows which words there are
+
+
+def _two_labels(text: str) -> tuple[Any, Any]:
+    found = names(text)
+    if len(found) != 2:
+        raise argparse.ArgumentTypeError(f"must be two labels with a comma, got {text!r}")
+    if all(label.lstrip("-").isdecimal() for label in found):
+        return int(found[0]), int(found[1])
+    return found[0], found[1]
+
+
+def _given(options: argparse.Namespace, name: str) -> bool:
+    if name == "no_intercept":
+        return not options.intercept
+    return getattr(options, name) is not None
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

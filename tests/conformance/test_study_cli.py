@@ -1,0 +1,290 @@
+"""Logistic studies on the command line: plan, fit, hints, compare, replicate; nothing ignored."""
+
+import json
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from replearn import Protocol, cli, load
+from replearn.cli.parser import make_parser
+
+N = 4000
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::replearn.ReplicabilityWarning", "ignore::replearn.UselessModelWarning"
+)
+
+
+def table(seed, n_rows=N):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(n_rows, 2)), columns=["age", "dose"])
+    frame["ward"] = rng.choice(["east", "west", "north"], n_rows, p=[0.6, 0.37, 0.03])
+    frame["code"] = rng.integers(0, 5, n_rows)
+    scores = 1.5 * frame["age"] - frame["dose"] + (frame["ward"] == "east") - 1.5
+    frame["sick"] = np.where(rng.random(n_rows) < 1 / (1 + np.exp(-scores)), "yes", "no")
+    return frame
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    table(0, 300).to_csv(folder / "pilot.csv", index=False)
+    table(0, 300).drop(columns="sick").to_csv(folder / "public.csv", index=False)
+    (folder / "score.csv").write_text("column,weight\nage,2\ndose,-1\n")
+    for seed, site in enumerate("abc", start=1):
+        table(seed).to_csv(folder / f"{site}.csv", index=False)
+        table(seed).to_parquet(folder / f"{site}.parquet")
+    return folder
+
+
+@pytest.fixture
+def replearn(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+
+    def run(line, code=0):
+        capsys.readouterr()
+        assert cli.main(shlex.split(line)) == code
+        out, err = capsys.readouterr()
+        if code == 2:
+            assert err.count("\n") == 1
+            return err
+        return json.loads(out) if "--json" in line else out
+
+    return run
+
+
+BASE = f"plan --pilot pilot.csv --target sick --samples-per-site {N}"
+
+
+@pytest.fixture
+def study(replearn, place):
+    if not (place / "study.json").exists():
+        replearn(f"{BASE} --hint-bits 4 --seed trial --out study.json")
+        replearn("fit a.csv --protocol study.json --lead --out a.model.json")
+        replearn("fit b.parquet --protocol study.json --hint a.hint.json --out b.model.json")
+    return place
+
+
+# ---------------------------------------------------------------- plans
+
+#: For each option of `plan` what to add to ``BASE``, and what becomes of it: a word of the protocol
+#: that differs then, None if the output does, or what is said against it.
+OPTIONS = {
+    "--json": ("--json", None),
+    "--margin": ("--margin .2", "--margin belongs to --algorithm svm"),
+    "--max-error": ("--max-error .2", "--max-error belongs to --algorithm svm"),
+    "--max-disagreement": ("--max-disagreement .3", "parameters"),
+    "--failure-prob": ("--failure-prob .01", "parameters"),
+    "--mode": ("--mode practical", "--mode is for a plan without a pilot"),
+    "--no-intercept": ("--no-intercept", "--no-intercept belongs to --algorithm svm"),
+    "--features": ("--features 5", "--features is for a plan without a pilot"),
+    "--algorithm": ("--algorithm svm", "algorithm"),
+    "--samples": ("--samples 5", "--samples is for a plan without a pilot"),
+    "--solve": ("--solve margin", "--solve is for a plan without a pilot"),
+    "--sites": ("--sites 9", "design"),
+    "--pilot": ("--pilot b.csv", "notes"),
+    "--study": ("--study discovery", "design"),
+    "--hint-bits": ("--hint-bits 3", "design"),
+    "--scores": ("--scores score.csv --hint-bits 4", "design"),
+    "--threshold": ("--threshold 5:1", "design"),
+    "--target": ("--target ward --drop sick", "must hold two classes|two labels|third"),
+    "--classes": ("--classes no,yes --share .3", "--classes and --share are for a pilot without"),
+    "--share": ("--share .3", "needs both --classes A,B and --share X"),
+    "--columns": ("--columns age,dose", "encoding"),
+    "--drop": ("--drop ward", "encoding"),
+    "--categories": ("--categories code", "encoding"),
+    "--numeric": ("--numeric nothing", "no column 'nothing'"),
+    "--rare": ("--rare 2", "encoding"),
+    "--samples-per-site": ("--samples-per-site 50000", "design"),
+    "--seed": ("--seed 8", "seed"),
+    "--public-value": ("--public-value 8", "seed"),
+    "--register": ("--register lottery --draw-date 2099-01-02", "seed"),
+    "--draw-date": ("--draw-date 2099-01-02", "--register and --draw-date go together"),
+    "--registered": ("--registered study.json", "--registered completes a protocol"),
+    "--out": ("--out other.json", None),
+}
+
+
+def test_every_option_of_a_plan_is_known_here():
+    commands = make_parser()._subparsers._group_actions[0].choices
+    options = {a.option_strings[-1] for a in commands["plan"]._actions if a.option_strings}
+    assert options - {"--help"} == set(OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def base_plan(place):
+    from replearn.study.pilot import plan_from_pilot
+
+    frame = pd.read_csv(place / "pilot.csv")
+    plan = plan_from_pilot(
+        frame.drop(columns="sick"), frame["sick"], samples_per_site=N, target="sick",
+        shared_seed="0",
+    )  # fmt: skip
+    return plan.protocol.content()
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_no_option_of_a_plan_is_ignored(option, replearn, place, base_plan):
+    added, effect = OPTIONS[option]
+    if effect is None or effect in base_plan:
+        said = replearn(f"{BASE} --out planned.json {added}")
+        if effect is None:
+            assert (place / "other.json").exists() if option == "--out" else "table" in said
+            return
+        planned = json.loads((place / "planned.json").read_text())
+        assert planned[effect] != base_plan[effect]
+        return
+    err = replearn(f"{BASE} {added}", code=2)
+    assert any(words in err for words in effect.split("|"))
+
+
+@pytest.mark.parametrize(
+    "option", ["--study discovery", "--hint-bits 0", "--sites 2", "--threshold half",
+               "--scores score.csv", "--classes a,b"],
+)  # fmt: skip
+def test_options_of_logistic_studies_are_refused_for_algorithm_1(option, replearn):
+    err = replearn(f"{BASE} --algorithm svm {option}", code=2)
+    assert f"{option.split()[0]} belongs to --algorithm logistic" in err
+
+
+def test_the_same_options_give_the_protocol_of_python(replearn, place, base_plan):
+    replearn(f"{BASE} --out planned.json")
+    assert json.loads((place / "planned.json").read_text()) == base_plan
+
+
+def test_a_plan_prints_what_a_sceptic_asks_for(replearn):
+    out = replearn(f"{BASE} --hint-bits 4")
+    for words in ("base rate", "pilot's own model", "this protocol", "one site's rows", "bits"):
+        assert words in out
+    assert "The protocol decides" in out
+
+
+def test_a_pilot_without_labels(replearn, place):
+    line = f"plan --pilot public.csv --study discovery --samples-per-site {N} --hint-bits 8"
+    err = replearn(line, code=2)
+    assert "labels are needed" in err
+    replearn(f"{line} --classes no,yes --share .3 --target sick --out found.json")
+    protocol = Protocol.load(place / "found.json")
+    assert (protocol.classes, protocol.target) == (("no", "yes"), "sick")
+    fitted = replearn("fit a.csv --protocol found.json --lead --out found.model.json --json")
+    assert fitted["worth"]["auc"]["value"] > 0.75
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name,points\nage,1\n", "header column,weight"),
+        ("column,weight\nage,1\nage,2\n", "stands twice"),
+        ("column,weight\nage,much\n", "must be a number"),
+        ("column,weight\nweight,1\n", "must weigh columns of the pilot"),
+        ("", "header column,weight"),
+    ],
+)
+def test_odd_scores_are_refused(replearn, place, text, words):
+    (place / "odd.csv").write_text(text)
+    assert words in replearn(f"{BASE} --scores odd.csv", code=2)
+
+
+def test_scores_know_labels(replearn):
+    assert "they know labels" in replearn(f"{BASE} --scores score.csv --study discovery", code=2)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "log_odds"), [("half", 0), (".2", np.log(0.25)), ("5:1", np.log(0.2))]
+)
+def test_thresholds(replearn, place, threshold, log_odds):
+    replearn(f"{BASE} --threshold {threshold} --out planned.json")
+    space = Protocol.load(place / "planned.json").design.space
+    assert float(space.threshold) == pytest.approx(log_odds, abs=1e-8)
+
+
+@pytest.mark.parametrize("threshold", ["often", "0:1", "1:0", "1:2:3", "-1:2", "1e9:1"])
+def test_odd_thresholds(replearn, threshold):
+    assert "threshold must be a prob" in replearn(f"{BASE} --threshold={threshold}", code=2)
+
+
+# ---------------------------------------------------------------- fits and hints
+
+
+def test_every_format_and_order_gives_the_same_model(replearn, study):
+    expected = load(study / "a.model.json").fingerprint
+    fit = "fit {} --protocol study.json --hint a.hint.json --expect " + expected
+    replearn(fit.format("a.parquet"))
+    table(1)[::-1].to_csv(study / "turned.csv.gz", index=False)
+    replearn(fit.format("turned.csv.gz"))
+    replearn(fit.format("turned.csv.gz") + " --target sick --jobs 1")
+
+
+def test_a_model_file_carries_its_study(study):
+    document = json.loads((study / "a.model.json").read_text())
+    protocol = Protocol.load(study / "study.json")
+    assert document["provenance"]["protocol"] == protocol.fingerprint
+    assert Protocol.of_model_file(study / "a.model.json") == protocol
+    assert json.loads((study / "a.hint.json").read_text()) == {
+        "format": "replearn-hint",
+        "hint": load(study / "a.model.json").space.hint,
+        "hint_bits": 4,
+        "protocol": protocol.fingerprint,
+        "seed": "trial",
+        "version": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("fit a.csv --protocol study.json", "is it this one"),
+        ("fit a.csv --protocol study.json --lead", "name that with --out"),
+        ("fit a.csv --protocol study.json --lead --hint a.hint.json", "got --hint too"),
+        ("fit a.csv --protocol study.json --hint study.json", "not a valid hint file"),
+        ("fit a.csv --target sick --lead --out x.json", "--lead is for protocols with hint bits"),
+        ("fit a.csv --protocol study.json --lead --out x.json --no-shuffle", "--assume-shuffled"),
+        ("fit a.csv --protocol study.json --lead --out x.json --random-state 1", "--random-state"),
+        ("fit a.csv --protocol study.json --lead --out x.json --memory 1G", "--memory"),
+        ("fit a.csv --protocol study.json --lead --out x.json --scratch .", "--scratch"),
+        ("fit a.csv --protocol study.json --lead --out x.json --checkpoint x", "--checkpoint"),
+        ("fit a.csv --target sick --checkpoint-every 3", "--checkpoint-every needs --checkpoint"),
+        (f"fit a.csv --target sick --lock {'0' * 64}", "--lock is the hash of a protocol"),
+        ("audit a.csv --protocol study.json --no-shuffle", "--assume-shuffled"),
+    ],
+)
+def test_what_cannot_be_is_said_by_name(replearn, study, line, words):
+    assert words in replearn(line, code=2)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"protocol": "0" * 64}, "its protocol is 0000"),
+        ({"seed": "other"}, "its seed is other"),
+        ({"hint_bits": 8}, "number of hint bits is 8"),
+        ({"hint": 16}, "hint must be an integer from 0 to 15"),
+        ({"hint": True}, "hint must be an integer from 0 to 15"),
+        ({"hint_bits": 9}, "hint_bits must be an integer from 1 to 8"),
+        ({"version": 2}, "version must be"),
+        ({"extra": 1}, "must be an object with the keys"),
+        ({"protocol": "x"}, "64 hexadecimal digits"),
+    ],
+)
+def test_another_hint_is_refused(replearn, study, change, words):
+    content = json.loads((study / "a.hint.json").read_text()) | change
+    (study / "odd.hint.json").write_text(json.dumps(content))
+    assert words in replearn("fit b.csv --protocol study.json --hint odd.hint.json", code=2)
+
+
+def test_no_target_is_needed_after_a_plan(replearn, study):
+    worth = replearn("evaluate a.model.json c.csv --json")
+    assert worth["auc"]["value"] > 0.8
+    assert worth["log_loss"]["value"] < worth["base_log_loss"]
+    replearn("predict a.model.json c.csv --out predicted.csv")
+
+
+def test_an_audit_gives_the_second_lab_the_hint_of_the_first(replearn, study):
+    line = "audit a.csv --protocol study.json --pairs 12 --question halves --json"
+    audited = replearn(line, code=3)
+    assert audited["algorithm"] == "logistic"
+    assert any("published a hint of 4 bits" in note for note in audited["notes"])
+    # planned for twice the rows: two first labs would differ in nearly all pairs
+    assert audited["disagreement"] < 0.6
