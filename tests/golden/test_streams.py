@@ -26,6 +26,9 @@ def test_vectors_of_the_specification(vector: dict[str, Any]) -> None:
     assert signs == vector["signs"]
     assert [u.hex() for u in shared.normals(where, 6, row).tolist()] == vector["normals"]
     assert shared.sample(where, 12, 5, row).tolist() == vector["sample of 5 from 12"]
+    if "exponentials" in vector:
+        draws = shared.exponentials(where, 3, row).tolist()
+        assert [draw.hex() for draw in draws] == vector["exponentials"]
     if "order of 6" in vector:
         assert shared.row_order(where, 6).tolist() == vector["order of 6"]
 

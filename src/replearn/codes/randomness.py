@@ -110,6 +110,10 @@ class SharedRandomness:
         """``n`` standard Gumbel draws: maxima of exponential clocks, ``-ln(-ln u)``."""
         return self._filled(philox.fill_gumbels, stream, n, row)
 
+    def exponentials(self, stream: str, n: int, row: int = 0) -> Vector:
+        """``n`` standard exponential draws, ``-ln u``."""
+        return self._filled(philox.fill_exponentials, stream, n, row)
+
     def sample(self, stream: str, n: int, size: int, row: int = 0) -> Order:
         """``size`` different indices below ``n``, in random order."""
         items = np.arange(n, dtype=np.int64)

@@ -227,6 +227,15 @@ def fill_gumbels(row, key0, key1, out):
 
 
 @njit(cache=True, nogil=True)
+def fill_exponentials(row, key0, key1, out):
+    """Write the first ``out.size`` exponential draws of a row: ``-ln p``, p its ``_midpoint``."""
+    words = np.empty(out.size, dtype=np.uint64)
+    fill_words(row, key0, key1, words)
+    for i in range(out.size):
+        out[i] = -natural_log(_midpoint(words[i]))
+
+
+@njit(cache=True, nogil=True)
 def index_from_word(word, n):
     """Uniform on ``0, ..., n - 1``: ``floor(word n / 2^64)`` (the bias is below ``n / 2^64``)."""
     return np.int64(_high_product(word, np.uint64(n)))

@@ -73,27 +73,27 @@ def mean_auc(
     DeLong's variance with covariances: each row moves every area by so much, and it is the mean
     of these moves whose square is summed.
     """
-    areas, moves = zip(*(_moves(*column) for column in columns), strict=True)
+    areas, moved = zip(*(moves(*column) for column in columns), strict=True)
     area = math.fsum(areas) / len(areas)
     if not 0 < area < 1:
         rarest = min(min(int(hit.sum()), int((~hit).sum())) for _, hit in columns)
         few = ((1 - confidence) / 2) ** (1 / rarest)
         low, high = (few, 1.0) if area == 1 else (0.0, 1 - few)
         return Measured(area, low, high, "exact, separated")
-    together = np.mean(moves, axis=0)
+    together = np.mean(moved, axis=0)
     return _of_log_odds(area, float((together**2).sum()), confidence)
 
 
-def _moves(scores: Vector, positive: NDArray[np.bool_]) -> tuple[float, Vector]:
+def moves(scores: Vector, positive: NDArray[np.bool_]) -> tuple[float, Vector]:
     """The area, and by how much each row moves it away from that of the population."""
     above, below = scores[positive], scores[~positive]
     m, n = above.size, below.size
     twice = _placements(above, np.sort(below))
     area = int(twice.sum()) / (2 * m * n)
-    moves = np.empty(scores.size)
-    moves[positive] = (twice / (2 * n) - area) / m
-    moves[~positive] = (1 - _placements(below, np.sort(above)) / (2 * m) - area) / n
-    return area, moves
+    moved = np.empty(scores.size)
+    moved[positive] = (twice / (2 * n) - area) / m
+    moved[~positive] = (1 - _placements(below, np.sort(above)) / (2 * m) - area) / n
+    return area, moved
 
 
 def _of_log_odds(area: float, variance: float, confidence: float) -> Measured:

@@ -7,9 +7,11 @@ choice              rule, with shared coins                      chance of the s
                     candidate at or below the threshold          candidates below the threshold
 `correlated_choice` sample from each lab's own weights, with     at least (1 - TV) / (1 + TV), TV
                     common noise                                 the total variation distance
+`noisy_best`        the best score after common exponential      about 1 - |D| / (2 scale), D by how
+                    noise                                        much the leaders' difference moved
 =================== ============================================ =================================
 
-Both take numbers that differ from lab to lab (errors, scores) and coins that do not.
+All take numbers that differ from lab to lab (errors, scores) and coins that do not.
 """
 
 import math
@@ -82,6 +84,69 @@ def correlated_choice(
             kernels.first_accepted(probabilities, total, *coins.key(f"{purpose}/holenstein"))
         )
     raise ReplearnError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
+
+
+def noisy_best(
+    scores: ArrayLike,
+    noise_scale: float,
+    shared: SharedRandomness | int | str,
+    *,
+    purpose: str = "choice",
+) -> int:
+    """Choose the candidate with the best score after shared exponential noise.
+
+    Parameters
+    ----------
+    scores : array of shape (n_candidates,)
+        Larger is better; means over this lab's rows.
+    noise_scale : float
+        Published, the same at every lab: `replearn.plan_choice`. Wider noise agrees more often
+        and gives up more.
+    shared : SharedRandomness, int or str
+        The published seed.
+    purpose : str, default="choice"
+        Names the coins. Two choices of one study that shall be independent need two names.
+
+    Returns
+    -------
+    index : int
+
+    Notes
+    -----
+    The noise of candidate i is draw i of stream "<purpose>/exponential", whatever the other
+    candidates. By the lack of memory the gap of the two largest noisy scores is at least
+    exponential, so labs whose score differences are within D of each other choose differently
+    with probability about ``D / (2 noise_scale)`` at most, whatever the number of candidates;
+    the score given up is at most ``noise_scale ln(n_candidates)`` on average. The law of the
+    choice is that of permute-and-flip [MS20; DK21], which never gives up more than weights
+    ``exp(score / noise_scale)`` do. Tested in tests/theory/test_model_choice.py.
+
+    Examples
+    --------
+    >>> here = np.array([0.912, 0.931, 0.930, 0.874])  # accuracies of four models, at one lab
+    >>> there = np.array([0.910, 0.929, 0.933, 0.871])  # and at another, where another is best
+    >>> [noisy_best(accuracy, 0.01, shared=2024) for accuracy in (here, there)]
+    [2, 2]
+    """
+    values = _list(scores, "scores")
+    if not np.isfinite(values).all():
+        raise ReplearnError(
+            f"scores must be finite, got {values[~np.isfinite(values)][0]}. Drop the candidates "
+            "that could not be scored."
+        )
+    if not (isinstance(noise_scale, int | float | np.number) and 0 < noise_scale < math.inf):
+        raise ReplearnError(f"noise_scale must be a positive number, got {noise_scale!r}.")
+    # ties go to the lower index
+    return int(np.argmax(noisy_scores(values, float(noise_scale), _coins(shared), purpose)))
+
+
+def noisy_scores(
+    scores: Vector, noise_scale: float, shared: SharedRandomness, purpose: str
+) -> Vector:
+    """The scores with their shared noise; `noisy_best` takes the largest."""
+    return np.asarray(
+        scores + noise_scale * shared.exponentials(f"{purpose}/exponential", scores.size)
+    )
 
 
 def first_below(
