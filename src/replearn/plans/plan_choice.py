@@ -392,7 +392,7 @@ def plan_choice(
     >>> plan.noise_scale, round(plan.given_up, 3)
     ('0.00892', 0.019)
     """
-    rows_per_site = _rows_per_site(samples_per_site, n_sites)
+    rows_per_site = rows_of_sites(samples_per_site, n_sites)
     if not 0 < max_disagreement < 1:
         raise ReplearnError(
             f"max_disagreement must be a number in (0, 1), got {max_disagreement!r}. It is a "
@@ -509,7 +509,8 @@ def _given_spread(row_disagreement: float | None, spread: float | None) -> float
     return math.sqrt(share)
 
 
-def _rows_per_site(samples_per_site: int | Sequence[int], n_sites: int) -> tuple[int, ...]:
+def rows_of_sites(samples_per_site: int | Sequence[int], n_sites: int) -> tuple[int, ...]:
+    """Rows of each site, from one number and the number of sites, or one for each."""
     several = isinstance(samples_per_site, Sequence | np.ndarray)
     if not several and (not isinstance(n_sites, int | np.integer) or not 2 <= n_sites <= 10_000):
         raise ReplearnError(f"n_sites must be an integer from 2 to 10,000, got {n_sites!r}.")

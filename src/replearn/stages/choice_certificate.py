@@ -85,6 +85,7 @@ def certify_models(
     *,
     binary: bool = False,
     published: bool = True,
+    inflation: float = 1.0,
 ) -> ChoiceCertificate:
     """Certificate of a choice among finished models.
 
@@ -103,6 +104,9 @@ def certify_models(
         The number of a row is 0 or 1.
     published : bool, default=True
         The noise scale does not come from the rows.
+    inflation : float, default=1
+        Variance of the scores, in units of what independent rows would give. Above 1, for
+        cross-validation, nothing is proved.
 
     Returns
     -------
@@ -116,7 +120,7 @@ def certify_models(
     """
     n = sums.n_rows
     estimable = n >= _FEWEST_ROWS
-    scores, covariance = sums.scores, sums.covariance
+    scores, covariance = sums.scores, sums.covariance * inflation
     estimated = expected = None
     if estimable:
         estimated = _under_this_seed(noisy, covariance, n, rows_per_site)
@@ -124,7 +128,9 @@ def certify_models(
         expected = expected_disagreement(scores, spreads, rows_per_site, noise_scale)
     assumes = "rows drawn independently from one population at every site"
     bound, confidence = 1.0, 1.0
-    if row_range is None:
+    if inflation > 1:
+        assumes += "; nothing is proved for cross-validation"
+    elif row_range is None:
         assumes += "; nothing is proved for scores that are no means of bounded numbers"
     elif not published:
         assumes += "; nothing is proved, since the noise scale came from the rows"
