@@ -13,7 +13,7 @@ from replearn.codes.choice import Candidate
 from replearn.codes.encoding import as_text, columns_of
 from replearn.codes.model import Model
 from replearn.codes.randomness import MAX_TEXT, has_surrogates
-from replearn.errors import ReplearnError
+from replearn.errors import InvalidFile, ReplearnError
 from replearn.files.onnx_model import OnnxModel
 from replearn.plans.plan_choice import MAX_CANDIDATES
 from replearn.types import IntegerArray, Matrix, Vector
@@ -71,10 +71,13 @@ class Contender:
     model : object
         Fitted classifier, `Model`, `OnnxModel` or `PredictionColumn`.
     published : Candidate
+    finished : bool
+        It came from outside; what it raises is told with its name.
     """
 
     model: Any
     published: Candidate
+    finished: bool = True
 
     @property
     def name(self) -> str:
@@ -149,10 +152,14 @@ class Contender:
         return values
 
     def _call(self, method: str, X: Any) -> Any:
+        if not self.finished:
+            return getattr(self.model, method)(X)
         try:
             return getattr(self.model, method)(X)
+        except InvalidFile as problem:
+            raise InvalidFile(f"candidate {self.name!r}: {problem}") from None
         except ReplearnError as problem:
-            raise type(problem)(*_with_name(self.name, problem)) from None
+            raise ReplearnError(f"candidate {self.name!r}: {problem}") from None
         except Exception as problem:
             words = " ".join(str(problem).split())[:200]
             raise ReplearnError(
@@ -175,11 +182,6 @@ class Contender:
         )
 
 
-def _with_name(name: str, problem: ReplearnError) -> tuple[Any, ...]:
-    _, *rest = problem.__reduce__()[1]  # type: ignore[misc]
-    return f"candidate {name!r}: {problem}", *rest
-
-
 def _plain(labels: NDArray[Any]) -> NDArray[Any]:
     """Labels that can be sorted: objects of several types become text."""
     if labels.dtype.kind != "O":
@@ -191,8 +193,13 @@ def n_rows_of(X: Any) -> int:
     """Rows of an array, a sparse matrix, a table or a mapping of columns."""
     if isinstance(X, Mapping):
         return len(next(iter(X.values())))
-    shape = getattr(X, "shape", None)
-    return int(shape[0]) if shape else len(X)
+    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
+    if len(shape) != 2:
+        raise ReplearnError(
+            f"X must have rows and columns, got shape {tuple(shape)}. Reshape your data: "
+            "X.reshape(1, -1) is a single row."
+        )
+    return int(shape[0])
 
 
 # --- what a user passes -------------------------------------------------------------------------
@@ -265,9 +272,7 @@ def _contender(
     file = None
     if isinstance(model, Path) or (isinstance(model, str) and model.lower().endswith(".onnx")):
         model = OnnxModel(os.fspath(model), sha256=wanted, classes=classes, features=features)
-    elif isinstance(model, str | int | np.integer) and not isinstance(model, bool):
-        model = PredictionColumn(model)
-    elif isinstance(model, tuple):
+    elif isinstance(model, str | int | np.integer | tuple) and not isinstance(model, bool):
         model = PredictionColumn(model)
     elif not hasattr(model, "predict"):
         raise ReplearnError(

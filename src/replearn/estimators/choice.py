@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from replearn.codes.choice import Choice
 from replearn.codes.model import Label
@@ -23,8 +23,8 @@ from replearn.sources.labels import Labels
 from replearn.stages.choice_certificate import ChoiceCertificate, certify_models
 from replearn.stages.model_scores import (
     NEEDS,
-    Scoring,
     ScoreSums,
+    Scoring,
     check_classes_present,
     check_scoring,
     row_scores,
@@ -220,8 +220,9 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Labels by the chosen model."""
-        check_is_fitted(self, "choice_")
-        validate_data(self, X=X, skip_check_array=True, reset=False)
+        self._check_rows(X)
+        if self._holds_numbers:
+            return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
         numbers = self._contender.labels(X, self.classes_)
         if (numbers < 0).any():
             raise ReplearnError(
@@ -230,25 +231,34 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
             )
         return self.classes_[numbers]
 
-    @available_if(lambda self: self._can("predict_proba"))
+    @available_if(lambda self: self._can("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Matrix:
         """Probabilities of the classes, by the chosen model."""
-        check_is_fitted(self, "choice_")
-        validate_data(self, X=X, skip_check_array=True, reset=False)
+        self._check_rows(X)
         return self._contender.probabilities(X, self.classes_)
 
-    @available_if(lambda self: self._can("decision_function"))
+    @available_if(lambda self: self._can("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Any:
         """What the chosen model says."""
-        check_is_fitted(self, "choice_")
-        validate_data(self, X=X, skip_check_array=True, reset=False)
+        self._check_rows(X)
         return self.chosen_.decision_function(X)
+
+    def _check_rows(self, X: Any) -> None:
+        check_is_fitted(self, "choice_")
+        n_rows_of(X)
+        validate_data(self, X=X, skip_check_array=True, reset=False)
 
     def _can(self, method: str) -> bool:
         check_is_fitted(self, "choice_")
         if isinstance(self.chosen_, PredictionColumn):
-            return method == "predict_proba" and NEEDS[self.choice_.scoring["name"]] != "labels"
+            return method == "predict_proba" and self._holds_numbers
         return hasattr(self.chosen_, method)
+
+    @property
+    def _holds_numbers(self) -> bool:
+        """The chosen model is a column, of probabilities rather than labels."""
+        is_column = isinstance(self.chosen_, PredictionColumn)
+        return is_column and NEEDS[self.choice_.scoring["name"]] != "labels"
 
     # --- parts of a fit ---------------------------------------------------------------------------
 
@@ -289,8 +299,8 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
             score = float(self.scores_[self.choice_.index])
             if score <= majority:
                 warnings.warn(
-                    f"The chosen model {self.choice_.name!r} is right on {score:.3f} of these rows; "
-                    f"always guessing the most frequent class would be right on {majority:.3f}. "
+                    f"The chosen model {self.choice_.name!r} is right on {score:.3f} of these "
+                    f"rows; always guessing the most frequent class on {majority:.3f}. "
                     'Score by "balanced_accuracy", "roc_auc" or "neg_log_loss".',
                     UselessModelWarning,
                     stacklevel=3,
@@ -385,14 +395,17 @@ def check_share(value: Any, name: str) -> None:
 
 def labels_of(y: Any, n_rows: int) -> NDArray[Any]:
     """Labels as a vector, one for each row."""
-    labels = np.asarray(y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1 or labels.size != n_rows or n_rows == 0:
+    if y is None:
+        raise ReplearnError("fit requires y to be passed, but the target y is None.")
+    labels = column_or_1d(y, warn=True)
+    if labels.size != n_rows or n_rows == 0:
         raise ReplearnError(
-            f"y must have one label for each row of X, at least one, got shape {labels.shape} for "
+            f"y must have one label for each row of X, at least one, got {labels.size:,} for "
             f"{n_rows:,} rows."
         )
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        kind = "NaN" if np.isnan(labels).any() else "infinity"
+        raise ReplearnError(f"Input y contains {kind}: every row needs a label.")
     check_classification_targets(labels)
     return labels
 

@@ -1,6 +1,7 @@
 """Replicable numbers: the score of a model, the same number at every site."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,14 +95,9 @@ def replicable_score(
     >>> predicted = np.where(rng.random(80_000) < 0.9, labels, 1 - labels)[:, None]
     >>> settings = {"samples_per_site": 40_000, "spread": 0.3, "shared_seed": 2024}
     >>> sites = slice(40_000), slice(40_000, 80_000)
-    >>> [
-    ...     str(replicable_score(0, predicted[site], labels[site], **settings))
-    ...     for site in sites
-    ... ]
+    >>> [str(replicable_score(0, predicted[site], labels[site], **settings)) for site in sites]
     ['accuracy 0.895, to +-0.017', 'accuracy 0.895, to +-0.017']
     """
-    import warnings
-
     seed = seed_text(shared_seed, "shared_seed")
     name = seed_text(name, "name")
     check_share(max_disagreement, "max_disagreement")
@@ -110,9 +106,7 @@ def replicable_score(
     known = one.classes if classes is None else np.asarray(classes)
     known = np.unique(labels) if known is None else known
     found = read_scoring(scoring, prevalence, known.size)
-    width = _width(
-        grid_width, samples_per_site, n_sites, spread, found.row_range, max_disagreement
-    )
+    width = _width(grid_width, samples_per_site, n_sites, spread, found.row_range, max_disagreement)
     if ledger is not None:
         ledger.spend(f"score {name}".strip(), max_disagreement)
     sums = score_candidates([one], found, X, class_numbers(known, labels), known)

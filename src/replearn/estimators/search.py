@@ -81,8 +81,8 @@ class ReplicableSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     -----
     What is promised is the choice of the parameters, and by estimate only: the scores of
     cross-validation depend on each other through the rows that are trained on, so their variance
-    is taken as ``1 + k / (k - 1)`` times that of independent rows [NB03], and nothing is proved. The
-    model that is then fitted on a site's own rows is another one at every site, unless the
+    is taken as ``1 + k / (k - 1)`` times that of independent rows [NB03], and nothing is proved.
+    The model that is then fitted on a site's own rows is another one at every site, unless the
     estimator is replicable itself; its disagreement adds to that of the choice. With few rows, or
     settings that need many, sites' scores may differ by more than this variance says: audit it.
 
@@ -94,7 +94,9 @@ class ReplicableSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     >>> search = ReplicableSearchCV(
     ...     DecisionTreeClassifier(random_state=0), {"max_depth": [2, 4, 8]}, shared_seed=2024
     ... )
-    >>> sites = [search.fit(X[rows], y[rows]).best_params_ for rows in (slice(2000), slice(2000, 4000))]
+    >>> sites = [
+    ...     search.fit(X[rows], y[rows]).best_params_ for rows in (slice(2000), slice(2000, 4000))
+    ... ]
     >>> sites[0] == sites[1]
     True
     """
@@ -203,8 +205,8 @@ class ReplicableSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             what = "cannot be estimated" if expected is None else f"is about {expected:.2f}"
             warnings.warn(
                 f"The probability that other sites choose other parameters {what}; "
-                f"max_disagreement is {self.max_disagreement:g}. Get more rows, or publish a larger "
-                "noise_scale.",
+                f"max_disagreement is {self.max_disagreement:g}. Get more rows, or publish a "
+                "larger noise_scale.",
                 ReplicabilityWarning,
                 stacklevel=2,
             )
@@ -250,12 +252,12 @@ class ReplicableSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Labels by the fitted model."""
         return np.asarray(self._fitted("predict").predict(X))
 
-    @available_if(lambda self: self._has("predict_proba"))
+    @available_if(lambda self: self._has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
         """Probabilities by the fitted model."""
         return self._fitted("predict_proba").predict_proba(X)
 
-    @available_if(lambda self: self._has("decision_function"))
+    @available_if(lambda self: self._has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Any:
         """Scores by the fitted model."""
         return self._fitted("decision_function").decision_function(X)
@@ -308,7 +310,7 @@ def _out_of_fold(
     train, test = fold
     fitted = clone(estimator).set_params(**_cloned(setting))
     fitted.fit(_safe_indexing(X, train), y[train])
-    one = Contender(fitted, Candidate(_words(setting)))
+    one = Contender(fitted, Candidate(_words(setting)), finished=False)
     return np.asarray(getattr(one, need)(_safe_indexing(X, test), classes))
 
 

@@ -231,12 +231,12 @@ class OnnxModel:
             labels = self._as_classes(labels, facts["metadata"])
         if labels is None and probabilities is None and scores is None:
             raise self._lacks("labels, probabilities or scores")
-        for values in (probabilities, scores):
-            if values is not None and not np.isfinite(values).all():
+        for found in (probabilities, scores):
+            if found is not None and not np.isfinite(found).all():
+                row = int(np.argmin(np.isfinite(found.reshape(n_rows, -1)).all(axis=1)))
                 raise ReplearnError(
-                    f"{self.path} gives NaN or inf in row "
-                    f"{int(np.argmin(np.isfinite(values.reshape(n_rows, -1)).all(axis=1)))}. Fill "
-                    "in missing values as the model expects them."
+                    f"{self.path} gives NaN or inf in row {row}. Fill in missing values as the "
+                    "model expects them."
                 )
         return _Outputs(labels, probabilities, scores)
 
@@ -262,11 +262,9 @@ class OnnxModel:
     def _as_classes(self, labels: NDArray[Any], metadata: dict[str, str]) -> NDArray[Any]:
         """Labels in the spelling of the classes; a file of replearn writes booleans as 0 and 1."""
         classes = getattr(self, "classes_", None)
-        if classes is None:
+        if classes is None and "replearn.labels" in metadata:
             with contextlib.suppress(ValueError):
-                classes = np.asarray(json.loads(metadata["replearn.labels"])) if (
-                    "replearn.labels" in metadata
-                ) else None
+                classes = np.asarray(json.loads(metadata["replearn.labels"]))
         if classes is not None and classes.dtype.kind == "b" and labels.dtype.kind in "iu":
             return labels.astype(bool)
         return labels
@@ -281,7 +279,9 @@ class OnnxModel:
         return np.asarray(classes)
 
     def _lacks(self, what: str) -> ReplearnError:
-        return ReplearnError(f"{self.path} must give {what}, which it does not. Export it with them.")
+        return ReplearnError(
+            f"{self.path} must give {what}, which it does not. Export it with them."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +331,8 @@ class _Worker:
     def run(self, arrays: list[NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Outputs for one piece of rows."""
         out = io.BytesIO()
-        np.savez(out, **{str(place): array for place, array in enumerate(arrays)})
+        named: dict[str, Any] = {str(place): array for place, array in enumerate(arrays)}
+        np.savez(out, **named)
         reply = self._exchange([(b"N", out.getvalue())], "run")
         with np.load(io.BytesIO(reply), allow_pickle=False) as found:
             return dict(found)

@@ -11,8 +11,10 @@ import io
 import json
 import os
 import sys
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 #: Operators of the standard, and of its part for classical machine learning.
 DOMAINS = {"", "ai.onnx", "ai.onnx.ml"}
@@ -25,16 +27,19 @@ class Refused(Exception):
     """What is wrong with the model, in words."""
 
 
-def main():
+def main() -> int:
     """Read a model, say what it takes and gives, then run it on each frame of arrays."""
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not get between the frames
     requests = os.fdopen(os.dup(0), "rb")
     try:
-        limits = json.loads(_read(requests, b"J"))
+        limits = json.loads(_read(requests, b"J") or b"")
         _limit(limits["memory_bytes"])
-        session = _load(_read(requests, b"M"))
-        facts = {"inputs": _facts(session.get_inputs()), "outputs": _facts(session.get_outputs())}
+        session = _load(_read(requests, b"M") or b"")
+        facts: dict[str, Any] = {
+            "inputs": _facts(session.get_inputs()),
+            "outputs": _facts(session.get_outputs()),
+        }
         facts["metadata"] = dict(session.get_modelmeta().custom_metadata_map)
         _write(results, b"J", json.dumps(facts).encode())
         while (content := _read(requests, b"N")) is not None:
@@ -47,7 +52,7 @@ def main():
     return 0
 
 
-def _limit(memory_bytes):
+def _limit(memory_bytes: int) -> None:
     """No more memory than this, and not a byte into any file."""
     try:
         import resource
@@ -58,7 +63,7 @@ def _limit(memory_bytes):
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _load(content):
+def _load(content: bytes) -> Any:
     import onnx
     import onnxruntime
 
@@ -79,7 +84,7 @@ def _load(content):
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
-def _check_graph(graph, count, depth):
+def _check_graph(graph: Any, count: list[int], depth: int) -> None:
     """Refuse what reads other files, what is not of the standard, and what is too large."""
     if depth > MAX_NESTING:
         raise Refused(f"its graphs are nested more than {MAX_NESTING} deep")
@@ -109,30 +114,30 @@ def _check_graph(graph, count, depth):
                 _check_graph(inner, count, depth + 1)
 
 
-def _check_tensor(tensor):
+def _check_tensor(tensor: Any) -> None:
     if tensor.data_location == EXTERNAL or len(tensor.external_data):
         raise Refused("it keeps numbers in other files, which are not read; store it as one file")
 
 
-def _facts(arguments):
+def _facts(arguments: Any) -> list[dict[str, Any]]:
     return [
         {"name": one.name, "type": one.type, "shape": [_size(size) for size in one.shape or []]}
         for one in arguments
     ]
 
 
-def _size(size):
+def _size(size: Any) -> int | None:
     return size if isinstance(size, int) else None
 
 
-def _run(session, content):
+def _run(session: Any, content: bytes) -> bytes:
     """Outputs of one piece of rows; maps from classes to probabilities become a table."""
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         inputs = {
             one.name: _of_type(arrays[str(place)], one.type)
             for place, one in enumerate(session.get_inputs())
         }
-    outputs = {}
+    outputs: dict[str, Any] = {}
     for place, value in enumerate(session.run(None, inputs)):
         if isinstance(value, list) and value and isinstance(value[0], dict):
             keys = sorted(value[0])
@@ -147,13 +152,13 @@ def _run(session, content):
     return out.getvalue()
 
 
-def _of_type(array, kind):
+def _of_type(array: NDArray[Any], kind: str) -> NDArray[Any]:
     if kind == "tensor(string)":
         return array.astype(object)
     return array
 
 
-def _read(stream, letter):
+def _read(stream: BinaryIO, letter: bytes) -> bytes | None:
     head = stream.read(9)
     if not head and letter == b"N":
         return None
@@ -162,7 +167,7 @@ def _read(stream, letter):
     return stream.read(int.from_bytes(head[1:], "little"))
 
 
-def _write(stream, letter, content):
+def _write(stream: BinaryIO, letter: bytes, content: bytes) -> None:
     stream.write(letter + len(content).to_bytes(8, "little") + content)
     stream.flush()
 

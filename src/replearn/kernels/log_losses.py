@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 from replearn.kernels.philox import natural_log
+from replearn.types import Vector
 
 
 @njit(cache=True, nogil=True)
@@ -13,7 +14,7 @@ def fill_log_losses(probabilities, floor, out):
         out[i] = -natural_log(min(max(probabilities[i], floor), 1.0))
 
 
-def log_losses(probabilities, floor):
+def log_losses(probabilities: Vector, floor: float) -> Vector:
     """Log-loss of each row from the probability that was given to its class."""
     out = np.empty(probabilities.size)
     fill_log_losses(np.ascontiguousarray(probabilities, dtype=np.float64), floor, out)

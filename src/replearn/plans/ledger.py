@@ -70,8 +70,8 @@ class StudyLedger:
             raise ReplearnError(f"share must be a number in [0, 1), got {share!r}.")
         if any(entry.what == what for entry in self.entries):
             raise ReplearnError(
-                f"{what!r} is in the ledger already. Two steps of one study need two names: with one "
-                "name they would use the same coins."
+                f"{what!r} is in the ledger already. Two steps of one study need two names: with "
+                "one name they would use the same coins."
             )
         if self.spent + share > self.max_disagreement + 1e-12:
             raise ReplearnError(

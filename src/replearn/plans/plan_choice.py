@@ -220,9 +220,10 @@ def noise_for(
     Notes
     -----
     1.1 times ``mean spread * site_range / (2 max_disagreement)``: the disagreement if the leading
-    candidates were tied, the worst case, and a little room for spreads that are estimates. Only the mean over pairs, weighted by how likely they tie, knows
-    the scores, and that is found by a fixed number of rounds: a continuous function of the
-    scores, so that sites that take the scale from their own rows take nearly the same one.
+    candidates were tied, the worst case, and a little room for spreads that are estimates. Only
+    the mean over pairs, weighted by how likely they tie, knows the scores, and that is found by a
+    fixed number of rounds: a continuous function of the scores, so that sites that take the
+    scale from their own rows take nearly the same one.
     """
     worst = _SAFETY * site_range(rows_per_site) / (2 * max_disagreement)
     upper = np.triu_indices(scores.size, 1)
@@ -533,5 +534,7 @@ def _score_table(row_scores: ArrayLike) -> Matrix:
             f"{MAX_CANDIDATES:,} candidates, got shape {table.shape}."
         )
     if not np.isfinite(table).all():
-        raise ReplearnError("row_scores must be finite. Clip or drop rows that could not be scored.")
+        raise ReplearnError(
+            "row_scores must be finite. Clip or drop rows that could not be scored."
+        )
     return table

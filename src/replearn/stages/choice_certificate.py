@@ -206,8 +206,9 @@ def proved_disagreement(
     Notes
     -----
     For any anchor m and sites whose scores lie ``h`` away from it, the sites disagree with
-    probability at most ``sum over i != j of w_ij(m) (exp(max over sites of (h_j - h_i)+ / s) - 1)``,
-    over seeds, with the weights of `tie_weights`, which add up to 1/2 at most over pairs. Two sites
+    probability ``sum over i != j of w_ij(m) (exp(t_ij / s) - 1)`` at most, over seeds, where
+    ``t_ij`` is the largest ``h_j - h_i`` of a site, or 0, and ``w`` the `tie_weights`, which add
+    up to 1/2 at most over pairs. Two sites
     with as many rows: m is the mean of both, about which the scores are symmetric. Otherwise: m
     is the truth. What a pair costs follows from its variance, which the rows bound (exactly, if
     numbers are 0 or 1, otherwise by Chernoff's bound); the weights are the costliest ones that

@@ -178,7 +178,7 @@ def row_scores(scoring: Scoring, truth: IntegerArray, predicted: NDArray[Any]) -
         known = np.where(predicted >= 0, predicted, 0)
         return -np.where(predicted >= 0, table[truth, known], table[truth].max(axis=1))
     if scoring.name == "neg_log_loss":
-        return -np.asarray(log_losses(predicted[np.arange(truth.size), truth], CLIP))
+        return -log_losses(predicted[np.arange(truth.size), truth], CLIP)
     if scoring.name == "neg_brier_score":
         came = np.arange(predicted.shape[1]) == truth[:, None]
         return -0.5 * ((predicted - came) ** 2).sum(axis=1)

@@ -101,9 +101,7 @@ def round_score(
     estimated = expected = None
     if sums.n_rows >= _FEWEST_ROWS:
         place = score / width - offset - code  # in the cell, from 0 to 1
-        estimated = _under_this_seed(
-            place, math.sqrt(variance) / width, sums.n_rows, rows_per_site
-        )
+        estimated = _under_this_seed(place, math.sqrt(variance) / width, sums.n_rows, rows_per_site)
         expected = min(1.0, math.sqrt(variance) * site_range(rows_per_site) / width)
     bound = 1.0
     if row_range is not None and sums.n_rows > 1:
