@@ -57,6 +57,12 @@ FITS: dict[str, Callable[[], Any]] = {
     ).fit(np.repeat(X, 20, axis=0)),
     "mean": lambda: rl.replicable_mean(np.full(10**5, 0.5), 0.1, name="age"),
     "choice": lambda: rl.correlated_choice([0.0, 1.0], 1),
+    "noisy best": lambda: rl.noisy_best([0.1, 0.2], 0.1, 1),
+    "models": lambda: rl.ReplicableChoiceClassifier([0, 1], scoring="roc_auc").fit(X, Y),
+    "search": lambda: rl.ReplicableSearchCV(
+        rl.ReplicableSVMClassifier(margin=0.3), {"regularization": [1.0]}, cv=2, refit=False
+    ).fit(X, Y),
+    "number": lambda: rl.replicable_score(0, X, Y, "roc_auc", grid_width=0.5, name="auc"),
     "first below": lambda: rl.first_below([0.1, 0.2], 1, high=0.3, cell=0.1),
 }
 

@@ -272,7 +272,7 @@ def _costs_from_middle(squares: Matrix, scale: float, rows: int, row_range: floa
 
     Given the unordered pairs of rows, the sites' difference is a sum of fair signs with variance
     ``u scale^2``. Its mean absolute value is at most its deviation, and at most that of a normal
-    plus a share of the largest summand [Goldstein10]; its higher moments are at most those of a
+    plus a share of the largest summand [Gol10]; its higher moments are at most those of a
     normal [Haagerup81].
     """
     u = 2 * squares / (rows * scale**2)

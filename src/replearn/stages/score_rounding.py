@@ -86,7 +86,7 @@ def round_score(
     -----
     A wall falls between the sites' scores with probability ``range / grid_width`` at most, over
     seeds. The mean range of independent means is at most that of normals plus
-    ``row_range / n`` for each site [Goldstein10], and at most ``sqrt(2 sum of variances)`` (two
+    ``row_range / n`` for each site [Gol10], and at most ``sqrt(2 sum of variances)`` (two
     sites: ``sqrt(sum of variances)``); the variance has an empirical Bernstein bound. Tested in
     tests/theory/test_model_choice.py.
     """
