@@ -68,7 +68,7 @@ class NumberColumn:
         -------
         n_missing, n_unknown : int
         """
-        numbers = self._numbers(values)
+        numbers = values if values.dtype == np.float64 else self._numbers(values)
         missing = np.isnan(numbers)
         n_missing = int(np.count_nonzero(missing))
         if n_missing and not self.fill_missing:
@@ -360,7 +360,11 @@ def columns_of(X: Any, names: list[str]) -> Mapping[str, NDArray[Any]]:
     """Columns of a dataframe or a mapping by name, or of an array by position."""
     if isinstance(X, Mapping):
         _check_names(list(X), names)
-        return {name: _values(X[name]) for name in names}
+        found = {name: X[name] for name in names}
+        return {
+            name: column if isinstance(column, np.ndarray) else _values(column)
+            for name, column in found.items()
+        }
     if not hasattr(X, "columns") and not hasattr(X, "column_names"):
         array = np.asarray(X)
         if array.ndim != 2 or array.shape[1] != len(names):

@@ -20,13 +20,12 @@ from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.checks import (
     coded_differently,
-    refuse_large,
     refuse_odd_parameters,
     refuse_unwritable,
 )
-from replearn.estimators.frames import collected, refuse_other_than_numbers
+from replearn.estimators.frames import eager_table
 from replearn.files.modelfile import MAX_CODE
-from replearn.plans.sizes import Guarantee, Plan
+from replearn.plans.sizes import Guarantee
 from replearn.progress import tracked
 from replearn.sources.labels import Labels, label_values
 from replearn.stages.batches import Rows, Sample
@@ -102,10 +101,8 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     ) -> tuple[Any, Any]:
         """Plan, then run the recipe."""
         plan = self._plan(n_inputs)
-        if isinstance(plan, Plan):
-            refuse_large(plan)
-            if plan.mode != "practical":  # rows in files must be counted first
-                plan.require_samples(sample.n_rows)
+        if plan.mode != "practical":  # rows in files must be counted first
+            plan.require_samples(sample.n_rows)
         return plan, type(self)._recipe(sample, plan, shared, run)
 
     def _troubles(self) -> Iterator[str]:
@@ -357,11 +354,9 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
 
     def _encoded(self, X: Any) -> tuple[Any, Seen | None]:
         """Rows as numbers, and what was missing or unknown, if there is an encoding."""
-        X = collected(X)
-        if self.agreed.encoding is not None:
-            return self.agreed.encoding.counted(X)
-        refuse_other_than_numbers(X)
-        return X, None
+        encoding = self.agreed.encoding
+        X = eager_table(X, numbers_only=encoding is None)
+        return (X, None) if encoding is None else encoding.counted(X)
 
     def _heed(self, seen: Seen | None) -> None:
         """Warn of columns that this lab codes differently."""

@@ -161,7 +161,7 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
     def _learn(
         self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap
     ) -> tuple[BoostPlan, Any]:
-        plan = refuse_large(self._plan(n_inputs))
+        plan = self._plan(n_inputs)
         plan.require_samples(sample.n_rows)
         private = None if self.random_state is None else SharedRandomness(str(self.random_state))
         return plan, recipes.boost(sample, plan, shared, run, private)
@@ -183,7 +183,7 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
             raise ReplearnError(
                 f'fresh_rows must be True, False or "auto", got {self.fresh_rows!r}.'
             )
-        return plan_boosting(
+        plan = plan_boosting(
             self._guarantee(),
             n_inputs,
             self.mode,
@@ -194,6 +194,7 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
             n_rounds=whole_or_auto(self.n_rounds, "n_rounds"),
             fresh_rows=None if self.fresh_rows == "auto" else bool(self.fresh_rows),
         )
+        return refuse_large(plan)
 
     def _sizes(self) -> Sizes:
         return Sizes(

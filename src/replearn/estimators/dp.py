@@ -1,6 +1,7 @@
 """The DP reduction as a scikit-learn classifier."""
 
 from replearn.codes.published import Published
+from replearn.estimators.checks import refuse_large
 from replearn.estimators.net import NetBasedClassifier
 from replearn.plans.plan_net import plan_dp
 from replearn.plans.sizes import NetPlan
@@ -158,7 +159,7 @@ class ReplicableDPClassifier(NetBasedClassifier):
         return super()._no_estimate()
 
     def _plan(self, n_inputs: int) -> NetPlan:
-        return plan_dp(
+        plan = plan_dp(
             self._guarantee(),
             n_inputs,
             self.mode,
@@ -168,3 +169,4 @@ class ReplicableDPClassifier(NetBasedClassifier):
             calibration=self.calibration,
             sampling=self.sampling,
         )
+        return refuse_large(plan)

@@ -3,22 +3,34 @@
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 from narwhals.exceptions import DuplicateError
 
 from replearn.errors import ReplearnError
 
 
-def collected(X: Any) -> Any:
-    """A lazy dataframe, computed; anything else as it is."""
-    frame = _frame(X)
-    return frame.collect().to_native() if isinstance(frame, nw.LazyFrame) else X
+def eager_table(X: Any, *, numbers_only: bool) -> Any:
+    """Compute a lazy dataframe; other tables and arrays are returned as they are.
 
-
-def refuse_other_than_numbers(X: Any) -> None:
-    """Refuse a dataframe with columns that are not numbers, and say which; arrays pass."""
-    frame = _frame(X, eager_only=True)
-    if not isinstance(frame, nw.DataFrame):
-        return
+    Parameters
+    ----------
+    X : array, matrix or dataframe
+    numbers_only : bool
+        Refuse a dataframe with columns that are not numbers, and say which.
+    """
+    if isinstance(X, np.ndarray):
+        return X
+    try:
+        frame = nw.from_native(X, pass_through=True)
+    except DuplicateError as problem:
+        raise ReplearnError(
+            f"X must have different column names: {' '.join(str(problem).split())}. Rename them."
+        ) from None
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+        X = frame.to_native()
+    if not numbers_only or not isinstance(frame, nw.DataFrame):
+        return X
     for name, kind in frame.schema.items():
         if not (kind.is_numeric() or kind in (nw.Boolean, nw.Object, nw.Unknown)):
             raise ReplearnError(
@@ -26,13 +38,4 @@ def refuse_other_than_numbers(X: Any) -> None:
                 "numbers in the same way at every lab, or make a protocol that says how "
                 "(plan_from_pilot, replearn plan --pilot)."
             )
-
-
-def _frame(X: Any, **settings: bool) -> Any:
-    """A dataframe as narwhals sees it; anything else as it is."""
-    try:
-        return nw.from_native(X, pass_through=True, **settings)
-    except DuplicateError as problem:
-        raise ReplearnError(
-            f"X must have different column names: {' '.join(str(problem).split())}. Rename them."
-        ) from None
+    return X

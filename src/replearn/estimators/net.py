@@ -11,7 +11,7 @@ from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
-from replearn.estimators.checks import choice_or_auto, whole_or_auto
+from replearn.estimators.checks import choice_or_auto, refuse_large, whole_or_auto
 from replearn.plans.plan_net import plan_net
 from replearn.plans.sizes import NetPlan, Sizes
 from replearn.progress import counted
@@ -207,7 +207,7 @@ class ReplicableNetClassifier(NetBasedClassifier):
                 f"n_repeats must be a positive integer, got {self.n_repeats!r}. "
                 "1 chooses once, on all rows."
             )
-        return plan_net(
+        plan = plan_net(
             self._guarantee(),
             n_inputs,
             self.mode,
@@ -217,3 +217,4 @@ class ReplicableNetClassifier(NetBasedClassifier):
             agnostic=bool(self.agnostic),
             n_repeats=int(self.n_repeats),
         )
+        return refuse_large(plan)

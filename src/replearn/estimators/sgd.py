@@ -200,7 +200,7 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
         X, y = self._check_rows(X, y, reset=stream is None)
         known, signs = self._stream_labels(y, classes, stream is None)
         refuse_unwritable(label_values(known), getattr(self, "feature_names_in_", None))
-        plan = refuse_large(self._plan(X.shape[1] + bool(self.fit_intercept)))
+        plan = self._plan(X.shape[1] + bool(self.fit_intercept))
         if stream is None:
             stream = new_stream(plan, X.shape[1])
         elif stream.plan != plan:
@@ -272,7 +272,7 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
                 "protocol that the stream was started with."
             )
         n_features = about["n_features"]
-        plan = refuse_large(self._plan(n_features + bool(self.fit_intercept)))
+        plan = self._plan(n_features + bool(self.fit_intercept))
         self._stream = read_stream(state, plan, n_features)
         self.classes_ = classes
         self.n_features_in_ = n_features
@@ -339,7 +339,8 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
         )
 
     def _plan(self, n_inputs: int) -> BatchPlan:
-        return plan_sgd(self._guarantee(), n_inputs, self.mode, self._sizes(), self.constants)
+        sizes = self._sizes()
+        return refuse_large(plan_sgd(self._guarantee(), n_inputs, self.mode, sizes, self.constants))
 
 
 def _class_array(classes: list[Any], kind: str) -> NDArray[Any]:

@@ -134,20 +134,23 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         self.constants = constants
         self.published = published
 
-    _recipe = staticmethod(recipes.svm)
-
     def _learn(
         self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap
     ) -> tuple[BatchPlan, Any]:
         if self.margin != "auto":
-            return super()._learn(sample, n_inputs, shared, run)
+            plan = self._plan(n_inputs)
+            if plan.mode != "practical":  # rows in files must be counted first
+                plan.require_samples(sample.n_rows)
+            return plan, recipes.svm(sample, plan, shared, run)
         if self.mode != "practical":
             raise ReplearnError(
                 f'margin="auto" needs mode="practical", got mode={self.mode!r}. A promise needs a '
                 "margin: pass the number that you rely on."
             )
-        plans = [refuse_large(self._plan(n_inputs, margin)) for margin in MARGIN_GRID]
+        plans = [self._plan(n_inputs, margin) for margin in MARGIN_GRID]
         return recipes.svm_of_unknown_margin(sample, plans, shared, run)
 
     def _plan(self, n_inputs: int, margin: float | None = None) -> BatchPlan:
-        return plan_svm(self._guarantee(margin), n_inputs, self.mode, self._sizes(), self.constants)
+        guarantee = self._guarantee(margin)
+        plan = plan_svm(guarantee, n_inputs, self.mode, self._sizes(), self.constants)
+        return refuse_large(plan)

@@ -70,9 +70,9 @@ class Piece:
     seen: Seen | None = None
 
 
-def total_seen(pieces: Iterable[Piece]) -> Seen | None:
+def total_seen(parts: Iterable[Seen | None]) -> Seen | None:
     """What was missing or unknown in all pieces; None without an encoding."""
-    found = [piece.seen for piece in pieces if piece.seen is not None]
+    found = [seen for seen in parts if seen is not None]
     return reduce(add, found) if found else None
 
 
@@ -180,11 +180,11 @@ class Source(ABC):
         ------
         batch : pyarrow.RecordBatch
         """
-        yield from _watched(self._batches(_checked_start(start)), watch)
+        return _watched(self._batches(_checked_start(start)), watch)
 
     def pieces(self, start: int = 0, watch: Watch | None = None) -> Iterator[Piece]:
         """Consecutive rows from row ``start`` on as numbers; else like ``batches``."""
-        yield from _watched(self._pieces(_checked_start(start)), watch)
+        return _watched(self._pieces(_checked_start(start)), watch)
 
     def _pieces(self, start: int) -> Iterator[tuple[float, Piece]]:
         """Share read and piece, one after the other; batches are read while one is parsed."""

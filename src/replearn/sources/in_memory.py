@@ -75,30 +75,32 @@ def read_within(
     if limit is not None and (source.nbytes or 0) > limit:
         return None
     if isinstance(source, NpzSource):
-        whole = _labelled(source.load(), label)
+        whole = source.load()
+        if label is not None and whole.y is not None:
+            whole = replace(whole, y=label(whole.y))
         if watch is not None:
             watch(1.0)
         return whole
     pieces: list[Piece] = []
     n_bytes = 0
     for piece in source.pieces(watch=watch):
-        n_bytes += _n_bytes(piece.X)
+        X = piece.X
+        arrays = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+        n_bytes += sum(array.nbytes for array in arrays)
         if limit is not None and n_bytes > limit:
             return None
-        pieces.append(_labelled(piece, label))
+        if label is not None and piece.y is not None:
+            piece = replace(piece, y=label(piece.y))
+        pieces.append(piece)
     if not pieces:
         raise _no_rows(source)
     return pieces[0] if len(pieces) == 1 else _joined(source, pieces)
 
 
-def _labelled(piece: Piece, label: Callable[[NDArray[Any]], NDArray[Any]] | None) -> Piece:
-    return piece if label is None or piece.y is None else replace(piece, y=label(piece.y))
-
-
 def _joined(source: Source, pieces: list[Piece]) -> Piece:
     """The pieces as one; the list is emptied."""
     y = None if pieces[0].y is None else np.concatenate([piece.y for piece in pieces])
-    seen = total_seen(pieces)
+    seen = total_seen(piece.seen for piece in pieces)
     if source.sparse:
         return Piece(sp.vstack([piece.X for piece in pieces], format="csr"), y, 0, seen)
     n_rows = pieces[-1].first_row + pieces[-1].X.shape[0]
@@ -108,11 +110,6 @@ def _joined(source: Source, pieces: list[Piece]) -> Piece:
         piece = pieces.pop()
         X[piece.first_row : piece.first_row + piece.X.shape[0]] = piece.X
     return Piece(X, y, 0, seen)
-
-
-def _n_bytes(X: Any) -> int:
-    parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
-    return sum(part.nbytes for part in parts)
 
 
 def _no_rows(source: Source) -> ReplearnError:

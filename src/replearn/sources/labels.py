@@ -88,11 +88,19 @@ class Labels:
         """
         values = np.asarray(y)
         self._dtypes.add(values.dtype)
-        if values.dtype.kind in "biuf":
-            return self._take_numbers(values, where)
-        if values.dtype.kind not in "OU":
-            raise self._unknown_kind(str(values.dtype))
-        return self._take_objects(values.tolist(), where)
+        if values.dtype.kind not in "biuf":
+            return self._take_objects(values, where)
+        if values.size == 0:
+            return np.empty(0, dtype=np.uint8)
+        low, high = values.min(), values.max()
+        if low != low:  # NaN
+            raise self._missing(int(np.argmax(np.isnan(values))), where)
+        is_high = values == high
+        if low == high or (is_high | (values == low)).all():  # most often: no need to sort
+            numbers = [self._number(value.item()) for value in (low, high)]
+            return np.where(is_high, np.uint8(numbers[1]), np.uint8(numbers[0]))
+        different, inverse = np.unique(values, return_inverse=True)
+        return np.array([self._number(value) for value in different.tolist()])[inverse]
 
     def class_numbers(self, taken: NDArray[np.integer[Any]]) -> NDArray[np.uint8]:
         """Places among ``classes`` of the labels that were taken."""
@@ -100,17 +108,16 @@ class Labels:
 
     def signs_of(self, taken: NDArray[np.integer[Any]]) -> Signs:
         """The same for two classes as signs: +1 is ``classes[1]``."""
-        if not self.complete:
-            raise self._one_class()
-        return (2 * self._class_of.astype(np.int8) - 1)[taken]
+        return self._signs[taken]
 
     def numbers(self, y: ArrayLike) -> NDArray[np.uint8]:
         """Places among ``classes`` of these labels."""
-        return self.class_numbers(self.take(y))
+        return self._class_of[self.take(y)]
 
     def signs(self, y: ArrayLike) -> Signs:
         """These labels as signs."""
-        return self.signs_of(self.take(y))
+        taken = self.take(y)
+        return self._signs[taken]
 
     def values(self, y: ArrayLike) -> NDArray[Any]:
         """These labels as ``classes`` spells them."""
@@ -121,23 +128,19 @@ class Labels:
         if np.unique(self._class_of).size < 2:
             raise self._one_class()
 
+    @property
+    def _signs(self) -> Signs:
+        """Of each spelling."""
+        if not self.complete:
+            raise self._one_class()
+        return 2 * self._class_of.astype(np.int8) - 1
+
     # --- how labels are read ----------------------------------------------------------------------
 
-    def _take_numbers(self, values: NDArray[Any], where: str) -> NDArray[np.integer[Any]]:
-        """Two numbers are told apart in a few passes, without sorting."""
-        if values.size == 0:
-            return np.empty(0, dtype=np.uint8)
-        low, high = values.min(), values.max()
-        if low != low:  # NaN
-            raise self._missing(int(np.argmax(np.isnan(values))), where)
-        is_high = values == high
-        if low == high or (is_high | (values == low)).all():
-            numbers = [self._number(value.item()) for value in (low, high)]
-            return np.where(is_high, np.uint8(numbers[1]), np.uint8(numbers[0]))
-        different, inverse = np.unique(values, return_inverse=True)
-        return np.array([self._number(value) for value in different.tolist()])[inverse]
-
-    def _take_objects(self, values: list[Any], where: str) -> NDArray[np.integer[Any]]:
+    def _take_objects(self, y: NDArray[Any], where: str) -> NDArray[np.integer[Any]]:
+        if y.dtype.kind not in "OU":
+            raise self._unknown_kind(str(y.dtype))
+        values = y.tolist()
         try:  # most often there is nothing new
             return np.fromiter(map(self._spellings.__getitem__, values), np.int32, len(values))
         except (KeyError, TypeError):

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.codes.encoding import Encoding, NumberColumn, Seen
+from replearn.errors import ReplearnError
 from replearn.sources.common import PROTOCOL_REMEDY
 
 _REMEDY = f"Correct it, leave out the row or the column, or {PROTOCOL_REMEDY}"
@@ -76,11 +77,14 @@ def as_matrix(
         if not finite:
             raise _first_bad(X, names)
         return X, None
-    for column in encoding.columns:
-        if isinstance(column, NumberColumn):
-            _check_numbers(column, columns[column.name])
-    X, seen = encoding.counted(columns)
-    if not _all_finite(X):  # the numbers are, so scaling made them too large
+    try:
+        X, seen = encoding.counted(columns)
+    except ReplearnError:  # said better by the reader, who knows where it is
+        _check_numbers(encoding, columns)
+        raise
+    if not _all_finite(X):
+        _check_numbers(encoding, columns)
+        # the numbers are finite, so scaling made them too large
         row, place = np.argwhere(~np.isfinite(X))[0]
         name = encoding.output_names[place]
         raise BadCell(int(row), name, "be finite after scaling by the protocol", "Correct it")
@@ -121,9 +125,14 @@ def _first_bad(X: NDArray[Any], names: Sequence[str]) -> BadCell:
     return not_a_number(int(row), names[place], None)
 
 
-def _check_numbers(column: NumberColumn, values: NDArray[Any]) -> None:
-    if values.dtype.kind != "f" or _all_finite(values):
-        return
+def _check_numbers(encoding: Encoding, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse a cell that is infinite, or missing where it must not be."""
+    for column in encoding.columns:
+        if isinstance(column, NumberColumn) and columns[column.name].dtype.kind == "f":
+            _check_column(column, columns[column.name])
+
+
+def _check_column(column: NumberColumn, values: NDArray[Any]) -> None:
     missing = np.isnan(values)
     if missing.any() and not column.fill_missing:
         raise BadCell(

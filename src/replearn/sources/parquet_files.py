@@ -8,7 +8,7 @@ all of them are in one row group. A damaged file may declare a page of up to 2 G
 Arrow asks before it finds out.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.encoding import CategoryColumn, Encoding, Seen
+from replearn.codes.encoding import CategoryColumn, Encoding
 from replearn.errors import ReplearnError
 from replearn.sources.arrow_columns import (
     check_dictionaries,
@@ -54,9 +54,6 @@ from replearn.sources.matrices import BadCell, as_matrix, check_labels
 
 _READ_BUFFER = 2**16  # bytes per column; without it a whole column chunk is read at once
 _BATCH_BYTES = 2**26  # of a batch, if there is long text in its rows
-
-#: File and row in it, of a row of a batch.
-Finder = Callable[[int], tuple[str, int]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +94,34 @@ class ParquetSource(Source):
                 if skip < batch.num_rows:
                     yield done / n_rows, batch.slice(skip)
 
-    def parse(self, batch: Any, first_row: int) -> Piece:
-        """Numbers and labels of a batch; ``first_row`` is its place in the table."""
-        return self._parse(batch, self._finder(first_row), first_row)
+    def parse(
+        self, batch: Any, first_row: int, before: int = 0, labels_only: bool = False
+    ) -> Piece:
+        """Numbers and labels of a batch; ``first_row`` is its place in the table.
+
+        Or in a part of it, with ``before`` rows before the part.
+        """
+        try:
+            with _arrow_errors(self.place):
+                y = None
+                if self.target is not None:
+                    labels = batch.column(self.target)
+                    y = values(labels)
+                    if labels.null_count or y.dtype.kind in "fO":
+                        check_labels(y, self.target)
+                if labels_only:
+                    return Piece(None, y, first_row)
+                category = _categories(self.encoding)
+                found = dict(zip(batch.schema.names, batch.columns, strict=True))
+                columns = {
+                    name: (objects if name in category else numbers)(found[name])
+                    for name in self.wanted
+                }
+                dtype = np.float32 if self.itemsize == 4 else np.float64
+                X, seen = as_matrix(columns, self.wanted, self.encoding, dtype)
+                return Piece(X, y, first_row, seen)
+        except BadCell as bad:
+            raise self._located(bad, batch, before + first_row) from None
 
     def parts(self) -> tuple[Part, ...]:
         """The row groups of all files, in their order."""
@@ -119,7 +141,7 @@ class ParquetSource(Source):
             found.append(Piece(np.empty((0, self.n_features)), np.empty(0, dtype=object), start))
         X = None if labels_only else np.concatenate([piece.X for piece in found])
         y = None if self.target is None else np.concatenate([np.asarray(p.y) for p in found])
-        return Piece(X, y, start, total_seen(found))
+        return Piece(X, y, start, total_seen(piece.seen for piece in found))
 
     def part_pieces(
         self, part: Part, start: int, stop: int, labels_only: bool = False
@@ -139,7 +161,7 @@ class ParquetSource(Source):
             first, last = max(start, done), min(stop, done + batch.num_rows)
             if first < last:
                 rows = batch.slice(first - done, last - first)
-                yield self._parse(rows, self._finder(before + first), first, labels_only)
+                yield self.parse(rows, first, before, labels_only)
             done += batch.num_rows
             if done >= stop:
                 break
@@ -160,33 +182,23 @@ class ParquetSource(Source):
             _check_label_type(self.place, target, types[target])
         first_row = 0
         for batch in self.batches(watch=watch):
-            with self._located(batch, self._finder(first_row)):
-                columns = {
-                    name: (objects if name in categories else values)(batch.column(name))
-                    for name in wanted
-                }
-                if target is not None:
-                    columns[target] = values(batch.column(target))
-                    check_labels(columns[target], target)
+            try:
+                with _arrow_errors(self.place):
+                    columns = {
+                        name: (objects if name in categories else values)(batch.column(name))
+                        for name in wanted
+                    }
+                    if target is not None:
+                        columns[target] = values(batch.column(target))
+                        check_labels(columns[target], target)
+            except BadCell as bad:
+                raise self._located(bad, batch, first_row) from None
             first_row += batch.num_rows
             yield columns
 
     def _rows_before(self, part: Part) -> int:
         number = self.paths.index(part.path)
         return sum(map(sum, self.groups[:number])) + sum(self.groups[number][: part.row_group])
-
-    def _finder(self, first_row: int) -> Finder:
-        """What tells the file, and the row in it, of rows from ``first_row`` of the table on."""
-
-        def find(i: int) -> tuple[str, int]:
-            row = first_row + i
-            for path, groups in zip(self.paths, self.groups, strict=True):
-                if row < sum(groups):
-                    return path, row
-                row -= sum(groups)
-            return self.place, row
-
-        return find
 
     def _record_batches(
         self, path: str, groups: Sequence[int], names: Sequence[str], most: int | None = None
@@ -224,37 +236,19 @@ class ParquetSource(Source):
         types = dict(zip(self.read, self.types, strict=True))
         return pa.schema([(name, types[name]) for name in names])
 
-    def _parse(self, batch: Any, find: Finder, first_row: int, labels_only: bool = False) -> Piece:
-        with self._located(batch, find):
-            y = None
-            if self.target is not None:
-                y = values(batch.column(self.target))
-                check_labels(y, self.target)
-            X, seen = (None, None) if labels_only else self._features(batch)
-            return Piece(X, y, first_row, seen)
-
-    def _features(self, batch: Any) -> tuple[NDArray[Any], Seen | None]:
-        category = _categories(self.encoding)
-        found = dict(zip(batch.schema.names, batch.columns, strict=True))
-        columns = {
-            name: (objects if name in category else numbers)(found[name]) for name in self.wanted
-        }
-        dtype = np.float32 if self.itemsize == 4 else np.float64
-        return as_matrix(columns, self.wanted, self.encoding, dtype)
-
-    @contextmanager
-    def _located(self, batch: Any, find: Finder) -> Iterator[None]:
-        """Say where in the files something is wrong with a row of a batch."""
-        try:
-            with _arrow_errors(self.place):
-                yield
-        except BadCell as bad:
-            path, row = find(bad.row)
-            value = batch.column(bad.column)[bad.row].as_py()
-            raise ReplearnError(
-                f"{path}, row {row} (counted from 0), column {bad.column!r} must {bad.rule}, got "
-                f"{'a missing value' if value is None else repr(value)[:60]}. {bad.remedy}."
-            ) from None
+    def _located(self, bad: BadCell, batch: Any, first_row: int) -> ReplearnError:
+        """What is wrong with a row of a batch, and where in the files it is."""
+        path, row = self.place, first_row + bad.row
+        for file, groups in zip(self.paths, self.groups, strict=True):
+            if row < sum(groups):
+                path = file
+                break
+            row -= sum(groups)
+        value = batch.column(bad.column)[bad.row].as_py()
+        return ReplearnError(
+            f"{path}, row {row} (counted from 0), column {bad.column!r} must {bad.rule}, got "
+            f"{'a missing value' if value is None else repr(value)[:60]}. {bad.remedy}."
+        )
 
 
 def open_parquet(request: Request) -> ParquetSource:

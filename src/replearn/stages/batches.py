@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -92,7 +92,8 @@ class Rows:
 
     def sums(self, solve: "BatchKernel", plan: BatchPlan, run: BlockMap = map) -> "BatchSums":
         """Sums of the vectors of all batches."""
-        self.refuse_sorted(plan.batch_size)
+        if self.as_given:
+            self.refuse_sorted(plan.batch_size)
         return sum_batches(solve, self, plan, run)
 
     def add_up(self, terms: Callable[[Any, Signs], Total], run: BlockMap = map) -> Total:
@@ -103,11 +104,6 @@ class Rows:
         """Refuse rows that look sorted, if parts of them are to be taken in the given order."""
         if self.as_given and self.n_rows >= 2 * part:
             LabelRuns.of(self.signs).refuse_sorted()
-
-    def members(self, first: int, last: int, batch_size: int) -> Order:
-        """Rows of the batches ``first`` to ``last``."""
-        start = self.first_batch
-        return self.order[(first - start) * batch_size : (last - start) * batch_size]
 
 
 @dataclass(frozen=True)
@@ -174,34 +170,46 @@ class BatchSums:
         )
 
 
-#: (rows, first, last, batch_size, hi, lo, tally): adds batches ``first`` to ``last`` to the sums.
-BatchKernel = Callable[[Rows, int, int, int, IntegerArray, IntegerArray, TallyArrays], None]
+class Block(NamedTuple):
+    """Consecutive batches that are worked on together.
+
+    Attributes
+    ----------
+    X, signs : as in `Rows`
+    members : int64 array
+        The rows of these batches, in canonical order.
+    first, last : int
+        Their numbers, from the first to before the last.
+    batch_size : int
+    """
+
+    X: Any
+    signs: Signs
+    members: Order
+    first: int
+    last: int
+    batch_size: int
+
+
+#: Adds the vectors of a block's batches to the sums.
+BatchKernel = Callable[[Block, BatchSums], None]
 
 
 def max_margin(plan: BatchPlan) -> BatchKernel:
     """The batch SVM of a plan: a large-margin vector for each batch."""
 
-    def solve(
-        rows: Rows,
-        first: int,
-        last: int,
-        batch_size: int,
-        hi: IntegerArray,
-        lo: IntegerArray,
-        tally: TallyArrays,
-    ) -> None:
-        X = rows.X
+    def solve(block: Block, sums: BatchSums) -> None:
+        X, batch_size = block.X, block.batch_size
         intercept = plan.n_inputs > X.shape[1]
-        order = rows.members(first, last, batch_size)
         # a sample smaller than a batch is solved with the same regularisation
         weight = float(plan.regularization)
         C = math.inf if weight == 0 else 1 / (batch_size * weight)
         accuracy = plan.accuracy
         settings: tuple[Any, ...] = (
-            *(rows.signs, order, first, last, batch_size, intercept, C),
+            *(block.signs, block.members, block.first, block.last, batch_size, intercept, C),
             *(accuracy.margin_share, accuracy.margin_floor, accuracy.abs_gap, accuracy.rel_gap),
             *(accuracy.max_sweeps, plan.unit_vectors, plan.guarantee.margin),
-            *(hi, lo, tally, plan.length_cap),
+            *(sums.hi, sums.lo, sums.counted, plan.length_cap),
         )
         if sp.issparse(X):
             kernel.sum_batches_csr(X.data, X.indices, X.indptr, X.shape[1], *settings)
@@ -214,19 +222,10 @@ def max_margin(plan: BatchPlan) -> BatchKernel:
 def best_of_sgd(plan: BatchPlan) -> BatchKernel:
     """The gradient descent of a plan: an average of iterates for each batch."""
 
-    def solve(
-        rows: Rows,
-        first: int,
-        last: int,
-        batch_size: int,
-        hi: IntegerArray,
-        lo: IntegerArray,
-        tally: TallyArrays,
-    ) -> None:
-        order = rows.members(first, last, batch_size)
-        descent = descent_of(plan, rows.X.shape[1], batch_size)
-        state = sgd.new_state(rows.X.shape[1], descent, first)
-        advance(rows.X, rows.signs, order, descent, state, hi, lo, tally)
+    def solve(block: Block, sums: BatchSums) -> None:
+        descent = descent_of(plan, block.X.shape[1], block.batch_size)
+        state = sgd.new_state(block.X.shape[1], descent, block.first)
+        advance(block.X, block.signs, block.members, descent, state, sums)
 
     return solve
 
@@ -250,16 +249,14 @@ def advance(
     order: Order,
     descent: sgd.Run,
     state: sgd.State,
-    hi: IntegerArray,
-    lo: IntegerArray,
-    tally: TallyArrays,
+    sums: BatchSums,
 ) -> None:
     """Gradient descent over rows of an array or a CSR matrix."""
+    settings = (signs, order, descent, state, sums.hi, sums.lo, sums.counted)
     if sp.issparse(X):
-        parts = (X.data, X.indices, X.indptr)
-        sgd.advance_csr(*parts, signs, order, descent, state, hi, lo, tally)
+        sgd.advance_csr(X.data, X.indices, X.indptr, *settings)
     else:
-        sgd.advance_dense(X, signs, order, descent, state, hi, lo, tally)
+        sgd.advance_dense(X, *settings)
 
 
 def sum_batches(
@@ -288,14 +285,16 @@ def sum_batches(
     BatchSums
         The same bits for every ``run``.
     """
-    batch_size = min(plan.batch_size, rows.n_rows)
-    n_batches = rows.n_rows // batch_size
+    n_rows = rows.order.size
+    batch_size = min(plan.batch_size, n_rows)
+    n_batches = n_rows // batch_size
     if plan.exact_batches:
         n_batches = max(0, min(n_batches, plan.n_batches - rows.first_batch))
 
-    def work(block: tuple[int, int]) -> BatchSums:
+    def work(batches: tuple[int, int]) -> BatchSums:
         sums = no_sums(plan.n_inputs, batch_size, n_groups)
-        solve(rows, *block, batch_size, sums.hi, sums.lo, sums.counted)
+        start, stop = ((batch - rows.first_batch) * batch_size for batch in batches)
+        solve(Block(rows.X, rows.signs, rows.order[start:stop], *batches, batch_size), sums)
         return sums
 
     blocks = _blocks(rows.first_batch, n_batches, batch_size)

@@ -74,7 +74,7 @@ class BatchStream:
         """Sums of all whole batches; fewer rows than one batch make one."""
         if self._waiting is None:
             return self._sums
-        n_batches = self._n_batches()
+        n_batches = (self._first_row + self._labels.n_rows) // self._plan.batch_size
         if n_batches and self._waiting[1].size < self._plan.batch_size:
             return self._sums
         last = self._sum(*self._waiting, map)
@@ -105,12 +105,9 @@ class BatchStream:
 
     def _sum(self, X: Any, signs: Signs, run: BlockMap) -> BatchSums:
         order = np.arange(signs.size, dtype=np.int64)
-        rows = Rows(X, signs, order, first_batch=self._n_batches())
-        return sum_batches(self._solve, rows, self._plan, run)
-
-    def _n_batches(self) -> int:
-        """Batches that were added up, here or elsewhere."""
-        return (self._first_row + self._labels.n_rows) // self._plan.batch_size
+        # what was added up before, here or elsewhere, is whole pairs of batches
+        first_batch = (self._first_row + self._labels.n_rows) // self._plan.batch_size
+        return sum_batches(self._solve, Rows(X, signs, order, first_batch), self._plan, run)
 
 
 def joined(X: Any, more: Any) -> Any:

@@ -57,8 +57,7 @@ class Stream:
         self.labels[:] = astuple(self._label_runs().then(LabelRuns.of(signs)))
         order = np.arange(self._room(signs.size), dtype=np.int64)
         descent = descent_of(self.plan, self.n_features, self.plan.batch_size)
-        sums = self.sums
-        advance(X, signs, order, descent, self.state, sums.hi, sums.lo, sums.counted)
+        advance(X, signs, order, descent, self.state, self.sums)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All that is to be saved, besides the plan."""
