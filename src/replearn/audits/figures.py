@@ -283,14 +283,13 @@ def _site_ticks(sites: Sites, edges: Any) -> tuple[Any, list[str]]:
 
 def weight_figure(model: Model, n_shown: int = 15) -> str:
     """The largest weights of a model."""
-    names = model.feature_names or tuple(f"x{i}" for i in range(model.n_features))
-    largest = sorted(range(model.n_features), key=lambda i: -abs(model.coef[i]))[:n_shown][::-1]
+    largest = model.largest_weights(n_shown)[::-1]
 
     def paint(axes: Any) -> None:
-        values = [float(model.coef[i]) for i in largest]
+        values = [weight for _, weight in largest]
         colours = [BLUE if value > 0 else ORANGE for value in values]
         axes.barh(range(len(largest)), values, color=colours)
-        axes.set_yticks(range(len(largest)), [names[i][:30] for i in largest])
+        axes.set_yticks(range(len(largest)), [name[:30] for name, _ in largest])
         axes.axvline(0, color=GREY, linewidth=0.8)
         axes.set(xlabel=f"weight (positive: {str(model.classes[1])[:30]!r})")
 

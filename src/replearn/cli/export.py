@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.files import check_target, writing
-from replearn.cli.options import add_command, add_file
+from replearn.cli.options import add_command, add_file, add_large
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import printable
 from replearn.errors import ReplearnError
@@ -62,6 +62,7 @@ JSON keys: fingerprint, to, out, content (null if it was written to --out), warn
         action="store_true",
         help="onnx: numbers come in as float32 (default: float64)",
     )
+    add_large(parser)
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -100,11 +101,17 @@ def _export(model: "Model", options: argparse.Namespace) -> tuple[bytes, dict[st
     from replearn import exports
 
     if options.to == "onnx":
-        content = exports.to_onnx(model, encoded=options.encoded, single_precision=options.float32)
+        content = exports.to_onnx(
+            model,
+            encoded=options.encoded,
+            single_precision=options.float32,
+            large=options.large,
+        )
         return content, {}
     if options.to == "csv":
-        return exports.to_csv(model).encode(), {}
-    sql = exports.to_sql(model) if options.table is None else exports.to_sql(model, options.table)
+        return exports.to_csv(model, large=options.large).encode(), {}
+    table = "rows" if options.table is None else options.table
+    sql = exports.to_sql(model, table, large=options.large)
     return sql.query.encode(), {
         "score": sql.score,
         "label": sql.label,

@@ -131,6 +131,15 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     add_lock(parser)
 
 
+def add_large(parser: argparse.ArgumentParser) -> None:
+    """Add the leave to decode a model of which a small file says that it is large."""
+    parser.add_argument(
+        "--large",
+        action="store_true",
+        help="decode the model even if it has more than 2^18 features or a map of 2^24 numbers",
+    )
+
+
 def add_target(parser: argparse.ArgumentParser) -> None:
     """Add the name of the label column."""
     parser.add_argument(

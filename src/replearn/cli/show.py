@@ -5,12 +5,19 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.files import check_target, writing
-from replearn.cli.options import add_command, add_file
+from replearn.cli.options import add_command, add_file, add_large
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned, command_line, describe
+from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
     from replearn.codes.model import Model
+
+
+_TOO_LARGE = (
+    "{model.n_features:,} features take much time and memory to decode. Pass --large if you trust "
+    "the file."
+)
 
 
 def add(commands: Any) -> None:
@@ -25,10 +32,15 @@ examples:
   replearn show a.model.json
   replearn show a.model.json --report a.html
 
-JSON keys: fingerprint, model, feature_names, coef, intercept, provenance, report, warnings""",
+A model whose weights take more than about a second to compute is shown without them, unless --large
+is given: a file of a few hundred bytes may declare millions of features.
+
+JSON keys: fingerprint, model, feature_names, coef and intercept (null if they are not computed),
+  provenance, report, warnings""",
     )
     add_file(parser, "model", metavar="MODEL", help="model file")
     add_file(parser, "--report", metavar="FILE", help="write a report for people, as HTML")
+    add_large(parser)
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -38,13 +50,18 @@ def run(options: argparse.Namespace) -> Outcome:
 
     model = load(options.model)
     provenance = read_json(options.model)["provenance"]
+    decoded = model.is_halfspace and (options.large or not model.is_large)
+    if options.report is not None and not decoded and model.is_halfspace:
+        raise ReplearnError(
+            f"a report of {options.model} needs its weights, and {_TOO_LARGE.format(model=model)}"
+        )
     lines = [
         ("model", describe(model)),
         ("labels", f"{model.classes[0]!r} and {model.classes[1]!r} (positive score)"),
         ("seed", model.seed),
         ("code space", _space_words(model)),
         *_log_odds_words(model),
-        ("largest weights", _largest_weights(model)),
+        ("largest weights", _largest_weights(model) if decoded else _why_none(model)),
         ("provenance", json.dumps(provenance)),
         ("fingerprint", model.fingerprint),
     ]
@@ -53,8 +70,8 @@ def run(options: argparse.Namespace) -> Outcome:
         "fingerprint": model.fingerprint,
         "model": model.content(),
         "feature_names": names,
-        "coef": model.coef.tolist() if model.is_halfspace else None,
-        "intercept": model.intercept if model.is_halfspace else None,
+        "coef": model.coef.tolist() if decoded and options.json else None,
+        "intercept": model.intercept if decoded else None,
         "provenance": provenance,
     }
     if options.report is not None:
@@ -88,9 +105,11 @@ def _log_odds_words(model: "Model") -> list[tuple[str, str]]:
     return in_words(model)
 
 
-def _largest_weights(model: "Model", n_shown: int = 5) -> str:
+def _why_none(model: "Model") -> str:
     if not model.is_halfspace:
         return "none: a majority of halfspaces"
-    names = model.feature_names or [f"x{i}" for i in range(model.n_features)]
-    places = sorted(range(model.n_features), key=lambda i: -abs(model.coef[i]))[:n_shown]
-    return ", ".join(f"{names[i]} {model.coef[i]:+.3f}" for i in places)
+    return _TOO_LARGE.format(model=model)
+
+
+def _largest_weights(model: "Model", n_shown: int = 5) -> str:
+    return ", ".join(f"{name} {weight:+.3f}" for name, weight in model.largest_weights(n_shown))

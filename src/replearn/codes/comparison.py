@@ -35,7 +35,8 @@ class Comparison:
     n_codes_differing, n_codes : int
         Codes that differ, if both models live in one code space.
     angle_degrees : float or None
-        Angle between the two normals, if they have the same inputs.
+        Angle between the two normals, if they have the same inputs and are not too large to be
+        decoded unasked.
     n_rows, n_rows_changed : int or None
         Given rows, and those of them that get another class; None if none were given.
     """
@@ -222,6 +223,8 @@ def _angle(first: Model, second: Model, parts: set[str]) -> float | None:
         return None
     if not parts:
         return 0.0
+    if first.is_large or second.is_large:
+        return None
     return math.degrees(math.acos(float(np.clip(first.direction @ second.direction, -1, 1))))
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from replearn.codes.boost_space import BoostSpace
 from replearn.codes.encoding import Encoding, columns_of
 from replearn.codes.net_space import NetSpace
+from replearn.codes.projection import map_draws
 from replearn.codes.randomness import SharedRandomness
 from replearn.codes.score_space import ScoreSpace
 from replearn.codes.space import CodeSpace, unit
@@ -27,6 +28,10 @@ FORMAT_VERSION = 2
 
 #: What turns codes into a classifier, for each kind of algorithm.
 Space = CodeSpace | NetSpace | BoostSpace | ScoreSpace
+
+#: Numbers that are drawn to decode a model, and features, up to which that is done unasked. A file
+#: of a few hundred bytes may declare far more.
+EASY_DRAWS, EASY_FEATURES = 1 << 24, 1 << 18
 
 #: A class label as it stands in the file: JSON keeps these three apart.
 Label = bool | int | str
@@ -119,6 +124,15 @@ class Model:
         """Whether the scores are log-odds."""
         return isinstance(self.space, ScoreSpace)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether decoding takes more than about a second; nobody should do it unasked."""
+        space = self.space
+        n_draws = 0
+        if isinstance(space, CodeSpace | NetSpace):
+            n_draws = map_draws(space.projection, space.n_inputs, space.n_components)
+        return self.n_features > EASY_FEATURES or n_draws > EASY_DRAWS
+
     @cached_property
     def weights(self) -> Vector:
         """Weights of the decision, intercept last; the same bits on every machine.
@@ -150,6 +164,12 @@ class Model:
     def intercept(self) -> float:
         """Weight of the constant; 0 without one."""
         return float(self.weights[-1]) if self.fit_intercept else 0.0
+
+    def largest_weights(self, n_shown: int) -> list[tuple[str, float]]:
+        """Names and weights of the features that count most, the largest first."""
+        places = np.argsort(-np.abs(self.coef), kind="stable")[:n_shown].tolist()
+        names = self.feature_names
+        return [(f"x{i}" if names is None else names[i], float(self.coef[i])) for i in places]
 
     @cached_property
     def halfspaces(self) -> Matrix:

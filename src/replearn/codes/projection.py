@@ -122,3 +122,9 @@ PROJECTIONS: dict[str, Projection] = {
     "rotation": Projection(_rotation, _rotation_lift, full=True, invariant=True),
     "none": Projection(_same, _same, full=True),
 }
+
+
+def map_draws(projection: str, n_inputs: int, n_components: int) -> int:
+    """Numbers that are drawn, one by one, to apply a projection once."""
+    drawn = projection in ("gaussian", "signs", "rotation")
+    return n_inputs * n_components if drawn else 0

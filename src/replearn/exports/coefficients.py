@@ -17,12 +17,14 @@ _ORIGIN = ["column", "category", "centre", "scale"]
 _ODDS = ["log_odds_per_unit", "odds_ratio_per_unit", "odds_ratio_per_scale"]
 
 
-def to_csv(source: Any) -> str:
+def to_csv(source: Any, *, large: bool = False) -> str:
     """Coefficients of a model as CSV text.
 
     Parameters
     ----------
     source : Model or fitted classifier
+    large : bool, default=False
+        Decode a model of more than 2^18 features, or a map of more than 2^24 numbers, from a file.
 
     Returns
     -------
@@ -45,7 +47,7 @@ def to_csv(source: Any) -> str:
     category; ``odds_ratio_per_unit``, its exponential; and ``odds_ratio_per_scale``, the
     exponential of the coefficient, which can be compared between columns.
     """
-    model = model_of(source)
+    model = model_of(source, large)
     rule = rule_of(model)
     text = io.StringIO()
     # all text is quoted: older versions of Python leave a lone "\r" in a name without quotes

@@ -20,7 +20,9 @@ from replearn.exports.rules import Rule, check_text, model_of, rule_of
 _OPSET, _ML_OPSET, _IR_VERSION = 13, 1, 7
 
 
-def to_onnx(source: Any, *, encoded: bool = False, single_precision: bool = False) -> bytes:
+def to_onnx(
+    source: Any, *, encoded: bool = False, single_precision: bool = False, large: bool = False
+) -> bytes:
     """Write a model as an ONNX file.
 
     Parameters
@@ -30,6 +32,8 @@ def to_onnx(source: Any, *, encoded: bool = False, single_precision: bool = Fals
         Of a model with an encoding: leave the encoding out, and take a matrix of encoded rows.
     single_precision : bool, default=False
         Numbers come in as float32. The graph computes in double precision in any case.
+    large : bool, default=False
+        Decode a model of more than 2^18 features, or a map of more than 2^24 numbers, from a file.
 
     Returns
     -------
@@ -55,7 +59,7 @@ def to_onnx(source: Any, *, encoded: bool = False, single_precision: bool = Fals
     _require_onnx()
     from onnx import TensorProto, helper
 
-    model = model_of(source)
+    model = model_of(source, large)
     rule = rule_of(model)
     encoding = None if encoded else model.encoding
     numbers = TensorProto.FLOAT if single_precision else TensorProto.DOUBLE

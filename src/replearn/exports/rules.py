@@ -38,13 +38,23 @@ class Rule:
     threshold: float | None = None
 
 
-def model_of(source: Any) -> Model:
-    """The model of a fitted classifier, or the model itself."""
+def model_of(source: Any, large: bool = False) -> Model:
+    """The model of a fitted classifier, or the model itself.
+
+    One that is large must be asked for twice: a small file may declare a model whose export has
+    gigabytes.
+    """
     model = getattr(source, "model_", source)
     if not isinstance(model, Model):
         raise ReplearnError(
             "an export needs a Model or a fitted classifier of replearn, got "
             f"{type(source).__name__}. Call fit first, or load a model file."
+        )
+    if model is source and model.is_large and not large:
+        raise ReplearnError(
+            f"a model of {model.n_features:,} features and {model.codes.size:,} codes takes much "
+            "time and memory to decode. Pass large=True (on the command line --large) if you trust "
+            "its file."
         )
     return model
 

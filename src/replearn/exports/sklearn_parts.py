@@ -14,7 +14,7 @@ from replearn.errors import ReplearnError
 from replearn.exports.rules import Rule, check_text, model_of, rule_of
 
 
-def to_sklearn(source: Any, *, encoded: bool = False) -> Any:
+def to_sklearn(source: Any, *, encoded: bool = False, large: bool = False) -> Any:
     """Give a model as plain scikit-learn objects, fitted.
 
     Parameters
@@ -23,6 +23,8 @@ def to_sklearn(source: Any, *, encoded: bool = False) -> Any:
     encoded : bool, default=False
         Of a model with an encoding: leave the encoding out, and take rows that the model's
         ``encoding.transform`` has encoded.
+    large : bool, default=False
+        Decode a model of more than 2^18 features, or a map of more than 2^24 numbers, from a file.
 
     Returns
     -------
@@ -57,7 +59,7 @@ def to_sklearn(source: Any, *, encoded: bool = False) -> Any:
     >>> type(plain).__name__, bool((plain.predict(X) == classifier.predict(X)).all())
     ('LinearSVC', True)
     """
-    model = model_of(source)
+    model = model_of(source, large)
     rule = rule_of(model)
     classes = np.asarray(getattr(source, "classes_", model.classes))
     # features that an encoder made come as an array: names would only make scikit-learn warn

@@ -42,7 +42,7 @@ class Sql:
     probability: str | None = None
 
 
-def to_sql(source: Any, table: str = "rows") -> Sql:
+def to_sql(source: Any, table: str = "rows", *, large: bool = False) -> Sql:
     """Write a model as SQL.
 
     Parameters
@@ -51,6 +51,8 @@ def to_sql(source: Any, table: str = "rows") -> Sql:
     table : str, default="rows"
         Name or alias of the table, in front of every column's name: SQLite would take the name
         of a column that does not exist for a text.
+    large : bool, default=False
+        Decode a model of more than 2^18 features, or a map of more than 2^24 numbers, from a file.
 
     Returns
     -------
@@ -77,7 +79,7 @@ def to_sql(source: Any, table: str = "rows") -> Sql:
     >>> print(to_sql(model, table="t").score)
     ((-1e0) * "t"."x0")
     """
-    model = model_of(source)
+    model = model_of(source, large)
     rule, name = rule_of(model), quoted(table)
     columns = _columns(model, rule)
     missing = [f"{name}.{quoted(c.name)} IS NULL" for c in columns if _must_be_known(c)]

@@ -13,7 +13,7 @@ from replearn.codes.encoding import Encoding
 from replearn.codes.model import FORMAT, FORMAT_VERSION, Model, Space, canonical_json
 from replearn.codes.net_space import NetSpace
 from replearn.codes.nets import NETS, lattice_size
-from replearn.codes.projection import PROJECTIONS
+from replearn.codes.projection import PROJECTIONS, map_draws
 from replearn.codes.space import CodeSpace
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.files.atomic import write_atomically
@@ -228,7 +228,7 @@ def too_large(n_inputs: int, projection: str, n_components: int, of_net: bool) -
     most = max(MAX_COMPONENTS, n_inputs)
     if n_components > most:
         return f"n_components must be at most {most:,}"
-    draws = n_inputs * n_components if projection in ("gaussian", "signs", "rotation") else 0
+    draws = map_draws(projection, n_inputs, n_components)
     limit = MAX_DRAWS
     if of_net:
         draws, limit = n_inputs * n_components, MAX_NET_DRAWS
