@@ -2,7 +2,8 @@
 
 import os
 import signal
-from functools import cache
+import warnings
+from functools import cache, partial
 from itertools import pairwise
 
 import dask
@@ -548,3 +549,32 @@ def test_nothing_is_left_on_the_cluster(client, files):
         clusters.fit(svm(), files, target="x0", task_rows=1000)
     client.run(lambda: None)  # a round trip: what was released is released
     assert not client.futures
+
+
+@pytest.mark.parametrize("steps", [1, 6])
+def test_a_logistic_fit_is_the_same_on_a_cluster(client, tmp_path, steps):
+    table = frame()
+    if steps == 1:
+        pilot = table[:800]
+        plan = rl.plan_from_pilot(pilot[NAMES], pilot.label, samples_per_site=N, hint_bits=2)
+        assert plan.protocol.design.n_steps == 1
+        make = plan.protocol.estimator
+    else:
+        make = partial(rl.ReplicableLogisticClassifier, samples_per_site=N, max_disagreement=0.99)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rl.ReplicabilityWarning)
+        expected = make().fit(table[NAMES], table.label)
+        by_label = table.sort_values("label")  # no order of rows matters
+        by_label.to_parquet(tmp_path / "rows.parquet", index=False, row_group_size=500)
+        found = [
+            clusters.fit(
+                make(), frames([1, 0, 2999, 3000], by_label), target="label", client=client
+            ),
+            clusters.fit(
+                make(), tmp_path / "rows.parquet", target="label", client=client, task_rows=700
+            ),
+        ]
+    for clf in found:
+        assert clf.fingerprint_ == expected.fingerprint_
+        assert clf.certificate_ == expected.certificate_
+        assert clf.plan_.spent == expected.plan_.spent

@@ -1,28 +1,46 @@
 """Logistic regression in a few published directions."""
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 
 from replearn.codes.design import Design
 from replearn.codes.hints import MAX_HINT_BITS
 from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness
 from replearn.codes.score_space import ScoreSpace
-from replearn.errors import ReplearnError
-from replearn.estimators.base import ReplicableClassifier
-from replearn.estimators.checks import whole_or_auto
+from replearn.errors import NoModel, ReplearnError
+from replearn.estimators.base import silent_overflow
+from replearn.estimators.checks import refuse_unwritable, whole_or_auto
+from replearn.estimators.streaming import Streaming
+from replearn.kernels.logistic import ScoreSums
 from replearn.plans.plan_logistic import LogisticPlan, log_odds, promised_design
 from replearn.plans.sizes import Guarantee
+from replearn.sources.labels import label_values
 from replearn.stages.certificate import Certificate
 from replearn.stages.score_certificate import certify_scores
-from replearn.stages.scores import Scored, logistic
+from replearn.stages.scores import Scored, from_one_pass, logistic, score_pass
 from replearn.types import BlockMap
 
 
-class ReplicableLogisticClassifier(ReplicableClassifier):
+def _takes_one_look(estimator: Any) -> bool:
+    """Whether one look at each row is enough: one step, from a published start."""
+    return estimator._design is not None and estimator._design.n_steps == 1
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """The rows so far: their number does not matter, only their exact sums do."""
+
+    plan: LogisticPlan
+    sums: ScoreSums
+
+
+class ReplicableLogisticClassifier(Streaming):
     """Logistic regression in a few published directions, rounded so that labs agree.
 
     A protocol publishes a few directions of the columns, a start and the cells of a grid; a lab's
@@ -138,6 +156,59 @@ class ReplicableLogisticClassifier(ReplicableClassifier):
         assert isinstance(space, ScoreSpace)
         return space.hint
 
+    @available_if(_takes_one_look)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Take more rows. The first call, or one after ``fit``, starts a stream.
+
+        Only for designs of one step, as `replearn.plan_from_pilot` makes them for updating: more
+        steps look at all rows again. What is kept does not grow with the rows. ``model_``,
+        ``fingerprint_`` and the like are made when they are asked for, at any time; read
+        ``certificate_``, as no warning is given here.
+
+        Parameters
+        ----------
+        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        classes : array of two labels, optional
+            Needed in the first call if its y does not hold both.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        The same rows in any pieces and any order, sorted ones too, give the model of ``fit`` on
+        the whole, to the bit. Tested in tests/unit/test_logistic_rows.py.
+        """
+        self.check_parameters()
+        stream: _Stream | None = self.__dict__.get("_stream")
+        X, y = self._check_rows(X, y, reset=stream is None)
+        known, signs = self._stream_labels(y, classes, stream is None)
+        refuse_unwritable(label_values(known), getattr(self, "feature_names_in_", None))
+        plan = self._plan(X.shape[1] + 1)
+        if stream is not None and stream.plan.design.content() != plan.design.content():
+            raise ReplearnError(
+                "parameters of the plan were changed in the middle of a stream. Set them back, or "
+                "start anew with a clone."
+            )
+        sums_at = score_pass(self.in_memory(X, signs), plan.design, self._threads())
+        sums = sums_at(plan.design.space.start_numbers)
+        self._stream = _Stream(plan, sums if stream is None else stream.sums + sums)
+        self.classes_ = known
+        self._forget()
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "partial_fit":  # another AttributeError: hasattr must say no
+            steps = "several steps" if self._design is None else f"{self._design.n_steps} steps"
+            raise NoModel(
+                f"a stream shows its rows once, got a design of {steps}, which looks at all rows "
+                "in each. Use fit or fit_file, or a protocol with one step (plan_from_pilot with "
+                'study="updating").'
+            )
+        return super().__getattr__(name)
+
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probability of each class.
 
@@ -149,7 +220,7 @@ class ReplicableLogisticClassifier(ReplicableClassifier):
         -------
         probabilities : array of shape (n_samples, 2)
         """
-        return self.model_.probabilities(self.decision_function(X))
+        return self._fitted_model().probabilities(self.decision_function(X))
 
     def check_parameters(self) -> None:
         """Refuse parameters of the wrong kind before the rows are looked at."""
@@ -192,6 +263,17 @@ class ReplicableLogisticClassifier(ReplicableClassifier):
     ) -> tuple[LogisticPlan, Scored]:
         plan = self._plan(n_inputs)
         return plan, logistic(sample, plan, shared, run, self.hint)
+
+    def _fit(self, sample: Any) -> Self:
+        super()._fit(sample)
+        self.__dict__.pop("_stream", None)
+        return self
+
+    def _make_model(self) -> None:
+        stream, shared = self._stream, self._shared()
+        with silent_overflow():
+            fitted = from_one_pass(stream.sums, stream.plan.design, shared, self.hint)
+        self._publish(stream.plan, fitted, shared)
 
     def _certify(self, fitted: Scored, shared: SharedRandomness) -> Certificate:
         return certify_scores(fitted, self.plan_)

@@ -8,24 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.codes.published import Published
-from replearn.errors import InvalidFile, NoModel, NoModelYet, NotEnoughSamples, ReplearnError
+from replearn.errors import InvalidFile, ReplearnError
 from replearn.estimators.base import silent_overflow
 from replearn.estimators.batch_based import BatchBasedClassifier
 from replearn.estimators.checks import refuse_large, refuse_unwritable, whole_or_auto
 from replearn.estimators.sgd_state import read_header, read_stream, write_stream
+from replearn.estimators.streaming import Streaming
 from replearn.plans.plan_sgd import plan_sgd
 from replearn.plans.sizes import BatchPlan, Sizes
-from replearn.sources.labels import Labels, label_values
+from replearn.sources.labels import label_values
 from replearn.stages import recipes
 from replearn.stages.stream import Stream, new_stream
-from replearn.types import Signs
-
-#: What a stream is asked for when it is needed, because making it after each piece would be slow.
-_ON_DEMAND = ("plan_", "model_", "residual_", "certificate_")
-_READ_OFF_THE_MODEL = ("coef_", "intercept_", "fingerprint_")
 
 
-class ReplicableSGDClassifier(BatchBasedClassifier):
+class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
     """Replicable large-margin halfspaces by gradient descent: Algorithm 2 of [KKLVZ24].
 
     Two labs that fit on different samples of one population, with the same parameters and
@@ -282,18 +278,6 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
         self._forget()
         return self
 
-    def __getattr__(self, name: str) -> Any:
-        # called only for what is not there: what a stream makes on demand, or nothing
-        if "_stream" in self.__dict__ and name in (*_ON_DEMAND, *_READ_OFF_THE_MODEL):
-            try:
-                self._make_model()
-            except NotEnoughSamples as problem:
-                raise NoModelYet(*problem.__reduce__()[1]) from None
-            except ReplearnError as problem:
-                raise NoModel(str(problem)) from None
-            return getattr(self, name)
-        raise AttributeError(f"{type(self).__name__} has no {name}. Call fit or partial_fit first.")
-
     def _make_model(self) -> None:
         """Make a model of the stream so far."""
         stream, shared = self._stream, self._shared()
@@ -301,35 +285,6 @@ class ReplicableSGDClassifier(BatchBasedClassifier):
         with silent_overflow():
             fitted = recipes.round_mean(stream.total(), stream.n_rows, stream.plan, shared)
         self._publish(stream.plan, fitted, shared)
-
-    def _forget(self) -> None:
-        """Drop what was made of fewer rows."""
-        for name in _ON_DEMAND:
-            self.__dict__.pop(name, None)
-
-    def _stream_labels(self, y: NDArray[Any], classes: Any, first: bool) -> tuple[Any, Signs]:
-        """The two labels of a stream, and those of the next rows as signs."""
-        labels = self.labels()
-        if classes is not None:
-            named = self.labels("classes")
-            named.take(np.unique(np.asarray(classes)))
-            named.require_both()
-            if not first and named.classes.tolist() != self.classes_.tolist():
-                raise ReplearnError(
-                    f"classes must stay the same in all calls, got {named.classes.tolist()} after "
-                    f"{self.classes_.tolist()}. Leave them out, or start anew with a clone."
-                )
-        if classes is not None or not first:
-            remedy = "Recode the labels, or pass both as classes=[...] in the first call."
-            known = self.classes_ if not first else named.classes
-            labels = Labels("y", known, whose="this stream", remedy=remedy)
-        taken = labels.take(y)
-        if not labels.complete:
-            raise ReplearnError(
-                f"a stream must have two classes, got {np.unique(y).tolist()}. If the first rows "
-                "have only one, pass classes=[...] with both."
-            )
-        return labels.classes, labels.signs_of(taken)
 
     def _sizes(self) -> Sizes:
         return replace(

@@ -3,8 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial, reduce
-from operator import add
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -92,12 +91,20 @@ def fit_file(
     Notes
     -----
     Out of core, the memory does not depend on the number of rows: the batches of the reader, those
-    of the shuffle (see `ShuffledSource`), two batches of the plan, and the sums. Only the SVM and
-    the SGD classifier learn out of core; the others need all rows in memory.
+    of the shuffle (see `ShuffledSource`), two batches of the plan, and the sums. Only the logistic,
+    the SVM and the SGD classifier learn out of core; the others need all rows in memory. For the
+    logistic classifier the order of the rows does not matter: nothing is shuffled, and the files
+    are read once for each of its steps.
     """
     show, name = partial(_shown, estimator.verbose, watch), Path(path).name
     source, labels = training_source(estimator, path, target, columns, n_features)
     stays = source.in_memory_only or estimator.asks in ("counts", "rows")
+    if checkpoint is not None and estimator.asks == "sums":
+        raise ReplearnError(
+            "a checkpoint keeps shuffled rows and sums of batches, got "
+            f"{type(estimator).__name__}, which shuffles nothing and only reads the files. Leave "
+            "it out; after a crash the pass starts again, or take pieces with partial_fit."
+        )
     if checkpoint is not None and (stays or estimator.asks != "batches"):
         raise ReplearnError(
             f"a checkpoint needs rows that can be read in pieces and Algorithm 1 or 2, got "
@@ -268,12 +275,14 @@ class FileSample:
 
     def add_up(self, terms: Callable[[Any, Signs], Total], run: BlockMap = map) -> Total:
         """Sum of ``terms(X, signs)`` over pieces of the files."""
-        labels, totals = LabelRuns(), []
+        labels, total = LabelRuns(), None
         for X, signs in self._rows(0):
             labels = labels.then(LabelRuns.of(signs))
-            totals.append(add_blocks(terms, X, signs, run))
+            part = add_blocks(terms, X, signs, run)
+            total = part if total is None else total + part  # one by one: memory stays flat
         self._note(labels)
-        return reduce(add, totals)
+        assert total is not None  # files without rows are refused before
+        return total
 
     def _note(self, labels: LabelRuns) -> None:
         """Note what a pass over all rows has seen."""

@@ -7,7 +7,7 @@ up to the same bits.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -58,13 +58,36 @@ def score_pass(sample: Sample, design: Design, run: BlockMap = map) -> ScorePass
         return again
 
     def read(theta: Vector) -> ScoreSums:
-        def terms(X: Any, signs: Signs) -> ScoreSums:
-            classes, loss = class_numbers(signs), design.n_steps > 1
-            return row_score_sums(X, directions, cap, classes, theta, units, loss=loss, most=most)
-
+        loss = design.n_steps > 1
+        # workers of a cluster get this: it must not drag the sample along
+        terms = partial(
+            _row_terms,
+            directions=directions,
+            cap=cap,
+            theta=theta,
+            units=units,
+            most=most,
+            loss=loss,
+        )
         return sample.add_up(terms, run)
 
     return read
+
+
+def _row_terms(
+    X: Any,
+    signs: Signs,
+    *,
+    directions: Matrix,
+    cap: float,
+    theta: Vector,
+    units: Vector,
+    most: Vector,
+    loss: bool,
+) -> ScoreSums:
+    """Sums of some rows."""
+    classes = class_numbers(signs)
+    return row_score_sums(X, directions, cap, classes, theta, units, loss=loss, most=most)
 
 
 def class_numbers(signs: Signs) -> NDArray[np.uint8]:
@@ -149,6 +172,15 @@ def logistic(
         theta, sums = following, looked_at
         following = next_theta(theta, sums, design)
     return round_theta(following, sums, design, shared, hint)
+
+
+def from_one_pass(
+    sums: ScoreSums, design: Design, shared: SharedRandomness, hint: int | None = None
+) -> Scored:
+    """The fit of a design with one step, from the sums over all rows at its start."""
+    refuse_one_class(sums)
+    theta = next_theta(design.space.start_numbers, sums, design)
+    return round_theta(theta, sums, design, shared, hint)
 
 
 def round_theta(
