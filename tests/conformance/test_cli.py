@@ -555,7 +555,7 @@ def test_bad_usage(refused, arguments, message):
 def test_bad_parameters(refused, labs):
     line = refused("fit", labs / "a.csv", *SEED, "--max-disagreement", 5)
     assert line == (
-        "replearn: error: max_disagreement must be a number in (0, 1), got 5.0. It is a "
+        "replearn: error: --max-disagreement must be a number in (0, 1), got 5.0. It is a "
         "probability; for 5 % pass 0.05."
     )
     assert "margin must be a number in (0, 1)" in refused("plan", "--margin", 2, "--features", 3)

@@ -1,5 +1,8 @@
 """How rows are cut for workers, and what their labels say: no cluster needed."""
 
+import socket
+import threading
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -111,6 +114,36 @@ def test_a_client_is_needed_and_none_is_started(tmp_path):
         fit(ReplicableSVMClassifier(shuffle=False), tmp_path / "rows.parquet", target="label")
     with pytest.raises(ReplearnError, match=r"must be a distributed\.Client .* got 'tcp://10"):
         usable_client("tcp://10.0.0.1:8786")
+
+
+@pytest.mark.parametrize("answer", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_an_address_where_somebody_else_answers(answer):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        started = time.monotonic()
+
+        def serve():
+            door, _ = server.accept()
+            with door:
+                if answer is not None:
+                    door.sendall(answer)
+                else:
+                    door.recv(1)  # until the caller goes
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ReplearnError, match="no Dask scheduler answers"), connect(address, 1.5):
+            pass
+        thread.join()
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize(
+    "address", ["", "nonsense", "http://127.0.0.1:80", "tcp://127.0.0.1:99999"]
+)
+def test_an_address_that_is_none(address):
+    with pytest.raises(ReplearnError, match="Pass the address that"), connect(address, 0.5):
+        pass
 
 
 def test_an_address_where_nobody_answers():

@@ -181,6 +181,8 @@ def test_nested_steps_are_found():
     assert names["columntransformer/a"] == "learns"
     assert names["columntransformer/b"] == "stateless"
     assert names["featureunion/pca"] == "learns"
+    for line, entry in zip(str(ledger).splitlines()[1:], ledger.entries, strict=False):
+        assert line.split()[:2] == [entry.name, entry.kind]  # no column runs into the next
 
 
 def test_a_single_classifier_is_a_pipeline_of_one():

@@ -1,7 +1,8 @@
 """The command line: ``replearn COMMAND``, with one module of this package for each command.
 
-Exit codes: 0 done, or the same model; 1 the models differ; 2 bad usage or bad input, with one
-line on standard error; 3 an audit that decides nothing; 130 interrupted; 70 a bug of replearn.
+Exit codes: 0 done, or the same model; 1 the models differ, or a check finds what would stop a fit;
+2 bad usage or bad input, with one line on standard error; 3 an audit that decides nothing; 70 a bug
+of replearn; 130 interrupted; 141 the reader of a pipe went away.
 With ``--json`` a command prints one JSON object, whose keys its ``--help`` lists, and nothing else
 on standard output.
 
@@ -20,7 +21,7 @@ from typing import Any
 
 from replearn.cli.outcome import BAD_INPUT, BUG, CLOSED_PIPE, INTERRUPTED, Outcome
 from replearn.cli.parser import make_parser
-from replearn.cli.text import complain, in_words
+from replearn.cli.text import complain, in_options, in_words
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
 
 __all__ = ["main"]
@@ -71,7 +72,7 @@ def _warnings_in_one_line() -> Iterator[list[str]]:
     collected: list[str] = []
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        collected.append(" ".join(str(message).split()))
+        collected.append(" ".join(in_options(str(message)).split()))
         complain("warning", message)
 
     with warnings.catch_warnings():

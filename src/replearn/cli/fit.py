@@ -393,7 +393,7 @@ def chances(certificate: "Certificate", has_batches: bool) -> list[tuple[str, st
         ),
         (
             "certified",
-            "nothing is proved for so few rows"
+            "no bound below 1 is proved for these rows and this plan"
             if bound >= 1
             else f"that probability is at most {bound:.3f} on average over seeds, at confidence "
             f"{certificate.confidence:g}; assumes {certificate.assumes}",

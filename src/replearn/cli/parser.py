@@ -47,8 +47,9 @@ examples:
   replearn compare a.model.json b.model.json
   replearn predict a.model.json new.csv --out pred.csv
 
-exit codes: 0 done, or the same model; 1 the models differ; 2 bad usage or bad input; 3 an audit
-  that decides nothing; 130 interrupted; 70 a bug of replearn
+exit codes: 0 done, or the same model, or an audit within its bound; 1 the models differ, an audit
+  exceeds its bound, or a check finds what would stop a fit; 2 bad usage or bad input; 3 an audit
+  that decides nothing; 70 a bug of replearn; 130 interrupted; 141 a pipe was closed
 """
 
 

@@ -43,9 +43,57 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.splitlines()))
 
 
+#: Words of Python and of the command line.
+_OPTIONS = {
+    'copies="allow"': "--allow-copies",
+    "allow_unknown (on the command line --allow-unknown)": "--allow-unknown",
+    "(target, on the command line --target)": "(--target)",
+    " (in Python: drop)": "",
+    "Use shuffle=True, or shuffle": "Leave --assume-shuffled out, or shuffle",
+    "got shuffle=True": "without --assume-shuffled",
+    "then use shuffle=False": "then use --assume-shuffled",
+    "n_pairs": "--pairs",
+    "n_samples": "--samples",
+    "shared_seed": "--seed",
+}
+
+#: Parameters that are options with hyphens; plain English words only with a value.
+_NAMES = re.compile(
+    r"(?<![\w'\"./-])(max_disagreement|max_error|failure_prob|samples_per_site|audit_seed|hint_bits"
+    r"|random_state|(?:mode|margin|algorithm|question)(?==))"
+    r"(?:=(?P<quote>[\"']?)(?P<value>[\w.]+)(?P=quote))?(?![\w'\"])"
+)
+
+
+def in_options(message: str) -> str:
+    """A message of the library in the words of the command line.
+
+    Examples
+    --------
+    >>> in_options('above max_disagreement=0.1. Use mode="practical"; margin is a number.')
+    'above --max-disagreement 0.1. Use --mode practical; margin is a number.'
+    """
+
+    def option(found: re.Match[str]) -> str:
+        name = "--" + found[1].replace("_", "-")
+        return (
+            name
+            if found["value"] is None
+            else f"{name} {found['value'].rstrip('.')}"
+            + ("." if found["value"].endswith(".") else "")
+        )
+
+    for python, spoken in _OPTIONS.items():
+        word = (
+            rf"(?<!['\w]){re.escape(python)}(?!['\w])" if python[0].isalpha() else re.escape(python)
+        )
+        message = re.sub(word, spoken, message)
+    return _NAMES.sub(option, message)
+
+
 def complain(kind: str, message: object) -> None:
     """Say what is wrong in one line on standard error."""
-    line = " ".join(str(message).split())
+    line = " ".join(in_options(str(message)).split())
     print(printable(f"replearn: {kind}: {line}"), file=sys.stderr)
 
 

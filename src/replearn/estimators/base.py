@@ -221,6 +221,12 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         for message in self._messages():
             warnings.warn(message, ReplicabilityWarning, stacklevel=4)
 
+    def _remedies(self) -> str:
+        """What helps besides more rows; a protocol has fixed what else one could set."""
+        if self.published is None:
+            return self._remedy
+        return "or plan the study anew for the rows that the sites have"
+
     def _messages(self) -> Iterator[str]:
         yield from self._troubles()
         if getattr(self, "mode", "practical") != "practical":
@@ -236,7 +242,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
                 f"Another lab would get a different model with an estimated probability of "
                 f"{estimate:.2f}, above max_disagreement={self.max_disagreement:g}. "
                 f"Get more rows (about {float(f'{needed:.1g}'):,.0f} per lab at this seed), "
-                f"{self._remedy}."
+                f"{self._remedies()}."
             )
 
     # --- prediction -------------------------------------------------------------------------------

@@ -313,15 +313,16 @@ class Ledger:
         return min(1.0, sum(entry.max_disagreement or 0.0 for entry in self.entries))
 
     def __str__(self) -> str:
-        lines = [f"  {'step':<16}{'kind':<28}{'learns':<14}disagreement"]
         words = {"stateless": "nothing", "replicable": "replicably", "learns": "FROM ITS ROWS"}
+        rows = [("step", "kind", "learns", "disagreement")]
         for entry in self.entries:
             spent = {"stateless": "0", "learns": "1"}.get(
                 entry.status, f"{entry.max_disagreement or 0:g}"
             )
-            lines.append(f"  {entry.name:<16}{entry.kind:<28}{words[entry.status]:<14}{spent}")
-        lines.append(f"  {'together':<58}{self.max_disagreement:g}")
-        return "\n".join(lines)
+            rows.append((entry.name, entry.kind, words[entry.status], spent))
+        rows.append(("together", "", "", f"{self.max_disagreement:g}"))
+        widths = [max(len(row[place]) for row in rows) for place in range(4)]
+        return "\n".join("  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 def check_pipeline(pipeline: Any) -> Ledger:

@@ -413,7 +413,8 @@ class BatchPlan(Plan):
         return math.inf if weight == 0 else 1 / (self.batch_size * weight)
 
     def _parts(self) -> str:
-        return f" = {self.n_batches:,} batches of {self.batch_size:,}"
+        word = "batch" if self.n_batches == 1 else "batches"
+        return f" = {self.n_batches:,} {word} of {self.batch_size:,}"
 
     def _size_lines(self) -> list[str]:
         lines = [

@@ -1,11 +1,13 @@
 """Tasks on a Dask cluster: their results as they come, whatever dies on the way."""
 
 import logging
+import socket
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from replearn import __version__
 from replearn.errors import ReplearnError, ReplicabilityWarning
@@ -19,6 +21,9 @@ _ROUNDS = 5
 
 #: Of a task that raises what is not about its rows.
 RETRIES = 2
+
+#: What a Dask scheduler says to everybody who comes, and within how many bytes.
+_GREETING, _LONGEST_GREETING = b"pickle-protocol", 4096
 
 #: Results that are fetched together: one round trip for all, and not too many in memory.
 _GATHERED = 64
@@ -70,6 +75,7 @@ def connect(address: str, timeout: float = 10.0) -> Iterator[Any]:
             yield client
         return
     try:
+        _knock(address, timeout / 3)
         client = Client(address, timeout=timeout, set_as_default=False)
     except (OSError, ValueError, TypeError) as problem:
         raise ReplearnError(
@@ -78,6 +84,36 @@ def connect(address: str, timeout: float = 10.0) -> Iterator[Any]:
         ) from None
     with client:
         yield client
+
+
+def _knock(address: str, timeout: float) -> None:
+    """Fail soon if no Dask scheduler is there: a client would wait for any other server for ever.
+
+    A scheduler speaks first, and names what it can unpickle.
+    """
+    whole = address if "://" in address else f"tcp://{address}"
+    parts = urlsplit(whole)
+    if parts.scheme not in ("tcp", "tls", "ucx", "ws", "wss"):
+        raise ValueError(f"{parts.scheme} is no protocol of Dask")
+    if not parts.hostname or parts.port is None:
+        raise ValueError("an address has a host and a port")
+    if parts.scheme == "ucx":
+        return
+    with socket.create_connection((parts.hostname, parts.port), timeout) as door:
+        if parts.scheme != "tcp":  # it would want more than a knock
+            return
+        door.settimeout(timeout)
+        heard = b""
+        while _GREETING not in heard and len(heard) < _LONGEST_GREETING:
+            try:
+                more = door.recv(4096)
+            except TimeoutError:
+                raise ValueError("something is there, but it does not greet like Dask") from None
+            if not more:
+                break
+            heard += more
+        if _GREETING not in heard:
+            raise ValueError("what is there is not Dask")
 
 
 def usable_client(client: Any = None) -> Any:

@@ -69,7 +69,8 @@ class SvmPilotPlan:
             for p in self.frontier
         ]
         lines.append(
-            f"  chosen: {self.chosen.projection}, expected accuracy {self.chosen.accuracy:.3f} at "
+            f"  chosen: {self.chosen.projection}, {self.chosen.scaling}, "
+            f"{self.chosen.regularization:g}: expected accuracy {self.chosen.accuracy:.3f} at "
             f"disagreement {self.chosen.disagreement:.3f} with "
             f"{self.chosen.samples_per_site:,} rows per site (estimated from the pilot)"
         )
