@@ -112,7 +112,8 @@ class Labels:
 
     def numbers(self, y: ArrayLike) -> NDArray[np.uint8]:
         """Places among ``classes`` of these labels."""
-        return self._class_of[self.take(y)]
+        taken = self.take(y)  # before the table is looked up: it may grow
+        return self._class_of[taken]
 
     def signs(self, y: ArrayLike) -> Signs:
         """These labels as signs."""
