@@ -9,6 +9,14 @@ from .audits.findings import AuditResult as AuditResult
 from .audits.report import save_report as save_report
 from .audits.site_check import check_file as check_file
 from .audits.sites import compare_sites as compare_sites
+from .coalitions.combining import Coalition as Coalition
+from .coalitions.combining import combine as combine
+from .coalitions.engines import arrow_sums as arrow_sums
+from .coalitions.engines import merged_sums as merged_sums
+from .coalitions.engines import row_sums as row_sums
+from .coalitions.engines import site_sums as site_sums
+from .coalitions.rounds import CoalitionRound as CoalitionRound
+from .coalitions.site_sums import SiteSums as SiteSums
 from .codes.choice import Choice as Choice
 from .codes.comparison import Comparison as Comparison
 from .codes.comparison import compare as compare

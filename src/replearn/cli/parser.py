@@ -7,6 +7,7 @@ from replearn.cli import (
     audit,
     bundle,
     check,
+    combine,
     compare,
     completion,
     demo,
@@ -17,6 +18,7 @@ from replearn.cli import (
     predict,
     show,
     shuffle,
+    sums,
     table,
 )
 from replearn.cli.options import HelpFormatter, Parser
@@ -29,6 +31,8 @@ COMMANDS = (
     check,
     fit,
     compare,
+    sums,
+    combine,
     predict,
     evaluate,
     show,

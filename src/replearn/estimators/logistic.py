@@ -23,7 +23,14 @@ from replearn.plans.sizes import Guarantee
 from replearn.sources.labels import label_values
 from replearn.stages.certificate import Certificate
 from replearn.stages.score_certificate import certify_scores
-from replearn.stages.scores import Scored, from_one_pass, logistic, score_pass
+from replearn.stages.scores import (
+    Scored,
+    Steps,
+    from_one_pass,
+    logistic,
+    round_theta,
+    score_pass,
+)
 from replearn.types import BlockMap
 
 
@@ -263,6 +270,39 @@ class ReplicableLogisticClassifier(Streaming):
     ) -> tuple[LogisticPlan, Scored]:
         plan = self._plan(n_inputs)
         return plan, logistic(sample, plan, shared, run, self.hint)
+
+    def fit_steps(self, steps: Steps) -> Self:
+        """Learn from passes over rows that were made elsewhere; `replearn.combine` does.
+
+        Parameters
+        ----------
+        steps : Steps
+            All of the passes that the published design asks for.
+
+        Returns
+        -------
+        self
+        """
+        self.check_parameters()
+        design = self._design
+        if design is None or self.agreed.classes is None:
+            raise ReplearnError(
+                "sums need a published design and labels, got none. Take the estimator from a "
+                "protocol: Protocol.load(path).estimator()."
+            )
+        if steps.n_passes != design.n_steps:
+            raise ReplearnError(
+                f"the design asks for {design.n_steps} passes, got {steps.n_passes}. Make the "
+                "others first."
+            )
+        shared = self._shared()
+        self._describe(design.space.n_features, self.labels().classes, None)
+        plan = self._plan(design.space.n_inputs)
+        with silent_overflow():
+            scored = round_theta(steps.following, steps.sums, design, shared, self.hint)
+        self._publish(plan, scored, shared)
+        self._warn()
+        return self
 
     def _fit(self, sample: Any) -> Self:
         super()._fit(sample)

@@ -57,37 +57,37 @@ def score_pass(sample: Sample, design: Design, run: BlockMap = map) -> ScorePass
 
         return again
 
-    def read(theta: Vector) -> ScoreSums:
-        loss = design.n_steps > 1
-        # workers of a cluster get this: it must not drag the sample along
-        terms = partial(
-            _row_terms,
-            directions=directions,
-            cap=cap,
-            theta=theta,
-            units=units,
-            most=most,
-            loss=loss,
-        )
-        return sample.add_up(terms, run)
-
-    return read
+    # workers of a cluster get this: it must not drag the sample along
+    return lambda theta: sample.add_up(partial(score_terms, design, theta), run)
 
 
-def _row_terms(
-    X: Any,
-    signs: Signs,
-    *,
-    directions: Matrix,
-    cap: float,
-    theta: Vector,
-    units: Vector,
-    most: Vector,
-    loss: bool,
-) -> ScoreSums:
-    """Sums of some rows."""
-    classes = class_numbers(signs)
-    return row_score_sums(X, directions, cap, classes, theta, units, loss=loss, most=most)
+def score_terms(design: Design, theta: Vector, X: Any, signs: Signs) -> ScoreSums:
+    """What some rows add to a pass at ``theta``: every engine calls this, and adds up.
+
+    Parameters
+    ----------
+    design : Design
+    theta : array of shape (q,)
+    X : array or CSR matrix of shape (n_rows, n_features)
+        Encoded rows.
+    signs : int8 array of shape (n_rows,)
+        +1 for the second label, else -1.
+
+    Returns
+    -------
+    ScoreSums
+        Whole numbers; those of two sets of rows are merged by ``+``.
+    """
+    return row_score_sums(
+        X,
+        design.direction_rows,
+        design.cap,
+        class_numbers(signs),
+        theta,
+        design.units,
+        loss=design.n_steps > 1,
+        most=design.push_numbers,
+    )
 
 
 def class_numbers(signs: Signs) -> NDArray[np.uint8]:
@@ -160,18 +160,47 @@ def logistic(
     """
     design = plan.design
     sums_at = score_pass(sample, design, run)
-    theta = design.space.start_numbers
-    sums = sums_at(theta)
-    refuse_one_class(sums)
-    following = next_theta(theta, sums, design)
+    steps = Steps.start(sums_at(design.space.start_numbers), design)
     for _ in range(design.n_steps - 1):
-        looked_at = sums_at(following)
-        if looked_at.mean_loss() > sums.mean_loss():  # too far: half way back, and look again
-            following = (theta + following) / 2
-            continue
-        theta, sums = following, looked_at
-        following = next_theta(theta, sums, design)
-    return round_theta(following, sums, design, shared, hint)
+        steps = steps.then(sums_at(steps.following), design)
+    return round_theta(steps.following, steps.sums, design, shared, hint)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How far the steps of a fit have come; passes over rows may be made anywhere.
+
+    Attributes
+    ----------
+    theta : array of shape (q,)
+        The best weights that were looked at.
+    sums : ScoreSums
+        At these weights.
+    following : array of shape (q,)
+        Where the next pass looks; after the last one, what is rounded.
+    n_passes : int
+        Passes that were made.
+    """
+
+    theta: Vector
+    sums: ScoreSums
+    following: Vector
+    n_passes: int
+
+    @classmethod
+    def start(cls, sums: ScoreSums, design: Design) -> "Steps":
+        """After the first pass, at the published start."""
+        refuse_one_class(sums)
+        theta = design.space.start_numbers
+        return cls(theta, sums, next_theta(theta, sums, design), 1)
+
+    def then(self, looked_at: ScoreSums, design: Design) -> "Steps":
+        """After one more pass, at ``following``."""
+        n_passes = self.n_passes + 1
+        if looked_at.mean_loss() > self.sums.mean_loss():  # too far: half way back, and look again
+            return Steps(self.theta, self.sums, (self.theta + self.following) / 2, n_passes)
+        further = next_theta(self.following, looked_at, design)
+        return Steps(self.following, looked_at, further, n_passes)
 
 
 def from_one_pass(

@@ -1,0 +1,1 @@
+"""Many sites, one model: exact sums of their rows, added up."""

@@ -1,0 +1,259 @@
+"""One contract for engines: Arrow batches in, exact sums out.
+
+An engine (a database, a dataframe, a cluster) hands record batches of its rows to `arrow_sums`, in
+any order and number, and merges what it gets by ``+``. What comes out does not depend on how the
+rows were cut: files, dataframes and clusters give the same bytes.
+"""
+
+import os
+from collections.abc import Iterable
+from functools import partial, reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array
+
+from replearn.coalitions.rounds import CoalitionRound
+from replearn.coalitions.site_sums import SiteSums, design_of, read_name
+from replearn.codes.encoding import Seen
+from replearn.errors import ReplearnError
+from replearn.estimators.checks import coded_differently
+from replearn.files.jsonfile import Unfit
+from replearn.fits.file_fit import training_source
+from replearn.kernels.score_sums import MAX_TOTAL_WEIGHT, ScoreSums
+from replearn.sources.arrow_batches import arrow_pieces
+from replearn.sources.common import Piece, Watch
+from replearn.sources.labels import Labels
+from replearn.stages.batches import add_blocks
+from replearn.stages.scores import score_terms
+from replearn.study.protocol import Protocol
+
+#: Sums of fewer rows may tell what is in single ones.
+FEWEST_ROWS = 100
+
+
+def arrow_sums(
+    protocol: Protocol,
+    batches: Iterable[Any],
+    target: str | None = None,
+    *,
+    after: CoalitionRound | None = None,
+    site: str | None = None,
+    few_rows: bool = False,
+    allow_unknown: bool = False,
+) -> SiteSums:
+    """Exact sums of the rows in record batches of Arrow: the contract for engines.
+
+    Parameters
+    ----------
+    protocol : Protocol
+        Of a logistic study.
+    batches : iterable of pyarrow.RecordBatch or pyarrow.Table
+        Raw columns, as the protocol names them; it encodes them.
+    target : str, optional
+        The label column; default that of the protocol.
+    after : CoalitionRound, optional
+        What the coalition published after the last round; None in the first.
+    site : str, optional
+        A name for the site, which stands in its file.
+    few_rows : bool, default=False
+        Allow fewer than 100 rows, whose sums may tell what is in single ones.
+    allow_unknown : bool, default=False
+        Go on although columns are coded differently than the protocol says.
+
+    Returns
+    -------
+    SiteSums
+        The same bytes for the same rows, in any order and cut into any batches. Workers of one site
+        merge their parts with `merged_sums`.
+    """
+    column = target if target is not None else protocol.target
+    if column is None:
+        raise ReplearnError("labels are needed, got no target. Name the label column.")
+    pieces = arrow_pieces(batches, column, protocol.encoding)
+    return _added(protocol, pieces, column, after, site, few_rows, allow_unknown)
+
+
+def site_sums(
+    protocol: Protocol,
+    path: str | os.PathLike[str],
+    target: str | None = None,
+    *,
+    after: CoalitionRound | None = None,
+    site: str | None = None,
+    few_rows: bool = False,
+    allow_unknown: bool = False,
+    n_features: int | None = None,
+    watch: Watch | None = None,
+) -> SiteSums:
+    """Exact sums of the rows in a file, or in a folder of files, of any size.
+
+    Parameters
+    ----------
+    protocol, after, site, few_rows, allow_unknown
+        As for `arrow_sums`.
+    path : path
+        CSV, Parquet, npz or svmlight.
+    target : str, optional
+        The label column; default that of the protocol.
+    n_features : int, optional
+        For svmlight files.
+    watch : callable, optional
+        Told the share of the rows that have been read.
+
+    Returns
+    -------
+    SiteSums
+    """
+    design_of(protocol)
+    column = target if target is not None else protocol.target
+    source, _ = training_source(protocol.estimator(), path, column, n_features=n_features)
+    pieces = source.pieces(watch=watch)
+    return _added(protocol, pieces, source.place, after, site, few_rows, allow_unknown)
+
+
+def row_sums(
+    protocol: Protocol,
+    X: Any,
+    y: Any,
+    *,
+    after: CoalitionRound | None = None,
+    site: str | None = None,
+    few_rows: bool = False,
+    allow_unknown: bool = False,
+) -> SiteSums:
+    """Exact sums of rows in memory.
+
+    Parameters
+    ----------
+    protocol, after, site, few_rows, allow_unknown
+        As for `arrow_sums`.
+    X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+    y : array of shape (n_samples,)
+
+    Returns
+    -------
+    SiteSums
+    """
+    seen = None
+    if protocol.encoding is not None:
+        X, seen = protocol.encoding.counted(X)
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+    if sp.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    labels = np.asarray(y)
+    if labels.shape != (X.shape[0],):
+        raise ReplearnError(
+            f"y must have one label for each of {X.shape[0]:,} rows, got shape {labels.shape}."
+        )
+    pieces = [Piece(X, labels, 0, seen)]
+    return _added(protocol, pieces, "y", after, site, few_rows, allow_unknown)
+
+
+def merged_sums(parts: Iterable[SiteSums]) -> SiteSums:
+    """Sums of all rows of one site, from those of its workers or files.
+
+    Parameters
+    ----------
+    parts : iterable of SiteSums
+        Of one protocol, round and site, each of other rows; order does not matter.
+
+    Returns
+    -------
+    SiteSums
+    """
+    found = list(parts)
+    if not found:
+        raise ReplearnError("there must be sums to merge, got none.")
+    first = found[0]
+    for other in found:
+        for name in ("protocol", "round", "after", "site"):
+            mine, theirs = getattr(first, name), getattr(other, name)
+            if mine != theirs:
+                raise ReplearnError(
+                    f"parts of one site must have the same {name}, got {mine!r} and {theirs!r}. "
+                    "Make them from one protocol, in one round."
+                )
+    refuse_overflow(found)
+    return SiteSums(
+        first.protocol,
+        first.round,
+        first.after,
+        reduce(add, [part.sums for part in found]),
+        tuple(map(sum, zip(*(part.unknown for part in found), strict=True))),
+        first.site,
+    )
+
+
+def refuse_overflow(parts: Iterable[SiteSums]) -> None:
+    """Refuse more rows than the sums have room for."""
+    total = sum(part.sums.total_weight for part in parts)
+    if total > MAX_TOTAL_WEIGHT:
+        raise ReplearnError(
+            f"sums must be of at most 2^50 rows in total, got {total:,}: they would overflow. "
+            "Leave out the file with the odd count."
+        )
+
+
+def _added(
+    protocol: Protocol,
+    pieces: Iterable[Piece],
+    place: str,
+    after: CoalitionRound | None,
+    site: str | None,
+    few_rows: bool,
+    allow_unknown: bool,
+) -> SiteSums:
+    """Sums over pieces, whoever has read them."""
+    design = design_of(protocol)
+    if after is not None:
+        after.check_next(protocol)
+    theta = design.space.start_numbers if after is None else after.steps.following
+    labels = Labels(f"the label column of {place}", sorted(protocol.classes), from_text=True)
+    totals: list[ScoreSums] = []
+    seen: Seen | None = None
+    for piece in pieces:
+        if piece.X.shape[1] != design.space.n_features:
+            raise ReplearnError(
+                f"rows must have {design.space.n_features} features after encoding, as the "
+                f"protocol has, got {piece.X.shape[1]}. Use the columns it was made for."
+            )
+        if piece.X.shape[0]:
+            terms = partial(score_terms, design, theta)
+            totals.append(add_blocks(terms, piece.X, labels.signs(piece.y)))  # type: ignore[arg-type]
+        if piece.seen is not None:
+            seen = piece.seen if seen is None else seen + piece.seen
+    if not totals:
+        raise ReplearnError(f"{place} must have rows, got none.")
+    sums = reduce(add, totals)
+    if sums.n_rows < FEWEST_ROWS and not few_rows:
+        raise ReplearnError(
+            f"sums must be of at least {FEWEST_ROWS} rows, got {sums.n_rows}: those of few rows "
+            "may tell what is in single ones. Pool the rows with another site's, or pass few_rows "
+            "(on the command line --few-rows)."
+        )
+    trouble = coded_differently(protocol.encoding, seen)
+    if trouble and not allow_unknown:
+        raise ReplearnError(
+            f"{place}: {trouble}. If they are meant to be unknown, pass allow_unknown (on the "
+            "command line --allow-unknown)."
+        )
+    n_columns = 0 if protocol.encoding is None else len(protocol.encoding.columns)
+    return SiteSums(
+        protocol.fingerprint,
+        1 if after is None else after.round + 1,
+        None if after is None else after.fingerprint,
+        sums,
+        (0,) * n_columns if seen is None else seen.unknown,
+        None if site is None else _checked_name(site),
+    )
+
+
+def _checked_name(site: str) -> str:
+    try:
+        return read_name(site)
+    except Unfit as problem:
+        raise ReplearnError(f"{problem}, got {site!r:.80}.") from None

@@ -1,0 +1,256 @@
+"""The sums of one site: a small file, and nothing of a row in it."""
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from replearn.codes.design import Design
+from replearn.codes.model import canonical_json
+from replearn.errors import InvalidFile, ReplearnError
+from replearn.files.atomic import write_atomically
+from replearn.files.jsonfile import Unfit, read_integer, read_json, read_object, read_text, shown
+from replearn.kernels.score_sums import MAX_TOTAL_WEIGHT, Parts, ScoreSums, number_of_sums
+from replearn.study.protocol import Protocol
+
+FORMAT = "replearn-sums"
+VERSION = 1
+
+_KEYS = {
+    "after", "format", "protocol", "round", "sha256", "site", "sums", "unknown", "version",
+}  # fmt: skip
+_SUM_KEYS = {"cut_rows", "integers", "labels", "rows", "shortened_rows", "zero_rows"}
+_HASH = re.compile(r"[0-9a-f]{64}")
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,31})")  # 2^101 has 31 digits
+
+
+@dataclass(frozen=True, eq=False)
+class SiteSums:
+    """What one site sends in one round.
+
+    Attributes
+    ----------
+    protocol : str
+        Fingerprint of the protocol.
+    round : int
+        From 1 to the number of steps of the design.
+    after : str or None
+        Hash of the coalition's state that the sums were made at; None in the first round, which is
+        made at the published start.
+    sums : ScoreSums
+        Whole numbers: see `replearn.kernels.score_sums`.
+    unknown : tuple of int
+        Rows with a value that the protocol does not know, for each column of its encoding.
+    site : str or None
+        Name of the site, if it wants to have one.
+    """
+
+    protocol: str
+    round: int
+    after: str | None
+    sums: ScoreSums
+    unknown: tuple[int, ...]
+    site: str | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the site."""
+        return self.sums.n_rows
+
+    def content(self) -> dict[str, Any]:
+        """As JSON types; integers of more than 53 bits stand in text."""
+        return {
+            "after": self.after,
+            "format": FORMAT,
+            "protocol": self.protocol,
+            "round": self.round,
+            "site": self.site,
+            "sums": sums_content(self.sums),
+            "unknown": list(self.unknown),
+            "version": VERSION,
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical JSON, in hex."""
+        return digest(self.content())
+
+    @property
+    def nameless(self) -> str:
+        """The fingerprint without the name: equal for the same rows under two names."""
+        return replace(self, site=None).fingerprint
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the sums, whole or not at all."""
+        save_hashed(self.content(), path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], protocol: Protocol) -> "SiteSums":
+        """Read and check a file of sums.
+
+        Parameters
+        ----------
+        path : path
+        protocol : Protocol
+            Of the study; sums of another one are refused.
+
+        Returns
+        -------
+        SiteSums
+
+        Raises
+        ------
+        InvalidFile
+            If it is damaged, belongs to another protocol, or holds numbers that no rows give.
+        """
+        document = read_json(path)
+        try:
+            check_document(document, FORMAT, _KEYS, protocol)
+            design = design_of(protocol)
+            found = cls(
+                protocol=document["protocol"],
+                round=read_integer(document["round"], "round", 1, design.n_steps),
+                after=None if document["after"] is None else read_hash(document["after"], "after"),
+                sums=read_sums(document["sums"], design),
+                unknown=_read_unknown(document["unknown"], protocol, document["sums"]["rows"]),
+                site=None if document["site"] is None else read_name(document["site"]),
+            )
+            if (found.after is None) != (found.round == 1):
+                raise Unfit("only sums of the first round come after nothing")
+        except Unfit as problem:
+            raise InvalidFile(f"{path} is not a valid file of sums: {problem}.") from None
+        return found
+
+
+# --- what files of a coalition share ----------------------------------------------------------
+
+
+def design_of(protocol: Protocol) -> Design:
+    """The design of a logistic study; other protocols have no sums."""
+    if protocol.design is None:
+        raise ReplearnError(
+            f"sums of sites need a protocol of a logistic study, got algorithm "
+            f"{protocol.algorithm!r}. Plan one: replearn plan --pilot."
+        )
+    return protocol.design
+
+
+def parts_of(design: Design) -> Parts:
+    """Which sums the passes of a design make."""
+    return Parts(fisher=True, second=True, loss=design.n_steps > 1)
+
+
+def digest(content: dict[str, Any]) -> str:
+    """SHA-256 of canonical JSON."""
+    return hashlib.sha256(canonical_json(content)).hexdigest()
+
+
+def save_hashed(content: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write content with its hash."""
+    write_atomically(path, canonical_json(content | {"sha256": digest(content)}) + b"\n")
+
+
+def check_document(document: dict[str, Any], kind: str, keys: set[str], protocol: Protocol) -> None:
+    """Refuse another format, a damaged file, or another protocol."""
+    if document.get("format") != kind:
+        raise Unfit(f"the format must be {kind!r}")
+    if type(document.get("version")) is not int or document["version"] != VERSION:
+        raise Unfit(f"version {shown(document.get('version'))} is unknown; this release reads 1")
+    read_object(document, "it", keys)
+    content = {key: value for key, value in document.items() if key != "sha256"}
+    if document["sha256"] != digest(content):
+        raise Unfit("its hash is not that of its content: it was damaged or changed")
+    if document["protocol"] != protocol.fingerprint:
+        raise Unfit(
+            f"it belongs to the protocol {shown(document['protocol'])}, not to "
+            f"{protocol.fingerprint}. All sites need the same protocol file"
+        )
+
+
+def sums_content(sums: ScoreSums) -> dict[str, Any]:
+    """Sums as JSON types; units and parts are those of the protocol."""
+    return {
+        "cut_rows": sums.n_cut,
+        "integers": [str(number) for number in sums.integers()],
+        "labels": [int(count) for count in sums.class_weights],
+        "rows": sums.n_rows,
+        "shortened_rows": sums.n_capped,
+        "zero_rows": sums.n_zero,
+    }
+
+
+def read_sums(value: Any, design: Design) -> ScoreSums:
+    """Sums that rows can have given."""
+    content = read_object(value, "'sums'", _SUM_KEYS)
+    n_rows = read_integer(content["rows"], "rows", 1, MAX_TOTAL_WEIGHT)
+    n_zero, n_capped, n_cut = (
+        read_integer(content[name], name, 0, n_rows)
+        for name in ("zero_rows", "shortened_rows", "cut_rows")
+    )
+    labels = content["labels"]
+    if not isinstance(labels, list) or len(labels) != 2:
+        raise Unfit("labels must be a list of two counts")
+    weights = [read_integer(count, "a count of labels", 0, n_rows) for count in labels]
+    if sum(weights) != n_rows:
+        raise Unfit(f"counts of labels must add up to {n_rows} rows, got {sum(weights)}")
+    parts, texts = parts_of(design), content["integers"]
+    n_sums = number_of_sums(1, design.units.size, parts)
+    if not isinstance(texts, list) or len(texts) != n_sums:
+        raise Unfit(f"integers must be a list of {n_sums} whole numbers, as text")
+    if not all(isinstance(text, str) and _INTEGER.fullmatch(text) for text in texts):
+        raise Unfit("integers must be whole numbers of at most 32 digits, as text")
+    numbers = [int(text) for text in texts]
+    if [str(number) for number in numbers] != texts:
+        raise Unfit("integers must be written in one way: no zero has a sign")
+    try:
+        found = ScoreSums.from_integers(
+            numbers,
+            n_rows,
+            n_zero,
+            n_capped,
+            n_cut,
+            np.array(weights, dtype=np.int64),
+            design.units,
+            parts,
+        )
+    except ValueError as problem:
+        raise Unfit(str(problem).rstrip(".")) from None
+    _check_moments(found)
+    return found
+
+
+def _check_moments(sums: ScoreSums) -> None:
+    """Refuse moments that no rows have: negative squares, or a mean beyond its root mean square."""
+    squares, information = np.diag(sums.mean_second()), np.diag(sums.mean_fisher())
+    quantum = 2.0**-40 * np.maximum(1.0, sums.units**2)
+    if not ((squares >= 0).all() and (information >= 0).all()):
+        raise Unfit("sums of squares must not be negative; the numbers do not come from rows")
+    if not (sums.mean_score() ** 2 <= squares * (1 + 1e-9) + quantum).all():
+        raise Unfit("means must not exceed root mean squares; the numbers do not come from rows")
+    if sums.parts.loss and sums.mean_loss() < 0:
+        raise Unfit("the loss must not be negative; the numbers do not come from rows")
+
+
+def _read_unknown(value: Any, protocol: Protocol, n_rows: int) -> tuple[int, ...]:
+    n_columns = 0 if protocol.encoding is None else len(protocol.encoding.columns)
+    if not isinstance(value, list) or len(value) != n_columns:
+        raise Unfit(f"unknown must be a list of {n_columns} counts, one for each column")
+    return tuple(read_integer(count, "a count of unknown values", 0, n_rows) for count in value)
+
+
+def read_hash(value: Any, name: str) -> str:
+    """A SHA-256 in hex."""
+    if not isinstance(value, str) or not _HASH.fullmatch(value):
+        raise Unfit(f"{name} must be 64 hexadecimal digits")
+    return value
+
+
+def read_name(value: Any) -> str:
+    """The name of a site: one line of at most 200 characters."""
+    text = read_text(value, "site")
+    if not 1 <= len(text) <= 200 or not text.isprintable() or text != text.strip():
+        raise Unfit("site must be a name of 1 to 200 printable characters")
+    return text

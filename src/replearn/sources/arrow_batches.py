@@ -1,0 +1,75 @@
+"""Record batches of Arrow from any engine, as numbers and labels."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from replearn.codes.encoding import CategoryColumn, Encoding
+from replearn.errors import ReplearnError
+from replearn.sources.arrow_columns import is_number, is_text, numbers, objects, values
+from replearn.sources.common import Piece, check_names
+from replearn.sources.matrices import BadCell, as_matrix, check_labels
+
+_PLACE = "the Arrow batches"
+
+
+def arrow_pieces(
+    batches: Iterable[Any], target: str, encoding: Encoding | None = None
+) -> Iterator[Piece]:
+    """Rows of record batches, or of Arrow tables, as numbers.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch or pyarrow.Table
+        With the columns of the encoding and the target, in any order; others are left out. Without
+        an encoding, all columns but the target, in their order.
+    target : str
+        The label column.
+    encoding : Encoding, optional
+
+    Yields
+    ------
+    Piece
+    """
+    first_row = 0
+    for batch in batches:
+        rows = batch.combine_chunks().to_batches() if hasattr(batch, "to_batches") else [batch]
+        for part in rows:
+            if part.num_rows:
+                yield _piece(part, target, encoding, first_row)
+                first_row += part.num_rows
+
+
+def _piece(batch: Any, target: str, encoding: Encoding | None, first_row: int) -> Piece:
+    found = batch.schema.names
+    check_names(_PLACE, found)
+    wanted = [name for name in found if name != target]
+    if encoding is not None:
+        wanted = [column.name for column in encoding.columns]
+    for name in (*wanted, target):
+        if name not in found:
+            raise ReplearnError(
+                f"column {name!r} must be in {_PLACE}, got {', '.join(map(repr, found[:8]))}. "
+                "Select it in the query, or rename it."
+            )
+    columns = () if encoding is None else encoding.columns
+    categories = {column.name for column in columns if isinstance(column, CategoryColumn)}
+    for name in (*wanted, target):
+        kind = batch.schema.field(name).type
+        if not is_number(kind) and not (is_text(kind) and (name in categories or name == target)):
+            rule = "numbers or text" if name in categories or name == target else "numbers"
+            raise ReplearnError(
+                f"{_PLACE}, column {name!r} must hold {rule}, got {kind}. Convert it in the query."
+            )
+    try:
+        y = values(batch.column(target))
+        check_labels(y, target)
+        read = {n: (objects if n in categories else numbers)(batch.column(n)) for n in wanted}
+        X, seen = as_matrix(read, wanted, encoding, np.float64)
+    except BadCell as bad:
+        raise ReplearnError(
+            f"{_PLACE}, row {first_row + bad.row} (counted from 0), column {bad.column!r} must "
+            f"{bad.rule}. {bad.remedy}."
+        ) from None
+    return Piece(X, y, first_row, seen)
