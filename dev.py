@@ -3,6 +3,8 @@
 
     python3 dev.py demo              two simulated labs, end to end
     python3 dev.py test [ARGS]       lint, then pytest on two workers; ARGS go to pytest
+    python3 dev.py test --fast       the same without the slow tests: two minutes
+    python3 dev.py versions          quick tests with the oldest and the newest versions allowed
     python3 dev.py lint              ruff, mypy and import-linter
     python3 dev.py run [ARGS]        the replearn command line
     python3 dev.py lock              write constraints.txt anew, with the newest versions
@@ -52,7 +54,11 @@ def main(arguments: list[str]) -> int:
         if command == "run":
             return prepare("cli", "data", "report") or call("replearn", *rest, cwd=Path.cwd())
         if command == "test":
-            return prepare("test") or run_steps((*LINT, ("pytest", (*PYTEST, *rest))))
+            return prepare("test") or run_steps((*LINT, ("pytest", (*PYTEST, *chosen(rest)))))
+        if command == "versions" and not rest:
+            return (
+                make_venv() or install_uv() or max(map(try_versions, ("lowest-direct", "highest")))
+            )
         if command == "lint" and not rest:
             return prepare("test") or run_steps(LINT)
         if command == "lock" and not rest:
@@ -61,6 +67,27 @@ def main(arguments: list[str]) -> int:
         return 130
     print((__doc__ or "").strip())
     return 0 if command in ("help", "-h", "--help") else 2
+
+
+def chosen(arguments: list[str]) -> list[str]:
+    """Arguments of pytest; --fast leaves out the slow tests, and CI wants to see the coverage."""
+    fast = ["-m", "not slow"] if "--fast" in arguments else []
+    seen = ["--cov=replearn", "--cov-report=term:skip-covered"] if os.environ.get("CI") else []
+    return [*fast, *(seen if not fast else []), *(a for a in arguments if a != "--fast")]
+
+
+def try_versions(resolution: str) -> int:
+    """Run the quick tests in an environment of their own, with this choice of versions."""
+    place = ROOT / f".venv-{resolution}"
+    python = place / PYTHON.relative_to(VENV)
+    uv = str(BIN / "uv")
+    say(f"quick tests with the versions that uv calls {resolution}")
+    options = ("--python", str(python), "--resolution", resolution)
+    code = quietly(uv, "venv", "--clear", "--python", "3.11", str(place)) or quietly(
+        uv, "pip", "install", *options, "--editable", ".[test]"
+    )
+    tests = ("-m", "pytest", "-q", "-m", "not slow", "tests/unit", "tests/golden")
+    return code or subprocess.call((str(python), *tests), cwd=ROOT, env=environment())
 
 
 def run_steps(steps: Iterable[tuple[str, tuple[str, ...]]]) -> int:

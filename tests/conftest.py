@@ -30,6 +30,13 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("fixed" if block == 0 else "fresh")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Statistical and end-to-end tests are slow ones, all of them."""
+    for item in items:
+        if {"theory", "conformance"} & set(item.path.parts):
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     return f"seed block: {config.getoption('--seed-block')}"
 
