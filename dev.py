@@ -3,7 +3,8 @@
 
     python3 dev.py demo              two simulated labs, end to end
     python3 dev.py test [ARGS]       lint, then pytest on two workers; ARGS go to pytest
-    python3 dev.py test --fast       the same without the slow tests: two minutes
+    python3 dev.py test --fast       the same without the slow tests
+    python3 dev.py test --coverage   the same with the share of lines that were run
     python3 dev.py versions          quick tests with the oldest and the newest versions allowed
     python3 dev.py lint              ruff, mypy and import-linter
     python3 dev.py run [ARGS]        the replearn command line
@@ -69,11 +70,16 @@ def main(arguments: list[str]) -> int:
     return 0 if command in ("help", "-h", "--help") else 2
 
 
+#: Options of ``test`` that are short for those of pytest.
+SHORT = {
+    "--fast": ("-m", "not slow"),
+    "--coverage": ("--cov=replearn", "--cov-report=term:skip-covered"),  # takes twice the time
+}
+
+
 def chosen(arguments: list[str]) -> list[str]:
-    """Arguments of pytest; --fast leaves out the slow tests, and CI wants to see the coverage."""
-    fast = ["-m", "not slow"] if "--fast" in arguments else []
-    seen = ["--cov=replearn", "--cov-report=term:skip-covered"] if os.environ.get("CI") else []
-    return [*fast, *(seen if not fast else []), *(a for a in arguments if a != "--fast")]
+    """Arguments of pytest."""
+    return [option for argument in arguments for option in SHORT.get(argument, (argument,))]
 
 
 def try_versions(resolution: str) -> int:
