@@ -288,3 +288,78 @@ def test_an_audit_gives_the_second_lab_the_hint_of_the_first(replearn, study):
     assert any("published a hint of 4 bits" in note for note in audited["notes"])
     # planned for twice the rows: two first labs would differ in nearly all pairs
     assert audited["disagreement"] < 0.6
+
+
+# ---------------------------------------------------------------- the same study again
+
+
+def test_two_first_labs_are_noticed(replearn, study):
+    for seed in range(4, 9):  # hints may be equal by chance
+        table(seed).to_csv(study / "c.csv", index=False)
+        replearn("fit c.csv --protocol study.json --lead --out c.model.json")
+        hints = [load(study / f"{site}.model.json").hint for site in "ac"]
+        if hints[0] != hints[1]:
+            break
+    out = replearn("compare a.model.json c.model.json", code=1)
+    assert f"the hints are {hints[0]} and {hints[1]}: both labs fitted as the first one" in out
+
+
+def test_a_match_is_worth_bits(replearn, study):
+    out = replearn("compare a.model.json b.model.json")
+    bits = Protocol.load(study / "study.json").evidence_bits
+    assert bits > 2
+    assert f"a match is worth {bits:.1f} bits" in out
+    data = replearn("compare a.model.json b.model.json --json")
+    assert data["evidence_bits"] == bits
+
+
+def test_a_published_study_is_replicated(replearn, study):
+    data = replearn("replicate a.model.json b.parquet --out again.model.json --json")
+    assert data["same"] is True
+    assert load(study / "again.model.json") == load(study / "a.model.json")
+    out = replearn("replicate a.model.json b.csv")
+    assert "the same model" in out
+    assert "another lab gets another model with probability" in out
+    assert "planned" in out
+    other = table(8)
+    other["age"] += 2
+    other.to_csv(study / "elsewhere.csv", index=False)
+    out = replearn("replicate a.model.json elsewhere.csv", code=1)
+    assert "NOT the same model" in out
+    lock = Protocol.load(study / "study.json").fingerprint
+    replearn(f"replicate again.model.json b.csv --lock {lock}")
+    assert "another study" in replearn(f"replicate a.model.json b.csv --lock {'1' * 64}", code=2)
+
+
+def test_a_model_without_its_study_cannot_be_replicated(replearn, study):
+    replearn("fit a.csv --target sick --seed 1 --margin .3 --out plain.json", code=2)
+    document = json.loads((study / "a.model.json").read_text())
+    plain = {key: value for key, value in document.items() if key != "protocol"}
+    (study / "plain.model.json").write_text(json.dumps(plain))
+    assert "must carry the protocol" in replearn("replicate plain.model.json b.csv", code=2)
+    changed = json.loads(json.dumps(document))
+    changed["protocol"]["seed"] = "another"
+    (study / "odd.model.json").write_text(json.dumps(changed))
+    assert "not fitted under it" in replearn("replicate odd.model.json b.csv", code=2)
+    changed["protocol"] = []
+    (study / "odd.model.json").write_text(json.dumps(changed))
+    assert "protocol must be an object" in replearn("replicate odd.model.json b.csv", code=2)
+
+
+def test_a_fit_is_shown_beside_the_plan_and_judged(replearn, study):
+    out = replearn("fit b.csv --protocol study.json --hint a.hint.json")
+    assert "beside the plan:" in out
+    assert "; the pilot's own model 0." in out
+    protocol = Protocol.load(study / "study.json")
+    for auc, words in (("0.999", "less than half"), ("0.9", "would be better")):
+        document = protocol.content()
+        document["notes"] = document["notes"] | {"pilot_auc": auc}
+        (study / "boast.json").write_text(json.dumps(document))
+        noise = table(3)
+        noise["sick"] = np.where(
+            np.random.default_rng(0).random(N) < (0.35 if auc == "0.999" else 0), "yes",
+            noise["sick"],
+        )  # fmt: skip
+        noise.to_csv(study / "noise.csv", index=False)
+        data = replearn("fit noise.csv --protocol boast.json --lead --out x.model.json --json")
+        assert any(words in warning for warning in data["warnings"])

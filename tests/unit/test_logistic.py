@@ -229,3 +229,17 @@ def test_published_scores_come_first():
     first = design.direction_rows[0] / [float(c.scale) for c in plan.protocol.encoding.columns]
     assert first[1] / first[0] == pytest.approx(-0.4, rel=0.01)
     assert np.abs(first[2:]).max() < 1e-3 * abs(first[0])
+
+
+def test_an_unlucky_seed_is_named_and_few_seeds_are():
+    plan = rl.plan_from_pilot(*draw(400, seed=9), samples_per_site=2000)
+    judged = {seed: plan.judge_seed(seed) for seed in map(str, range(100))}
+    unlucky = [seed for seed, cautions in judged.items() if cautions]
+    # one in ten; 25 or more have probability 3e-5
+    assert 0 < len(unlucky) < 25
+    assert "This seed is unlucky" in str(plan.replan(shared_seed=unlucky[0]))
+    lucky = next(seed for seed in judged if seed not in unlucky)
+    assert "unlucky" not in str(plan.replan(shared_seed=lucky))
+    protocol = replace(plan.protocol, seed=unlucky[0])
+    assert judged[unlucky[0]][0] in plan.under(protocol).cautions
+    assert "unlucky" not in str(plan.under(protocol).under(replace(protocol, seed=lucky)))

@@ -10,7 +10,7 @@ from replearn.cli.files import check_target, writing
 from replearn.cli.options import add_command, add_file
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.scoring import piecewise_scores, reading
-from replearn.cli.text import aligned, command_line, printable_lines
+from replearn.cli.text import aligned, command_line, evidence_words, printable_lines
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ not collude.
 exit codes: 0 all have the same model, or committed; 1 different models; 2 bad usage or bad input
 
 JSON keys: same, groups (the largest first, with fingerprint, sites, against_first), n_rows,
-  rows_changed (between groups), files, fingerprints (of the files), picture, warnings;
+  rows_changed (between groups), files, fingerprints (of the files), picture, evidence_bits (of a
+  match, if all carry one protocol; or null), warnings;
   of two models also: parts, differences, notes, n_codes_differing, n_codes, n_rows_changed,
   angle_degrees (null: other inputs);
   with --commit: commitment, opening, protocol, digest, warnings; with --reveal: same,
@@ -119,6 +120,9 @@ def _compare(options: argparse.Namespace) -> Outcome:
 
     sites = compare_sites(models, classify=classify)
     text, two = _in_words(sites, models)
+    bits = _evidence(paths)
+    if sites.same and bits is not None:
+        text += f"\n  evidence: {evidence_words(bits)}"
     if options.picture is not None:
         _draw(sites, options)
         text += f"\n  picture: {options.picture}"
@@ -129,9 +133,21 @@ def _compare(options: argparse.Namespace) -> Outcome:
             "files": paths,
             "fingerprints": [model.fingerprint for model in models.values()],
             "picture": options.picture,
+            "evidence_bits": bits,
         }
     )
     return Outcome(printable_lines(text), data, DONE if sites.same else DIFFERENT)
+
+
+def _evidence(paths: Sequence[str]) -> float | None:
+    """What a match is worth, if all models carry one protocol that says so."""
+    from replearn.study.protocol import Protocol
+
+    protocols = [Protocol.of_model_file(path) for path in paths]
+    known = {protocol.fingerprint for protocol in protocols if protocol is not None}
+    if None in protocols or len(known) != 1 or protocols[0] is None:
+        return None
+    return protocols[0].evidence_bits
 
 
 def _model_files(places: Sequence[str]) -> list[str]:

@@ -70,7 +70,7 @@ JSON keys: fingerprint, algorithm, out, hint, hint_file, protocol (its hash), ro
   batch_size, rows_left_over, mode, rows_needed, estimated_disagreement (null: not estimable),
   disagreement_bound, bound_confidence, bound_assumes, as_expected (null without --expect), worth
   (on these rows, as `replearn evaluate` has it; null with --cluster), columns (rows with a missing
-  or unknown value, by column), warnings""",
+  or unknown value, by column), planned (what the pilot expected), warnings""",
     )
     add_file(parser, "data", metavar="DATA", help="training rows of this lab")
     add_target(parser)
@@ -162,7 +162,7 @@ def run(options: argparse.Namespace) -> Outcome:
         from replearn.study.hints import Hint
 
         with writing(hint_file):
-            Hint.of(_hint_of(model), protocol).save(hint_file)
+            Hint.of(model.hint, protocol).save(hint_file)
     if options.checkpoint is not None:  # the model is safe, so it has served
         from replearn.files.checkpoint import clear
 
@@ -216,10 +216,6 @@ def _hint_file(options: argparse.Namespace) -> str | None:
     path = str(Path(options.out).with_name(f"{stem}.hint.json"))
     check_target(path)
     return path
-
-
-def _hint_of(model: "Model") -> int:
-    return int(getattr(model.space, "hint", 0))
 
 
 def _fitted_here(
@@ -316,6 +312,8 @@ def _outcome(
     protocol: "Protocol | None",
     hint_file: str | None,
 ) -> Outcome:
+    from replearn.audits.planned import Planned
+
     plan, certificate = estimator.plan_, estimator.certificate_
     spent = plan.spent
     met = None if options.expect is None else options.expect == model.fingerprint
@@ -329,21 +327,25 @@ def _outcome(
         lines.append(("written to", str(options.out)))
     if hint_file is not None:
         bits = 0 if protocol is None else protocol.hint_bits
-        words = f"{_hint_of(model)}, {bits} bits about these rows; publish {hint_file}"
+        words = f"{model.hint}, {bits} bits about these rows; publish {hint_file}"
         lines.append(("hint", words))
     if met is not None:
         lines.append(("expected", "yes, the same model" if met else f"NO: {options.expect}"))
+    planned = Planned.of(protocol)
     text = aligned(lines)
     if found is not None:
+        planned.warn(found.worth)
         text += "\n\non its own rows, which the model has seen (new rows say more):\n"
         text += aligned(found.worth.lines())
+        if beside := planned.lines(found.worth):
+            text += f"\n\nbeside the plan:\n{aligned(beside)}"
         if found.columns:
             text += f"\n{missing_words(found.columns, found.worth.n_rows)}"
     data = {
         "fingerprint": model.fingerprint,
         "algorithm": algorithm_of(estimator),
         "out": options.out,
-        "hint": _hint_of(model) if protocol is not None and protocol.hint_bits else None,
+        "hint": model.hint if protocol is not None and protocol.hint_bits else None,
         "hint_file": hint_file,
         "protocol": None if protocol is None else protocol.fingerprint,
         "rows": spent.n_rows,
@@ -359,6 +361,7 @@ def _outcome(
         "as_expected": met,
         "worth": None if found is None else found.worth.data(),
         "columns": None if found is None else found.columns,
+        "planned": planned.data(),
     }
     return Outcome(text, data, DIFFERENT if met is False else DONE)
 

@@ -1,7 +1,6 @@
 """``replearn plan --pilot``: the protocol of a study, and the truth about it."""
 
 import argparse
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.files import check_target, read_labelled_columns, writing
@@ -158,10 +157,9 @@ def run(options: argparse.Namespace) -> Outcome:
         **_settings(options, algorithm),
     )
     if options.register is not None:
-        protocol = plan.protocol.register(options.register, options.draw_date)
-        plan = replace(plan, protocol=protocol)
+        plan = plan.under(plan.protocol.register(options.register, options.draw_date))
     if options.public_value is not None:
-        plan = replace(plan, protocol=plan.protocol.with_public_value(options.public_value))
+        plan = plan.under(plan.protocol.with_public_value(options.public_value))
     text = f"{plan}\n  seed: {plan.protocol.seed_policy}"
     if plan.protocol.registered_hash is not None:
         text += f"\n  publish this before {options.draw_date}: {plan.protocol.registered_hash}"

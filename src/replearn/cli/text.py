@@ -33,6 +33,22 @@ def missing_words(columns: Mapping[str, Mapping[str, int]], n_rows: int, most: i
     return printable(f"of {n_rows:,} rows: {', '.join(found)}{more}")
 
 
+def evidence_words(bits: float | None) -> str:
+    """What a match is worth."""
+    if bits is None:
+        return "not known: the protocol does not say how hard its model is to guess"
+    guess = 2.0**-bits
+    if bits < 1:
+        return (
+            f"a match is worth {bits:.1f} bits, next to nothing: who knows protocol and hint can "
+            "guess the model, and sites can only veto it"
+        )
+    return (
+        f"a match is worth {bits:.1f} bits: who knows protocol and hint, but has no rows, guesses "
+        f"the model with probability {guess:.2g}"
+    )
+
+
 def printable(text: str) -> str:
     """One line that cannot steer the terminal: names and labels in a file are not ours."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "?", text)

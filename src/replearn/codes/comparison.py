@@ -133,8 +133,18 @@ def _differences(
 
 
 def _values(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[str]:
-    for name in sorted(left.keys() | right.keys()):
-        if canonical_json(left.get(name)) != canonical_json(right.get(name)):
+    differ = [
+        name
+        for name in sorted(left.keys() | right.keys())
+        if canonical_json(left.get(name)) != canonical_json(right.get(name))
+    ]
+    for name in differ:
+        if differ == ["hint"]:
+            yield (
+                f"the hints are {_shown(left[name])} and {_shown(right[name])}: both labs fitted "
+                "as the first one, so one of them must fit again with the hint of the other"
+            )
+        else:
             yield _values_sentence(f"{name} is", left.get(name), right.get(name))
 
 

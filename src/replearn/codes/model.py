@@ -133,6 +133,11 @@ class Model:
             n_draws = map_draws(space.projection, space.n_inputs, space.n_components)
         return self.n_features > EASY_FEATURES or n_draws > EASY_DRAWS
 
+    @property
+    def hint(self) -> int:
+        """The move of the grid that the first lab chose; 0 without hint bits."""
+        return self.space.hint if isinstance(self.space, ScoreSpace) else 0
+
     @cached_property
     def weights(self) -> Vector:
         """Weights of the decision, intercept last; the same bits on every machine.

@@ -40,6 +40,7 @@ from replearn.study.pilot.truth import (
     of_scores,
     seed_noise,
     table,
+    unlucky,
     with_seeds,
 )
 from replearn.study.protocol import Protocol
@@ -94,6 +95,8 @@ class PilotPlan:
     replan : callable
         ``plan.replan(hint_bits=4)``: the plan of the same pilot with another ``samples_per_site,
         max_disagreement, hint_bits, sites`` or ``shared_seed``, in a moment.
+    judge_seed : callable
+        ``plan.judge_seed(seed)``: cautions about a seed, if it is an unlucky one.
     """
 
     study: str
@@ -114,6 +117,14 @@ class PilotPlan:
     cautions: tuple[str, ...]
     protocol: Protocol = field(repr=False)
     replan: "Callable[..., PilotPlan]" = field(repr=False, compare=False)
+    judge_seed: Callable[[str], list[str]] = field(repr=False, compare=False)
+
+    def under(self, protocol: Protocol) -> "PilotPlan":
+        """The plan after its protocol was registered, or got the seed of a public value."""
+        old = self.judge_seed(self.protocol.seed)
+        lasting = tuple(caution for caution in self.cautions if caution not in old)
+        new = self.judge_seed(protocol.seed) if protocol.seed else []
+        return replace(self, protocol=protocol, cautions=(*lasting, *new))
 
     @property
     def decided(self) -> str:
@@ -239,7 +250,8 @@ def _planned(found: "_Studied", request: Request) -> PilotPlan:
     allotment = best_allotment(found.families, agreement)
     threshold = _threshold(request.threshold, found.share)
     design = design_of(allotment, found.pilot, found.span, threshold, found.residuals)
-    rows = _rows(found, allotment, design)
+    noise = _seed_noise(found, allotment, design)
+    rows = _rows(found, allotment, design, noise)
     protocol = Protocol(
         algorithm="logistic",
         parameters={
@@ -254,6 +266,7 @@ def _planned(found: "_Studied", request: Request) -> PilotPlan:
         design=design,
         target=request.target,
     )
+    judge_seed = partial(_seed_cautions, found, design)
     return PilotPlan(
         study=request.study,
         n_pilot=int(found.rows.shape[0]),
@@ -272,9 +285,10 @@ def _planned(found: "_Studied", request: Request) -> PilotPlan:
         evidence_bits=allotment.evidence_bits,
         remarks=found.remarks,
         rare=request.rare,
-        cautions=tuple(_cautions(rows, request.study)),
+        cautions=(*_cautions(rows, request.study), *judge_seed(protocol.seed)),
         protocol=protocol,
         replan=partial(_replanned, found, request),
+        judge_seed=judge_seed,
     )
 
 
@@ -360,23 +374,44 @@ def _studied(
     return _Studied(pilot, rows, span, families, fits, truth, share, classes, remarks)
 
 
-def _rows(found: _Studied, allotment: Allotment, design: Design) -> tuple[PlanRow, ...]:
+def _rows(
+    found: _Studied, allotment: Allotment, design: Design, noise: Matrix | None
+) -> tuple[PlanRow, ...]:
     """The table: base rate, pilot's own model, this protocol, one site without rounding."""
     truth, share = found.truth, found.share
-    if truth is None or found.fits is None:
+    if truth is None or found.fits is None or noise is None:
         return ()
     threshold = float(design.space.threshold)
     base = majority(share)
     own = of_scores("the pilot's own model, as it is", truth, found.fits.calibrated, threshold)
     single = _single(found, truth, share, allotment, own, base)
-    columns = with_constant(np.asarray(found.pilot.rows @ (design.space.directions.rows * UNIT).T))
-    noise = seed_noise(allotment, design, columns, truth, found.fits.calibrated)
     planned = replace(
         _gained(allotment, (base, own, own, single)),
         name="this protocol",
         disagreement=allotment.agreement.disagreement,
     )
     return base, own, with_seeds(planned, noise), single
+
+
+def _columns(found: _Studied, design: Design) -> Matrix:
+    """The pilot's rows in the published directions, after a constant."""
+    return with_constant(np.asarray(found.pilot.rows @ (design.space.directions.rows * UNIT).T))
+
+
+def _seed_noise(found: _Studied, allotment: Allotment, design: Design) -> Matrix | None:
+    """Log-loss and AUC over seeds; None without labels."""
+    if found.truth is None or found.fits is None:
+        return None
+    columns = _columns(found, design)
+    return seed_noise(allotment, design, columns, found.truth, found.fits.calibrated)
+
+
+def _seed_cautions(found: _Studied, design: Design, seed: str) -> list[str]:
+    """What must be said about a seed; only where sites are expected near the start."""
+    if found.truth is None or found.fits is None or design.n_steps > 1:
+        return []
+    rows = _columns(found, design), found.truth, found.fits.calibrated
+    return unlucky(design, seed, *rows, majority(found.share))
 
 
 def _single(

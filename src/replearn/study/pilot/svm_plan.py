@@ -77,6 +77,10 @@ class SvmPilotPlan:
         lines += [f"  {line}" for line in in_words(self.remarks, self.rare)]
         return "\n".join(lines)
 
+    def under(self, protocol: Protocol) -> "SvmPilotPlan":
+        """The plan after its protocol was registered, or got the seed of a public value."""
+        return replace(self, protocol=protocol)
+
     def data(self) -> dict[str, Any]:
         """As JSON types."""
         return {

@@ -9,6 +9,7 @@ import numpy as np
 from replearn.codes.design import Design
 from replearn.codes.randomness import SharedRandomness
 from replearn.stages.ranking import auc
+from replearn.stages.scores import best_hint
 from replearn.study.pilot.allotment import Allotment
 from replearn.study.pilot.ridge import Truth, log_loss
 from replearn.types import Matrix, Vector
@@ -17,6 +18,9 @@ _DRAWS = 60  # of the rounding noise
 
 #: Gains and losses of AUC smaller than this are within what a pilot can tell.
 _TIE = 0.002
+
+#: Losses that are smaller than this share of the base rate's are not worth another seed.
+_SEEN = 1e-3
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,37 @@ def seed_noise(
     moved = columns @ lift @ (noise * allotment.shrink).T
     found = [(log_loss(truth, scores + m), auc(scores + m, truth).value) for m in moved.T]
     return np.array(found)
+
+
+def at_seed(
+    design: Design, seed: str, columns: Matrix, truth: Truth, scores: Vector
+) -> tuple[float, float]:
+    """Log-loss and AUC of held-out scores after rounding of the start under a seed.
+
+    Sites that confirm the start get the model of its cell, or a neighbour of it.
+    """
+    shared, start = SharedRandomness(seed), np.zeros(design.space.n_components)
+    space = design.space.with_hint(best_hint(start, design, shared))
+    theta = space.theta(space.encode(start, shared), shared)
+    moved = scores + columns @ (theta - space.start_numbers)
+    return log_loss(truth, moved), auc(moved, truth).value
+
+
+def unlucky(
+    design: Design, seed: str, columns: Matrix, truth: Truth, scores: Vector, base: PlanRow
+) -> list[str]:
+    """What must be said about a seed that is worse than nine of ten."""
+    loss, area = at_seed(design, seed, columns, truth, scores)
+    if loss <= log_loss(truth, scores) + _SEEN * base.log_loss:
+        return []
+    others = [at_seed(design, f"pilot/{i}", columns, truth, scores)[0] for i in range(_DRAWS)]
+    if loss <= float(np.quantile(others, 0.9)):
+        return []
+    return [
+        f"This seed is unlucky: if the sites confirm the start, their model has log-loss "
+        f"{loss:.4f} and AUC {area:.3f}, worse than under nine of ten seeds. Take another public "
+        "value, before any site fits."
+    ]
 
 
 def with_seeds(row: PlanRow, noise: Matrix) -> PlanRow:
