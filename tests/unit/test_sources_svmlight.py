@@ -162,8 +162,14 @@ BAD = {
     "negative": (b"1 -1:5\n", r"have cells like 3:0\.5 .* got '-1:5'"),
     "underscore": (b"1 1:1_0\n", r"have finite numbers, got '1_0'"),
     "underscored index": (b"1 1_0:1\n", r"have cells like 3:0\.5 .* got '1_0:1'"),
-    "too large": (b"1 11:1\n", r"have columns up to 10, as was said, got column '11'"),
-    "far too large": (b"1 9999999999999999999:1\n", r"have columns up to 10, as was said"),
+    "too large": (
+        b"1 11:1\n",
+        r"have columns up to 10, .* got column '11'",
+    ),
+    "far too large": (
+        b"1 9999999999999999999:1\n",
+        r"have columns up to 10",
+    ),
     "zero byte": (b"1 1:1\0 2:2\n", r"have finite numbers, got '1\\x00'"),
     "not text": (b"1 \xff:1\n", r"have cells like 3:0\.5"),
 }

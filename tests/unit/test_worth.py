@@ -174,7 +174,7 @@ def test_bins_hold_all_rows_and_cut_no_tie(two):
     bins = calibration_bins(p[:, 1], truth == 1)
     assert len(bins) == 10
     assert sum(b.n_rows for b in bins) == truth.size
-    assert [b.said for b in bins] == sorted(b.said for b in bins)
+    assert [b.predicted for b in bins] == sorted(b.predicted for b in bins)
     assert len(calibration_bins(np.full(50, 0.3), np.arange(50) < 20)) == 1
     tied = calibration_bins(np.repeat([0.1, 0.2, 0.9], [80, 15, 5]), np.arange(100) < 50)
     assert [b.n_rows for b in tied] == [80, 20]

@@ -22,7 +22,7 @@ from replearn.audits.agreement import CONFIDENCE
 from replearn.audits.findings import AuditResult, Pair, Question
 from replearn.audits.samples import check_table, copied_share, n_rows_of, row_digest, take
 from replearn.audits.twins import (
-    Twin,
+    TestRows,
     compare_twins,
     hint_bits,
     how_compared,
@@ -46,7 +46,7 @@ QUESTIONS = ("both", "parts", "halves")
 CHECKPOINT = "replearn-audit"
 _LEAST_PART = 50  # rows: smaller parts say nothing about any method
 _MOST_TEST = 2000
-_MOST_SHOWN = 200  # test rows whose scores are kept for the figures
+_MOST_IN_FIGURES = 200  # test rows whose scores are kept for the figures
 _COPIES = 0.01  # share of equal rows from which samples count as overlapping
 _SECONDS_PER_SAVE = 2.0
 
@@ -152,12 +152,14 @@ def audit(
         check_table(X, y)
         stage, test, asked, more = _split(X, y, n_pairs, question, test, str(audit_seed))
         notes += more + _copy_notes(X, y, copies)
-    twin = Twin(test[0], np.asarray(test[1]), _shown(test[0]))
+    test_rows = TestRows(test[0], np.asarray(test[1]), _rows_for_figures(test[0]))
     tasks = [(name, index) for name, _, count in asked for index in range(count)]
     key = _key(estimator, stage.digest(), tasks, audit_seed, test)
     done = {} if checkpoint is None else _read_checkpoint(Path(checkpoint), key)
     notes += _hint_notes(estimator)
-    pairs, first = _run(rounds, stage, twin, tasks, done, n_jobs, client, checkpoint, key, advance)
+    pairs, first = _run(
+        rounds, stage, test_rows, tasks, done, n_jobs, client, checkpoint, key, advance
+    )
     return AuditResult(
         method=" ".join(str(estimator).split()),
         compared=how_compared(first),
@@ -181,7 +183,7 @@ def audit(
 
 # --- where samples come from ------------------------------------------------------------------
 
-Sample = tuple[Any, Any]
+LabelledRows = tuple[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ class _Drawn:
     seed: str
     copies: str
 
-    def samples(self, question: str, index: int) -> tuple[Sample, Sample]:
+    def samples(self, question: str, index: int) -> tuple[LabelledRows, LabelledRows]:
         rngs = (_rng(self.seed, "draw", 2 * index + lab) for lab in (0, 1))
         first, second = (self.draw(self.n_samples, rng) for rng in rngs)
         share = copied_share(first, second)
@@ -226,8 +228,8 @@ class _Split:
     part_rows: int
     seed: str
 
-    def samples(self, question: str, index: int) -> tuple[Sample, Sample]:
-        if question == "halves":  # cut afresh: one cut under many seeds would be but one trial
+    def samples(self, question: str, index: int) -> tuple[LabelledRows, LabelledRows]:
+        if question == "halves":  # cut afresh: one cut under many seeds would be only one trial
             order, size, first = self._cut(index), self.order.size // 2, 0
         else:
             order, size, first = self.order, self.part_rows, 2 * index
@@ -243,13 +245,13 @@ class _Split:
     def digest(self) -> str:
         return row_digest(self.X, self.y)
 
-    def _rows(self, rows: NDArray[np.int64]) -> Sample:
+    def _rows(self, rows: NDArray[np.int64]) -> LabelledRows:
         return take(self.X, rows), self.y[rows]
 
 
 def _split(
-    X: Any, y: Any, n_pairs: int, question: str, test: Sample | None, seed: str
-) -> tuple[_Split, Sample, list[tuple[str, int, int]], list[str]]:
+    X: Any, y: Any, n_pairs: int, question: str, test: LabelledRows | None, seed: str
+) -> tuple[_Split, LabelledRows, list[tuple[str, int, int]], list[str]]:
     """Set test rows aside, and decide which questions the rest can answer."""
     y = np.asarray(y)
     n_rows = n_rows_of(X)
@@ -298,13 +300,15 @@ class _Rounds:
         if question != "halves" or index == 0 or not self.names:
             yield "published", None
 
-    def pair(self, seed: Any, samples: tuple[Sample, Sample], threads: int) -> tuple[Any, Any]:
+    def pair(
+        self, seed: Any, samples: tuple[LabelledRows, LabelledRows], threads: int
+    ) -> tuple[Any, Any]:
         """Fits of two labs; with hint bits the first leads, and the second takes its hint."""
         first = self.fit(seed, samples[0], threads)
         return first, self.fit(seed, samples[1], threads, published_hint(first))
 
     def fit(
-        self, seed: Any, sample: Sample, threads: int, hint: dict[str, int] | None = None
+        self, seed: Any, sample: LabelledRows, threads: int, hint: dict[str, int] | None = None
     ) -> Any:
         estimator = clone(self.estimator).set_params(**(hint or {}))
         if seed is not None:
@@ -316,7 +320,11 @@ class _Rounds:
 
 
 def _one(
-    rounds: _Rounds, stage: _Drawn | _Split, twin: Twin, threads: int, task: tuple[str, int]
+    rounds: _Rounds,
+    stage: _Drawn | _Split,
+    test_rows: TestRows,
+    threads: int,
+    task: tuple[str, int],
 ) -> tuple[list[Pair], Any]:
     """All pairs of one task: its samples, under each kind of seed."""
     question, index = task
@@ -331,7 +339,7 @@ def _one(
                 f"{problem} Fewer pairs make larger parts."
             ) from None
         published = str(rounds.estimator.get_params()[rounds.names[0]]) if rounds.names else "none"
-        facts = compare_twins(first, second, twin)
+        facts = compare_twins(first, second, test_rows)
         pairs.append(Pair(question, index, kind, published if seed is None else str(seed), **facts))
     return pairs, first
 
@@ -339,7 +347,7 @@ def _one(
 def _run(
     rounds: _Rounds,
     stage: _Drawn | _Split,
-    twin: Twin,
+    test_rows: TestRows,
     tasks: Sequence[tuple[str, int]],
     done: dict[tuple[str, int], list[Pair]],
     n_jobs: int | None,
@@ -352,7 +360,7 @@ def _run(
     threads = effective_n_jobs(n_jobs) if client is None else 2  # side by side, however many
     left = [task for task in tasks if task not in done]
     fitted, saved = None, time.monotonic()
-    one = partial(_one, rounds, stage, twin, threads)
+    one = partial(_one, rounds, stage, test_rows, threads)
     with warnings.catch_warnings():
         # one for every fit would hide the audit, which says the same with numbers
         warnings.simplefilter("ignore", ReplicabilityWarning)
@@ -443,17 +451,17 @@ def _copy_notes(X: Any, y: Any, copies: str) -> list[str]:
     return [note]
 
 
-def _shown(X: Any) -> Any:
+def _rows_for_figures(X: Any) -> Any:
     n_rows = n_rows_of(X)
-    step = max(1, n_rows // _MOST_SHOWN)
-    return take(X, np.arange(0, n_rows, step)[:_MOST_SHOWN])
+    step = max(1, n_rows // _MOST_IN_FIGURES)
+    return take(X, np.arange(0, n_rows, step)[:_MOST_IN_FIGURES])
 
 
 # --- going on after a stop --------------------------------------------------------------------
 
 
 def _key(
-    estimator: Any, data: str, tasks: Sequence[tuple[str, int]], seed: Any, test: Sample
+    estimator: Any, data: str, tasks: Sequence[tuple[str, int]], seed: Any, test: LabelledRows
 ) -> str:
     """What must be the same for two audits to share their pairs; more pairs may follow."""
     facts = [

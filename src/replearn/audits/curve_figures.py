@@ -1,4 +1,4 @@
-"""Figures of an evaluation: the ROC curve, and what was said against what came."""
+"""Figures of an evaluation: the ROC curve, and predicted against observed shares."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,19 +27,24 @@ def roc_figure(points: Matrix) -> str:
 
 
 def calibration_figure(bins: Sequence[Bin]) -> str:
-    """What was said, what came, and how many rows that is."""
+    """What was predicted, what observed, and how many rows that is."""
 
     def paint(axes: Any) -> None:
-        top = max(0.02, *(max(b.said, b.came.high) for b in bins)) * 1.05
+        top = max(0.02, *(max(b.predicted, b.observed.high) for b in bins)) * 1.05
         axes.plot([0, top], [0, top], color=GREY, linestyle="--", linewidth=1)
         for b in bins:
-            axes.plot([b.said, b.said], [b.came.low, b.came.high], color=BLUE, linewidth=1.5)
-        axes.plot([b.said for b in bins], [b.came.value for b in bins], "o", color=BLUE)
+            axes.plot(
+                [b.predicted, b.predicted],
+                [b.observed.low, b.observed.high],
+                color=BLUE,
+                linewidth=1.5,
+            )
+        axes.plot([b.predicted for b in bins], [b.observed.value for b in bins], "o", color=BLUE)
         axes.set(
             xlim=(-0.02 * top, top),
             ylim=(-0.02 * top, top),
             xlabel="probability that the model gives",
-            ylabel="share that came true",
+            ylabel="share that observed true",
         )
         axes.set_aspect("equal")
 

@@ -53,7 +53,7 @@ class Evaluation:
     roc : float array of shape (n_points, 2), or None
         Corners of the ROC curve; of two classes only.
     bins : tuple of Bin
-        What was said and what came, by probability; empty without probabilities.
+        Predicted and observed shares, by probability; empty without probabilities.
     columns : dict
         Rows with a missing or unknown value, by column of the model's encoding; others left out.
     trouble : str
@@ -102,7 +102,8 @@ class Evaluation:
             "groups_left_out": self.n_small,
             "columns": self.columns,
             "calibration_bins": [
-                {"rows": b.n_rows, "said": b.said, "came": b.came.data()} for b in self.bins
+                {"rows": b.n_rows, "predicted": b.predicted, "observed": b.observed.data()}
+                for b in self.bins
             ],
         }
 
@@ -121,7 +122,7 @@ def evaluate(
     y : array of labels
         All must be classes of the model.
     by : str or array, optional
-        A column of X, or one value for each row, whose values make groups that are judged apart.
+        A column of X, or one value for each row, whose values make groups that are evaluated apart.
     confidence : float, default=0.95
         Of every interval.
 
@@ -142,20 +143,20 @@ def evaluate(
     >>> evaluate(fitted, X[8000:], y[8000:]).worth.flags
     ()
     """
-    kept = _Kept(_classes(model))
-    kept.add(_judged(model, X, encoded=False), np.asarray(y), "y")
+    collected = _Collected(_classes(model))
+    collected.add(_predictions_of(model, X, encoded=False), np.asarray(y), "y")
     groups, name = None, None
     if by is not None:
         name = by if isinstance(by, str) else "group"
         values = columns_of(X, [by])[by] if isinstance(by, str) else np.asarray(by)
-        if values.shape != (kept.n_rows,):
+        if values.shape != (collected.n_rows,):
             raise ReplearnError(
-                f"by must have one value for each of {kept.n_rows:,} rows, got shape "
+                f"by must have one value for each of {collected.n_rows:,} rows, got shape "
                 f"{values.shape}."
             )
         groups = values
     fingerprint = getattr(model, "fingerprint", getattr(model, "fingerprint_", None))
-    found = kept.evaluation(fingerprint, "rows in memory", name, groups, confidence)
+    found = collected.evaluation(fingerprint, "rows in memory", name, groups, confidence)
     warn_if_useless(found.worth)
     return found
 
@@ -175,11 +176,11 @@ def evaluate_file(
     ----------
     model : Model
     path : path
-        As for `fit_file`. Rows are read piece by piece; ten bytes of each are kept.
+        As for `fit_file`. Rows are read piece by piece; ten bytes of each are collected.
     target : str, optional
         Label column.
     by : str, optional
-        Column of a CSV or Parquet file whose values make groups that are judged apart.
+        Column of a CSV or Parquet file whose values make groups that are evaluated apart.
     confidence : float, default=0.95
         Of every interval.
     watch : callable, optional
@@ -212,13 +213,13 @@ def evaluate_file(
         )
     groups = None if by is None else _column(place, by)
     seen: Seen | None = None
-    kept = _Kept(model.classes)
+    collected = _Collected(model.classes)
     for piece in source.pieces(watch=watch):
         assert piece.y is not None  # the source is labelled
-        kept.add(_judged(model, piece.X, encoded=True), piece.y, place)
+        collected.add(_predictions_of(model, piece.X, encoded=True), piece.y, place)
         if piece.seen is not None:
             seen = piece.seen if seen is None else seen + piece.seen
-    found = kept.evaluation(model.fingerprint, place, by, groups, confidence)
+    found = collected.evaluation(model.fingerprint, place, by, groups, confidence)
     if encoding is not None and seen is not None:
         trouble = coded_differently(encoding, seen)
         found = replace(found, columns=encoding.counts(seen), trouble=trouble)
@@ -239,7 +240,7 @@ def warn_if_useless(found: Worth) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Judgement:
+class _Predictions:
     """What a model says about some rows."""
 
     predicted: NDArray[np.uint8]
@@ -259,20 +260,20 @@ def _classes(model: Any) -> tuple[Any, ...]:
         ) from None
 
 
-def _judged(model: Any, X: Any, *, encoded: bool) -> _Judgement:
+def _predictions_of(model: Any, X: Any, *, encoded: bool) -> _Predictions:
     """What a model says; ``encoded``: X holds the numbers that a Model takes."""
     if isinstance(model, Model):
         scores = model.scores(X) if encoded else model.decision_function(X)
         chances = model.probabilities(scores) if model.has_probabilities else None
         predicted = (scores > 0).astype(np.uint8)
-        return _Judgement(predicted, None if chances is not None else scores, chances)
+        return _Predictions(predicted, None if chances is not None else scores, chances)
     predicted = _labels(_classes(model), "predictions").numbers(model.predict(X))
     if hasattr(model, "predict_proba"):
-        return _Judgement(predicted, None, np.asarray(model.predict_proba(X), dtype=np.float64))
+        return _Predictions(predicted, None, np.asarray(model.predict_proba(X), dtype=np.float64))
     if hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(X), dtype=np.float64)
-        return _Judgement(predicted, scores, None)
-    return _Judgement(predicted, None, None)
+        return _Predictions(predicted, scores, None)
+    return _Predictions(predicted, None, None)
 
 
 def _labels(classes: Sequence[Any], place: str) -> Labels:
@@ -280,30 +281,30 @@ def _labels(classes: Sequence[Any], place: str) -> Labels:
     return Labels(place, classes, whose="the model", remedy=remedy)
 
 
-class _Kept:
-    """What is kept of each row: its class, the predicted one, and the score or probability."""
+class _Collected:
+    """What is collected of each row: its class, the predicted one, and the score or probability."""
 
     def __init__(self, classes: Sequence[Any]) -> None:
         self._classes = tuple(classes)
         self._truth: list[NDArray[np.uint8]] = []
-        self._judged: list[_Judgement] = []
+        self._predicted: list[_Predictions] = []
 
     @property
     def n_rows(self) -> int:
         return sum(part.size for part in self._truth)
 
-    def add(self, judged: _Judgement, y: NDArray[Any], place: str) -> None:
+    def add(self, made: _Predictions, y: NDArray[Any], place: str) -> None:
         truth = _labels(self._classes, place).numbers(y)
-        if truth.size != judged.predicted.size:
+        if truth.size != made.predicted.size:
             raise ReplearnError(
-                f"{place} must have one label for each of {judged.predicted.size:,} rows, got "
+                f"{place} must have one label for each of {made.predicted.size:,} rows, got "
                 f"{truth.size:,}."
             )
-        chances = judged.probabilities
+        chances = made.probabilities
         if chances is not None and chances.ndim == 2 and chances.shape[1] == 2:
             chances = np.ascontiguousarray(chances[:, 1])  # the other one is 1 minus this
         self._truth.append(truth)
-        self._judged.append(_Judgement(judged.predicted, judged.scores, chances))
+        self._predicted.append(_Predictions(made.predicted, made.scores, chances))
 
     def evaluation(
         self,
@@ -316,9 +317,9 @@ class _Kept:
         if self.n_rows == 0:
             raise ReplearnError(f"{place} must have labelled rows, got none.")
         truth = np.concatenate(self._truth)
-        predicted = np.concatenate([judged.predicted for judged in self._judged])
-        scores = _joined([judged.scores for judged in self._judged])
-        chances = _joined([judged.probabilities for judged in self._judged])
+        predicted = np.concatenate([made.predicted for made in self._predicted])
+        scores = _joined([made.scores for made in self._predicted])
+        chances = _joined([made.probabilities for made in self._predicted])
 
         def of(rows: Any) -> Worth:
             return worth(
@@ -414,11 +415,11 @@ def _group_line(group: tuple[str, Worth]) -> tuple[str, ...]:
         name,
         f"{found.n_rows:,}",
         "" if rate is None else f"{rate:.3f}",
-        *(_shown(m) for m in (found.auc, found.balanced_accuracy, found.log_loss)),
+        *(_in_words(m) for m in (found.auc, found.balanced_accuracy, found.log_loss)),
     )
 
 
-def _shown(measured: Measured | None) -> str:
+def _in_words(measured: Measured | None) -> str:
     return "-" if measured is None else str(measured)
 
 

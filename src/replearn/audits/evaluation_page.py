@@ -40,7 +40,8 @@ def evaluation_report(found: Evaluation, command: str) -> str:
                 "Calibration",
                 figures.calibration_figure(found.bins),
                 f"Rows in {len(found.bins)} groups of about equal size by their probability. On "
-                f"the dashed line what was said is what came. Bars: {level} Wilson intervals.",
+                "the dashed line the predicted share is the observed one. Bars: "
+                f"{level} Wilson intervals.",
             )
         )
     return make_page(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _FAR = 5.0  # published scales between a column's mean and the published centre: another unit?
 _MOST_VALUES = 10_000  # different texts of a column that are kept
-_SHOWN = 5
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -336,7 +336,7 @@ def _category_findings(column: CategoryColumn, look: _Look, n_rows: int) -> list
     if look.n_unknown:
         examples = ", ".join(
             f"{text[:40]!r} {count:,} times" + (f" (is it {guess!r}?)" if guess else "")
-            for text, count in look.unknown.most_common(_SHOWN)
+            for text, count in look.unknown.most_common(_MOST_NAMED)
             for guess in [_guess(text, column.values)]
         )
         share = look.n_unknown / max(1, n_rows - look.n_missing)
@@ -369,7 +369,7 @@ def _category_findings(column: CategoryColumn, look: _Look, n_rows: int) -> list
 def _number_findings(column: NumberColumn, look: _Look, n_rows: int) -> list[Finding]:
     findings = []
     if look.n_bad:
-        shown = ", ".join(repr(text[:40]) for text, _ in look.bad.most_common(_SHOWN))
+        shown = ", ".join(repr(text[:40]) for text, _ in look.bad.most_common(_MOST_NAMED))
         commas = any("," in text for text in look.bad)
         remedy = "Write a point where numbers have a comma" if commas else "Correct or empty them"
         findings.append(
@@ -480,6 +480,6 @@ def _guess(text: str, known: Sequence[str]) -> str | None:
 
 def _listed(names: Iterable[str]) -> str:
     every = list(names)
-    return ", ".join(every[:_SHOWN]) + (
-        f" and {len(every) - _SHOWN} more" if every[_SHOWN:] else ""
+    return ", ".join(every[:_MOST_NAMED]) + (
+        f" and {len(every) - _MOST_NAMED} more" if every[_MOST_NAMED:] else ""
     )

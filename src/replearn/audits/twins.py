@@ -20,18 +20,18 @@ _MOST_CELLS = 256  # cells whose walls are measured
 
 
 @dataclass(frozen=True, eq=False)
-class Twin:
+class TestRows:
     """Rows on which two classifiers are compared.
 
     Attributes
     ----------
     X, y : test rows and their labels
-    shown : some of these rows, whose scores are kept
+    for_figures : some of these rows, whose scores are kept
     """
 
     X: Any
     y: NDArray[Any]
-    shown: Any
+    for_figures: Any
 
 
 def seed_names(estimator: Any) -> tuple[str, ...]:
@@ -84,21 +84,21 @@ def how_compared(fitted: Any) -> str:
     return before + "the labels of all test rows"
 
 
-def compare_twins(first: Any, second: Any, twin: Twin) -> dict[str, Any]:
+def compare_twins(first: Any, second: Any, test_rows: TestRows) -> dict[str, Any]:
     """Facts about a pair, by the names of the fields of `replearn.audits.findings.Pair`."""
-    labels = [np.asarray(one.predict(twin.X)) for one in (first, second)]
-    same = _identity(first, twin, labels[0]) == _identity(second, twin, labels[1])
+    labels = [np.asarray(one.predict(test_rows.X)) for one in (first, second)]
+    same = _identity(first, test_rows, labels[0]) == _identity(second, test_rows, labels[1])
     angle, distance = _angle(_final(first), _final(second))
     certificate = getattr(_final(first), "certificate_", None)
     return {
         "same": same,
         "churn": float((labels[0] != labels[1]).mean()),
-        "errors": tuple(float((predicted != twin.y).mean()) for predicted in labels),
+        "errors": tuple(float((predicted != test_rows.y).mean()) for predicted in labels),
         "angle": angle,
         "coefficient_distance": distance,
         **_cells(_final(first), _final(second)),
         "estimate": getattr(certificate, "estimated_disagreement", None),
-        "scores": tuple(scores_of(one, twin.shown) for one in (first, second)),
+        "scores": tuple(scores_of(one, test_rows.for_figures) for one in (first, second)),
     }
 
 
@@ -128,11 +128,11 @@ def _before(fitted: Any) -> Any:
     return fitted[:-1] if hasattr(fitted, "steps") and len(fitted.steps) > 1 else None
 
 
-def _identity(fitted: Any, twin: Twin, labels: NDArray[Any]) -> bytes:
+def _identity(fitted: Any, test_rows: TestRows, labels: NDArray[Any]) -> bytes:
     """Equal for equal models, and for no others."""
     digest = hashlib.sha256()
     if (before := _before(fitted)) is not None:
-        made = before.transform(twin.X)
+        made = before.transform(test_rows.X)
         made = made.toarray() if hasattr(made, "toarray") else np.asarray(made)
         digest.update(np.ascontiguousarray(made, dtype=np.float64).tobytes())
     final = _final(fitted)

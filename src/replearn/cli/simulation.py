@@ -32,7 +32,7 @@ from replearn.types import Matrix, Vector
 
 CONFIDENCE = 0.95
 
-Sample = tuple[Matrix, NDArray[np.int64]]
+LabelledRows = tuple[Matrix, NDArray[np.int64]]
 
 #: What a lab may do with the coefficients of LinearSVC before it compares them.
 _BY_HAND: dict[str, Callable[[Vector], Vector]] = {
@@ -93,7 +93,7 @@ class Lab:
 
 
 @dataclass(frozen=True)
-class Tally:
+class MethodResult:
     """One method over all studies.
 
     Attributes
@@ -122,7 +122,7 @@ class Result:
     setting : Setting
     labs : tuple of Lab
         Of the first study.
-    methods : tuple of Tally
+    methods : tuple of MethodResult
         replearn first.
     mean_estimate : float
         Mean of the disagreement that each lab estimates; "not estimable" counts as 1.
@@ -133,7 +133,7 @@ class Result:
 
     setting: Setting
     labs: tuple[Lab, Lab]
-    methods: tuple[Tally, ...]
+    methods: tuple[MethodResult, ...]
     mean_estimate: float
     weakest: Certificate
     seconds: float
@@ -186,7 +186,7 @@ def run(setting: Setting | None = None, advance: Advance = no_progress) -> Resul
     return Result(
         setting=setting,
         labs=studies[0],
-        methods=tuple(_tally(name, studies) for name in (_OURS, _DEFAULT, *_BY_HAND)),
+        methods=tuple(_method_result(name, studies) for name in (_OURS, _DEFAULT, *_BY_HAND)),
         mean_estimate=float(np.mean([1.0 if e is None else e for e in estimates])),
         weakest=max(certificates, key=lambda certificate: certificate.disagreement_bound),
         seconds=round(time.monotonic() - start, 1),
@@ -211,7 +211,7 @@ def _study(setting: Setting, study: int) -> tuple[Lab, Lab]:
     return first, second
 
 
-def _lab(setting: Setting, protocol: Protocol, own: Sample, new: Sample) -> Lab:
+def _lab(setting: Setting, protocol: Protocol, own: LabelledRows, new: LabelledRows) -> Lab:
     """Everything that happens at one lab."""
     replicable = protocol.estimator().fit(*own)
     default = ReplicableSVMClassifier(
@@ -230,11 +230,11 @@ def _lab(setting: Setting, protocol: Protocol, own: Sample, new: Sample) -> Lab:
             name: Fit(classifier.fingerprint_.encode(), float(classifier.score(*new)))
             for name, classifier in ((_OURS, replicable), (_DEFAULT, default))
         }
-        | {name: _judge(rule(weights), *new) for name, rule in _BY_HAND.items()},
+        | {name: _fit_of(rule(weights), *new) for name, rule in _BY_HAND.items()},
     )
 
 
-def _draw(setting: Setting, n_rows: int, study: int, sample: int) -> Sample:
+def _draw(setting: Setting, n_rows: int, study: int, sample: int) -> LabelledRows:
     return make_margin(
         n_rows,
         setting.n_features,
@@ -244,17 +244,17 @@ def _draw(setting: Setting, n_rows: int, study: int, sample: int) -> Sample:
     )
 
 
-def _judge(weights: Vector, X: Matrix, y: NDArray[np.int64]) -> Fit:
+def _fit_of(weights: Vector, X: Matrix, y: NDArray[np.int64]) -> Fit:
     positive = X @ weights[:-1] + weights[-1] > 0
     canonical = weights + 0.0  # -0.0 and 0.0 are the same number
     return Fit(canonical.tobytes(), float(np.mean(positive == (y > 0))))
 
 
-def _tally(name: str, studies: Sequence[tuple[Lab, Lab]]) -> Tally:
+def _method_result(name: str, studies: Sequence[tuple[Lab, Lab]]) -> MethodResult:
     same = sum(first.fits[name].key == second.fits[name].key for first, second in studies)
     interval = binomtest(same, len(studies)).proportion_ci(CONFIDENCE, method="exact")
     accuracies = [lab.fits[name].accuracy for pair in studies for lab in pair]
-    return Tally(
+    return MethodResult(
         name,
         same,
         len(studies),

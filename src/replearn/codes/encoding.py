@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from replearn.errors import ReplearnError
 from replearn.types import IntegerArray, Matrix, Vector
 
-#: A number as text that has but one meaning; 007 is a code, not a number.
+#: A number as text that has only one meaning; 007 is a code, not a number.
 _PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
 #: Name of the output for values that are not published.

@@ -62,7 +62,7 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
     verbose : int, default=0
         Print progress.
     n_rounds : int or "auto", default="auto"
-        Rounds at the most.
+        Most rounds.
     fresh_rows : bool or "auto", default="auto"
         Rows of its own for each round, accepted by a rejection sampler, as in [ILPS22]; or all
         rows in every round, weighted, which needs far fewer (at most twice the disagreement of

@@ -49,7 +49,7 @@ class ReplicableDPClassifier(NetBasedClassifier):
     verbose : int, default=0
         Print progress.
     batch_size : int or "auto", default="auto"
-        Rows that the plan asks for; paper mode uses so many and no more.
+        Rows that the plan asks for; paper mode uses exactly that many.
     n_components, projection : "auto" or value, default="auto"
         Space of the net, by hand.
     net : {"auto", "random", "lattice"}, default="auto"

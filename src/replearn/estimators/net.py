@@ -107,7 +107,7 @@ class ReplicableNetClassifier(NetBasedClassifier):
     verbose : int, default=0
         Print progress.
     batch_size : int or "auto", default="auto"
-        Rows that the plan asks for; paper mode uses so many and no more.
+        Rows that the plan asks for; paper mode uses exactly that many.
     n_components, projection : "auto" or value, default="auto"
         Space of the net, by hand.
     net : {"auto", "random", "lattice"}, default="auto"
@@ -119,7 +119,7 @@ class ReplicableNetClassifier(NetBasedClassifier):
         for populations that no candidate classifies with ``max_error``. The error is then at most
         ``max_error`` above the smallest.
     n_repeats : int, default=1
-        Amplification: choose so many times, on disjoint rows, and take what was chosen most, for
+        Amplification: choose this many times, on disjoint rows, and take what was chosen most, for
         the first shared string for which that was chosen often.
     constants : dict or None, default=None
         Paper mode: the constants C1 and C2 of Algorithm 3, default 1.

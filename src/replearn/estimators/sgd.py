@@ -18,7 +18,7 @@ from replearn.plans.plan_sgd import plan_sgd
 from replearn.plans.sizes import BatchPlan, Sizes
 from replearn.sources.labels import label_values
 from replearn.stages import recipes
-from replearn.stages.stream import Stream, new_stream
+from replearn.stages.stream import DescentStream, new_stream
 
 
 class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
@@ -192,7 +192,7 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         taken. Tested in tests/unit/test_sgd.py.
         """
         self.check_parameters()
-        stream: Stream | None = self.__dict__.get("_stream")
+        stream: DescentStream | None = self.__dict__.get("_stream")
         X, y = self._check_rows(X, y, reset=stream is None)
         known, signs = self._stream_labels(y, classes, stream is None)
         refuse_unwritable(label_values(known), getattr(self, "feature_names_in_", None))
@@ -224,7 +224,7 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
             An npz file: arrays, and a JSON text with the labels, the columns and what else
             the blocks depend on. Written beside and renamed; no pickle.
         """
-        stream: Stream | None = self.__dict__.get("_stream")
+        stream: DescentStream | None = self.__dict__.get("_stream")
         if stream is None:
             raise ReplearnError("there is no stream to save. Call partial_fit first.")
         names = getattr(self, "feature_names_in_", None)

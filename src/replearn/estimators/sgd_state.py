@@ -6,12 +6,14 @@ from typing import Any
 from replearn.errors import InvalidFile
 from replearn.files.statefile import StateFile, read_state, write_state
 from replearn.plans.sizes import BatchPlan
-from replearn.stages.stream import Stream, new_stream, restored
+from replearn.stages.stream import DescentStream, new_stream, restored
 
 KIND = "stream"
 
 
-def write_stream(path: str | os.PathLike[str], stream: Stream, about: dict[str, Any]) -> None:
+def write_stream(
+    path: str | os.PathLike[str], stream: DescentStream, about: dict[str, Any]
+) -> None:
     """Write a stream, whole or not at all; ``about`` goes with it, as JSON."""
     blocks = defines_blocks(stream.plan, stream.n_features)
     write_state(path, KIND, {"estimator": about, "blocks": blocks}, stream.arrays())
@@ -25,7 +27,7 @@ def read_header(path: str | os.PathLike[str]) -> StateFile:
     return state
 
 
-def read_stream(state: StateFile, plan: BatchPlan, n_features: int) -> Stream:
+def read_stream(state: StateFile, plan: BatchPlan, n_features: int) -> DescentStream:
     """The stream of a state file, which must have been made with this plan."""
     mine, theirs = defines_blocks(plan, n_features), state.about["blocks"]
     for name, value in mine.items():

@@ -22,7 +22,7 @@ from replearn.progress import no_progress, progress
 from replearn.sources import open_source, read_within
 from replearn.sources.labels import Labels
 from replearn.sources.shuffling import ShuffledSource
-from replearn.stages.batches import BatchKernel, BatchSums, LabelRuns, Total, add_blocks
+from replearn.stages.batches import BatchKernel, BatchSums, LabelRuns, SignedRows, Total, add_blocks
 from replearn.stages.pieces import BatchStream
 from replearn.types import BlockMap, Signs
 
@@ -96,7 +96,7 @@ def fit_file(
     logistic classifier the order of the rows does not matter: nothing is shuffled, and the files
     are read once for each of its steps.
     """
-    show, name = partial(_shown, estimator.verbose, watch), Path(path).name
+    show, name = partial(_pass_watch, estimator.verbose, watch), Path(path).name
     source, labels = training_source(estimator, path, target, columns, n_features)
     stays = source.in_memory_only or estimator.asks in ("counts", "rows")
     if checkpoint is not None and estimator.asks == "sums":
@@ -122,7 +122,10 @@ def fit_file(
         labels.require_both()
         rows = estimator.in_memory(whole.X, labels.signs_of(whole.y))
         return estimator.fit_sample(rows, source.n_features, labels.classes, source.names)
-    with _kept(estimator, source, target, scratch, checkpoint, every) as (state, folder):
+    with _state_and_scratch(estimator, source, target, scratch, checkpoint, every) as (
+        state,
+        folder,
+    ):
         ordered: Source | ShuffledSource = source
         if shuffles:
             ordered = shuffled = ShuffledSource(source, *estimator.order_coins(), folder, every)
@@ -207,7 +210,7 @@ def training_rows(
 
 
 @contextmanager
-def _shown(verbose: int, watch: "Watch | None", label: str) -> "Iterator[Watch]":
+def _pass_watch(verbose: int, watch: "Watch | None", label: str) -> "Iterator[Watch]":
     """What is told the share of a pass over the rows: it shows it, and tells the watch."""
     with progress(label, 1.0) if verbose else nullcontext(no_progress) as advance:
 
@@ -255,7 +258,7 @@ class FileSample:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, counted if need be."""
+        """Number of rows, which may have to be counted."""
         if self._n_rows is None:
             self._n_rows = sum(batch.num_rows for batch in self._source.batches())
         return self._n_rows
@@ -293,7 +296,7 @@ class FileSample:
         if labels.n_positive in (0, labels.n_rows):
             self._labels.require_both()
 
-    def _rows(self, start: int) -> Iterator[tuple[Any, Signs]]:
+    def _rows(self, start: int) -> Iterator[SignedRows]:
         with self._show("fitting") as advance:
             for piece in self._source.pieces(start, advance):
                 if self._heed is not None and piece.seen is not None:
@@ -327,7 +330,7 @@ def _learn_labels(labels: Labels, source: Any) -> None:
 
 
 @contextmanager
-def _kept(
+def _state_and_scratch(
     estimator: ReplicableClassifier,
     source: "Source",
     target: str | None,

@@ -37,17 +37,17 @@ def fill_margins(rows, signs, voters, as_signs, bias, out):
         sign = np.float64(signs[rows.members[k]])
         size = row_dot_and_square(rows, k, nothing)[1] + bias
         if TINY < size < HUGE:
-            out[k] = _said(rows, k, sign, math.sqrt(size), voters, as_signs, bias)
+            out[k] = _margin_of_row(rows, k, sign, math.sqrt(size), voters, as_signs, bias)
         elif size == 0.0 and is_zero(rows, k):
             out[k] = np.nan
         else:
             single = rescaled(take(rows, k, k + 1), bias)
             size = row_dot_and_square(single, 0, nothing)[1] + bias
-            out[k] = _said(single, 0, sign, math.sqrt(size), voters, as_signs, bias)
+            out[k] = _margin_of_row(single, 0, sign, math.sqrt(size), voters, as_signs, bias)
 
 
 @njit(cache=True, nogil=True)
-def _said(rows, k, sign, length, voters, as_signs, bias):
+def _margin_of_row(rows, k, sign, length, voters, as_signs, bias):
     total = 0.0
     for v in range(voters.shape[0]):
         product = row_dot(rows, k, voters[v]) + bias * voters[v, voters.shape[1] - 1]

@@ -38,7 +38,7 @@ def open_rows(X: Any, members: Order | None = None) -> DenseRows | SparseRows:
 
 
 def _floats(values: Any) -> Any:
-    """The values in float32 or float64, one after the other in memory, copied if need be."""
+    """The values in float32 or float64, one after the other in memory, copied only if necessary."""
     kept = values.dtype in (np.float32, np.float64)
     return np.ascontiguousarray(values, dtype=values.dtype if kept else np.float64)
 

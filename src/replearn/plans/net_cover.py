@@ -124,7 +124,7 @@ def certified_covers(
 
 
 def _projected_cover(guarantee: Guarantee, failure: float, most: int) -> Cover | None:
-    """The smallest random net after a Gaussian projection to at most so many components.
+    """The smallest random net after a Gaussian projection to at most ``most`` components.
 
     Half of the failure for each of the two. Markov: if a point's cosine stays above the radius
     but with probability ``exceptions * failure / 2``, then with probability 1 - failure / 2 all

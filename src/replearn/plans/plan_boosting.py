@@ -76,7 +76,7 @@ def plan_boosting(
     rounding : {"box", "foam"}
     output : {"halfspace", "majority"}
     n_rounds : int, optional
-        Rounds at the most, by hand.
+        Most rounds, by hand.
     fresh_rows : bool, optional
         Rows of its own for each round; default in all modes but practical.
 

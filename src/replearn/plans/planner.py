@@ -24,7 +24,7 @@ _DIGITS = 3
 
 
 @dataclass(frozen=True)
-class Row:
+class Algorithm:
     """One row of Table 1 of the paper.
 
     Attributes
@@ -46,22 +46,22 @@ class Row:
 
 #: The six rows of Table 1.
 ROWS = (
-    Row(
+    Algorithm(
         "boost-foam",
         "ILPS22, foam rounding",
         "(d eps^-3 tau^-8 rho^-2)^1.01",
         partial(plan_boosting, rounding="foam"),
     ),
-    Row(
+    Algorithm(
         "boost-box",
         "ILPS22, box rounding",
         "(d^3 eps^-4 tau^-10 rho^-2)^1.01",
         partial(plan_boosting, rounding="box"),
     ),
-    Row("svm", "Algorithm 1", "eps^-1 tau^-7 rho^-2", plan_svm),
-    Row("sgd", "Algorithm 2", "eps^-2 tau^-6 rho^-2", plan_sgd),
-    Row("net", "Algorithm 3", "eps^-1 tau^-4 rho^-2", plan_net),
-    Row("dp", "LNUZ20 by DP reduction", "eps^-2 tau^-4 rho^-2", plan_dp),
+    Algorithm("svm", "Algorithm 1", "eps^-1 tau^-7 rho^-2", plan_svm),
+    Algorithm("sgd", "Algorithm 2", "eps^-2 tau^-6 rho^-2", plan_sgd),
+    Algorithm("net", "Algorithm 3", "eps^-1 tau^-4 rho^-2", plan_net),
+    Algorithm("dp", "LNUZ20 by DP reduction", "eps^-2 tau^-4 rho^-2", plan_dp),
 )
 ALGORITHMS = tuple(row.algorithm for row in ROWS)
 
@@ -88,7 +88,7 @@ def plan(
     n_features : int
     margin, max_error, max_disagreement : float or None
         The promise. With ``n_samples``, one of them may be None: the plan then has the smallest
-        value that so many rows allow.
+        value that this number of rows allows.
     failure_prob : float, default=0.05
     n_samples : int, optional
         Rows of each site. Given together with the whole promise, it is checked.
@@ -153,7 +153,7 @@ def plan(
 class _Request:
     """What is fixed while a value is searched."""
 
-    row: Row
+    row: Algorithm
     n_inputs: int
     mode: str
     failure_prob: float
@@ -168,7 +168,7 @@ class _Request:
         return self.row.make(pair, self.n_inputs, self.mode, **constants)
 
     def fits(self, promise: dict[str, Any], n_samples: int) -> Plan | None:
-        """The plan, if so many rows are enough for it."""
+        """The plan, if this number of rows is enough for it."""
         try:
             made = self.planned(promise)
         except ReplearnError:  # such as a net that nobody can search
@@ -241,7 +241,7 @@ def _for_sites(made: Plan, n_sites: int) -> Plan:
     return replace(made, basis=f"{made.basis}; {words}")
 
 
-def _row(algorithm: str) -> Row:
+def _row(algorithm: str) -> Algorithm:
     for row in ROWS:
         if row.algorithm == algorithm:
             return row
@@ -352,7 +352,7 @@ def table1(
     return Table1(guarantee, n_features, rows)
 
 
-def _table_row(row: Row, guarantee: Guarantee, n_inputs: int) -> TableRow:
+def _table_row(row: Algorithm, guarantee: Guarantee, n_inputs: int) -> TableRow:
     numbers: dict[str, int | None] = {}
     reasons: dict[str, str] = {}
     for mode in MODES:

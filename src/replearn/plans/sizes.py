@@ -168,7 +168,7 @@ class NetSizes:
     root : bool
         Rule first_below: the threshold is uniform on the scale of square roots.
     n_repeats, n_strings : int
-        Rule first_below: repetitions for each of so many shared strings; 1 and 1: none.
+        Rule first_below: repetitions for each shared string, and such strings; 1 and 1: none.
     inverse_temperature : str
         Other rules: the weight of a candidate is ``exp(-inverse_temperature * error rate)``.
     calibration : {"", "margin", "generic"}
@@ -219,7 +219,7 @@ class BoostSizes:
     ----------
     output : {"halfspace", "majority"}
     n_rounds : int
-        Rounds at the most.
+        Most rounds.
     threshold, decay : str
         A row's weight is ``exp(-decay N)``, at most 1, N the sum over the rounds of
         ``y h(x) - threshold``.

@@ -103,7 +103,7 @@ def check_dictionaries(batch: Any) -> None:
 
 
 def rows_within(batch: Any, n_bytes: int) -> Iterator[Any]:
-    """Slices of a batch whose text has at most so many bytes, if written out."""
+    """Slices of a batch whose text has at most ``n_bytes`` bytes, written out."""
     import pyarrow as pa
     from pyarrow.compute import binary_length
 

@@ -34,7 +34,7 @@ from replearn.sources.csv_parsing import (
     parsed_by_reader,
 )
 from replearn.sources.matrices import BadCell, as_matrix, check_labels
-from replearn.sources.text import Block, Records, TextSource, blocks
+from replearn.sources.text import Records, TextBlock, TextSource, blocks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class CsvSource(TextSource):
     columns: tuple[str, ...]
     wanted: tuple[str, ...]
 
-    def _blocks(self, path: str) -> Iterator[Block]:
+    def _blocks(self, path: str) -> Iterator[TextBlock]:
         empty: int | None = None
         header = True
         for block in blocks(path, quotes=True):
@@ -68,7 +68,7 @@ class CsvSource(TextSource):
             if filled.size < len(records) and empty is None:
                 empty = int(lines[filled.size])
             if filled.size:
-                yield Block(records.slice(0, filled.size), lines[: filled.size], block.share)
+                yield TextBlock(records.slice(0, filled.size), lines[: filled.size], block.share)
 
     def _parse(self, records: Records, first_row: int) -> Piece:
         columns = parsed_by_arrow(records, self.columns, *self._kinds())

@@ -83,7 +83,7 @@ def open_source(
     known = source.names is not None and encoding is None and not raw
     if known and n_features not in (None, source.n_features):
         raise ReplearnError(
-            f"{place} must have {n_features} feature columns, as was said, got "
+            f"{place} must have {n_features} feature columns, the number that was given, got "
             f"{source.n_features}. Name the columns to take."
         )
     return source
@@ -99,7 +99,7 @@ def _one_file(path: str) -> tuple[tuple[str, ...], str]:
         )
     with reading(path):
         mode = os.stat(path).st_mode
-    if not stat.S_ISREG(mode):  # a pipe, say, which could be read but once
+    if not stat.S_ISREG(mode):  # a pipe, say, which could be read only once
         raise ReplearnError(f"{path} must be a file or a folder. Copy it to a file first.")
     return (path,), suffix
 

@@ -3,7 +3,7 @@
 Memory while reading: up to four batches (one each that is read, waits, is parsed and is in use,
 each about 16 MiB of numbers), and for each column that is read one page as it is stored and as
 it is unpacked and one dictionary (each 1 MiB with the usual settings of writers): all in all
-about 100 MiB, and 4 MiB for each column. It does not grow with the number of rows, also not if
+about 100 MiB, and 4 MiB for each column. It does not grow with the number of rows, not even if
 all of them are in one row group. A damaged file may declare a page of up to 2 GiB, for which
 Arrow asks before it finds out.
 """
@@ -205,7 +205,7 @@ class ParquetSource(Source):
     ) -> Iterator[Any]:
         """Batches of some row groups of a file, with the types of this source.
 
-        Text is read as dictionaries, since a long text in many rows is then there but once.
+        Text is read as dictionaries, so that a long text in many rows is stored only once.
         """
         if not len(groups):
             return

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.sources.common import Piece, Request
-from replearn.sources.text import Block, Records, TextSource, blocks
+from replearn.sources.text import Records, TextBlock, TextSource, blocks
 
 MAX_COLUMNS = 2**24
 
@@ -42,7 +42,7 @@ class SvmlightSource(TextSource):
     n_columns: int
     has_own_labels: ClassVar[bool] = True
 
-    def _blocks(self, path: str) -> Iterator[Block]:
+    def _blocks(self, path: str) -> Iterator[TextBlock]:
         for block in blocks(path, quotes=False):
             rows = _is_row(block.records)
             if rows.all():
@@ -198,7 +198,7 @@ def _pair(row: int, cell: bytes, n_columns: int) -> tuple[int, float]:
     if not colon or not index.removeprefix(b"+").isdigit():
         raise BadLine(
             row,
-            f"have cells like 3:0.5 (column, colon, value) after the label, got {_shown(cell)}. "
+            f"have cells like 3:0.5 (column, colon, value) after the label, got {_quoted(cell)}. "
             "Repair the line.",
         )
     column = _bounded(index.removeprefix(b"+").lstrip(b"0") or b"0")
@@ -207,8 +207,9 @@ def _pair(row: int, cell: bytes, n_columns: int) -> tuple[int, float]:
     if column > n_columns:
         raise BadLine(
             row,
-            f"have columns up to {n_columns}, as was said, got column {_shown(index)}. Leave it "
-            "out, or fix a larger number of columns for the whole study.",
+            f"have columns up to {n_columns}, the number that was given, got column "
+            f"{_quoted(index)}. Leave it out, or fix a larger number of columns for the whole "
+            "study.",
         )
     return column, _number(row, value, "have finite numbers")
 
@@ -219,11 +220,11 @@ def _number(row: int, text: bytes, rule: str) -> float:
     except ValueError:
         value = np.nan
     if not np.isfinite(value):
-        raise BadLine(row, f"{rule}, got {_shown(text)}. Correct it, or leave it out.")
+        raise BadLine(row, f"{rule}, got {_quoted(text)}. Correct it, or leave it out.")
     return value
 
 
-def _shown(text: bytes) -> str:
+def _quoted(text: bytes) -> str:
     return repr(text[:40].decode("utf-8", "replace"))
 
 

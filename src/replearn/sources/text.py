@@ -67,7 +67,7 @@ class Records:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class TextBlock:
     """Records of a file that were read at once.
 
     Attributes
@@ -105,7 +105,7 @@ class TextSource(Source):
         return rows_per_batch(1 if self.sparse else self.n_features)
 
     @abstractmethod
-    def _blocks(self, path: str) -> Iterator[Block]:
+    def _blocks(self, path: str) -> Iterator[TextBlock]:
         """The rows of a file, without what is above and between them."""
 
     @abstractmethod
@@ -188,7 +188,7 @@ def opened(path: str) -> Iterator[tuple[Any, Any]]:
             yield stored, stored
 
 
-def blocks(path: str, quotes: bool, n_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+def blocks(path: str, quotes: bool, n_bytes: int = BLOCK_BYTES) -> Iterator[TextBlock]:
     r"""All records of a file in blocks of some megabytes.
 
     Parameters
@@ -212,7 +212,7 @@ def blocks(path: str, quotes: bool, n_bytes: int = BLOCK_BYTES) -> Iterator[Bloc
             ends, lines = _record_ends(path, data, line, quotes, final)
             if ends.size:
                 records = Records(memoryview(data), np.concatenate([[0], ends]))
-                yield Block(records, lines[:-1], min(1.0, stored.tell() / size))
+                yield TextBlock(records, lines[:-1], min(1.0, stored.tell() / size))
                 left, line = data[ends[-1] :], int(lines[-1])
             else:
                 left = data

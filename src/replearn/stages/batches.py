@@ -35,6 +35,10 @@ _MAX_BLOCKS = 64
 _ADDED_ROWS = 1 << 14
 
 
+#: Checked rows in memory, an array or a CSR matrix, and their labels as signs.
+SignedRows = tuple[Any, Signs]
+
+
 class Summand(Protocol):
     """What can be added up, in any order: its addition is exact."""
 
@@ -314,7 +318,7 @@ def add_blocks(
 
 
 def no_sums(n_inputs: int, batch_size: int, n_groups: int | None = None) -> BatchSums:
-    """Sums of no batches, by so many groups; default by the width of the data."""
+    """Sums of no batches, in ``n_groups`` groups; default by the width of the data."""
     if n_groups is None:
         n_groups = max(_MIN_GROUPS, min(_MAX_GROUPS, _GROUP_ENTRIES // n_inputs))
     hi, lo = np.zeros((2, n_groups, n_inputs), dtype=np.int64)

@@ -26,10 +26,10 @@ from replearn.types import BlockMap, Codes, Matrix, Order, Vector
 
 _BLOCK_ROWS = 1 << 15
 
-#: Groups of a round's rows whose means are kept apart, so that their spread can be seen.
+#: Groups of a round's rows whose means are kept apart, so that their spread can be used.
 _GROUPS = 32
 
-#: Rounds that share the data at hand get at least so many rows.
+#: Rounds that share the data at hand get at least this many rows.
 _MIN_ROUND_ROWS = 8
 
 #: Shares of rows are added up in these units, so that order cannot matter.
@@ -92,19 +92,19 @@ def margins(rows: Rows, members: Order, voters: Matrix, output: str, run: BlockM
     bias = float(voters.shape[1] > rows.X.shape[1])
     as_signs = output == "majority"
     # products add up: one vector says what all of them say
-    heard = voters if as_signs else total_vote(voters)[None, :]
+    directions = voters if as_signs else total_vote(voters)[None, :]
 
     def work(block: slice) -> Vector:
         out = np.empty(members[block].size)
         part = _part(rows, members[block])
-        kernel.fill_margins(part, rows.signs, heard, as_signs, bias, out)
+        kernel.fill_margins(part, rows.signs, directions, as_signs, bias, out)
         return out
 
     return np.concatenate([np.empty(0), *run(work, _blocks(members.size))])
 
 
 def smooth_weights(margins: Vector, n_rounds: int, threshold: float, decay: float) -> Vector:
-    """SmoothBoost's measure after so many rounds: small on rows with a large margin.
+    """SmoothBoost's measure after ``n_rounds`` rounds: small on rows with a large margin.
 
     ``mu = min(1, exp(-decay N))`` with ``N = margin - n_rounds threshold``; at most 1, which makes
     the distribution that it is proportional to smooth: no row weighs more than 1 over the
@@ -224,14 +224,14 @@ def boost(
     voters = np.empty((0, plan.n_inputs))
     codes: list[Codes] = []
     rounds: list[Round] = []
-    seen = Seen(rows.signs.size)
+    used = UsedRows(rows.signs.size)
     finished = False
-    said: Vector | None = None  # about the rows of the next round, when all take the same
+    row_margins: Vector | None = None  # about the rows of the next round, when all take the same
     for t, (training, testing) in enumerate(_schedule(rows, sizes)):
-        if said is None:
-            said = margins(rows, training, voters, sizes.output, run)
-        seen.mark(training, said)
-        weights = smooth_weights(said, t, float(sizes.threshold), float(sizes.decay))
+        if row_margins is None:
+            row_margins = margins(rows, training, voters, sizes.output, run)
+        used.mark(training, row_margins)
+        weights = smooth_weights(row_margins, t, float(sizes.threshold), float(sizes.decay))
         if sizes.fresh_rows:
             tossed = coins.uniforms("boost/coins", weights.size, t)
             weights = keep_some(weights, tossed, sizes.n_kept)
@@ -241,35 +241,35 @@ def boost(
         sums = round_sums(rows, training, weights, plan.n_inputs, run)
         codes.append(space.encode_round(t, sums.mean(), shared))
         voters = np.vstack([voters, unit(space.decode_round(t, codes[-1], shared))])
-        said = margins(rows, testing, voters, sizes.output, run)
-        seen.mark(testing, said)
-        statistic, doubt, finished = _test(said, t, plan, shared)
+        row_margins = margins(rows, testing, voters, sizes.output, run)
+        used.mark(testing, row_margins)
+        statistic, doubt, finished = _test(row_margins, t, plan, shared)
         rounds.append(Round(sums.mean(), sums.spread(), n_kept, statistic, doubt))
         if finished:
             break
         if sizes.fresh_rows:
-            said = None
+            row_margins = None
     return Boosting(
         codes=np.concatenate([np.empty(0, dtype=np.int64), *codes]),
         space=replace(space, n_rounds=len(codes)),
         rounds=tuple(rounds),
         finished=finished,
-        n_used=seen.n_used,
-        n_zero_rows=seen.n_zero_rows,
+        n_used=used.n_used,
+        n_zero_rows=used.n_zero_rows,
     )
 
 
-class Seen:
+class UsedRows:
     """Which rows were used so far, and which of them are zero."""
 
     def __init__(self, n_rows: int) -> None:
         self._used = np.zeros(n_rows, dtype=bool)
         self._zero = np.zeros(n_rows, dtype=bool)
 
-    def mark(self, members: Order, said: Vector) -> None:
-        """Rows that were looked at, and what was said about them: NaN for rows of zeros."""
+    def mark(self, members: Order, row_margins: Vector) -> None:
+        """Rows that were looked at, and their margins: NaN for rows of zeros."""
         self._used[members] = True
-        self._zero[members] = np.isnan(said)
+        self._zero[members] = np.isnan(row_margins)
 
     @property
     def n_used(self) -> int:
@@ -302,11 +302,11 @@ def _schedule(rows: Rows, sizes: BoostSizes) -> Iterator[tuple[Order, Order]]:
 
 
 def _test(
-    said: Vector, t: int, plan: BoostPlan, shared: SharedRandomness
+    row_margins: Vector, t: int, plan: BoostPlan, shared: SharedRandomness
 ) -> tuple[float, float, bool]:
     """The replicable stopping test: the statistic, the doubt, and whether it was passed."""
     sizes = plan.boost
-    there = said[~np.isnan(said)]
+    there = row_margins[~np.isnan(row_margins)]
     if there.size == 0:
         return 1.0, 0.5, False
     if sizes.statistic == "density":

@@ -131,20 +131,20 @@ def _newton_parts(
 
 @dataclass(frozen=True)
 class Bin:
-    """Rows with about the same probability: what was said, and what came.
+    """Rows with about the same probability: the predicted one, and what was observed.
 
     Attributes
     ----------
     n_rows : int
-    said : float
+    predicted : float
         Mean probability.
-    came : Measured
+    observed : Measured
         Share of rows of the class.
     """
 
     n_rows: int
-    said: float
-    came: Measured
+    predicted: float
+    observed: Measured
 
 
 def calibration_bins(
@@ -158,15 +158,19 @@ def calibration_bins(
     Equal probabilities are never cut apart, so there may be fewer bins.
     """
     order = np.argsort(probability, kind="stable")
-    said, came = probability[order], positive[order]
-    wanted = np.linspace(0, said.size, n_bins + 1)[1:-1].astype(np.int64)
-    cuts = np.unique(np.searchsorted(said, said[wanted], "left")) if said.size else wanted
-    edges = [0, *(int(cut) for cut in cuts if cut > 0), said.size]
+    predicted, observed = probability[order], positive[order]
+    wanted = np.linspace(0, predicted.size, n_bins + 1)[1:-1].astype(np.int64)
+    cuts = (
+        np.unique(np.searchsorted(predicted, predicted[wanted], "left"))
+        if predicted.size
+        else wanted
+    )
+    edges = [0, *(int(cut) for cut in cuts if cut > 0), predicted.size]
     return tuple(
         Bin(
             high - low,
-            math.fsum(said[low:high]) / (high - low),
-            share(int(came[low:high].sum()), high - low, confidence),
+            math.fsum(predicted[low:high]) / (high - low),
+            share(int(observed[low:high].sum()), high - low, confidence),
         )
         for low, high in pairwise(edges)
         if high > low

@@ -96,7 +96,7 @@ class PointSource(Protocol):
         """Number of rows."""
 
     def points(self, space: NetSpace, shared: SharedRandomness, n_used: int) -> PointSet:
-        """The first so many rows, projected."""
+        """The first ``n_used`` rows, projected."""
 
 
 @dataclass(frozen=True)

@@ -46,14 +46,16 @@ def score_pass(sample: Sample, design: Design, run: BlockMap = map) -> ScorePass
     directions, cap = design.direction_rows, design.cap
     units, most = design.units, design.push_numbers
     if design.n_steps > 1 and isinstance(sample, Rows):
-        kept = sample.add_up(lambda X, signs: _Kept.of(X, signs, directions, cap), run)
+        projected_rows = sample.add_up(
+            lambda X, signs: _ProjectedRows.of(X, signs, directions, cap), run
+        )
 
         def again(theta: Vector) -> ScoreSums:
             def part(rows: tuple[Projected, NDArray[np.uint8]]) -> ScoreSums:
                 projected, classes = rows
                 return score_sums(projected, classes, theta, units, loss=True, most=most)
 
-            return reduce(ScoreSums.__add__, run(part, kept.parts))
+            return reduce(ScoreSums.__add__, run(part, projected_rows.parts))
 
         return again
 
@@ -96,17 +98,17 @@ def class_numbers(signs: Signs) -> NDArray[np.uint8]:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _ProjectedRows:
     """Projected rows of some blocks, with their class numbers."""
 
     parts: tuple[tuple[Projected, NDArray[np.uint8]], ...]
 
     @classmethod
-    def of(cls, X: Any, signs: Signs, directions: Matrix, cap: float) -> "_Kept":
+    def of(cls, X: Any, signs: Signs, directions: Matrix, cap: float) -> "_ProjectedRows":
         return cls(((project(X, directions, cap), class_numbers(signs)),))
 
-    def __add__(self, other: "_Kept") -> "_Kept":
-        return _Kept(self.parts + other.parts)
+    def __add__(self, other: "_ProjectedRows") -> "_ProjectedRows":
+        return _ProjectedRows(self.parts + other.parts)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from replearn.types import IntegerArray, Signs
 
 
 @dataclass(frozen=True)
-class Stream:
+class DescentStream:
     """What remains of the rows so far: a block in progress, and exact sums of those before.
 
     Attributes
@@ -84,7 +84,7 @@ class Stream:
         return LabelRuns(*self.labels.tolist())
 
     def _room(self, n_rows: int) -> int:
-        """How many of so many rows belong to blocks that the plan has."""
+        """How many of the next ``n_rows`` rows belong to blocks that the plan has."""
         if not self.plan.exact_batches:
             return n_rows
         batch_size = self.plan.batch_size
@@ -92,10 +92,10 @@ class Stream:
         return min(n_rows, self.plan.n_batches * batch_size - taken)
 
 
-def new_stream(plan: BatchPlan, n_features: int) -> Stream:
+def new_stream(plan: BatchPlan, n_features: int) -> DescentStream:
     """A stream before its first row."""
     descent = descent_of(plan, n_features, plan.batch_size)
-    return Stream(
+    return DescentStream(
         plan,
         n_features,
         sgd.new_state(n_features, descent),
@@ -104,7 +104,9 @@ def new_stream(plan: BatchPlan, n_features: int) -> Stream:
     )
 
 
-def restored(plan: BatchPlan, n_features: int, arrays: dict[str, NDArray[Any]]) -> Stream | None:
+def restored(
+    plan: BatchPlan, n_features: int, arrays: dict[str, NDArray[Any]]
+) -> DescentStream | None:
     """The stream that had these arrays (types and shapes are right); None if they make no sense."""
     descent = descent_of(plan, n_features, plan.batch_size)
     names = sgd.arrays_of(sgd.new_state(n_features, descent))
@@ -113,7 +115,7 @@ def restored(plan: BatchPlan, n_features: int, arrays: dict[str, NDArray[Any]]) 
     sums = BatchSums(arrays["hi"], arrays["lo"], tally, plan.batch_size)
     if state is None or sums.n_batches != sgd.n_blocks(state) or (arrays["labels"][:3] < 0).any():
         return None
-    return Stream(plan, n_features, state, _copy(sums), arrays["labels"])
+    return DescentStream(plan, n_features, state, _copy(sums), arrays["labels"])
 
 
 def _copy(sums: BatchSums) -> BatchSums:

@@ -290,7 +290,7 @@ def worth(
     truth, predicted = np.asarray(truth), np.asarray(predicted)
     n_rows, n_classes = truth.size, len(labels)
     if n_rows == 0:
-        raise ReplearnError("a model is judged by labelled rows, got none. Pass at least one.")
+        raise ReplearnError("a model is evaluated on labelled rows, got none. Pass at least one.")
     if probabilities is not None and probabilities.ndim == 1:
         probabilities = np.column_stack([1.0 - probabilities, probabilities])
     if scores is None:

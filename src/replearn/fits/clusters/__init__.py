@@ -14,9 +14,10 @@ import numpy as np
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.fits.clusters.samples import ClusterSample
-from replearn.fits.clusters.tables import FileTable, PartitionTable, Table
-from replearn.fits.clusters.tasks import Watch, connect, spread, usable_client
+from replearn.fits.clusters.tables import ClusterRows, RowsInFiles, RowsInPartitions
+from replearn.fits.clusters.tasks import connect, spread, usable_client
 from replearn.fits.file_fit import training_source
+from replearn.sources import Watch
 
 __all__ = ["connect", "fit", "spread"]
 
@@ -95,7 +96,7 @@ def _table(
     target: str | None,
     columns: Sequence[str] | None,
     task_rows: int | None,
-) -> Table:
+) -> ClusterRows:
     import dask.array as da
     import dask.dataframe as dd
 
@@ -105,7 +106,7 @@ def _table(
                 f"{os.fspath(X)} must come with the name of its label column and without y. Pass "
                 'target="...".'
             )
-        return FileTable(*training_source(estimator, X, target, columns), task_rows)
+        return RowsInFiles(*training_source(estimator, X, target, columns), task_rows)
     if isinstance(X, dd.DataFrame):
         return _frame_table(estimator, X, y, target, columns)
     if isinstance(X, da.Array):
@@ -118,7 +119,7 @@ def _table(
 
 def _frame_table(
     estimator: ReplicableClassifier, X: Any, y: Any, target: Any, columns: Sequence[str] | None
-) -> Table:
+) -> ClusterRows:
     import dask.dataframe as dd
 
     found = list(X.columns)
@@ -139,7 +140,9 @@ def _frame_table(
             )
     if y is None:
         parts = [(part, None) for part in X[[*wanted, target]].to_delayed()]
-        return PartitionTable(estimator, parts, X[target].to_delayed(), wanted, target, len(wanted))
+        return RowsInPartitions(
+            estimator, parts, X[target].to_delayed(), wanted, target, len(wanted)
+        )
     if not isinstance(y, dd.Series) or y.npartitions != X.npartitions:
         raise ReplearnError(
             f"y must be a Dask series with the {X.npartitions:,} partitions of X, got "
@@ -148,12 +151,12 @@ def _frame_table(
         )
     labels = y.to_delayed()
     parts = list(zip(X[wanted].to_delayed(), labels, strict=True))
-    return PartitionTable(estimator, parts, labels, wanted, None, len(wanted))
+    return RowsInPartitions(estimator, parts, labels, wanted, None, len(wanted))
 
 
 def _array_table(
     estimator: ReplicableClassifier, X: Any, y: Any, target: Any, columns: Sequence[str] | None
-) -> Table:
+) -> ClusterRows:
     import dask.array as da
 
     if target is not None or columns is not None:
@@ -180,4 +183,4 @@ def _array_table(
         )
     labels = y.to_delayed().tolist()
     parts = list(zip(X.to_delayed()[:, 0].tolist(), labels, strict=True))
-    return PartitionTable(estimator, parts, labels, None, None, X.shape[1])
+    return RowsInPartitions(estimator, parts, labels, None, None, X.shape[1])

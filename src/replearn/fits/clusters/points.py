@@ -12,10 +12,11 @@ import numpy as np
 
 from replearn.codes.net_space import NetSpace
 from replearn.codes.randomness import SharedRandomness
-from replearn.fits.clusters.tables import Chunk, Table
-from replearn.fits.clusters.tasks import RETRIES, Watch, completed, guarded, shared_task
+from replearn.fits.clusters.tables import ClusterRows
+from replearn.fits.clusters.tasks import RETRIES, completed, guarded, shared_task
 from replearn.kernels.error_counts import PACK
-from replearn.stages.batches import Rows
+from replearn.sources import Watch
+from replearn.stages.batches import Rows, SignedRows
 from replearn.stages.net_search import Points, pack_points
 from replearn.stages.pieces import joined
 from replearn.types import BlockMap, IntegerArray
@@ -27,12 +28,12 @@ class ClusterPoints:
     Parameters
     ----------
     client : distributed.Client
-    table : Table
+    table : ClusterRows
         Whose labels are known.
     space : NetSpace
     shared : SharedRandomness
     n_used : int
-        The first so many rows count.
+        Only the first ``n_used`` rows count.
     watch : callable, optional
         Told the share of the rows that are projected; a search has no known end.
     """
@@ -40,7 +41,7 @@ class ClusterPoints:
     def __init__(
         self,
         client: Any,
-        table: Table,
+        table: ClusterRows,
         space: NetSpace,
         shared: SharedRandomness,
         n_used: int,
@@ -117,7 +118,7 @@ def _packed(
     shared: SharedRandomness,
     n_used: int,
     first_row: int,
-    chunks: Iterable[Chunk],
+    chunks: Iterable[SignedRows],
 ) -> Points:
     found, at = [], first_row
     for X, signs in _in_packs(chunks):
@@ -131,9 +132,9 @@ def _packed(
     )
 
 
-def _in_packs(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+def _in_packs(chunks: Iterable[SignedRows]) -> Iterator[SignedRows]:
     """The same rows in chunks that are whole packs; the last may be short."""
-    waiting: Chunk | None = None
+    waiting: SignedRows | None = None
     for X, signs in chunks:
         if waiting is not None:
             X, signs = joined(waiting[0], X), np.concatenate([waiting[1], signs])

@@ -8,10 +8,11 @@ from typing import Any
 from replearn.codes.net_space import NetSpace
 from replearn.codes.randomness import SharedRandomness
 from replearn.fits.clusters.points import ClusterPoints
-from replearn.fits.clusters.tables import Chunk, Table
-from replearn.fits.clusters.tasks import Watch, completed
+from replearn.fits.clusters.tables import ClusterRows
+from replearn.fits.clusters.tasks import completed
 from replearn.plans.sizes import BatchPlan
-from replearn.stages.batches import BatchKernel, BatchSums, Total
+from replearn.sources import Watch
+from replearn.stages.batches import BatchKernel, BatchSums, SignedRows, Total
 from replearn.stages.pieces import BatchStream
 from replearn.types import BlockMap, Signs
 
@@ -22,12 +23,12 @@ class ClusterSample:
     Parameters
     ----------
     client : distributed.Client
-    table : Table
+    table : ClusterRows
         Whose labels are known.
     watch : callable, optional
     """
 
-    def __init__(self, client: Any, table: Table, watch: Watch | None = None) -> None:
+    def __init__(self, client: Any, table: ClusterRows, watch: Watch | None = None) -> None:
         self._client, self._table, self._watch = client, table, watch
 
     @property
@@ -47,7 +48,7 @@ class ClusterSample:
         return reduce(add, self._results(partial(_add_up, terms), unit=1))
 
     def points(self, space: NetSpace, shared: SharedRandomness, n_used: int) -> ClusterPoints:
-        """The first so many rows, projected."""
+        """The first ``n_used`` rows, projected."""
         return ClusterPoints(self._client, self._table, space, shared, n_used, self._watch)
 
     def _results(self, work: Any, unit: int) -> Iterable[Any]:
@@ -56,7 +57,7 @@ class ClusterSample:
 
 
 def _sum_rows(
-    solve: BatchKernel, plan: BatchPlan, first_row: int, chunks: Iterable[Chunk]
+    solve: BatchKernel, plan: BatchPlan, first_row: int, chunks: Iterable[SignedRows]
 ) -> BatchSums:
     stream = BatchStream(solve, plan, first_row)
     for X, signs in chunks:
@@ -64,5 +65,7 @@ def _sum_rows(
     return stream.total()
 
 
-def _add_up(terms: Callable[[Any, Signs], Total], first_row: int, chunks: Iterable[Chunk]) -> Total:
+def _add_up(
+    terms: Callable[[Any, Signs], Total], first_row: int, chunks: Iterable[SignedRows]
+) -> Total:
     return reduce(add, (terms(X, signs) for X, signs in chunks))

@@ -58,7 +58,7 @@ def partition_spans(
     lengths : sequence of int
         Rows of each partition; they may be 0.
     unit : int
-        Every span but the last is a multiple of so many rows.
+        Every span but the last is a multiple of this many rows.
     most_joined : int
         Rows of a joined span, at most; one unit at least.
 
@@ -122,7 +122,7 @@ def file_spans(lengths: Sequence[int], unit: int, rows: int) -> list[Span]:
     lengths : sequence of int
         Rows of the parts, in order.
     unit : int
-        Every span but the last is a multiple of so many rows.
+        Every span but the last is a multiple of this many rows.
     rows : int
         Rows of a span, about.
 

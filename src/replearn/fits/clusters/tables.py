@@ -13,11 +13,10 @@ from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.fits.clusters.labels import LabelPart, join_labels
 from replearn.fits.clusters.spans import Span, file_spans, partition_spans
-from replearn.fits.clusters.tasks import Watch, completed, guarded, shared_task
-from replearn.sources import Part, Source
+from replearn.fits.clusters.tasks import completed, guarded, shared_task
+from replearn.sources import Part, Source, Watch
 from replearn.sources.labels import Labels
-from replearn.stages.batches import LabelRuns
-from replearn.types import Signs
+from replearn.stages.batches import LabelRuns, SignedRows
 
 #: Numbers that one task reads from files, about: 64 MiB, or a tenth of a second or more.
 TASK_NUMBERS = 1 << 23
@@ -28,14 +27,11 @@ _TASK_LABELS = 1 << 20
 #: Rows of a part of a file, from the first to the last.
 _Place = tuple[Part, int, int]
 
-#: Rows in memory on a worker, checked, and their labels as signs.
-Chunk = tuple[Any, Signs]
-
 #: What a task does with a span: (first row, chunks) to a result.
-Work = Callable[[int, Iterable[Chunk]], Any]
+Work = Callable[[int, Iterable[SignedRows]], Any]
 
 
-class Table(ABC):
+class ClusterRows(ABC):
     """Rows on a cluster: what is known of them here, and how to make tasks of them.
 
     Attributes
@@ -75,7 +71,7 @@ class Table(ABC):
 # --- rows in files ----------------------------------------------------------------------------
 
 
-class FileTable(Table):
+class RowsInFiles(ClusterRows):
     """Rows in Parquet files that every worker can read; workers are told where.
 
     Parameters
@@ -116,7 +112,7 @@ class FileTable(Table):
 
 
 def _label_places(parts: Iterable[Part], rows: int) -> Iterator[list[_Place]]:
-    """Rows of consecutive parts, so many at a time."""
+    """Rows of consecutive parts, at most ``rows`` at a time."""
     places: list[_Place] = []
     room = rows
     for part in parts:
@@ -151,7 +147,7 @@ def _work_on_file(
     return work(first_row, _file_chunks(source, copy.deepcopy(labels), places))
 
 
-def _file_chunks(source: Source, labels: Labels, places: Sequence[_Place]) -> Iterator[Chunk]:
+def _file_chunks(source: Source, labels: Labels, places: Sequence[_Place]) -> Iterator[SignedRows]:
     for place in places:
         for piece in source.part_pieces(*place):
             yield piece.X, labels.signs(np.asarray(piece.y))
@@ -160,7 +156,7 @@ def _file_chunks(source: Source, labels: Labels, places: Sequence[_Place]) -> It
 # --- rows in memory ---------------------------------------------------------------------------
 
 
-class PartitionTable(Table):
+class RowsInPartitions(ClusterRows):
     """Partitions of a Dask dataframe or array; each stays on its worker, or is made there.
 
     Parameters
@@ -245,7 +241,7 @@ class _PartitionReader:
         self._estimator, self._columns = estimator, columns
         self._target, self._labels = target, labels
 
-    def read(self, first_row: int, X: Any, y: Any, start: int, stop: int) -> Chunk:
+    def read(self, first_row: int, X: Any, y: Any, start: int, stop: int) -> SignedRows:
         """Rows ``start`` to ``stop`` of a partition; the first of them has this number."""
         if y is None:
             y = X[self._target]
@@ -293,10 +289,12 @@ def _work_on_partition(
 
 def _cut_partition(
     about: tuple[_PartitionReader, Work], first_row: int, X: Any, y: Any, start: int, stop: int
-) -> Chunk:
+) -> SignedRows:
     rows, signs = about[0].read(first_row, X, y, start, stop)
     return rows.copy(), signs  # not a view, which would keep the partition
 
 
-def _work_on_slices(about: tuple[_PartitionReader, Work], first_row: int, *slices: Chunk) -> Any:
+def _work_on_slices(
+    about: tuple[_PartitionReader, Work], first_row: int, *slices: SignedRows
+) -> Any:
     return about[1](first_row, slices)

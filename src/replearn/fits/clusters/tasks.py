@@ -11,9 +11,7 @@ from urllib.parse import urlsplit
 
 from replearn import __version__
 from replearn.errors import ReplearnError, ReplicabilityWarning
-
-#: Told from time to time which share of the work is done.
-Watch = Callable[[float], None]
+from replearn.sources import Watch
 
 #: Dask gives a task up when some workers died with it (``allowed-failures``, usually 3), though it
 #: may be innocent of that. So often all such tasks are sent once more.
@@ -281,7 +279,7 @@ def _results(client: Any, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def _result(future: Any) -> Any:
-    """What came of a task, be it an error; it may have been lost just now."""
+    """The result of a task, or its error; it may have been lost just now."""
     from distributed import KilledWorker
     from distributed.comm.core import CommClosedError
 
