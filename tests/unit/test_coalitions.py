@@ -1,9 +1,11 @@
 """Sums of sites: the pooled model to the bit, refusals, hostile files, the command line."""
 
 import json
+import runpy
 import warnings
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -395,3 +397,30 @@ def test_the_command_line_refuses(protocol, tmp_path, capsys):
     assert (code, err.count("\n")) == (2, 1)
     assert "same sums" in err
     assert not (tmp_path / "m.json").exists()
+
+
+def test_the_report_draws_every_site(protocol, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    study, page = tmp_path / "study.json", tmp_path / "page.html"
+    protocol.save(study)
+    files = []
+    for i, part in enumerate(parts(*draw())):
+        files.append(tmp_path / f"{i}.json")
+        rl.row_sums(protocol, *part, site=f"<Site {i}>").save(files[-1])
+    settings = ["--protocol", study, "--out", tmp_path / "m.json", "--report", page]
+    assert run(capsys, "combine", *files, *settings)[0] == 0
+    text = page.read_text()
+    assert "<Site" not in text
+    n_numbers = protocol.design.space.n_components
+    assert text.count("&lt;Site 2&gt; (800)") >= n_numbers
+    assert text.count("<svg") == n_numbers
+
+
+@pytest.mark.parametrize("name", ["sums_in_polars", "secret_shares"])
+@pytest.mark.filterwarnings("ignore::replearn.ReplicabilityWarning")
+def test_the_examples_give_the_same_sums(name, capsys):
+    if name == "sums_in_polars":
+        pytest.importorskip("polars")
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / f"{name}.py"))
+    first, second = (line.split()[-1] for line in capsys.readouterr().out.splitlines())
+    assert first == second

@@ -7,7 +7,7 @@ from replearn import __version__
 from replearn.cli.files import check_target, writing
 from replearn.cli.options import add_command, add_file, add_lock, fingerprint
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
-from replearn.cli.text import aligned, printable_lines
+from replearn.cli.text import aligned, command_line, printable_lines
 
 if TYPE_CHECKING:
     from replearn.coalitions.combining import Coalition
@@ -37,7 +37,7 @@ JSON keys: done (false: another round is needed), round, rounds, out, sites (sit
   n_positive, same: the model is the same without it, codes_moved, shift, estimate and error in
   cells, unknown); when done also fingerprint, hint, rows, estimated_disagreement,
   disagreement_bound, bound_confidence, bound_assumes, agreement_without_a_site, heterogeneity (q,
-  degrees, p_value, i_squared, by_number), as_expected (null without --expect); warnings""",
+  degrees, p_value, i_squared, by_number), as_expected (null without --expect), report; warnings""",
     )
     add_file(parser, "sums", nargs="+", metavar="SUMS", help="files that `replearn sums` wrote")
     add_file(parser, "--protocol", metavar="FILE", required=True, help="protocol of the study")
@@ -56,6 +56,7 @@ JSON keys: done (false: another round is needed), round, rounds, out, sites (sit
         metavar="N",
         help="what the first lab published, with hint bits; without it the coalition is the first",
     )
+    add_file(parser, "--report", metavar="FILE", help="write a report for people, as HTML")
     parser.add_argument(
         "--expect",
         type=fingerprint,
@@ -72,6 +73,11 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.study.protocol import Protocol
 
     check_target(options.out)
+    check_target(options.report)
+    if options.report is not None:
+        from replearn.audits.report import require_report_packages
+
+        require_report_packages()
     protocol = Protocol.load(options.protocol, options.lock)
     after = None if options.after is None else CoalitionRound.load(options.after, protocol)
     sites = [SiteSums.load(path, protocol) for path in options.sums]
@@ -83,6 +89,8 @@ def run(options: argparse.Namespace) -> Outcome:
 
     with writing(options.out):
         save(found.model, options.out, _provenance(found))
+    if options.report is not None:
+        _write_report(found, options)
     return _finished(found, options)
 
 
@@ -109,6 +117,8 @@ def _unfinished(found: "CoalitionRound", n_rounds: int, options: argparse.Namesp
 def _finished(found: "Coalition", options: argparse.Namespace) -> Outcome:
     met = None if options.expect is None else options.expect == found.model.fingerprint
     text = f"{printable_lines(str(found))}\nwritten to     {options.out}"
+    if options.report is not None:
+        text += f"\nreport         {options.report}"
     if met is not None:
         text += f"\nexpected       {'yes, the same model' if met else f'NO: {options.expect}'}"
     data = found.data() | {
@@ -116,8 +126,17 @@ def _finished(found: "Coalition", options: argparse.Namespace) -> Outcome:
         "round": found.n_rounds,
         "out": options.out,
         "as_expected": met,
+        "report": options.report,
     }
     return Outcome(text, data, DIFFERENT if met is False else DONE)
+
+
+def _write_report(found: "Coalition", options: argparse.Namespace) -> None:
+    from replearn.audits.coalition_page import coalition_report
+    from replearn.audits.report import write_report
+
+    with writing(options.report):
+        write_report(coalition_report(found, command_line(options)), options.report)
 
 
 def _provenance(found: "Coalition") -> dict[str, Any]:
