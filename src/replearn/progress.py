@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from replearn.terminal import printable
 from replearn.types import BlockMap
 
 #: Takes how much is done by now, in the units of the total.
@@ -39,11 +40,13 @@ def progress(label: str, total: float) -> Iterator[Advance]:
     >>> with progress("reading", total=3) as advance:
     ...     advance(1)
     """
+    label = printable(label)  # it may hold the name of a file
     if not on_terminal():
         yield _lines(label, total, sys.stderr)
         return
     try:
         from rich.console import Console
+        from rich.markup import escape
         from rich.progress import Progress
     except ImportError:
         try:
@@ -53,7 +56,7 @@ def progress(label: str, total: float) -> Iterator[Advance]:
             sys.stderr.flush()
         return
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total)
+        task = bar.add_task(escape(label), total=total)
         yield lambda done: bar.update(task, completed=done)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from replearn.codes.comparison import Comparison, compare
 from replearn.codes.model import Model
 from replearn.errors import ReplearnError
+from replearn.terminal import printable
 
 #: Labels of the same rows by each of several models.
 Classify = Callable[[Sequence[Model]], Sequence[NDArray[Any]]]
@@ -87,7 +88,7 @@ class Sites:
         for place, group in enumerate(self.groups):
             n_sites = "1 site" if len(group.sites) == 1 else f"{len(group.sites):,} sites"
             lines.append(f"{group_name(place)}  {group.model.fingerprint}  {n_sites}")
-            lines += [f"     {site}" for site in group.sites]
+            lines += [f"     {printable(site)}" for site in group.sites]
             lines += [f"     {words}" for words in self.differences(place)]
         return "\n".join(lines)
 

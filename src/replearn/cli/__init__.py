@@ -23,6 +23,7 @@ from replearn.cli.outcome import BAD_INPUT, BUG, CLOSED_PIPE, INTERRUPTED, Outco
 from replearn.cli.parser import make_parser
 from replearn.cli.text import complain, in_options, in_words
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
+from replearn.terminal import printable_lines
 
 __all__ = ["main"]
 
@@ -45,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.json:
             print(json.dumps(outcome.data | {"warnings": warned}, allow_nan=False))
         elif outcome.text:
-            print(outcome.text)
+            as_it_is = outcome.exact and not sys.stdout.isatty()
+            print(outcome.text if as_it_is else printable_lines(outcome.text))
         sys.stdout.flush()
         return outcome.code
     except ReplearnError as problem:
@@ -61,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("replearn: interrupted", file=sys.stderr)
         return INTERRUPTED
     except Exception:
-        traceback.print_exc()
+        print(printable_lines(traceback.format_exc()), file=sys.stderr)
         complain("internal error", "this is a bug of replearn; please report the lines above")
         return BUG
 

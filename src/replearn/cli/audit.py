@@ -18,8 +18,9 @@ from replearn.cli.options import (
     share,
 )
 from replearn.cli.outcome import DIFFERENT, DONE, UNDECIDED, Outcome
-from replearn.cli.text import command_line, printable_lines
+from replearn.cli.text import command_line
 from replearn.cli.training import algorithm_of, label_column, make_estimator, read_protocol
+from replearn.terminal import printable_lines
 
 if TYPE_CHECKING:
     from replearn.audits.findings import AuditResult

@@ -7,7 +7,7 @@ from typing import Any
 from replearn.cli.files import shown_progress
 from replearn.cli.options import add_command, add_file, add_lock, add_target
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
-from replearn.cli.text import printable_lines
+from replearn.terminal import printable_lines
 
 
 def add(commands: Any) -> None:

@@ -10,8 +10,9 @@ from replearn.cli.files import check_target, writing
 from replearn.cli.options import add_command, add_file
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.scoring import piecewise_scores, reading
-from replearn.cli.text import aligned, command_line, evidence_words, printable_lines
+from replearn.cli.text import aligned, command_line, evidence_words
 from replearn.errors import ReplearnError
+from replearn.terminal import printable, printable_lines
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -184,7 +185,7 @@ def _in_words(sites: "Sites", models: "dict[str, Model]") -> tuple[str, dict[str
         changed = 0 if sites.same else sites.changed[0][1]
         result = replace(result, n_rows=sites.n_rows, n_rows_changed=changed)
     lines = [str(result)]
-    lines += [f"  {model.fingerprint}  {path}" for path, model in models.items()]
+    lines += [f"  {model.fingerprint}  {printable(path)}" for path, model in models.items()]
     if not result.same and result.angle_degrees is not None:
         lines.append(f"  angle between the two normals: {result.angle_degrees:.3g} degrees")
     return "\n".join(lines), asdict(result)

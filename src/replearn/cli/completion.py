@@ -50,4 +50,4 @@ def run(options: argparse.Namespace) -> Outcome:
     script = shtab.complete(
         options.parser, shell=options.shell, preamble=_PREAMBLE.get(options.shell, "")
     )
-    return Outcome(script, {"shell": options.shell, "script": script})
+    return Outcome(script, {"shell": options.shell, "script": script}, exact=True)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from replearn.cli.files import check_target, writing
 from replearn.cli.options import add_command, add_file, add_large
 from replearn.cli.outcome import Outcome
-from replearn.cli.text import printable
 from replearn.errors import ReplearnError
+from replearn.terminal import printable
 
 if TYPE_CHECKING:
     from replearn.codes.model import Model
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> Outcome:
     data = {"fingerprint": model.fingerprint, "to": options.to, "out": options.out, **more}
     if options.out is None:
         text = content.decode()
-        return Outcome(text.removesuffix("\n"), data | {"content": text})
+        return Outcome(text.removesuffix("\n"), data | {"content": text}, exact=True)
     with writing(options.out):
         write_atomically(options.out, content)
     text = f"model {model.fingerprint[:16]}..., written to {options.out}"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from replearn.cli.outcome import BAD_INPUT, Outcome
-from replearn.cli.text import printable
+from replearn.terminal import printable
 
 #: What is promised: default (that of the estimators) and help of each number.
 PROMISE = {

@@ -24,8 +24,11 @@ class Outcome:
         The same for programs: JSON types.
     code : int
         Exit code.
+    exact : bool
+        The text is for another program, and is written as it is unless a terminal would read it.
     """
 
     text: str
     data: dict[str, Any]
     code: int = DONE
+    exact: bool = False

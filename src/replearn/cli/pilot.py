@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 from replearn.cli.files import check_target, read_labelled_columns, writing
 from replearn.cli.options import PROMISE, add_file, given_promise, names, positive, share
 from replearn.cli.outcome import Outcome
-from replearn.cli.text import aligned, printable_lines
+from replearn.cli.text import aligned
 from replearn.errors import ReplearnError
+from replearn.terminal import printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,8 @@ from replearn.cli.files import check_target, target_of, writing
 from replearn.cli.options import add_command, add_file
 from replearn.cli.outcome import Outcome
 from replearn.cli.scoring import piecewise_scores
-from replearn.cli.text import missing_words, printable
+from replearn.cli.text import missing_words
+from replearn.terminal import printable
 
 if TYPE_CHECKING:
     from replearn.codes.model import Label, Model
@@ -52,7 +53,7 @@ def run(options: argparse.Namespace) -> Outcome:
         labels: list[Label] = []
         counts, columns = _write(model, options, text, labels)
         data = _data(model, counts, columns) | {"predictions": labels}
-        return Outcome(text.getvalue().rstrip("\n"), data)
+        return Outcome(text.getvalue().rstrip("\n"), data, exact=True)
     with (
         writing(options.out),
         replacing(options.out) as beside,

@@ -7,7 +7,7 @@ from typing import Any
 from replearn.cli.files import check_target, shown_progress, writing
 from replearn.cli.options import add_command, add_file
 from replearn.cli.outcome import Outcome
-from replearn.cli.text import printable
+from replearn.terminal import printable
 
 
 def add(commands: Any) -> None:

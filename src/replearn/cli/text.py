@@ -8,6 +8,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from replearn.terminal import printable as printable
+from replearn.terminal import printable_lines as printable_lines
+
 if TYPE_CHECKING:
     from replearn.codes.model import Model
 
@@ -47,16 +50,6 @@ def evidence_words(bits: float | None) -> str:
         f"a match is worth {bits:.1f} bits: who knows protocol and hint, but has no rows, guesses "
         f"the model with probability {guess:.2g}"
     )
-
-
-def printable(text: str) -> str:
-    """One line that cannot steer the terminal: names and labels in a file are not ours."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "?", text)
-
-
-def printable_lines(text: str) -> str:
-    """The same for several lines."""
-    return "\n".join(map(printable, text.splitlines()))
 
 
 #: Words of Python and of the command line.

@@ -30,6 +30,7 @@ from replearn.files.jsonfile import (
     read_object,
     read_text,
 )
+from replearn.terminal import printable
 
 COMMITMENT_FORMAT = "replearn-commitment"
 OPENING_FORMAT = "replearn-opening"
@@ -157,7 +158,9 @@ class Reveal:
             if self.same
             else f"different models: {count} models at {sites} sites"
         )
-        lines = [f"  {print_}  {site}" for site, print_ in sorted(self.fingerprints.items())]
+        lines = [
+            f"  {print_}  {printable(site)}" for site, print_ in sorted(self.fingerprints.items())
+        ]
         under = "no protocol" if self.protocol is None else f"the protocol {self.protocol}"
         return "\n".join([head, *lines, f"committed under {under}"])
 
