@@ -165,3 +165,31 @@ def test_unknown_formats_are_bad_usage(files: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "invalid choice: 'pickle'" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_formulas_are_mentioned_and_made_harmless_on_request(tmp_path, capsys):
+    model = Model(
+        recipe="svm",
+        n_features=1,
+        fit_intercept=False,
+        space=CodeSpace(1, "none", 1, "centre", "1"),
+        seed="0",
+        classes=("=no", "yes"),
+        codes=np.array([3]),
+        feature_names=("=cmd",),
+    )
+    path, rows = tmp_path / "a.model.json", tmp_path / "a.csv"
+    save(model, path)
+    rows.write_text("=cmd\n-1\n1\n")
+    for command in (["export", str(path), "--to", "csv"], ["predict", str(path), str(rows)]):
+        assert main(command) == 0
+        shown = capsys.readouterr()
+        assert "begins like a formula" in shown.err
+        assert shown.err.count("\n") == 1
+        assert "'=" not in shown.out
+        assert main([*command, "--spreadsheet"]) == 0
+        shown = capsys.readouterr()
+        assert shown.err == ""
+        assert "'=" in shown.out
+    assert main(["export", str(path), "--to", "sql", "--spreadsheet"]) == 2
+    assert "--spreadsheet is for --to csv" in capsys.readouterr().err

@@ -721,3 +721,43 @@ def test_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         for block in blocks:
             exec(compile(block, "docs/exports.md", "exec"), names)
     assert (tmp_path / "a.onnx").stat().st_size > 0
+
+
+# --- formulas -----------------------------------------------------------------------------------
+
+FORMULAS = ("=cmd|' /C calc'!A0", "+1", "-a", "@SUM(A1)", "\tx", " =1", "＝1")
+
+
+def formula_model():
+    encoding = Encoding(
+        (
+            *(NumberColumn(name, "-1", "2") for name in FORMULAS),
+            CategoryColumn("plain", (FORMULAS[0], "west")),
+        )
+    )
+    n_features = encoding.n_outputs
+    return Model(
+        recipe="svm",
+        n_features=n_features,
+        fit_intercept=False,
+        space=CodeSpace(n_features, "none", n_features, "centre", "1"),
+        seed="0",
+        classes=("=no", "yes"),
+        codes=np.arange(n_features) - 3,
+        encoding=encoding,
+        feature_names=encoding.output_names,
+    )
+
+
+def test_text_that_a_spreadsheet_would_compute_is_made_harmless_on_request():
+    model = formula_model()
+    plain = list(csv.reader(io.StringIO(rl.to_csv(model), newline="")))
+    safe = list(csv.reader(io.StringIO(rl.to_csv(model, spreadsheet=True), newline="")))
+    for before, after in zip(plain, safe, strict=True):
+        for cell, shown in zip(before, after, strict=True):
+            is_number = re.fullmatch(r"-?[0-9.e+-]+", cell) and cell not in FORMULAS
+            if cell.lstrip(" ").startswith(tuple("=+-@\t＝")) and not is_number:
+                assert shown == "'" + cell
+            else:
+                assert shown == cell
+    assert sum(cell.startswith("'") for row in safe for cell in row) == 2 * len(FORMULAS) + 1

@@ -19,7 +19,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from replearn.cli.outcome import BAD_INPUT, BUG, CLOSED_PIPE, INTERRUPTED, Outcome
+from replearn.cli.outcome import (
+    BAD_INPUT,
+    BUG,
+    CLOSED_PIPE,
+    INTERRUPTED,
+    CommandWarning,
+    Outcome,
+)
 from replearn.cli.parser import make_parser
 from replearn.cli.text import complain, in_options, in_words
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
@@ -78,7 +85,7 @@ def _warnings_in_one_line() -> Iterator[list[str]]:
         complain("warning", message)
 
     with warnings.catch_warnings():
-        for kind in (ReplicabilityWarning, UselessModelWarning):
+        for kind in (ReplicabilityWarning, UselessModelWarning, CommandWarning):
             warnings.simplefilter("always", kind)
         warnings.showwarning = show
         yield collected

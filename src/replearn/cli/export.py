@@ -4,18 +4,26 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.files import check_target, writing
-from replearn.cli.options import add_command, add_file, add_large
+from replearn.cli.options import (
+    add_command,
+    add_file,
+    add_large,
+    add_spreadsheet,
+    warn_of_formulas,
+)
 from replearn.cli.outcome import Outcome
 from replearn.errors import ReplearnError
 from replearn.terminal import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from replearn.codes.model import Model
 
 #: Formats, and the options that only one of them has, with their values when not given.
 _OWN_OPTIONS: dict[str, dict[str, Any]] = {
     "onnx": {"encoded": False, "float32": False},
-    "csv": {},
+    "csv": {"spreadsheet": False},
     "sql": {"table": None},
 }
 
@@ -62,6 +70,7 @@ JSON keys: fingerprint, to, out, content (null if it was written to --out), warn
         action="store_true",
         help="onnx: numbers come in as float32 (default: float64)",
     )
+    add_spreadsheet(parser, "csv: ")
     add_large(parser)
 
 
@@ -109,11 +118,21 @@ def _export(model: "Model", options: argparse.Namespace) -> tuple[bytes, dict[st
         )
         return content, {}
     if options.to == "csv":
-        return exports.to_csv(model, large=options.large).encode(), {}
-    table = "rows" if options.table is None else options.table
-    sql = exports.to_sql(model, table, large=options.large)
+        warn_of_formulas(_texts(model), options)
+        table = exports.to_csv(model, large=options.large, spreadsheet=options.spreadsheet)
+        return table.encode(), {}
+    name = "rows" if options.table is None else options.table
+    sql = exports.to_sql(model, name, large=options.large)
     return sql.query.encode(), {
         "score": sql.score,
         "label": sql.label,
         "probability": sql.probability,
     }
+
+
+def _texts(model: "Model") -> "Iterator[str]":
+    """Names and categories that a table of coefficients shows."""
+    yield from model.feature_names or ()
+    for column in () if model.encoding is None else model.encoding.columns:
+        yield column.name
+        yield from getattr(column, "values", ())

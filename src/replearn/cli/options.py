@@ -3,10 +3,11 @@
 import argparse
 import re
 import shutil
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from replearn.cli.outcome import BAD_INPUT, Outcome
+from replearn.cli.outcome import BAD_INPUT, CommandWarning, Outcome
 from replearn.terminal import printable
 
 #: What is promised: default (that of the estimators) and help of each number.
@@ -138,6 +139,29 @@ def add_large(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="decode the model even if it has more than 2^18 features or a map of 2^24 numbers",
     )
+
+
+def add_spreadsheet(parser: argparse.ArgumentParser, formats: str = "") -> None:
+    """Add the wish that a spreadsheet computes nothing."""
+    parser.add_argument(
+        "--spreadsheet",
+        action="store_true",
+        help=f"{formats}put an apostrophe before text that a spreadsheet would take for a formula",
+    )
+
+
+def warn_of_formulas(texts: Iterable[Any], options: argparse.Namespace) -> None:
+    """Mention text that a spreadsheet would compute, unless that was prevented."""
+    from replearn.exports.spreadsheets import is_formula
+
+    found = next((text for text in texts if is_formula(text)), None)
+    if found is not None and not options.spreadsheet:
+        warnings.warn(
+            f"{found[:40]!r} begins like a formula, which a spreadsheet would compute. Pass "
+            "--spreadsheet if the file is for one.",
+            CommandWarning,
+            stacklevel=2,
+        )
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,10 @@ INTERRUPTED = 130
 CLOSED_PIPE = 141
 
 
+class CommandWarning(UserWarning):
+    """What a user of the command line should know, though the command did its work."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a command has to say.

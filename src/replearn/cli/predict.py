@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, TextIO
 
 from replearn.cli.files import check_target, target_of, writing
-from replearn.cli.options import add_command, add_file
+from replearn.cli.options import add_command, add_file, add_spreadsheet, warn_of_formulas
 from replearn.cli.outcome import Outcome
 from replearn.cli.scoring import piecewise_scores
 from replearn.cli.text import missing_words
@@ -39,6 +39,7 @@ JSON keys: fingerprint, rows, counts (by label), columns (rows with a missing or
     add_file(parser, "model", metavar="MODEL", help="model file")
     add_file(parser, "data", metavar="DATA", help="new rows: a file, or a folder of files")
     add_file(parser, "--out", metavar="FILE", help="where to write them (default: print)")
+    add_spreadsheet(parser)
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -48,6 +49,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
     check_target(options.out)
     model = load(options.model)
+    warn_of_formulas(model.classes, options)
     if options.out is None:
         text = io.StringIO()
         labels: list[Label] = []
@@ -90,14 +92,17 @@ def _write(
     kept: "list[Label] | None" = None,
 ) -> "tuple[dict[Label, int], dict[str, dict[str, int]]]":
     """Write a line for each row; how often each label came, and what was missing or unknown."""
+    from replearn.exports.spreadsheets import harmless
+
     columns: dict[str, dict[str, int]] = {}
     counts = dict.fromkeys(model.classes, 0)
+    shown = {label: harmless(label) if options.spreadsheet else label for label in model.classes}
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["prediction", "score"])
     for (scores,) in piecewise_scores([model], options.data, options.model, columns):
         labels = [model.classes[int(score > 0)] for score in scores]
         writer.writerows(
-            (label, f"{score:.9g}") for label, score in zip(labels, scores, strict=True)
+            (shown[label], f"{score:.9g}") for label, score in zip(labels, scores, strict=True)
         )
         for label in model.classes:
             counts[label] += labels.count(label)

@@ -9,6 +9,7 @@ import numpy as np
 from replearn.codes.encoding import OTHER, Encoding, NumberColumn
 from replearn.codes.model import Model
 from replearn.exports.rules import Rule, check_text, model_of, rule_of
+from replearn.exports.spreadsheets import harmless
 from replearn.kernels.portable import exponential, sigmoid
 
 INTERCEPT, THRESHOLD, LONGEST = "(intercept)", "(threshold)", "(longest row)"
@@ -17,7 +18,7 @@ _ORIGIN = ["column", "category", "centre", "scale"]
 _ODDS = ["log_odds_per_unit", "odds_ratio_per_unit", "odds_ratio_per_scale"]
 
 
-def to_csv(source: Any, *, large: bool = False) -> str:
+def to_csv(source: Any, *, large: bool = False, spreadsheet: bool = False) -> str:
     """Coefficients of a model as CSV text.
 
     Parameters
@@ -25,6 +26,9 @@ def to_csv(source: Any, *, large: bool = False) -> str:
     source : Model or fitted classifier
     large : bool, default=False
         Decode a model of more than 2^18 features, or a map of more than 2^24 numbers, from a file.
+    spreadsheet : bool, default=False
+        Put an apostrophe before every name or category that a spreadsheet would take for a
+        formula, as ``=cmd``. Then names are no longer what they were, where they began so.
 
     Returns
     -------
@@ -53,7 +57,8 @@ def to_csv(source: Any, *, large: bool = False) -> str:
     # all text is quoted: older versions of Python leave a lone "\r" in a name without quotes
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     lines = _halfspace_lines if rule.threshold is None else _log_odds_lines
-    writer.writerows(lines(model, rule))
+    rows = lines(model, rule)
+    writer.writerows([map(harmless, row) for row in rows] if spreadsheet else rows)
     return text.getvalue()
 
 
