@@ -35,7 +35,7 @@ examples:
 A model whose weights take more than about a second to compute is shown without them, unless --large
 is given: a file of a few hundred bytes may declare millions of features.
 
-JSON keys: fingerprint, model, feature_names, coef and intercept (null if they are not computed),
+JSON keys: fingerprint, model, feature_names, coef, intercept (both null if they are not computed),
   provenance, report, warnings""",
     )
     add_file(parser, "model", metavar="MODEL", help="model file")
