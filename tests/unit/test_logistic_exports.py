@@ -25,6 +25,7 @@ from replearn.cli import main
 from replearn.codes.basis import Basis
 from replearn.codes.encoding import CategoryColumn, Encoding, NumberColumn
 from replearn.codes.model import Model
+from replearn.codes.randomness import SharedRandomness
 from replearn.codes.score_space import ScoreSpace
 
 ENCODING = Encoding(
@@ -114,6 +115,36 @@ def test_the_rows_of_these_tests_are_of_all_lengths():
     encoded = np.linalg.norm(ENCODING.transform(table(400)), axis=1)
     assert 0.05 < (encoded > 1.7).mean() < 1
     assert 0.05 < np.mean(RAW.predict(table(400)) == "ill") < 0.95
+
+
+def test_the_page_about_the_file_says_how_to_decode():
+    # docs/model-file.md, step by step, in plain Python
+    model = MODELS["threshold"]
+    space, shared = model.content()["space"], SharedRandomness(model.seed)
+    q, bits, hint = len(space["start"]), space["hint_bits"], space["hint"]
+    offset = shared.uniforms("rounding/offset", q).tolist()
+    generator = 3  # of 3 bits
+    moves = [hint * generator**j % 2**bits / 2**bits for j in range(q)]
+    moved = [(u + m) % 1.0 for u, m in zip(offset, moves, strict=True)]
+    centre = [code + o + 0.5 for code, o in zip(model.content()["codes"], moved, strict=True)]
+    shrink = [float(text) for text in space["shrink"]]
+    y = [min(max(s * c, c - 0.5), c + 0.5) for s, c in zip(shrink, centre, strict=True)]
+    theta = []
+    for start, row in zip(space["start"], space["lift"], strict=True):
+        total = 0.0
+        for text, value in zip(row, y, strict=True):
+            total += float(text) * value
+        theta.append(float(start) + total)
+    weights = [0.0] * model.n_features
+    for value, direction in zip(theta[1:], space["directions"], strict=True):
+        weights = [w + value * (d * 2.0**-14) for w, d in zip(weights, direction, strict=True)]
+    assert weights == model.coef.tolist()
+    assert theta[0] - float(space["threshold"]) == model.intercept
+    x = rows(4)[5].tolist()
+    square, cap = math.fsum(value * value for value in x), float(space["cap"])
+    factor = cap / math.sqrt(square) if square > cap * cap else 1.0
+    score = math.fsum(v * w for v, w in zip(x, weights, strict=True)) * factor + model.intercept
+    assert score == pytest.approx(model.decision_function([x])[0], rel=1e-13)
 
 
 # ---------------------------------------------------------------- scikit-learn

@@ -1,6 +1,7 @@
 """What a logistic fit can say about its own replicability."""
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -135,7 +136,7 @@ def hinted_bound(
     if design.space.rounding != "centre":
         return 1.0
     ratios = 1 / np.maximum(design.spread_numbers, 1e-9)
-    positions, _ = chosen_positions(ratios, design.space.hint_bits)
+    positions = _first_positions(tuple(ratios.tolist()), design.space.hint_bits)
     walls = np.stack([0.5 - positions, 0.5 + positions])
     # the difference of two means of n: variance 2 v / n, centred terms within reach and mean
     far = reach + deviations
@@ -145,6 +146,12 @@ def hinted_bound(
     n, log = leaving.size, math.log(2 / failure)
     margin = math.sqrt(2 * leaving.var(ddof=1) * log / n) + 7 * log / (3 * (n - 1))
     return float(min(1.0, leaving.mean() + margin))
+
+
+@lru_cache(maxsize=8)
+def _first_positions(ratios: tuple[float, ...], bits: int) -> Matrix:
+    """Positions of first points; kept, as an audit certifies many fits of one design."""
+    return chosen_positions(np.array(ratios), bits)[0]
 
 
 def term_reach(design: Design) -> Vector:
