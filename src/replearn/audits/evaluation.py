@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from replearn.audits.weights import Moments
 from replearn.codes.encoding import Seen, as_text, columns_of
 from replearn.codes.model import Model
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
@@ -21,7 +22,7 @@ from replearn.stages.calibration import Bin, calibration_bins
 from replearn.stages.intervals import CONFIDENCE, Measured
 from replearn.stages.ranking import roc_points
 from replearn.stages.worth import Worth, worth
-from replearn.types import IntegerArray, Matrix
+from replearn.types import IntegerArray, Matrix, Vector
 
 if TYPE_CHECKING:
     from replearn.sources import Watch
@@ -58,6 +59,8 @@ class Evaluation:
         Rows with a missing or unknown value, by column of the model's encoding; others left out.
     trouble : str
         What these rows code differently than the model knows, in words; "" if nothing.
+    spreads : float array or None
+        Standard deviations of the encoded features, if they were asked for.
     """
 
     worth: Worth
@@ -71,6 +74,7 @@ class Evaluation:
     bins: tuple[Bin, ...] = ()
     columns: dict[str, dict[str, int]] = field(default_factory=dict)
     trouble: str = ""
+    spreads: Vector | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         lines = [str(self.worth)]
@@ -168,6 +172,7 @@ def evaluate_file(
     *,
     by: str | None = None,
     confidence: float = CONFIDENCE,
+    describe: bool = False,
     watch: "Watch | None" = None,
 ) -> Evaluation:
     """Say what a model is worth on the labelled rows of a file, or a folder of files, of any size.
@@ -183,6 +188,8 @@ def evaluate_file(
         Column of a CSV or Parquet file whose values make groups that are evaluated apart.
     confidence : float, default=0.95
         Of every interval.
+    describe : bool, default=False
+        Compute the spread of each feature, too, for a report.
     watch : callable, optional
         Told the share of the rows that have been read.
 
@@ -213,13 +220,17 @@ def evaluate_file(
         )
     groups = None if by is None else _column(place, by)
     seen: Seen | None = None
-    collected = _Collected(model.classes)
+    collected, moments = _Collected(model.classes), Moments()
     for piece in source.pieces(watch=watch):
         assert piece.y is not None  # the source is labelled
         collected.add(_predictions_of(model, piece.X, encoded=True), piece.y, place)
+        if describe:
+            moments.take(piece.X)
         if piece.seen is not None:
             seen = piece.seen if seen is None else seen + piece.seen
     found = collected.evaluation(model.fingerprint, place, by, groups, confidence)
+    if describe:
+        found = replace(found, spreads=moments.spreads())
     if encoding is not None and seen is not None:
         trouble = coded_differently(encoding, seen)
         found = replace(found, columns=encoding.counts(seen), trouble=trouble)

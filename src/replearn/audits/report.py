@@ -369,8 +369,23 @@ def _model_facts(model: Model, provenance: dict[str, Any]) -> list[tuple[str, st
         ("inputs", f"{space.n_inputs:,}" + (" (with a constant)" if model.fit_intercept else "")),
         *_space_facts(model),
         ("codes", " ".join(str(code) for code in model.codes[:200])),
-        *((name, str(value)) for name, value in sorted(provenance.items())),
+        *((name, in_prose(value)) for name, value in sorted(provenance.items())),
     ]
+
+
+def in_prose(value: Any) -> str:
+    """A value of a file without the brackets of a program.
+
+    Examples
+    --------
+    >>> in_prose({"auc": "0.81", "base_rates": ["0.3", "0.7"]}), in_prose(None)
+    ('auc 0.81, base_rates 0.3 0.7', 'unknown')
+    """
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {in_prose(inner)}" for name, inner in value.items()) or "none"
+    if isinstance(value, list):
+        return " ".join(map(in_prose, value)) or "none"
+    return "unknown" if value is None else str(value)
 
 
 def _space_facts(model: Model) -> list[tuple[str, str]]:
@@ -399,7 +414,12 @@ def make_page(template: str, drawings: list[Drawing], **values: Any) -> str:
         return Markup(
             '<figure class="card"><h3>{}</h3><div role="img" aria-label="{}">{}</div>'
             "<figcaption>{}</figcaption></figure>"
-        ).format(drawing.title, drawing.title, Markup(drawing.svg), escape(drawing.caption))
+        ).format(
+            drawing.title,
+            f"{drawing.title}. {drawing.caption}",  # for who hears the page
+            Markup(drawing.svg),
+            escape(drawing.caption),
+        )
 
     page: str = environment.get_template(template).render(
         figures=drawings, drawn=drawn, version=__version__, **values

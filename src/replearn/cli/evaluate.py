@@ -5,13 +5,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.files import check_target, shown_progress, target_of, writing
-from replearn.cli.options import add_command, add_file, add_target, share
+from replearn.cli.options import add_command, add_file, add_lock, add_target, share
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import command_line
 from replearn.terminal import printable_lines
 
 if TYPE_CHECKING:
     from replearn.audits.evaluation import Evaluation
+    from replearn.codes.model import Model
+    from replearn.study.protocol import Protocol
 
 
 def add(commands: Any) -> None:
@@ -25,6 +27,7 @@ def add(commands: Any) -> None:
 examples:
   replearn evaluate a.model.json new.parquet --target label
   replearn evaluate a.model.json new.csv --target label --by hospital --report a.html
+  replearn evaluate a.model.json new.csv --protocol study.json --report supplement.html
 
 Rows that the model has not seen say what it is worth on new ones; its own rows flatter it. Every
 number has an interval. DATA may have any format that `replearn fit` takes; it is read piece by
@@ -45,6 +48,13 @@ JSON keys: fingerprint, place, labels, rows, confidence, confusion (true class, 
     parser.add_argument(
         "--by", metavar="COLUMN", help="judge the rows of each value of this column apart, too"
     )
+    add_file(
+        parser,
+        "--protocol",
+        metavar="FILE",
+        help="protocol of the study: the report says what it planned and decided",
+    )
+    add_lock(parser)
     parser.add_argument("--confidence", type=share, default=0.95, metavar="X", help="default 0.95")
     add_file(parser, "--report", metavar="FILE", help="write a report for people, as HTML")
 
@@ -60,7 +70,13 @@ def run(options: argparse.Namespace) -> Outcome:
 
         require_report_packages()
     model = load(options.model)
+    protocol = None
+    if options.protocol is not None:
+        from replearn.study.protocol import Protocol
+
+        protocol = Protocol.load(options.protocol, options.lock)
     target = options.target or target_of(options.model, options.data)
+    target = target or getattr(protocol, "target", None)
     with shown_progress(f"reading {Path(options.data).name}") as advance:
         found = evaluate_file(
             model,
@@ -68,18 +84,26 @@ def run(options: argparse.Namespace) -> Outcome:
             target,
             by=options.by,
             confidence=options.confidence,
+            describe=options.report is not None,
             watch=advance,
         )
     text = printable_lines(str(found))
     if options.report is not None:
-        _write_report(found, options)
+        _write_report(found, options, model, protocol)
         text += f"\nreport written to {options.report}"
     return Outcome(text, found.data() | {"report": options.report})
 
 
-def _write_report(found: "Evaluation", options: argparse.Namespace) -> None:
-    from replearn.audits.evaluation_page import evaluation_report
+def _write_report(
+    found: "Evaluation",
+    options: argparse.Namespace,
+    model: "Model",
+    protocol: "Protocol | None",
+) -> None:
+    from replearn.audits.evaluation_page import Study, evaluation_report
     from replearn.audits.report import write_report
+    from replearn.files.jsonfile import read_json
 
+    study = Study(model, read_json(options.model)["provenance"], protocol)
     with writing(options.report):
-        write_report(evaluation_report(found, command_line(options)), options.report)
+        write_report(evaluation_report(found, command_line(options), study), options.report)
