@@ -473,23 +473,22 @@ def test_a_protocol_says_the_algorithm(refused, command):
 # ---------------------------------------------------------------- the demo
 
 
-SMALL = {"rows": (2000, 2500), "n_pilot": 300, "n_new": 500, "n_features": 5, "margin": 0.4}
+SMALL = {"rows": (2000, 2500), "n_pilot": 300, "n_new": 500, "n_features": 3}
 
 
 def test_demo(run, monkeypatch):
     monkeypatch.setattr(demo, "Setting", functools.partial(demo.Setting, **SMALL))
     code, out, err = run("demo", "--repetitions", 3)
     assert (code, err) == (0, "")
-    for word in ("lab A", "2,500", "replearn", "LinearSVC", "measured", "estimated", "certified"):
+    for word in ("lab A", "2,500", "replearn, 4 hint bits", "measured", "estimated", "AUC"):
         assert word in out
-    assert "accuracy" in out
     assert "\x1b" not in out  # no colours in a pipe
     assert max(map(len, out.splitlines())) <= 80
     data = documented(run, "demo", run("demo", "--repetitions", 3, "--json")[1])
-    ours, _, raw, *_ = data["methods"]
-    assert ours["name"] == "replearn, protocol from a pilot"
-    assert (ours["studies"], raw["same"]) == (3, 0)
-    assert ours["interval"][0] <= ours["rate"] <= ours["interval"][1]
+    base, pilot, _, hinted, full = data["methods"]
+    assert (base["same"], pilot["same"], full["same"], full["studies"]) == (3, 3, 0, 3)
+    assert (base["auc"], base["evidence_bits"]) == (0.5, None)
+    assert hinted["name"] == "replearn, 4 hint bits"
     assert data["same"] == (data["labs"][0]["fingerprint"] == data["labs"][1]["fingerprint"])
 
 
@@ -497,17 +496,19 @@ def test_demo_says_the_same_each_time():
     first, again = (demo.run(demo.Setting(n_studies=2, **SMALL)) for _ in range(2))
     assert first.methods == again.methods
     assert first.labs == again.labs
-    assert all(0.5 < tally.accuracy <= 1 for tally in first.methods)
+    assert all(0.5 <= method.auc <= 1 for method in first.methods)
 
 
 def test_demo_counts_pairs_whose_models_are_equal():
-    def lab(key):
-        return demo.Lab(1, 1, "", None, {"m": demo.Fit(key, 0.5)})
+    def study(*keys):
+        fits = [{demo.FULL: demo.Fit(key, 0.5, 0.5, 0.5)} for key in keys]
+        return demo.Study(tuple(demo.Lab(1, 1, "", None, fit) for fit in fits), {})
 
-    pairs = [(lab(b"a"), lab(b"a")), (lab(b"a"), lab(b"b")), (lab(b"c"), lab(b"c"))]
-    tally = demo._tally("m", pairs)
-    assert (tally.same, tally.studies) == (2, 3)
-    assert tally.interval == pytest.approx((0.0943, 0.9916), abs=1e-4)  # Clopper-Pearson
+    pairs = [study(b"a", b"a"), study(b"a", b"b"), study(b"c", b"c")]
+    method = demo._method(demo.FULL, pairs, demo.Setting())
+    assert (method.n_same, method.agreement.n_pairs) == (2, 3)
+    interval = method.agreement.interval  # Clopper-Pearson
+    assert interval == pytest.approx((1 - 0.9916, 1 - 0.0943), abs=1e-4)
 
 
 def test_demo_when_the_first_pair_differs():

@@ -262,7 +262,7 @@ def test_what_cannot_be_is_said_by_name(replearn, study, line, words):
         ({"hint_bits": 8}, "number of hint bits is 8"),
         ({"hint": 16}, "hint must be an integer from 0 to 15"),
         ({"hint": True}, "hint must be an integer from 0 to 15"),
-        ({"hint_bits": 9}, "hint_bits must be an integer from 1 to 8"),
+        ({"hint_bits": 9}, "bits must be an integer from 1 to 8"),
         ({"version": 2}, "version must be"),
         ({"extra": 1}, "must be an object with the keys"),
         ({"protocol": "x"}, "64 hexadecimal digits"),

@@ -14,19 +14,19 @@ def add(commands: Any) -> None:
         commands,
         "demo",
         run,
-        "two simulated labs, end to end, beside scikit-learn's LinearSVC",
+        "two simulated labs, end to end, beside what a sceptic would ask for",
         """\
 example:
   replearn demo --repetitions 5
 
-Two labs draw different samples of one population and fit with the same settings and seed.
-The same is done for more populations, samples and seeds, and the pairs with exactly the
-same model are counted, for replearn and for LinearSVC on the same rows. Takes half a minute.
+A pilot makes a protocol, two labs draw different samples of one population and fit, the first one
+publishes a hint of four bits. The same is done for more populations, pilots, samples and seeds, and
+the pairs with exactly the same model are counted: for the base rate, the pilot's own model,
+protocols without and with a hint, and LogisticRegression on all rows of a lab. Takes half a minute.
 
-JSON keys: setting, labs (rows, accuracy, fingerprint, estimated_disagreement,
-  disagreement_bound, bound_confidence), same, codes, methods (name, same, studies,
-  rate, interval, accuracy), mean_estimated_disagreement, largest_disagreement_bound,
-  seconds, warnings""",
+JSON keys: setting, labs (rows, auc, fingerprint, estimated_disagreement, disagreement_bound,
+  bound_confidence), same, codes, methods (name, same, studies, agreement, log_loss, auc,
+  balanced_accuracy, evidence_bits), mean_estimated_disagreement, seconds, warnings""",
     )
     parser.add_argument(
         "--repetitions",

@@ -1,10 +1,4 @@
-"""Two simulated labs, end to end: what ``replearn demo`` shows.
-
-Each study has its own population, a pilot sample that becomes the protocol, a published seed, and
-two labs with samples of different sizes. Counted is how often both labs get exactly the same
-model, for replearn and, on the same rows, for scikit-learn's LinearSVC with coefficients as
-they are or rounded.
-"""
+"""Simulated labs: what ``replearn demo`` counts and prints."""
 
 import sys
 import textwrap
@@ -18,30 +12,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest
-from sklearn.svm import LinearSVC
+from sklearn.linear_model import LogisticRegression
 
-from replearn.datasets import make_margin
+from replearn.audits.agreement import Agreement
 from replearn.errors import ReplicabilityWarning
-from replearn.estimators import ReplicableSVMClassifier
 from replearn.progress import Advance, no_progress
 from replearn.stages.certificate import Certificate
-from replearn.study.pilot import plan_from_pilot
-from replearn.study.protocol import Protocol
+from replearn.stages.worth import worth
+from replearn.study.pilot import PilotPlan, plan_from_pilot
 from replearn.types import Matrix, Vector
 
-CONFIDENCE = 0.95
+Rows = tuple[Matrix, NDArray[np.int64]]
 
-LabelledRows = tuple[Matrix, NDArray[np.int64]]
-
-#: What a lab may do with the coefficients of LinearSVC before it compares them.
-_BY_HAND: dict[str, Callable[[Vector], Vector]] = {
-    "LinearSVC, coef_ as it is": lambda coef: coef,
-    "LinearSVC, np.round(coef_, 1)": lambda coef: np.round(coef, 1),
-    "LinearSVC, np.round(coef_, 0)": lambda coef: np.round(coef, 0),
-}
-_OURS = "replearn, protocol from a pilot"
-_DEFAULT = "replearn, default sizes"
+BASE = "always the base rate"
+PILOT = "the pilot's own model, published"
+FULL = "LogisticRegression, a lab's rows"
 
 
 @dataclass(frozen=True)
@@ -51,26 +36,38 @@ class Setting:
     Attributes
     ----------
     n_studies : int
-        Pairs of labs; each pair has a population, two samples and a seed of its own.
-    n_features, margin
+        Pairs of labs; each pair has a population, a pilot, two samples and a seed of its own.
+    n_features : int
         Of the populations.
     rows : tuple of int
         Sizes of the two labs' samples.
     n_pilot : int
         Rows of the pilot, which belong to no lab.
     n_new : int
-        Fresh rows on which accuracy is measured.
+        Fresh rows on which models are judged.
     max_disagreement : float
         What the labs ask for.
+    hint_bits : int
+        Of the second protocol; the first has none.
     """
 
     n_studies: int = 20
-    n_features: int = 50
-    margin: float = 0.2
-    rows: tuple[int, int] = (60_000, 75_000)
+    n_features: int = 12
+    rows: tuple[int, int] = (50_000, 60_000)
     n_pilot: int = 1000
     n_new: int = 20_000
     max_disagreement: float = 0.1
+    hint_bits: int = 4
+
+    @property
+    def protocols(self) -> dict[str, int]:
+        """Name and hint bits of each protocol."""
+        return {f"replearn, {bits} hint bits": bits for bits in (0, self.hint_bits)}
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """All that is compared, in the order of the table."""
+        return (BASE, PILOT, *self.protocols, FULL)
 
 
 @dataclass(frozen=True)
@@ -78,12 +75,14 @@ class Fit:
     """What one lab gets from one method: ``key`` is equal for equal models."""
 
     key: bytes
-    accuracy: float
+    log_loss: float
+    auc: float
+    balanced_accuracy: float
 
 
 @dataclass(frozen=True)
 class Lab:
-    """One lab of one study."""
+    """One lab of one study; the certificate and the fingerprint are those with a hint."""
 
     rows: int
     n_codes: int
@@ -93,24 +92,33 @@ class Lab:
 
 
 @dataclass(frozen=True)
-class MethodResult:
-    """One method over all studies.
+class Study:
+    """One protocol, and what two labs make of it."""
 
-    Attributes
-    ----------
-    same, studies : int
-        Studies in which both labs got the same model, and all studies.
-    interval : tuple of float
-        Clopper-Pearson interval of the rate, at ``CONFIDENCE``.
-    accuracy : float
-        Mean over all labs, on new rows.
-    """
+    labs: tuple[Lab, Lab]
+    evidence: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method over all studies: how often labs agree, and means over all labs on new rows."""
 
     name: str
-    same: int
-    studies: int
-    interval: tuple[float, float]
-    accuracy: float
+    agreement: Agreement
+    log_loss: float
+    auc: float
+    balanced_accuracy: float
+    evidence_bits: float | None
+
+    def data(self) -> dict[str, Any]:
+        """As JSON types."""
+        content = asdict(self) | {"agreement": self.agreement.data()}
+        return content | {"same": self.n_same, "studies": self.agreement.n_pairs}
+
+    @property
+    def n_same(self) -> int:
+        """Studies in which both labs got the same model."""
+        return self.agreement.n_pairs - self.agreement.n_different
 
 
 @dataclass(frozen=True)
@@ -122,20 +130,16 @@ class Result:
     setting : Setting
     labs : tuple of Lab
         Of the first study.
-    methods : tuple of MethodResult
-        replearn first.
+    methods : tuple of Method
     mean_estimate : float
-        Mean of the disagreement that each lab estimates; "not estimable" counts as 1.
-    weakest : Certificate
-        The one with the largest proved bound, of all labs.
+        Mean of the disagreement that each lab estimates, with a hint.
     seconds : float
     """
 
     setting: Setting
     labs: tuple[Lab, Lab]
-    methods: tuple[MethodResult, ...]
+    methods: tuple[Method, ...]
     mean_estimate: float
-    weakest: Certificate
     seconds: float
 
     @property
@@ -143,18 +147,20 @@ class Result:
         """Whether the two labs of the first study got the same model."""
         return self.labs[0].fingerprint == self.labs[1].fingerprint
 
+    @property
+    def hinted(self) -> Method:
+        """The protocol with hint bits."""
+        return self.methods[self.setting.methods.index([*self.setting.protocols][-1])]
+
     def data(self) -> dict[str, Any]:
         """As JSON types."""
         return {
             "setting": asdict(self.setting),
-            "labs": [_lab_data(lab) for lab in self.labs],
+            "labs": [_lab_data(lab, self.hinted.name) for lab in self.labs],
             "same": self.same,
             "codes": self.labs[0].n_codes,
-            "methods": [
-                asdict(tally) | {"rate": tally.same / tally.studies} for tally in self.methods
-            ],
+            "methods": [method.data() for method in self.methods],
             "mean_estimated_disagreement": self.mean_estimate,
-            "largest_disagreement_bound": self.weakest.disagreement_bound,
             "seconds": self.seconds,
         }
 
@@ -174,99 +180,124 @@ def run(setting: Setting | None = None, advance: Advance = no_progress) -> Resul
     """
     setting = setting or Setting()
     start = time.monotonic()
-    studies: list[tuple[Lab, Lab]] = []
+    studies: list[Study] = []
     with warnings.catch_warnings(), ThreadPoolExecutor(2) as pool:
         # a lab would see it; here the estimates are shown beside what was measured
         warnings.simplefilter("ignore", ReplicabilityWarning)
-        for labs in pool.map(partial(_study, setting), range(setting.n_studies)):
-            studies.append(labs)
+        for study in pool.map(partial(_study, setting), range(setting.n_studies)):
+            studies.append(study)
             advance(len(studies))
-    certificates = [lab.certificate for pair in studies for lab in pair]
-    estimates = [certificate.estimated_disagreement for certificate in certificates]
+    estimates = [lab.certificate.estimated_disagreement for s in studies for lab in s.labs]
     return Result(
         setting=setting,
-        labs=studies[0],
-        methods=tuple(_method_result(name, studies) for name in (_OURS, _DEFAULT, *_BY_HAND)),
+        labs=studies[0].labs,
+        methods=tuple(_method(name, studies, setting) for name in setting.methods),
         mean_estimate=float(np.mean([1.0 if e is None else e for e in estimates])),
-        weakest=max(certificates, key=lambda certificate: certificate.disagreement_bound),
         seconds=round(time.monotonic() - start, 1),
     )
 
 
-def _study(setting: Setting, study: int) -> tuple[Lab, Lab]:
-    """One protocol, and what two labs make of it."""
-    pilot = _draw(setting, setting.n_pilot, study, sample=3)
-    protocol = plan_from_pilot(
+def _study(setting: Setting, study: int) -> Study:
+    """A pilot, its protocols with and without a hint, and two labs."""
+    pilot, new, *own = (
+        _draw(setting, n_rows, study, sample)
+        for sample, n_rows in enumerate((setting.n_pilot, setting.n_new, *setting.rows))
+    )
+    plan = plan_from_pilot(
         *pilot,
-        algorithm="svm",
         samples_per_site=min(setting.rows),
         max_disagreement=setting.max_disagreement,
         shared_seed=study,
-    ).protocol
-    new = _draw(setting, setting.n_new, study, sample=2)
-    first, second = (
-        _lab(setting, protocol, _draw(setting, n_rows, study, sample=number), new)
-        for number, n_rows in enumerate(setting.rows)
     )
-    return first, second
+    assert isinstance(plan, PilotPlan)
+    plans = {name: plan.replan(hint_bits=bits) for name, bits in setting.protocols.items()}
+    share = float(pilot[1].mean())
+    published = {
+        BASE: _judged(b"", np.full(setting.n_new, share), new, share),
+        PILOT: _plain(pilot, new, share),
+    }
+    first = _lab(plans, own[0], new, share, published)
+    second = _lab(plans, own[1], new, share, published, first.hints)
+    evidence = {name: planned.evidence_bits for name, planned in plans.items()}
+    return Study((first.lab, second.lab), evidence)
 
 
-def _lab(setting: Setting, protocol: Protocol, own: LabelledRows, new: LabelledRows) -> Lab:
-    """Everything that happens at one lab."""
-    replicable = protocol.estimator().fit(*own)
-    default = ReplicableSVMClassifier(
-        margin=setting.margin,
-        max_disagreement=setting.max_disagreement,
-        shared_seed=protocol.seed,
-    ).fit(*own)
-    plain = LinearSVC(dual=False).fit(*own)
-    weights = np.append(plain.coef_.ravel(), plain.intercept_)
-    return Lab(
-        rows=len(own[1]),
-        n_codes=replicable.model_.codes.size,
-        fingerprint=replicable.fingerprint_,
-        certificate=replicable.certificate_,
-        fits={
-            name: Fit(classifier.fingerprint_.encode(), float(classifier.score(*new)))
-            for name, classifier in ((_OURS, replicable), (_DEFAULT, default))
-        }
-        | {name: _fit_of(rule(weights), *new) for name, rule in _BY_HAND.items()},
-    )
+@dataclass(frozen=True)
+class _Fitted:
+    """A lab, and the hints that it published as the first."""
+
+    lab: Lab
+    hints: dict[str, int]
 
 
-def _draw(setting: Setting, n_rows: int, study: int, sample: int) -> LabelledRows:
-    return make_margin(
-        n_rows,
-        setting.n_features,
-        setting.margin,
-        population=study,
-        random_state=np.random.default_rng([study, sample]),
-    )
+def _lab(
+    plans: dict[str, PilotPlan],
+    own: Rows,
+    new: Rows,
+    share: float,
+    published: dict[str, Fit],
+    hints: dict[str, int] | None = None,
+) -> _Fitted:
+    """Everything that happens at one lab; without hints it is the first."""
+    fits, found, last = dict(published), {}, None
+    for name, plan in plans.items():
+        hint = {"hint": hints[name]} if hints and plan.hint_bits else {}
+        last = plan.protocol.estimator(**hint).fit(*own)
+        found[name] = last.hint_
+        chances = last.predict_proba(new[0])[:, 1]
+        fits[name] = _judged(last.fingerprint_.encode(), chances, new, share)
+    assert last is not None
+    fits[FULL] = _plain(own, new, share)
+    lab = Lab(len(own[1]), last.model_.codes.size, last.fingerprint_, last.certificate_, fits)
+    return _Fitted(lab, found)
 
 
-def _fit_of(weights: Vector, X: Matrix, y: NDArray[np.int64]) -> Fit:
-    positive = X @ weights[:-1] + weights[-1] > 0
-    canonical = weights + 0.0  # -0.0 and 0.0 are the same number
-    return Fit(canonical.tobytes(), float(np.mean(positive == (y > 0))))
+def _plain(own: Rows, new: Rows, share: float) -> Fit:
+    """Scikit-learn's logistic regression."""
+    plain = LogisticRegression(max_iter=1000).fit(*own)
+    key = np.append(plain.coef_.ravel(), plain.intercept_).tobytes()
+    return _judged(key, plain.predict_proba(new[0])[:, 1], new, share)
 
 
-def _method_result(name: str, studies: Sequence[tuple[Lab, Lab]]) -> MethodResult:
-    same = sum(first.fits[name].key == second.fits[name].key for first, second in studies)
-    interval = binomtest(same, len(studies)).proportion_ci(CONFIDENCE, method="exact")
-    accuracies = [lab.fits[name].accuracy for pair in studies for lab in pair]
-    return MethodResult(
+def _judged(key: bytes, chances: Vector, new: Rows, share: float) -> Fit:
+    """What probabilities are worth on new rows, decided at the pilot's share of positives."""
+    found = worth(new[1], (chances > share).astype(np.int64), labels=(0, 1), probabilities=chances)
+    assert found.log_loss is not None
+    assert found.auc is not None
+    assert found.balanced_accuracy is not None
+    return Fit(key, found.log_loss.value, found.auc.value, found.balanced_accuracy.value)
+
+
+def _draw(setting: Setting, n_rows: int, study: int, sample: int) -> Rows:
+    """Rows of a population: columns on different scales, about 15 % positive, noisy labels."""
+    population = np.random.default_rng([study])
+    weights = population.normal(size=setting.n_features)
+    weights *= 1.3 / np.linalg.norm(weights)
+    scales = np.exp(population.normal(size=setting.n_features))
+    rng = np.random.default_rng([study, sample])
+    X = rng.normal(size=(n_rows, setting.n_features))
+    positive = rng.random(n_rows) < 1 / (1 + np.exp(2.3 - X @ weights))
+    return X * scales, positive.astype(np.int64)
+
+
+def _method(name: str, studies: Sequence[Study], setting: Setting) -> Method:
+    n_different = sum(s.labs[0].fits[name].key != s.labs[1].fits[name].key for s in studies)
+    fits = [lab.fits[name] for study in studies for lab in study.labs]
+    bits = [study.evidence[name] for study in studies if name in study.evidence]
+    return Method(
         name,
-        same,
-        len(studies),
-        (float(interval.low), float(interval.high)),
-        float(np.mean(accuracies)),
+        Agreement(len(studies), n_different, setting.max_disagreement),
+        float(np.mean([fit.log_loss for fit in fits])),
+        float(np.mean([fit.auc for fit in fits])),
+        float(np.mean([fit.balanced_accuracy for fit in fits])),
+        float(np.mean(bits)) if bits else None,
     )
 
 
-def _lab_data(lab: Lab) -> dict[str, Any]:
+def _lab_data(lab: Lab, name: str) -> dict[str, Any]:
     return {
         "rows": lab.rows,
-        "accuracy": lab.fits[_OURS].accuracy,
+        "auc": lab.fits[name].auc,
         "fingerprint": lab.fingerprint,
         "estimated_disagreement": lab.certificate.estimated_disagreement,
         "disagreement_bound": lab.certificate.disagreement_bound,
@@ -298,18 +329,18 @@ def text(result: Result, styled: bool | None = None) -> str:
     """
     parts: list[str | Grid] = [_introduction(result), _labs_grid(result), _verdict(result)]
     if result.setting.n_studies > 1:
-        parts += [_again(result), _methods_grid(result), _chances(result), _CLOSING]
-    draw = _drawn if (sys.stdout.isatty() if styled is None else styled) else _plain
+        parts += [_again(result), _methods_grid(result), _chances(result), _closing(result)]
+    draw = _drawn if (sys.stdout.isatty() if styled is None else styled) else _plain_table
     return "\n\n".join(part if isinstance(part, str) else draw(part) for part in parts)
 
 
 def _introduction(result: Result) -> str:
     setting = result.setting
     return _filled(
-        f"Two labs draw their own samples of one population ({setting.n_features} features, "
-        f"margin {setting.margin:g}). They share a protocol, made from a pilot of "
-        f"{setting.n_pilot:,} other rows for a disagreement of at most "
-        f"{setting.max_disagreement:g}, with a published seed in it, and no data."
+        f"Two labs draw their own samples of one population ({setting.n_features} columns, about "
+        "15 % positive). They share a protocol, made from a pilot of "
+        f"{setting.n_pilot:,} other rows, with a published seed in it, and no data. Lab A fits "
+        f"first and publishes a hint of {setting.hint_bits} bits."
     )
 
 
@@ -317,11 +348,12 @@ def _labs_grid(result: Result) -> Grid:
     def row(title: str, show: Callable[[Lab], str]) -> tuple[str, ...]:
         return (title, *map(show, result.labs))
 
+    name = result.hinted.name
     return Grid(
         ("", "lab A", "lab B"),
         (
             row("rows", lambda lab: f"{lab.rows:,}"),
-            row("accuracy on new rows", lambda lab: _percent(lab.fits[_OURS].accuracy)),
+            row("AUC on new rows", lambda lab: f"{lab.fits[name].auc:.4f}"),
             row("fingerprint", lambda lab: lab.fingerprint[:16] + "..."),
         ),
     )
@@ -336,70 +368,63 @@ def _verdict(result: Result) -> str:
 def _again(result: Result) -> str:
     return _filled(
         f"Again, for {result.setting.n_studies} populations, each with a new pilot, seed and pair "
-        "of samples. How often do both labs get exactly the same model? All methods see the same "
-        "rows."
+        "of samples. How often do both labs get exactly the same model, what is it worth on new "
+        "rows, and how many bits is a match worth to somebody who knows the protocol?"
     )
 
 
 def _methods_grid(result: Result) -> Grid:
     return Grid(
-        ("method", "same model", f"{CONFIDENCE:.0%} interval", "accuracy"),
+        ("method", "same model", "log-loss", "AUC", "bal. acc.", "bits"),
         tuple(
             (
-                tally.name,
-                f"{tally.same} of {tally.studies}",
-                f"{tally.interval[0]:.2f} to {tally.interval[1]:.2f}",
-                _percent(tally.accuracy),
+                method.name,
+                f"{method.n_same} of {method.agreement.n_pairs}",
+                f"{method.log_loss:.4f}",
+                f"{method.auc:.3f}",
+                f"{method.balanced_accuracy:.3f}",
+                "-" if method.evidence_bits is None else f"{method.evidence_bits:.1f}",
             )
-            for tally in result.methods
+            for method in result.methods
         ),
     )
 
 
 def _chances(result: Result) -> str:
-    ours, certificate = result.methods[0], result.weakest
-    n_different = ours.studies - ours.same
-    bound = certificate.disagreement_bound
-    certified = "nothing is proved here"
-    if bound < 1:
-        certified = (
-            f"at most {bound:.2f}: proved by every lab from its own rows, on average over seeds, "
-            f"at confidence {certificate.confidence:g}; assumes {certificate.assumes}"
-        )
+    found = result.hinted.agreement
+    low, high = found.interval
     lines = {
-        "measured": f"{n_different / ours.studies:.2f}: {n_different} of the {ours.studies} pairs "
-        f"above (asked for: at most {result.setting.max_disagreement:g})",
+        "measured": f"{found.disagreement:.2f}: {found.n_different} of the {found.n_pairs} pairs "
+        f"above, {found.confidence:.0%} interval {low:.2f} to {high:.2f} (asked for: at most "
+        f"{result.setting.max_disagreement:g})",
         "estimated": f"{result.mean_estimate:.2f}: mean of what each lab predicts for its seed, "
         "from its own rows alone",
-        "certified": certified,
     }
     return "\n".join(
-        ["Chance that two labs with a protocol get different models:"]
+        ["Chance that two labs get different models, with the hint:"]
         + [_filled(line, first=f"  {word:<9}  ", rest=" " * 13) for word, line in lines.items()]
     )
 
 
-_CLOSING = """\
-The default sizes know nothing of the population, and are coarse; a pilot buys
-accuracy and agreement. Rounding by hand works when no coefficient lies near an
-edge: how often that is depends on the population and on the number of digits,
-and nothing says so beforehand."""
+def _closing(result: Result) -> str:
+    return _filled(
+        "The base rate and the pilot's model are the same at all labs because no lab's rows decide "
+        "anything. Without hint bits labs of this size can little more than confirm the pilot's "
+        "model or veto it, and a match is worth about 0 bits. With a hint the labs' rows decide, "
+        "and a match says something. LogisticRegression uses everything, and no two labs agree."
+    )
 
 
 def _filled(paragraph: str, first: str = "", rest: str = "") -> str:
     return textwrap.fill(paragraph, _WIDTH, initial_indent=first, subsequent_indent=rest)
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %"
-
-
-def _plain(grid: Grid) -> str:
+def _plain_table(grid: Grid) -> str:
     lines = [grid.header, *grid.rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(grid.header))]
     return "\n".join(
         f"  {line[0]:<{widths[0]}}"
-        + "".join(f"   {cell:>{width}}" for cell, width in zip(line[1:], widths[1:], strict=True))
+        + "".join(f"  {cell:>{width}}" for cell, width in zip(line[1:], widths[1:], strict=True))
         for line in lines
     )
 
@@ -410,12 +435,12 @@ def _drawn(grid: Grid) -> str:
         from rich.console import Console
         from rich.table import Table
     except ImportError:
-        return _plain(grid)
+        return _plain_table(grid)
     table = Table(box=SIMPLE_HEAD)
     for number, title in enumerate(grid.header):
         table.add_column(title, justify="right" if number else "left", no_wrap=True)
     for row in grid.rows:
-        table.add_row(*row, style="bold green" if row[0] == _OURS else None)
+        table.add_row(*row, style="bold green" if row[0].startswith("replearn") else None)
     console = Console(force_terminal=True, width=_WIDTH)
     with console.capture() as capture:
         console.print(table)

@@ -1,0 +1,90 @@
+"""Hints without a first site: all say which moves of the grid are unsafe for them."""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from scipy.special import ndtri
+
+from replearn.codes.design import Design
+from replearn.codes.randomness import SharedRandomness
+from replearn.errors import ReplearnError
+from replearn.types import Vector
+
+
+def unsafe_hints(
+    components: Vector,
+    design: Design,
+    shared: SharedRandomness,
+    disagreement: float,
+    n_sites: int = 2,
+) -> tuple[int, ...]:
+    """Moves of the grid under which a site's point lies too near a wall of its cell.
+
+    Parameters
+    ----------
+    components : array of shape (q,)
+        The point, in cells.
+    design : Design
+        With cubes and hint bits.
+    shared : SharedRandomness
+    disagreement : float
+        Probability that sites with a common hint may get different codes.
+    n_sites : int, default=2
+
+    Returns
+    -------
+    hints : tuple of int
+        To be published by every site; `common_hint` reads them.
+
+    Notes
+    -----
+    Near is nearer than half of what two sites differ by, in a coordinate, with probability
+    ``disagreement`` over coordinates and pairs. If a hint is safe for two sites whose codes differ,
+    their points lie on both sides of a wall, each this far from it, so they differ by twice
+    as much: the proof needs nothing of how the hint was chosen. Tested in
+    tests/theory/test_common_hint.py.
+    """
+    space = design.space
+    if space.rounding != "centre" or space.hint_bits == 0:
+        raise ReplearnError(
+            f"a common hint needs hint bits and cells that are cubes, got {space.hint_bits} bits "
+            f"and {space.rounding!r}. Plan with hint_bits."
+        )
+    slack = safe_distance(design, disagreement, n_sites)
+    unsafe = []
+    for hint in range(1 << space.hint_bits):
+        moved = space.with_hint(hint)
+        place = moved.residual(components, moved.encode(components, shared), shared)
+        if (0.5 - np.abs(place[: slack.size]) < slack).any():
+            unsafe.append(hint)
+    return tuple(unsafe)
+
+
+def safe_distance(design: Design, disagreement: float, n_sites: int = 2) -> Vector:
+    """Distance from the walls, in cells, that is safe: half of a difference that is rare."""
+    spread = design.spread_numbers
+    n_pairs = n_sites * (n_sites - 1) / 2
+    return np.asarray(-ndtri(disagreement / (2 * spread.size * n_pairs)) * spread / 2)
+
+
+def common_hint(unsafe: Sequence[Collection[int]], hint_bits: int) -> int:
+    """The first hint that is safe for all sites.
+
+    Parameters
+    ----------
+    unsafe : sequence of collections of int
+        What every site published.
+    hint_bits : int
+
+    Examples
+    --------
+    >>> common_hint([(0, 2), (1, 2)], hint_bits=2)
+    3
+    """
+    for hint in range(1 << hint_bits):
+        if not any(hint in hints for hints in unsafe):
+            return hint
+    raise ReplearnError(
+        f"some hint must be safe for all {len(unsafe)} sites, got none of {1 << hint_bits}. Let "
+        "one site be the first, or plan with more hint bits or wider cells."
+    )
