@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -250,3 +251,10 @@ def test_what_is_missing_is_missing_in_every_column(kind):
     for name, values in columns_of(table, list(COLUMNS)).items():
         missing = [as_text(value) is None for value in values]
         assert missing == [value is None or value != value for value in COLUMNS[name]], name
+
+
+def test_sparse_and_dense_rows_are_encoded_to_the_same_bits():
+    scales = ("3", "0.7", "1.3", "49")
+    encoding = Encoding(tuple(NumberColumn(f"x{i}", "0", scale) for i, scale in enumerate(scales)))
+    X = np.random.default_rng(0).normal(size=(200, 4)) * (np.arange(800).reshape(200, 4) % 3 > 0)
+    assert (encoding.transform(sp.csr_matrix(X)).toarray() == encoding.transform(X)).all()

@@ -353,7 +353,11 @@ class Encoding:
                 "from a sparse pilot."
             )
         scales: Vector = np.array([float(c.scale) for c in self.columns if hasattr(c, "scale")])
-        return sp.csr_matrix(X) @ sp.diags_array(1 / scales)
+        rows = sp.csr_matrix(X, dtype=np.float64, copy=True)
+        rows.data /= scales[
+            rows.indices
+        ]  # as dense rows are: a product with 1/scale has other bits
+        return rows
 
 
 def columns_of(X: Any, names: list[str]) -> Mapping[str, NDArray[Any]]:
