@@ -9,6 +9,6 @@ instant, and the command line does not load scikit-learn before it has parsed it
 
 import lazy_loader
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
