@@ -42,6 +42,8 @@ from .exports import to_csv as to_csv
 from .exports import to_onnx as to_onnx
 from .exports import to_sklearn as to_sklearn
 from .exports import to_sql as to_sql
+from .files.choicefile import load_choice as load_choice
+from .files.choicefile import save_choice as save_choice
 from .files.modelfile import load as load
 from .files.modelfile import save as save
 from .fits import clusters as clusters
@@ -59,6 +61,8 @@ from .stages.means import replicable_mean as replicable_mean
 from .stages.selection import correlated_choice as correlated_choice
 from .stages.selection import first_below as first_below
 from .stages.selection import noisy_best as noisy_best
+from .study.choice_protocol import ChoiceProtocol as ChoiceProtocol
+from .study.choice_protocol import publish_choice as publish_choice
 from .study.commitments import commit as commit
 from .study.commitments import reveal as reveal
 from .study.pilot import PilotPlan as PilotPlan

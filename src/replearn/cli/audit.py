@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from replearn.cli.choice_files import add_choice_models, audit_choice, is_choice_protocol
 from replearn.cli.files import check_target, shown_progress, writing
 from replearn.cli.options import (
     add_allow_unknown,
@@ -89,6 +90,7 @@ JSON keys: algorithm, verdict, verdict_in_words, disagreement, interval, max_dis
     )
     add_allow_unknown(parser)
     add_cluster(parser)
+    add_choice_models(parser)
     parser.add_argument(
         "--jobs", type=positive, default=-1, metavar="N", help="threads (default: all cores)"
     )
@@ -102,10 +104,15 @@ def run(options: argparse.Namespace) -> Outcome:
         from replearn.audits.report import require_report_packages
 
         require_report_packages()
-    protocol = read_protocol(options)
-    estimator = make_estimator(options, protocol)
-    options.target = label_column(options, protocol)
-    result = replace(_measure(estimator, options), command=command_line(options))
+    if is_choice_protocol(options.protocol):
+        algorithm = "choice"
+        result = audit_choice(options)
+    else:
+        protocol = read_protocol(options)
+        estimator = make_estimator(options, protocol)
+        options.target = label_column(options, protocol)
+        algorithm, result = algorithm_of(estimator), _measure(estimator, options)
+    result = replace(result, command=command_line(options))
     text = str(result)
     if options.report is not None:
         from replearn.audits.report import audit_report, write_report
@@ -113,7 +120,7 @@ def run(options: argparse.Namespace) -> Outcome:
         with writing(options.report):
             write_report(audit_report(result), options.report)
         text += f"\n  report        {options.report}"
-    data = result.data() | {"algorithm": algorithm_of(estimator), "report": options.report}
+    data = result.data() | {"algorithm": algorithm, "report": options.report}
     return Outcome(printable_lines(text), data, _EXIT[result.verdict])
 
 

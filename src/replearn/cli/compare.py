@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from replearn.cli.choice_files import compare_choices, is_choice
 from replearn.cli.files import check_target, writing
 from replearn.cli.options import add_command, add_file
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
@@ -52,6 +53,7 @@ JSON keys: same, groups (the largest first, with fingerprint, sites, against_fir
   match, if all carry one protocol; or null), warnings;
   of two models also: parts, differences, notes, n_codes_differing, n_codes, n_rows_changed,
   angle_degrees (null: other inputs);
+  of choices: same, groups (with fingerprint, sites, chosen), against_first, files, fingerprints;
   with --commit: commitment, opening, protocol, digest, warnings; with --reveal: same,
   fingerprints (by site), protocol, warnings""",
     )
@@ -112,6 +114,10 @@ def _compare(options: argparse.Namespace) -> Outcome:
 
     _check_picture(options.picture)
     paths = _model_files(options.files)
+    if is_choice(paths[0]):
+        if options.rows is not None or options.picture is not None:
+            raise ReplearnError("--rows and --picture are for models, got choices. Leave them out.")
+        return compare_choices(paths)
     models = {path: load(path) for path in paths}
     classify = None
     if options.rows is not None:
@@ -159,6 +165,7 @@ def _model_files(places: Sequence[str]) -> list[str]:
             paths.append(place)
             continue
         found = sorted(str(path) for path in Path(place).glob("*.model.json"))
+        found = found or sorted(str(path) for path in Path(place).glob("*.choice.json"))
         if not found:
             raise ReplearnError(
                 f"{place} must hold files *.model.json, got none. Name the files one by one."

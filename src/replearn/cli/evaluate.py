@@ -4,11 +4,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from replearn.cli.choice_files import add_choice_models, evaluate_choice, is_choice
 from replearn.cli.files import check_target, shown_progress, target_of, writing
 from replearn.cli.options import add_command, add_file, add_lock, add_target, share
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import command_line
 from replearn.terminal import printable_lines
+from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
     from replearn.audits.evaluation import Evaluation
@@ -42,7 +44,7 @@ JSON keys: fingerprint, place, labels, rows, confidence, confusion (true class, 
   calibration, calibration_bins, flags, problems, absent, by, groups, groups_left_out, columns
   (rows with a missing or unknown value, by column), report, warnings""",
     )
-    add_file(parser, "model", metavar="MODEL", help="model file")
+    add_file(parser, "model", metavar="MODEL", help="model file, or choice file")
     add_file(parser, "data", metavar="DATA", help="labelled rows: a file, or a folder of files")
     add_target(parser)
     parser.add_argument(
@@ -57,6 +59,7 @@ JSON keys: fingerprint, place, labels, rows, confidence, confusion (true class, 
     add_lock(parser)
     parser.add_argument("--confidence", type=share, default=0.95, metavar="X", help="default 0.95")
     add_file(parser, "--report", metavar="FILE", help="write a report for people, as HTML")
+    add_choice_models(parser)
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -69,6 +72,8 @@ def run(options: argparse.Namespace) -> Outcome:
         from replearn.audits.report import require_report_packages
 
         require_report_packages()
+    if is_choice(options.model):
+        return _evaluate_choice(options)
     model = load(options.model)
     protocol = None
     if options.protocol is not None:
@@ -90,6 +95,22 @@ def run(options: argparse.Namespace) -> Outcome:
     text = printable_lines(str(found))
     if options.report is not None:
         _write_report(found, options, model, protocol)
+        text += f"\nreport written to {options.report}"
+    return Outcome(text, found.data() | {"report": options.report})
+
+
+def _evaluate_choice(options: argparse.Namespace) -> Outcome:
+    """The same for the chosen model of a choice; its report knows no coefficients."""
+    if options.protocol is not None:
+        raise ReplearnError("--protocol is for models, got a choice. Leave it out.")
+    found = evaluate_choice(options)
+    text = printable_lines(str(found))
+    if options.report is not None:
+        from replearn.audits.evaluation_page import evaluation_report
+        from replearn.audits.report import write_report
+
+        with writing(options.report):
+            write_report(evaluation_report(found, command_line(options)), options.report)
         text += f"\nreport written to {options.report}"
     return Outcome(text, found.data() | {"report": options.report})
 

@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from replearn.cli.choice_files import is_choice_protocol
 from replearn.cli.files import check_target, read_labelled_columns, writing
 from replearn.cli.options import PROMISE, add_file, given_promise, names, positive, share
 from replearn.cli.outcome import Outcome
@@ -227,6 +228,7 @@ def _refuse_odd(options: argparse.Namespace, algorithm: str) -> None:
 
 def complete(options: argparse.Namespace) -> Outcome:
     """Give a registered protocol the seed that its draw decided."""
+    from replearn.study.choice_protocol import ChoiceProtocol
     from replearn.study.protocol import Protocol
 
     others = [name for name in (*_FOR_PILOTS, *_LOGISTIC) if name not in ("public_value", "out")]
@@ -239,11 +241,15 @@ def complete(options: argparse.Namespace) -> Outcome:
     if options.public_value is None or options.out is None:
         raise ReplearnError("--registered needs --public-value TEXT and --out FILE.")
     check_target(options.out)
-    draft = Protocol.load(options.registered)
+    draft: Protocol | ChoiceProtocol = (
+        ChoiceProtocol.load(options.registered)
+        if is_choice_protocol(options.registered)
+        else Protocol.load(options.registered)
+    )
     if draft.registered_hash is None or draft.seed:
         raise ReplearnError(
             f"{options.registered} must be a registered protocol without a seed, made by `replearn "
-            "plan --pilot ... --register`. Name that file."
+            "plan --pilot ... --register` or `replearn choose ... --register`. Name that file."
         )
     protocol = draft.with_public_value(options.public_value)
     with writing(options.out):

@@ -6,6 +6,7 @@ import io
 import shlex
 from typing import TYPE_CHECKING, Any, TextIO
 
+from replearn.cli.choice_files import add_choice_models, is_choice, predict_choice
 from replearn.cli.files import check_target, target_of, writing
 from replearn.cli.options import add_command, add_file, add_spreadsheet, warn_of_formulas
 from replearn.cli.outcome import Outcome
@@ -34,12 +35,13 @@ columns prediction and score, one row for each row of DATA. DATA may have any fo
 `replearn fit` takes; it is read piece by piece.
 
 JSON keys: fingerprint, rows, counts (by label), columns (rows with a missing or unknown value, by
-  column), predictions (without --out), warnings""",
+  column), predictions (without --out), chosen (of a choice: its name), warnings""",
     )
-    add_file(parser, "model", metavar="MODEL", help="model file")
+    add_file(parser, "model", metavar="MODEL", help="model file, or choice file")
     add_file(parser, "data", metavar="DATA", help="new rows: a file, or a folder of files")
     add_file(parser, "--out", metavar="FILE", help="where to write them (default: print)")
     add_spreadsheet(parser)
+    add_choice_models(parser)
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -48,6 +50,8 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.files.modelfile import load
 
     check_target(options.out)
+    if is_choice(options.model):
+        return predict_choice(options)
     model = load(options.model)
     warn_of_formulas(model.classes, options)
     if options.out is None:

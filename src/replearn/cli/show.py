@@ -4,6 +4,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from replearn.cli.choice_files import is_choice, show_choice
 from replearn.cli.files import check_target, writing
 from replearn.cli.options import add_command, add_file, add_large
 from replearn.cli.outcome import Outcome
@@ -36,9 +37,9 @@ A model whose weights take more than about a second to compute is shown without 
 is given: a file of a few hundred bytes may declare millions of features.
 
 JSON keys: fingerprint, model, feature_names, coef, intercept (both null if they are not computed),
-  provenance, report, warnings""",
+  provenance, report, warnings; of a choice: fingerprint, choice, chosen, provenance, warnings""",
     )
-    add_file(parser, "model", metavar="MODEL", help="model file")
+    add_file(parser, "model", metavar="MODEL", help="model file, or choice file")
     add_file(parser, "--report", metavar="FILE", help="write a report for people, as HTML")
     add_large(parser)
 
@@ -48,6 +49,8 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.files.jsonfile import read_json
     from replearn.files.modelfile import load
 
+    if is_choice(options.model):
+        return show_choice(options)
     model = load(options.model)
     provenance = read_json(options.model)["provenance"]
     decoded = model.is_halfspace and (options.large or not model.is_large)

@@ -106,3 +106,39 @@ class Choice:
             f"{self.name!r}, number {self.index + 1} of {len(self.candidates)} candidates, by "
             f"{self.scoring['name']}"
         )
+
+
+def choice_differences(first: Choice, second: Choice) -> tuple[str, ...]:
+    """Sentences about what differs between two choices; empty if they are the same.
+
+    Parameters
+    ----------
+    first, second : Choice
+
+    Returns
+    -------
+    tuple of str
+    """
+    left, right = first.content(), second.content()
+    found = []
+    if left["candidates"] != right["candidates"]:
+        found.append(_candidates_sentence(first.candidates, second.candidates))
+    for name in ("classes", "features", "scoring", "seed"):
+        if canonical_json(left[name]) != canonical_json(right[name]):
+            found.append(f"{name} is {left[name]!r:.60} and {right[name]!r:.60}")
+    if first.index != second.index or (found and first.chosen != second.chosen):
+        found.append(f"{first.name!r} and {second.name!r} were chosen")
+    return tuple(found)
+
+
+def _candidates_sentence(first: tuple[Candidate, ...], second: tuple[Candidate, ...]) -> str:
+    if len(first) != len(second):
+        return f"there are {len(first)} and {len(second)} candidates"
+    for place, (one, other) in enumerate(zip(first, second, strict=True), start=1):
+        if one.name != other.name:
+            return f"candidate {place} is {one.name!r:.60} and {other.name!r:.60}"
+        if one.sha256 != other.sha256:
+            return f"candidate {one.name!r:.60} has another hash"
+        if one.file != other.file:
+            return f"candidate {one.name!r:.60} stands in files of different names"
+    return "the candidates differ"

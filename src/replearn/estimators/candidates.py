@@ -90,6 +90,12 @@ class Contender:
         found = getattr(self.model, "classes_", getattr(self.model, "classes", None))
         return None if found is None else np.asarray(found)
 
+    def has(self, method: str) -> bool:
+        """Whether it can say that."""
+        if isinstance(self.model, Model) and method == "predict_proba":
+            return self.model.has_probabilities
+        return hasattr(self.model, method)
+
     # --- what a scoring needs ---------------------------------------------------------------------
 
     def labels(self, X: Any, classes: NDArray[Any]) -> IntegerArray:
@@ -108,7 +114,7 @@ class Contender:
             table = np.column_stack([1 - found, found]) if found.ndim == 1 else found
             own: NDArray[Any] | None = classes
         else:
-            if not hasattr(self.model, "predict_proba"):
+            if not self.has("predict_proba"):
                 raise self._lacks("predict_proba", "Calibrate it (CalibratedClassifierCV)")
             table = np.asarray(self._call("predict_proba", X), dtype=np.float64)
             own = self.classes if self.classes is not None else classes
@@ -136,13 +142,13 @@ class Contender:
         if isinstance(self.model, PredictionColumn):
             values = self.model.numbers(X)
             values = values[:, 1] if values.ndim == 2 else values
-        elif hasattr(self.model, "decision_function"):
+        elif self.has("decision_function"):
             values = np.asarray(self._call("decision_function", X), dtype=np.float64)
             if self.classes is not None and as_text(self.classes.tolist()[-1]) != as_text(
                 classes.tolist()[1]
             ):
                 values = -values
-        elif hasattr(self.model, "predict_proba"):
+        elif self.has("predict_proba"):
             values = self.probabilities(X, classes)[:, 1]
         else:
             raise self._lacks("decision_function or predict_proba", "Score it by accuracy")
@@ -155,7 +161,7 @@ class Contender:
         if not self.finished:
             return getattr(self.model, method)(X)
         try:
-            return getattr(self.model, method)(X)
+            return getattr(self.model, method)(self._rows(X))
         except InvalidFile as problem:
             raise InvalidFile(f"candidate {self.name!r}: {problem}") from None
         except ReplearnError as problem:
@@ -166,6 +172,16 @@ class Contender:
                 f"candidate {self.name!r} cannot predict these rows: {words} "
                 f"({type(problem).__name__}). Is it fitted, and on these columns?"
             ) from problem
+
+    def _rows(self, X: Any) -> Any:
+        """Columns by name as the matrix that a model of replearn takes; others take them."""
+        if not isinstance(X, Mapping) or not isinstance(self.model, Model):
+            return X
+        if self.model.encoding is not None:
+            return X
+        names = list(self.model.feature_names or X)
+        columns = columns_of(X, names)
+        return np.column_stack([columns[name] for name in names])
 
     def _check_rows(self, values: NDArray[Any], X: Any, n_dim: int) -> None:
         n_rows = n_rows_of(X)
@@ -262,6 +278,8 @@ def _contender(
     features: Sequence[str] | None,
     classes: Sequence[Any] | None,
 ) -> Contender:
+    if isinstance(item, Contender):
+        return item
     name, model = None, item
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
         name, model = item

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -174,7 +174,8 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
         classes = self._classes(fields, y)
         truth = class_numbers(classes, y)
         scoring = read_scoring(self.scoring, self.prevalence, classes.size)
-        validate_data(self, X=X, skip_check_array=True)
+        if not isinstance(X, Mapping):
+            validate_data(self, X=X, skip_check_array=True)
         sums = score_candidates(fields, scoring, X, truth, classes)
         rows = rows_of_sites(
             sums.n_rows if self.samples_per_site is None else self.samples_per_site, self.n_sites
@@ -246,13 +247,14 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
     def _check_rows(self, X: Any) -> None:
         check_is_fitted(self, "choice_")
         n_rows_of(X)
-        validate_data(self, X=X, skip_check_array=True, reset=False)
+        if not isinstance(X, Mapping):
+            validate_data(self, X=X, skip_check_array=True, reset=False)
 
     def _can(self, method: str) -> bool:
         check_is_fitted(self, "choice_")
         if isinstance(self.chosen_, PredictionColumn):
             return method == "predict_proba" and self._holds_numbers
-        return hasattr(self.chosen_, method)
+        return self._contender.has(method)
 
     @property
     def _holds_numbers(self) -> bool:

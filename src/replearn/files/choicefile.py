@@ -1,0 +1,181 @@
+"""Choice files: canonical JSON, validated on load. The format is a section of docs/choosing.md."""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from replearn.codes.choice import FORMAT, FORMAT_VERSION, Candidate, Choice
+from replearn.codes.model import Label, canonical_json
+from replearn.errors import InvalidFile
+from replearn.files.atomic import write_atomically
+from replearn.files.jsonfile import (
+    Unfit,
+    read_decimal,
+    read_integer,
+    read_json,
+    read_object,
+    read_text,
+    shown,
+)
+from replearn.plans.plan_choice import MAX_CANDIDATES
+
+MAX_CLASSES = 1 << 10
+MAX_COLUMNS = 1 << 16
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+def save_choice(
+    choice: Choice, path: str | os.PathLike[str], provenance: Mapping[str, Any] | None = None
+) -> None:
+    """Write a choice file, whole or not at all.
+
+    Parameters
+    ----------
+    choice : Choice
+    path : path
+    provenance : mapping, optional
+        Facts about the run (rows, scores, noise scale). Kept in the file, not part of the
+        fingerprint.
+    """
+    content = {
+        "choice": choice.content(),
+        "fingerprint": choice.fingerprint,
+        "provenance": dict(provenance or {}),
+    }
+    write_atomically(path, canonical_json(content) + b"\n")
+
+
+def load_choice(path: str | os.PathLike[str]) -> Choice:
+    """Read and check a choice file.
+
+    Raises
+    ------
+    InvalidFile
+        If the file is not a whole, consistent choice of a known format.
+    """
+    document = read_json(path)
+    try:
+        read_object(document, "a choice file", {"choice", "fingerprint", "provenance"})
+        if not isinstance(document["provenance"], dict):
+            raise Unfit("provenance must be an object")
+        choice = _choice(document["choice"])
+    except Unfit as problem:
+        raise InvalidFile(f"{path} is not a valid choice file: {problem}.") from None
+    if document["fingerprint"] != choice.fingerprint:
+        raise InvalidFile(
+            f"{path} was altered or damaged: its content has the fingerprint {choice.fingerprint}, "
+            f"the file says {str(document['fingerprint'])[:64]!r}. Get it again from its source."
+        )
+    return choice
+
+
+def is_choice_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file claims to be a choice; `load_choice` checks it."""
+    document = read_json(path)
+    return isinstance(document.get("choice"), dict)
+
+
+def _choice(content: Any) -> Choice:
+    keys = {
+        "candidates", "classes", "features", "format", "index", "scoring", "seed", "version",
+    }  # fmt: skip
+    read_object(content, "'choice'", keys)
+    if content["format"] != FORMAT:
+        raise Unfit(f"the format must be {FORMAT!r}")
+    version = content["version"]
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise Unfit(f"version {shown(version)} is unknown; this release reads {FORMAT_VERSION}")
+    candidates = read_candidates(content["candidates"])
+    classes = read_labels(content["classes"])
+    return Choice(
+        candidates=candidates,
+        index=read_integer(content["index"], "index", 0, len(candidates) - 1),
+        scoring=read_scoring_content(content["scoring"], len(classes)),
+        classes=classes,
+        seed=read_text(content["seed"], "seed"),
+        features=read_features(content["features"]),
+    )
+
+
+# --- parts that protocols have, too -------------------------------------------------------------
+
+
+def read_candidates(value: Any) -> tuple[Candidate, ...]:
+    """Names, hashes and files of candidates; all names different."""
+    if not isinstance(value, list) or not 1 <= len(value) <= MAX_CANDIDATES:
+        raise Unfit(f"candidates must be a list of 1 to {MAX_CANDIDATES:,} candidates")
+    found = tuple(_candidate(content) for content in value)
+    if len({one.name for one in found}) != len(found):
+        raise Unfit("two candidates have the same name")
+    return found
+
+
+def _candidate(content: Any) -> Candidate:
+    read_object(content, "a candidate", {"file", "name", "sha256"})
+    name = read_text(content["name"], "a candidate's name")
+    if not name:
+        raise Unfit("a candidate must have a name")
+    digest, file = content["sha256"], content["file"]
+    if digest is not None and (not isinstance(digest, str) or not _HASH.fullmatch(digest)):
+        raise Unfit("sha256 must be null or 64 digits of lower-case hexadecimal")
+    if file is not None:
+        read_text(file, "a candidate's file")
+        # a name of a file, and no way to another folder
+        if not file or file in (".", "..") or re.search(r"[/\\:\x00-\x1f]", file):
+            raise Unfit("a candidate's file must be a name without a folder")
+        if digest is None:
+            raise Unfit("a candidate with a file must have its sha256")
+    return Candidate(name, digest, file)
+
+
+def read_labels(value: Any) -> tuple[Label, ...]:
+    """Two or more different labels of one type."""
+    if (
+        not isinstance(value, list)
+        or not 2 <= len(value) <= MAX_CLASSES
+        or not isinstance(value[0], bool | int | str)
+        or any(type(label) is not type(value[0]) for label in value)
+        or len(set(value)) != len(value)
+    ):
+        raise Unfit(
+            f"classes must be 2 to {MAX_CLASSES:,} different labels of one type (string, integer, "
+            "boolean)"
+        )
+    for label in value:
+        if isinstance(label, str):
+            read_text(label, "a label")
+        else:
+            read_integer(int(label), "a label", -(2**53), 2**53)
+    return tuple(value)
+
+
+def read_features(value: Any) -> tuple[str, ...] | None:
+    """Columns in their order, or null."""
+    if value is None:
+        return None
+    if not isinstance(value, list) or not 1 <= len(value) <= MAX_COLUMNS:
+        raise Unfit(f"features must be null or a list of 1 to {MAX_COLUMNS:,} columns")
+    found = tuple(read_text(name, "a column's name") for name in value)
+    if len(set(found)) != len(found):
+        raise Unfit("two features have the same name")
+    return found
+
+
+def read_scoring_content(value: Any, n_classes: int) -> dict[str, Any]:
+    """How candidates are scored, as JSON types."""
+    read_object(value, "scoring", {"name"}, {"costs", "prevalence"})
+    read_text(value["name"], "the name of the scoring")
+    shares, costs = value.get("prevalence", []), value.get("costs", [])
+    if not isinstance(shares, list) or len(shares) not in (0, n_classes):
+        raise Unfit(f"prevalence must be a list of {n_classes} numbers")
+    for share in shares:
+        read_decimal(share, "prevalence", 0)
+    if not isinstance(costs, list) or len(costs) not in (0, n_classes):
+        raise Unfit(f"costs must be a table of {n_classes} by {n_classes} numbers")
+    for row in costs:
+        if not isinstance(row, list) or len(row) != n_classes:
+            raise Unfit(f"costs must be a table of {n_classes} by {n_classes} numbers")
+        for cost in row:
+            read_decimal(cost, "a cost")
+    return dict(value)
