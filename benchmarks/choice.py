@@ -162,9 +162,7 @@ def measure(name, right, n_rows, n_pairs):
     pilot, rest = right[:N_PILOT].astype(float), right[N_PILOT:]
     n = min(n_rows, len(rest) // 2)
     truth = rest.mean(axis=0)
-    plan = rl.plan_choice(
-        row_scores=pilot, samples_per_site=n, max_disagreement=PLANNED
-    )
+    plan = rl.plan_choice(row_scores=pilot, samples_per_site=n, max_disagreement=PLANNED)
     columns = list(range(right.shape[1]))
     rng = np.random.default_rng(1)
     labs, best, ours, lost, lost_best, estimates, expected, bounds = [], 0, 0, [], [], [], [], []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from replearn.cli.files import shown_progress, writing
-from replearn.cli.options import add_file, seconds
+from replearn.cli.options import add_file, seconds, warn_of_formulas
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.text import aligned, printable, printable_lines
 from replearn.errors import ReplearnError
@@ -155,30 +155,36 @@ def predict_choice(options: argparse.Namespace) -> Outcome:
     }
     if options.out is None:
         text = io.StringIO()
-        _write(text, chosen.choice, labels, scores)
+        _write(text, chosen.choice, labels, scores, options)
         return Outcome(text.getvalue().rstrip("\n"), data | {"predictions": labels.tolist()})
     with (
         writing(options.out),
         replacing(options.out) as beside,
         beside.open("w", newline="") as out,
     ):
-        _write(out, chosen.choice, labels, scores)
+        _write(out, chosen.choice, labels, scores, options)
     shares = ", ".join(f"{count:,} {label}" for label, count in counts.items())
     line = f"{labels.size:,} rows by {chosen.choice.name!r}: {shares}; written to {options.out}"
     return Outcome(printable(line), data)
 
 
-def _write(out: TextIO, choice: "Choice", labels: Any, scores: Any) -> None:
+def _write(
+    out: TextIO, choice: "Choice", labels: Any, scores: Any, options: argparse.Namespace
+) -> None:
     """A line for each row: the label, and what the model says about each class, or its score."""
+    from replearn.exports.spreadsheets import harmless
+
+    shown = {label: harmless(label) if options.spreadsheet else label for label in choice.classes}
+    warn_of_formulas(choice.classes, options)
     names: list[str] = []
     if scores is not None:
-        names = ["score"] if scores.ndim == 1 else [f"probability {c}" for c in choice.classes]
+        names = ["score"] if scores.ndim == 1 else [f"probability {c}" for c in shown.values()]
         scores = scores.reshape(labels.size, -1)
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["prediction", *names])
     for place, label in enumerate(labels.tolist()):
         row = [] if scores is None else [f"{score:.9g}" for score in scores[place]]
-        writer.writerow([label, *row])
+        writer.writerow([shown[label], *row])
 
 
 def evaluate_choice(options: argparse.Namespace) -> "Evaluation":
