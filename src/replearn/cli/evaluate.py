@@ -9,8 +9,8 @@ from replearn.cli.files import check_target, shown_progress, target_of, writing
 from replearn.cli.options import add_command, add_file, add_lock, add_target, share
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import command_line
-from replearn.terminal import printable_lines
 from replearn.errors import ReplearnError
+from replearn.terminal import printable_lines
 
 if TYPE_CHECKING:
     from replearn.audits.evaluation import Evaluation
