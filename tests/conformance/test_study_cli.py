@@ -363,3 +363,14 @@ def test_a_fit_is_shown_beside_the_plan_and_judged(replearn, study):
         noise.to_csv(study / "noise.csv", index=False)
         data = replearn("fit noise.csv --protocol boast.json --lead --out x.model.json --json")
         assert any(words in warning for warning in data["warnings"])
+
+
+def test_the_rehearsal_of_a_study_with_hints_runs_as_written(replearn, study, monkeypatch):
+    replearn("bundle study.json --out sites")
+    monkeypatch.chdir(study / "sites")
+    page = next(path for path in (study / "sites").iterdir() if path.suffix == ".md"
+                and "replearn fit rehearsal" in path.read_text())  # fmt: skip
+    fits = [line.strip() for line in page.read_text().splitlines() if "replearn fit " in line]
+    replearn(fits[0].removeprefix("replearn "))
+    assert (study / "sites" / "rehearsal.hint.json").exists()
+    assert "--hint first.hint.json" in fits[1]

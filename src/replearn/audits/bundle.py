@@ -232,13 +232,16 @@ def _instructions(protocol: Protocol, target: str, fingerprint: str) -> str:
         target=target,
         labels=f"{low!r} or {high!r}",
         size=f" The study planned for about {int(planned):,} rows." if _is_count(planned) else "",
-        hint=_HINT if getattr(protocol.design, "hint_bits", 0) else "",
+        hint=_HINT if protocol.hint_bits else "",
+        rehearse=" --lead --out rehearsal.model.json" if protocol.hint_bits else "",
+        follow=" --hint first.hint.json" if protocol.hint_bits else "",
     )
 
 
 _HINT = """
 This study publishes a hint: ask the coordinator whether your site is the first one, and for the
-hint file if it is not.
+hint file (first.hint.json below) if it is not. The first site fits with `--lead` in place of
+`--hint first.hint.json`, and sends the file our-site.hint.json to the coordinator.
 """
 
 

@@ -75,6 +75,7 @@ def run(options: argparse.Namespace) -> Outcome:
     model = estimator.model_
     if options.out is not None:
         facts = {"protocol": protocol.fingerprint, "rows": estimator.plan_.spent.n_rows}
+        facts |= {} if options.target is None else {"target": options.target}
         with writing(options.out):
             save(model, options.out, facts, protocol.content())
     result = compare(published, model)
