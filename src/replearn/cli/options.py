@@ -105,7 +105,7 @@ def add_promise(parser: argparse.ArgumentParser, auto_margin: bool = False) -> N
         "--mode",
         choices=("practical", "certified", "paper"),
         default="practical",
-        help="where the sizes come from: calibrated, proved, or as printed in the paper",
+        help="where the sizes come from: calibrated, proved, or the formulas of the paper",
     )
     parser.add_argument(
         "--no-intercept",

@@ -47,8 +47,8 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         Published; the same at every site.
     mode : {"practical", "certified", "paper"}, default="practical"
         Where the sizes come from. Practical: calibrated formulas, fits on any number of
-        rows. Certified: proved constants, refuses too few rows. Paper: the algorithm as
-        printed, but for one slip (see ``plan_.basis``).
+        rows. Certified: proved constants, refuses too few rows. Paper: its sizes;
+        docs/theory.md lists what differs.
     fit_intercept : bool, default=True
         Append a constant 1 to each row (before rows are scaled to length 1).
     shuffle : bool, default=True

@@ -40,8 +40,8 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         Published; the same at every site.
     mode : {"practical", "certified", "paper"}, default="practical"
         Where the sizes come from. Practical: calibrated formulas, fits on any number of
-        rows. Certified: proved constants, refuses too few rows. Paper: the algorithm as
-        printed.
+        rows. Certified: proved constants, refuses too few rows. Paper: its sizes;
+        docs/theory.md lists what differs.
     fit_intercept : bool, default=True
         Append a constant 1 to each row (before rows are scaled to length 1).
     shuffle : bool, default=True
