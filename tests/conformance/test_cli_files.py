@@ -142,7 +142,7 @@ def test_a_cluster_on_this_machine_writes_the_same_file(files, tmp_path):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("fit big.parquet", "Name the label column (target, on the command line --target)"),
+        ("fit big.parquet", "Name the label column (--target)"),
         ("fit parts", "labels are needed"),
         ("fit big.parquet --target nobody", "has no column 'nobody'; its columns are 'c0'"),
         ("fit nowhere.parquet --target label", "nowhere.parquet cannot be read"),
