@@ -23,7 +23,7 @@ def pilot(n_rows=400):
     return frame
 
 
-@pytest.fixture(scope="module", params=["svm"])
+@pytest.fixture(scope="module", params=["svm", "logistic"])
 def study(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     table = pilot()

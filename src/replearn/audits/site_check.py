@@ -334,13 +334,13 @@ def _column_findings(
 def _category_findings(column: CategoryColumn, look: _Look, n_rows: int) -> list[Finding]:
     findings = []
     if look.n_unknown:
+        share = look.n_unknown / max(1, n_rows - look.n_missing)
+        trouble = Encoding((column,)).troubles(Seen(n_rows, (look.n_missing,), (look.n_unknown,)))
         examples = ", ".join(
             f"{text[:40]!r} {count:,} times" + (f" (is it {guess!r}?)" if guess else "")
             for text, count in look.unknown.most_common(_MOST_NAMED)
-            for guess in [_guess(text, column.values)]
+            for guess in [_guess(text, column.values) if trouble else None]
         )
-        share = look.n_unknown / max(1, n_rows - look.n_missing)
-        trouble = Encoding((column,)).troubles(Seen(n_rows, (look.n_missing,), (look.n_unknown,)))
         findings.append(
             Finding(
                 "stops" if trouble else "note",
@@ -349,7 +349,7 @@ def _category_findings(column: CategoryColumn, look: _Look, n_rows: int) -> list
                 + (
                     "Recode them, or pass --allow-unknown at the fit."
                     if trouble
-                    else "They are taken as unknown."
+                    else f"They are taken as {'(other)' if column.other else 'unknown'}."
                 ),
             )
         )
