@@ -8,7 +8,8 @@ new splits and new seeds, and put beside what the pilot and the certificates exp
 
 The same study by hand, with the files that --write makes:
 
-    replearn plan --pilot STUDY/pilot.csv --target cover --samples-per-site 122297 \
+    replearn plan --algorithm svm \
+        --pilot STUDY/pilot.csv --target cover --samples-per-site 122297 \
         --seed forest --out STUDY/study.json
     replearn fit STUDY/lab_a.csv --target cover --protocol STUDY/study.json --out a.model.json
     replearn fit STUDY/lab_b.csv --target cover --protocol STUDY/study.json --out b.model.json

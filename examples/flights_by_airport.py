@@ -9,7 +9,8 @@ population, as the promise assumes; the airports need not.
 
 The same study by hand, with the files that --write makes:
 
-    replearn plan --pilot STUDY/pilot.csv --target arrival --samples-per-site 106782 \
+    replearn plan --algorithm svm \
+        --pilot STUDY/pilot.csv --target arrival --samples-per-site 106782 \
         --seed "flights 2013" --out STUDY/study.json
     replearn fit STUDY/EWR.csv --target arrival --protocol STUDY/study.json --out EWR.model.json
     replearn fit STUDY/JFK.csv --target arrival --protocol STUDY/study.json --out JFK.model.json

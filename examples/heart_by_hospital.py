@@ -10,7 +10,8 @@ The same study by hand, with the files that --write makes:
 
     replearn plan --features 22 --samples 201
     replearn plan --features 22 --mode certified
-    replearn plan --pilot STUDY/pilot.csv --target heart --categories cp,restecg,slope,thal \
+    replearn plan --algorithm svm \
+        --pilot STUDY/pilot.csv --target heart --categories cp,restecg,slope,thal \
         --samples-per-site 155 --seed heart --out STUDY/study.json
     replearn fit STUDY/cleveland.csv --target heart --protocol STUDY/study.json --out c.model.json
     replearn fit STUDY/hungarian.csv --target heart --protocol STUDY/study.json --out h.model.json

@@ -9,7 +9,8 @@ both labs are drawn, and those of LinearSVC.
 
 The same study by hand, with the files that --write makes:
 
-    replearn plan --pilot STUDY/pilot.npz --max-disagreement .15 --samples-per-site 5890 \
+    replearn plan --algorithm svm \
+        --pilot STUDY/pilot.npz --max-disagreement .15 --samples-per-site 5890 \
         --seed digits --out STUDY/study.json
     replearn fit STUDY/lab_a.npz --protocol STUDY/study.json --out a.model.json
     replearn fit STUDY/lab_b.npz --protocol STUDY/study.json --out b.model.json

@@ -12,7 +12,8 @@ be published, as the list of words is here.
 
 The same study by hand, with the files that --write makes:
 
-    replearn plan --pilot STUDY/pilot.npz --no-intercept --samples-per-site 3500 --seed news \
+    replearn plan --algorithm svm \
+        --pilot STUDY/pilot.npz --no-intercept --samples-per-site 3500 --seed news \
         --out STUDY/study.json
     replearn fit STUDY/lab_a.npz --protocol STUDY/study.json --out a.model.json
     replearn fit STUDY/lab_b.npz --protocol STUDY/study.json --out b.model.json

@@ -178,7 +178,8 @@ def test_sparse_chunks_give_the_same_bytes(client, tmp_path):
 def test_an_encoding_is_applied_where_the_rows_are(client, tmp_path):
     columns = [NumberColumn(name, "0.1", "2") for name in NAMES[:4]]
     encoding = Encoding((*columns, CategoryColumn("kind", ("a", "b"))))
-    table = frame().assign(kind=np.array(["a", "b", "c"] * (N // 3), dtype=object), other="text")
+    kinds = np.array(["a", "b"] * 24 + ["c", None], dtype=object)  # few are unknown or missing
+    table = frame().assign(kind=np.resize(kinds, N), other="text")
     local = svm(published=rl.Published(encoding)).fit(table, table["label"])
     parts = frames([1000, 30, N - 1030], table)
     fitted = clusters.fit(svm(published=rl.Published(encoding)), parts, target="label")

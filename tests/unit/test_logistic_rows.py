@@ -115,7 +115,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path, protocol):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert found.plan_.spent.n_rows == copies * N
-    assert peaks[1] < 1.3 * peaks[0] + 1e5
+    assert peaks[1] < 1.6 * peaks[0]  # three times the rows
 
 
 def test_a_checkpoint_is_refused_with_the_reason(files, tmp_path):

@@ -145,7 +145,7 @@ def price(n_codes: int, bits: int, disagreement: float, n_sites: int = 2) -> flo
     Examples
     --------
     >>> round(price(2, 0, 0.06)), round(price(5, 0, 0.06))
-    (111, 1608)
+    (114, 1754)
     """
     ratio = width_ratio(n_codes, bits, disagreement, n_sites)
     variance = position_variance(n_codes, bits, disagreement, n_sites)
