@@ -96,7 +96,8 @@ def assert_same(one, other, tmp_path):
     assert one.classes_.tolist() == other.classes_.tolist()
     assert (one.coef_ == other.coef_).all()
     assert np.array_equal(one.residual_, other.residual_)
-    assert vars(one).keys() == vars(other).keys()
+    # what is missing or unknown in a column is counted where one process reads all rows
+    assert vars(one).keys() - {"seen_"} == vars(other).keys() - {"seen_"}
     for name, estimator in (("one", one), ("other", other)):
         rl.save(estimator.model_, tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
