@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 from numba import njit
-from numba.extending import overload
 
 from replearn.kernels.exact import split_fixed
+from replearn.kernels.interpreted import overloaded
 from replearn.kernels.lanes import DenseRows, row_dot, row_dot_and_square
 from replearn.kernels.rows import HUGE, TINY, is_zero, rescaled, take
 from replearn.kernels.weighted_choice import exponential
@@ -118,10 +118,10 @@ def _add(value, hi, lo, j):
 
 def add_row(factor, rows, k, hi, lo):
     """Add ``factor x_k`` to a sum."""
-    raise NotImplementedError("compiled code only")
+    raise NotImplementedError("chosen by the kind of the rows")
 
 
-@overload(add_row)
+@overloaded(add_row)
 def _add_row(factor, rows, k, hi, lo):
     def dense(factor, rows, k, hi, lo):
         member = rows.members[k]

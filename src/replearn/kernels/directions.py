@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numba.extending import overload
 
+from replearn.kernels.interpreted import overloaded
 from replearn.kernels.lanes import DenseRows, SparseRows, row_dot, row_square, square
 from replearn.kernels.plain_lanes import N_LANES
 from replearn.kernels.readonly import unmarked
@@ -123,10 +123,10 @@ def fill_projected(rows, table, cap, start, stop, out, counts):
 
 def fill_dots(rows, start, stop, table, work, out, place):
     """Write ``<x_i, D_j>`` for rows ``start`` to ``stop`` to ``out[j, place]`` and on."""
-    raise NotImplementedError("compiled code only")
+    raise NotImplementedError("chosen by the kind of the rows")
 
 
-@overload(fill_dots)
+@overloaded(fill_dots)
 def _fill_dots(rows, start, stop, table, work, out, place):
     def dense(rows, start, stop, table, work, out, place):
         for j in range(out.shape[0]):

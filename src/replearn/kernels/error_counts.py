@@ -21,6 +21,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from replearn.kernels.interpreted import intrinsic_or
 from replearn.kernels.philox import fill_words, normals_from_words
 from replearn.kernels.vector_code import compiles, either
 
@@ -74,14 +75,6 @@ def count_errors(points, candidates, limits, counts):
             break
 
 
-@intrinsic
-def _count_four(typing_context, points, start, stop, candidates, members):
-    """Errors of four candidates on the packs from ``start`` to ``stop``."""
-    counts = types.UniTuple(types.int64, _ABREAST)
-    signature = counts(points, types.int64, types.int64, candidates, members)
-    return signature, either(vector_code_works(), _emit_count_four, _count_four_plainly)
-
-
 @njit
 def _count_four_plainly(points, start, stop, candidates, members):
     """The same as a plain loop."""
@@ -104,6 +97,14 @@ def _count_one(points, start, stop, candidate):
             if score <= 0.0:  # not so for NaN
                 n_wrong += 1
     return n_wrong
+
+
+@intrinsic_or(_count_four_plainly)
+def _count_four(typing_context, points, start, stop, candidates, members):
+    """Errors of four candidates on the packs from ``start`` to ``stop``."""
+    counts = types.UniTuple(types.int64, _ABREAST)
+    signature = counts(points, types.int64, types.int64, candidates, members)
+    return signature, either(vector_code_works(), _emit_count_four, _count_four_plainly)
 
 
 @cache

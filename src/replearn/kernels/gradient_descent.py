@@ -32,10 +32,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numba.extending import overload
 from numpy.typing import NDArray
 
 from replearn.kernels.exact import MAX_ENTRY, split_fixed
+from replearn.kernels.interpreted import overloaded
 from replearn.kernels.lanes import (
     DenseRows,
     SparseRows,
@@ -502,15 +502,15 @@ def _best(run, state):
 
 def touch_all(rows, state):
     """Count on all columns, if the rows are dense."""
-    raise NotImplementedError("compiled code only")
+    raise NotImplementedError("chosen by the kind of the rows")
 
 
 def touch(rows, k, run, state):
     """Put the columns of row k on the list, if the rows are sparse and it is not too long."""
-    raise NotImplementedError("compiled code only")
+    raise NotImplementedError("chosen by the kind of the rows")
 
 
-@overload(touch_all)
+@overloaded(touch_all)
 def _touch_all(rows, state):
     def dense(rows, state):
         state.counts[_TOUCHED] = _ALL
@@ -518,7 +518,7 @@ def _touch_all(rows, state):
     return dense if rows.instance_class is DenseRows else lambda rows, state: None
 
 
-@overload(touch)
+@overloaded(touch)
 def _touch(rows, k, run, state):
     def sparse(rows, k, run, state):
         n = state.counts[_TOUCHED]

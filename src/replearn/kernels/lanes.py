@@ -26,6 +26,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from replearn.kernels import plain_lanes
+from replearn.kernels.interpreted import intrinsic_or
 from replearn.kernels.plain_lanes import N_LANES
 from replearn.kernels.vector_code import compiles, either
 
@@ -93,45 +94,56 @@ def row_axpy(a, rows, k, w):
     _row_axpy(a, rows, k, w)
 
 
+def _plain_row(name, place=0):
+    """The plain function of this name for the kind of rows that it is given."""
+    dense, sparse = (getattr(plain_lanes, f"{kind}_{name}") for kind in ("dense", "sparse"))
+
+    def call(*arguments):
+        chosen = dense if isinstance(arguments[place], DenseRows) else sparse
+        return chosen(*arguments)
+
+    return call
+
+
 # --- the intrinsics: what numba shall emit for them -------------------------------------------
 
 
-@intrinsic
+@intrinsic_or(plain_lanes.dot)
 def _dot(typing_context, x, w):
     return types.float64(x, w), _code(_sums_of_products("w", _open_vector), plain_lanes.dot)
 
 
-@intrinsic
+@intrinsic_or(plain_lanes.square)
 def _square(typing_context, x):
     return types.float64(x), _code(_sums_of_products("x", _open_vector), plain_lanes.square)
 
 
-@intrinsic
+@intrinsic_or(plain_lanes.axpy)
 def _axpy(typing_context, a, x, w):
     signature = types.void(types.float64, x, w)
     return signature, _code(_scaled_addition(_open_vector), plain_lanes.axpy)
 
 
-@intrinsic
+@intrinsic_or(_plain_row("dot"))
 def _row_dot(typing_context, rows, k, w):
     vector = _sums_of_products("w", _open_row)
     return types.float64(rows, types.int64, w), _row_code(rows, vector, "dot")
 
 
-@intrinsic
+@intrinsic_or(_plain_row("dot_and_square"))
 def _row_dot_and_square(typing_context, rows, k, w):
     pair = types.UniTuple(types.float64, 2)
     vector = _sums_of_products("wx", _open_row)
     return pair(rows, types.int64, w), _row_code(rows, vector, "dot_and_square")
 
 
-@intrinsic
+@intrinsic_or(_plain_row("square"))
 def _row_square(typing_context, rows, k):
     vector = _sums_of_products("x", _open_row)
     return types.float64(rows, types.int64), _row_code(rows, vector, "square")
 
 
-@intrinsic
+@intrinsic_or(_plain_row("axpy", place=1))
 def _row_axpy(typing_context, a, rows, k, w):
     signature = types.void(types.float64, rows, types.int64, w)
     return signature, _row_code(rows, _scaled_addition(_open_row), "axpy")

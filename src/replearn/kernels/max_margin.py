@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numba.extending import overload
 from numpy.typing import NDArray
 
 from replearn.kernels.exact import MAX_ENTRY, split_fixed
+from replearn.kernels.interpreted import overloaded, wrapping
 from replearn.kernels.lanes import (
     DenseRows,
     SparseRows,
@@ -412,6 +412,7 @@ def _row_gap(g, a, box):
     return max((box - a) * (1.0 - g), a * (g - 1.0)) if box < np.inf else 0.0
 
 
+@wrapping
 @njit(cache=True, nogil=True)
 def _shuffle(active, n_active, state):
     """Fisher-Yates with a 64-bit linear congruential generator (Knuth's MMIX constants)."""
@@ -482,10 +483,10 @@ def settle(rows, u, v, factors, hi, lo):
     Only where these rows can have changed them; ``u`` and ``v`` are zero elsewhere. Returns the
     squared distance of the two, in squared quanta.
     """
-    raise NotImplementedError("compiled code only")
+    raise NotImplementedError("chosen by the kind of the rows")
 
 
-@overload(settle)
+@overloaded(settle)
 def _settle(rows, u, v, factors, hi, lo):
     def dense(rows, u, v, factors, hi, lo):
         return _settle_all(u, v, factors, hi, lo)

@@ -12,7 +12,8 @@ import math
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.extending import intrinsic
+
+from replearn.kernels.interpreted import intrinsic_or, wrapping
 
 _MULTIPLIER_0 = np.uint64(0xD2E7470EE14C6C93)
 _MULTIPLIER_1 = np.uint64(0xCA5A826395121157)
@@ -26,7 +27,12 @@ _LN2_LO = 1.90821492927058770002e-10
 _SQRT_HALF = 0.7071067811865476
 
 
-@intrinsic
+def _upper_half(a, b):
+    """The same in the interpreter."""
+    return np.uint64((int(a) * int(b)) >> 64)
+
+
+@intrinsic_or(_upper_half)
 def _high_product(typing_context, a, b):  # numba gives the intrinsic its typing context
     """Upper 64 bits of the 128-bit product, as the one machine instruction that it is."""
 
@@ -39,6 +45,7 @@ def _high_product(typing_context, a, b):  # numba gives the intrinsic its typing
     return types.uint64(types.uint64, types.uint64), emit
 
 
+@wrapping
 @njit(cache=True, nogil=True)
 def philox_block(block, row, key0, key1):
     """The four words of one block: ten rounds on the counter ``(block + 1, row, 0, 0)``."""

@@ -8,6 +8,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from replearn.kernels.interpreted import intrinsic_or
 from replearn.kernels.lanes import DenseRows, SparseRows, _open_row
 from replearn.kernels.vector_code import compiles, either
 
@@ -22,14 +23,14 @@ def row_prefetch(rows, k):
     _row_prefetch(rows, k)
 
 
-@intrinsic
-def _row_prefetch(typing_context, rows, k):
-    return types.void(rows, types.int64), either(prefetch_works(), _prefetches, _wait_for_no_row)
-
-
 @njit
 def _wait_for_no_row(rows, k):
     """Without prefetching, a row comes when it is read."""
+
+
+@intrinsic_or(_wait_for_no_row)
+def _row_prefetch(typing_context, rows, k):
+    return types.void(rows, types.int64), either(prefetch_works(), _prefetches, _wait_for_no_row)
 
 
 @cache

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
-from numba.extending import overload
 
+from replearn.kernels.interpreted import overloaded
 from replearn.kernels.lanes import DenseRows, SparseRows, square
 from replearn.kernels.readonly import unmarked
 from replearn.types import Order
@@ -54,25 +54,25 @@ def _sorted(X: Any) -> Any:
 
 def take(rows, start, stop):
     """Rows ``start`` to ``stop`` of these rows."""
-    raise NotImplementedError("compiled code only")
+    raise NotImplementedError("chosen by the kind of the rows")
 
 
 def is_zero(rows, k):
     """Whether row k has no entry but zeros."""
-    raise NotImplementedError("compiled code only")
+    raise NotImplementedError("chosen by the kind of the rows")
 
 
 def rescaled(rows, bias):
     """A copy of the rows in which those of extreme length are multiplied by a power of two."""
-    raise NotImplementedError("compiled code only")
+    raise NotImplementedError("chosen by the kind of the rows")
 
 
 def clear(rows, u):
     """Set the entries of u to 0 that these rows can have changed."""
-    raise NotImplementedError("compiled code only")
+    raise NotImplementedError("chosen by the kind of the rows")
 
 
-@overload(take)
+@overloaded(take)
 def _take(rows, start, stop):
     if rows.instance_class is DenseRows:
         return lambda rows, start, stop: DenseRows(rows.X, rows.members[start:stop])
@@ -81,7 +81,7 @@ def _take(rows, start, stop):
     )
 
 
-@overload(is_zero)
+@overloaded(is_zero)
 def _is_zero(rows, k):
     def dense(rows, k):
         return _largest(rows.X[rows.members[k]]) == 0.0
@@ -93,7 +93,7 @@ def _is_zero(rows, k):
     return dense if rows.instance_class is DenseRows else sparse
 
 
-@overload(rescaled)
+@overloaded(rescaled)
 def _rescaled(rows, bias):
     def dense(rows, bias):
         X = rows.X[rows.members]
@@ -120,7 +120,7 @@ def _rescaled(rows, bias):
     return dense if rows.instance_class is DenseRows else sparse
 
 
-@overload(clear)
+@overloaded(clear)
 def _clear(rows, u):
     def dense(rows, u):
         u[:] = 0.0
