@@ -95,7 +95,7 @@ def plan_net(
         cover = paper_cover(guarantee, n_inputs, sizes, net, n_candidates, c1)
         require_searchable(cover, most)
         n_rows, choice = _paper_threshold(guarantee, cover, agnostic, c2)
-        basis = f"as printed, with constants {c1:g}, {c2:g}"
+        basis = f"sizes as printed, with constants {c1:g}, {c2:g}; see docs/theory.md"
     elif mode == "practical":
         cover = practical_cover(
             guarantee, n_inputs, sizes, net, n_candidates, _LAZY_BUDGET, _LAZY_COMPONENTS
@@ -164,7 +164,7 @@ def plan_dp(
         cover = paper_cover(guarantee, n_inputs, sizes, net, n_candidates, c1)
         require_searchable(cover, MAX_FULL)
         n_rows, choice = _paper_mechanism(guarantee, cover, sizes.batch_size, c2, c3)
-        basis = f"as printed, with constants {c1:g}, {c2:g}, {c3:g}"
+        basis = f"rates as printed, with constants {c1:g}, {c2:g}, {c3:g}; see docs/theory.md"
     elif mode == "practical":
         cover = practical_cover(
             guarantee, n_inputs, sizes, net, n_candidates, _FULL_BUDGET, _FULL_COMPONENTS

@@ -131,7 +131,7 @@ def _paper_sgd(
         n_components=components(projection, n_components, n_inputs),
         rounding=paper_rounding(sizes),
         grid_width=width_text(sizes, c4 * tau / log),
-        basis="as printed, with constants "
+        basis="sizes as printed, with constants "
         + ", ".join(f"{c:g}" for c in (c1, c2, c3, c4))
         + ", but the best run of a batch is not scaled to length 1, which could raise its loss",
         by_hand=tuple(sizes.given()),

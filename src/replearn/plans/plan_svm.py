@@ -95,7 +95,7 @@ def _paper_svm(
         grid_width=width_text(sizes, c4 * tau / log),
         # SVM(S, tau/2): half of the largest margin is at least tau/2 if the promise holds
         accuracy=Accuracy(margin_share=0.5, margin_floor=tau / 2, rel_gap=1e-3),
-        basis="as printed, with constants " + ", ".join(f"{c:g}" for c in (c1, c2, c3, c4)),
+        basis="sizes as printed, with constants " + ", ".join(f"{c:g}" for c in (c1, c2, c3, c4)),
         by_hand=tuple(sizes.given()),
     )
 
