@@ -126,14 +126,15 @@ def certify_choice(evidence: Evidence, plan: NetPlan, n_points: int) -> Certific
     -----
     Estimate: another lab's error rates are normal around mine, jointly, with twice the
     covariance that groups of rows show; counted is how often an earlier candidate gets below
-    the threshold or the chosen one above it, or a rival's score gets the largest. Bound: the
+    the threshold or the chosen one above it, or a rival's score gets the largest. If the start
+    of the threshold falls into another cell, the threshold of that cell counts. Bound: the
     theorem of the algorithm (docs/net.md) at this number of rows. Calibration is tested in
     tests/theory/test_net.py.
     """
     estimate = None
     if evidence.estimable:
         draws = _student_draws(evidence.spreads.shape[0])
-        estimate = float((draws @ evidence.spreads > evidence.slacks).any(axis=1).mean())
+        estimate = float(evidence.changed(draws).mean())
     assumes = "rows drawn independently from one population, by both labs, the same number"
     if plan.net.calibration != "generic":
         assumes += f"; the population keeps the margin {plan.guarantee.margin:g}"

@@ -17,7 +17,7 @@ what a full enumeration would find, so nothing depends on blocks or threads.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -348,21 +348,45 @@ class Evidence:
         The movement from this lab to another is a standard normal combination of its rows.
     n_groups : int
         Independent groups that the spreads were estimated from; too few: no estimate.
+    turns : tuple of Turn
+        What else may happen, in place of which other evidence counts.
     """
 
     slacks: Vector
     spreads: Matrix
     n_groups: int
+    turns: "tuple[Turn, ...]" = ()
 
     @property
     def estimable(self) -> bool:
         """Whether there were enough groups."""
         return self.n_groups >= _MIN_GROUPS
 
-    def joined(self, other: "Evidence") -> "Evidence":
-        """Together with other evidence from the same groups."""
-        slacks = np.append(self.slacks, other.slacks)
-        return Evidence(slacks, np.hstack([self.spreads, other.spreads]), self.n_groups)
+    def changed(self, draws: Matrix) -> NDArray[np.bool_]:
+        """For each standard normal draw of another lab, whether it chooses another candidate."""
+        found: NDArray[np.bool_] = np.any(draws @ self.spreads > self.slacks, axis=1)
+        for turn in self.turns:
+            there = draws @ turn.spread > turn.slack
+            found[there] = turn.then is None or turn.then.changed(draws[there])
+        return found
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A statistic that leaves its cell, so that the choice is made by another threshold.
+
+    Attributes
+    ----------
+    slack : float
+    spread : array of shape (n_groups,)
+        As in `Evidence`.
+    then : Evidence or None
+        About the choice that this lab makes there, if it is the same one; None if it is another.
+    """
+
+    slack: float
+    spread: Vector
+    then: Evidence | None
 
 
 _NOTHING = Evidence(np.empty(0), np.empty((0, 0)), 0)
@@ -397,9 +421,7 @@ def choose_below(
     best = fewest_errors(points, net) if law.cell > 0 else None
     smallest = best.n_errors / n if best is not None else 0.0
     threshold = draw_threshold(law, smallest, shared, "net", string)
-    limit = math.floor(threshold * n)
-    deviation = math.sqrt(2 * max(threshold, 1 / n) / n)  # of the difference of two labs, at most
-    found = first_passing(points, net, limit, limit + math.ceil(_REACH * deviation * n))
+    found = _search_below(points, net, threshold)
     n_tested = found.n_tested + (best.n_tested if best is not None else 0)
     if found.candidate < 0:
         fallback = best if best is not None else fewest_errors(points, net)
@@ -408,12 +430,44 @@ def choose_below(
     if not evidence:
         return Choice(found.candidate, n_tested, True, _NOTHING)
     shown = _threshold_evidence(points, net, found, threshold)
-    if best is not None:  # the start may fall into another cell
-        to_floor = _above_cell(smallest, law.cell, shared, string)
-        walls = np.array([to_floor, law.cell - to_floor])
-        twice = np.array([best.candidate, best.candidate])
-        shown = shown.joined(_evidence(points, net, twice, lambda moves: moves * [-1, 1], walls))
+    if best is not None:
+        turns = _start_turns(points, net, law, best, found.candidate, string)
+        shown = replace(shown, turns=turns)
     return Choice(found.candidate, n_tested, True, shown)
+
+
+def _search_below(points: PointSet, net: Net, threshold: float) -> Found:
+    """The first candidate below a threshold, and those that missed it narrowly."""
+    n = max(points.n_points, 1)  # a repetition may get zero rows only
+    limit = math.floor(threshold * n)
+    deviation = math.sqrt(2 * max(threshold, 1 / n) / n)  # of the difference of two labs, at most
+    return first_passing(points, net, limit, limit + math.ceil(_REACH * deviation * n))
+
+
+def _start_turns(
+    points: PointSet, net: Net, law: ThresholdLaw, best: Found, candidate: int, string: int
+) -> tuple[Turn, ...]:
+    """The start of another lab may fall into the next cell, down or up.
+
+    Then the threshold is another one, but the choice need not be: it is made again, from the errors
+    of this lab.
+    """
+    smallest = best.n_errors / max(points.n_points, 1)
+    to_floor = _above_cell(smallest, law.cell, net.shared, string)
+    walls = np.array([to_floor, law.cell - to_floor])
+    twice = np.array([best.candidate, best.candidate])
+    moves = _evidence(points, net, twice, lambda moves: moves * [-1, 1], walls)
+    turns = []
+    for slack, spread, step in zip(walls, moves.spreads.T, (-law.cell, law.cell), strict=True):
+        # the middle of the next cell: its ends may be rounded to either side
+        start = smallest - to_floor + law.cell / 2 + step
+        threshold = draw_threshold(law, start, net.shared, "net", string)
+        found = _search_below(points, net, threshold)
+        then = None
+        if found.candidate == candidate:
+            then = _threshold_evidence(points, net, found, threshold)
+        turns.append(Turn(float(slack), spread, then))
+    return tuple(turns)
 
 
 def _threshold_evidence(points: PointSet, net: Net, found: Found, threshold: float) -> Evidence:
