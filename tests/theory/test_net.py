@@ -318,3 +318,25 @@ def test_estimated_disagreement_is_what_is_seen(kind, size, seeds):
     assert 0.08 < seen / pairs < 0.5
     assert_mean_close(gaps, 0.0, tolerance=0.06)
     # standard error .03: would catch estimates that are .25 off with probability above .99
+
+
+def test_a_start_in_another_cell_is_counted_only_if_the_model_changes(seeds):
+    """Agnostic: the threshold starts in a cell that labs leave often, mostly without a change."""
+    pairs = 250
+    population = Population(3, 0.4, 3, label_noise=0.15)
+
+    def make(seed):
+        return ReplicableNetClassifier(
+            margin=0.4, max_error=0.15, shared_seed=seed, fit_intercept=False, agnostic=True
+        )
+
+    gaps, seen = [], 0
+    for seed in seeds(pairs):
+        agree, _, fits = fit_pair(make, population, (1500, 1500), seed)
+        estimates = [fitted.certificate_.estimated_disagreement for fitted in fits]
+        gaps.append((not agree) - sum(estimates) / 2)
+        seen += not agree
+    assert 0.05 < seen / pairs < 0.25
+    assert_mean_close(gaps, 0.0, tolerance=0.06)
+    # standard error .02: would catch estimates that are .2 off with probability above .95;
+    # if every change of the cell counted as one of the model, they would be .28 too high
