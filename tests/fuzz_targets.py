@@ -747,29 +747,33 @@ def _shuffled(path: Path, target: str | None, folder: Path) -> None:
 
 def csv_twins(rng: random.Random, folder: Path) -> None:
     """The fast reader of comma-separated text takes nothing that the slow one reads otherwise."""
-    from replearn.sources.csv_files import open_csv
-    from replearn.sources.csv_parsing import BadRecord, parsed_by_arrow, parsed_by_reader
-    from replearn.sources.matrices import BadCell
+    from replearn.sources.csv_parsing import _Odd, n_rows, read_by_arrow, read_by_reader
 
     path = folder / "a.csv"
     path.write_bytes(hostile_csv(rng))
     source = open_source(path)
-    require(type(source).__name__ == "CsvSource" and open_csv is not None, "another source")
-    names = source.columns
-    numeric = [name for name in names if rng.random() < 0.7]
-    text = [name for name in names if name not in numeric]
-    for _, records in source.records():
-        fast = parsed_by_arrow(records, names, numeric, text)
-        try:
-            slow: Any = parsed_by_reader(records, names, numeric, text, None)
-        except (BadRecord, BadCell, ReplearnError) as problem:
-            slow = problem
-        if fast is None:
-            continue
-        require(isinstance(slow, dict), f"only the fast reader takes it: {slow!r}")
-        for name in names:
-            same = [str(a) == str(b) for a, b in zip(fast[name], slow[name], strict=True)]
-            require(all(same), f"other values in {name!r}")
+    (file,) = source.files
+    numeric = [name for name in file.names if rng.random() < 0.7]
+    text = [name for name in file.names if name not in numeric]
+    fast: list[Any] = []
+    slow: list[Any] = []
+    finished = problem = None
+    with contextlib.suppress(_Odd, ReplearnError):
+        for _, columns in read_by_arrow(file, numeric, text):
+            fast.append(columns)
+        finished = True
+    try:
+        for _, columns in read_by_reader(file, numeric, text, None):
+            slow.append(columns)
+    except ReplearnError as found:
+        problem = found
+    require(not finished or problem is None, f"only the fast reader takes it: {problem}")
+    for name in file.names:
+        quick = [value for columns in fast for value in columns[name]]
+        right = [value for columns in slow for value in columns[name]]
+        same = [str(a) == str(b) for a, b in zip(quick, right, strict=False)]
+        require(all(same), f"other values in {name!r}")
+    require(all(n_rows(columns) for columns in (*fast, *slow)), "rows without rows")
 
 
 # --- estimators -----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from replearn.codes.encoding import Encoding, NumberColumn
 from replearn.errors import ReplearnError
 from replearn.sources import open_source, read_columns, read_table, svmlight_files
 from replearn.sources.svmlight_files import BadLine, parsed_by_lines, parsed_by_sklearn
-from replearn.sources.text import Records, blocks
+from replearn.sources.text import blocks
 
 LINES = b"""# made by hand
 +1 1:0.5 3:-2 # a comment with 9:9
@@ -37,7 +37,7 @@ def svm_file(folder, content=LINES, name="t.svm"):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(svmlight_files, "blocks", lambda path, quotes: blocks(path, quotes, 2**12))
+    monkeypatch.setattr(svmlight_files, "blocks", lambda path: blocks(path, 2**12))
 
 
 @pytest.mark.parametrize(
@@ -219,11 +219,9 @@ LINE = st.tuples(
 @example(["1 3:1 1:2"])
 def test_scikit_learn_takes_nothing_that_is_taken_otherwise_here(lines):
     rows = [line.encode() + b"\n" for line in lines]
-    offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-    records = Records(memoryview(b"".join(rows)), offsets)
-    fast = parsed_by_sklearn(records, 3)
+    fast = parsed_by_sklearn(rows, 3)
     try:
-        slow = parsed_by_lines(records, 3)
+        slow = parsed_by_lines(rows, 3)
     except BadLine:
         assert fast is None
         return
@@ -235,5 +233,4 @@ def test_scikit_learn_takes_nothing_that_is_taken_otherwise_here(lines):
 
 
 def test_plain_lines_go_the_fast_way():
-    records = Records(memoryview(b"1 1:2 3:4\n"), np.array([0, 10]))
-    assert parsed_by_sklearn(records, 3) is not None
+    assert parsed_by_sklearn([b"1 1:2 3:4\n"], 3) is not None

@@ -1,85 +1,94 @@
-"""Comma-separated text with a header row.
+"""Comma-separated text with a header row; semicolons and tabs are taken as what they are.
 
 Memory while reading: some blocks of 4 MiB of text, with the numbers that are in them, whatever
-the size of the file. A record of more than 64 MiB is refused.
+the size of the file. A line of more than 64 MiB is refused.
 """
 
-import csv
-import io
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes.encoding import CategoryColumn
 from replearn.errors import ReplearnError
 from replearn.sources.common import (
     Piece,
     Request,
+    Source,
     Watch,
+    arrow,
     check_names,
     check_same_columns,
     columns_to_read,
     feature_columns,
+    rows_per_batch,
 )
 from replearn.sources.csv_parsing import (
-    BadRecord,
     Columns,
-    cells_of,
-    number,
-    parsed_by_arrow,
-    parsed_by_reader,
+    CsvFile,
+    NotANumber,
+    bad_cell,
+    is_number,
+    n_rows,
+    raw_rows,
+    read_rows,
+    records_of,
+    rows,
 )
 from replearn.sources.matrices import BadCell, as_matrix, check_labels
-from replearn.sources.text import Records, TextBlock, TextSource, blocks
+from replearn.sources.text import blocks, from_row, lines_from_row, one_after_another, to_arrow
+
+_NUMBERS = "numbers"  # the first column of a batch: all numbers of a row
+_QUOTED = re.compile(rb'"[^"]*"')
+_FIRST_CELLS = 2**16  # that are looked at to guess which columns are numbers
 
 
 @dataclass(frozen=True, kw_only=True)
-class CsvSource(TextSource):
+class CsvSource(Source):
     """A table in comma-separated text.
 
     Attributes
     ----------
-    columns : tuple of str
-        All columns of the files.
+    files : tuple of CsvFile
     wanted : tuple of str
         Columns that are read for the features.
     """
 
-    columns: tuple[str, ...]
+    files: tuple[CsvFile, ...]
     wanted: tuple[str, ...]
 
-    def _blocks(self, path: str) -> Iterator[TextBlock]:
-        empty: int | None = None
-        header = True
-        for block in blocks(path, quotes=True):
-            records, lines = block.records, block.lines
-            if header:
-                records, lines, header = records.slice(1, len(records)), lines[1:], False
-            filled = np.flatnonzero(~_is_empty(records))
-            if filled.size and (empty is not None or filled.size <= filled[-1]):
-                gap = lines[np.argmax(_is_empty(records))] if empty is None else empty
-                raise ReplearnError(
-                    f"{path}, line {gap} must not be empty, since rows follow it. Remove it."
-                )
-            if filled.size < len(records) and empty is None:
-                empty = int(lines[filled.size])
-            if filled.size:
-                yield TextBlock(records.slice(0, filled.size), lines[: filled.size], block.share)
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns of the files."""
+        return self.files[0].names
 
-    def _parse(self, records: Records, first_row: int) -> Piece:
-        columns = parsed_by_arrow(records, self.columns, *self._kinds())
-        if columns is not None:
-            try:
-                return self._piece(columns, first_row)
-            except BadCell:
-                pass  # said below, in the words of the file
-        with self._located(records, first_row):
-            columns = parsed_by_reader(records, self.columns, *self._kinds(), self.encoding)
-            return self._piece(columns, first_row)
+    @property
+    def header(self) -> bytes:
+        """The first record, as it stands."""
+        return self.files[0].header
+
+    def _pieces(self, start: int) -> Iterator[tuple[float, Piece]]:
+        for share, first_row, columns in self._columns(*self._kinds(), start):
+            yield share, self._piece(columns, first_row)
+
+    def _batches(self, start: int) -> Iterator[tuple[float, Any]]:
+        """Rows as they stand if they are wanted raw; else their numbers and their text."""
+        arrow()
+        if self.raw:
+            found = one_after_another(self.paths, lambda number: raw_rows(self.files[number]))
+            for share, _, lines in lines_from_row(found, start, self._batch_rows):
+                yield share, to_arrow(lines)
+            return
+        numeric, text = self._kinds()
+        for share, _, columns in self._columns(numeric, text, start):
+            yield share, _packed(columns, numeric, text)
+
+    def parse(self, batch: Any, first_row: int) -> Piece:
+        """Numbers and labels of a batch; ``first_row`` is its place in the table."""
+        return self._piece(_unpacked(batch, *self._kinds()), first_row)
 
     def raw_columns(
         self, target: str | None, categories: Sequence[str], watch: Watch | None
@@ -89,66 +98,85 @@ class CsvSource(TextSource):
         The rows are read twice, since it takes all of them to know which columns are numeric.
         """
         wanted = feature_columns(self.place, self.columns, target, None)
-        numeric = self._numeric([name for name in wanted if name not in categories])
-        text = [name for name in self.columns if name not in numeric]
-        first_row = 0
-        for share, records in self.records():
-            columns = parsed_by_arrow(records, self.columns, numeric, text)
-            with self._located(records, first_row):
-                if columns is None:
-                    columns = parsed_by_reader(records, self.columns, numeric, text, None)
-                if target is not None:
+        known = set(categories)
+        numeric = self._numeric([name for name in wanted if name not in known])
+        known = set(numeric)
+        text = [name for name in self.columns if name not in known]
+        for share, first_row, columns in self._columns(numeric, text):
+            if target is not None:
+                try:
                     check_labels(columns[target], target)
-            first_row += len(records)
+                except BadCell as bad:
+                    raise self._located(first_row, bad) from None
             if watch is not None:
                 watch(share)
             yield {name: columns[name] for name in self.columns}  # in the order of the file
 
     def _numeric(self, names: list[str]) -> list[str]:
         """Those of the columns that have nothing but numbers and empty cells."""
-        first_row = 0
-        for _, records in self.records():
-            if names and parsed_by_arrow(records, self.columns, names, ()) is None:
-                with self._located(records, first_row):
-                    cells = parsed_by_reader(records, self.columns, (), names, None)
-                names = [name for name in names if _are_numbers(cells[name])]
-            first_row += len(records)
+        first = list(islice(rows(self.files[0]), 1 + _FIRST_CELLS // len(self.columns)))
+        place = {name: place for place, name in enumerate(self.columns)}
+        names = [name for name in names if all(is_number(row.cells[place[name]]) for row in first)]
+        while names:
+            try:
+                for _ in self._columns(names, ()):
+                    pass
+                break
+            except NotANumber as bad:
+                names = [name for name in names if name not in bad.columns]
         return names
 
-    @contextmanager
-    def _located(self, records: Records, first_row: int) -> Iterator[None]:
-        """Say where in the file something is wrong with one of the records."""
-        try:
-            yield
-        except BadCell as bad:
-            where = self.locate(first_row + bad.row, records[bad.row])
-            raise _bad_cell(where, bad, _cell(records[bad.row], self.columns, bad)) from None
-        except BadRecord as bad:
-            where = self.locate(first_row + bad.row, records[bad.row])
-            raise ReplearnError(f"{where} must {bad.complaint}") from None
+    @property
+    def _batch_rows(self) -> int:
+        return rows_per_batch(self.n_features)
+
+    def _columns(
+        self, numeric: Sequence[str], text: Sequence[str], start: int = 0
+    ) -> Iterator[tuple[float, int, Columns]]:
+        """Share read, first row and columns, from row ``start`` on."""
+        found = one_after_another(
+            self.paths,
+            lambda number: read_rows(self.files[number], numeric, text, self.encoding),
+        )
+        return from_row(found, start, self._batch_rows, n_rows, _cut)
 
     def _kinds(self) -> tuple[list[str], list[str]]:
         """Names of the columns to read as numbers and as text."""
         kinds = () if self.encoding is None else self.encoding.columns
-        category = [column.name for column in kinds if isinstance(column, CategoryColumn)]
-        text = [*category, *([] if self.target is None else [self.target])]
+        text = [column.name for column in kinds if isinstance(column, CategoryColumn)]
+        category = set(text)
+        if self.target is not None:
+            text.append(self.target)
         return [name for name in self.wanted if name not in category], text
 
     def _piece(self, columns: Columns, first_row: int) -> Piece:
-        y = None if self.target is None else columns[self.target]
-        if y is not None:
-            check_labels(y, str(self.target))
-        X, seen = as_matrix(columns, self.wanted, self.encoding, np.float64)
+        try:
+            y = None if self.target is None else columns[self.target]
+            if y is not None:
+                check_labels(y, str(self.target))
+            X, seen = as_matrix(columns, self.wanted, self.encoding, np.float64)
+        except BadCell as bad:
+            raise self._located(first_row, bad) from None
         return Piece(X, y, first_row, seen)
+
+    def _located(self, first_row: int, bad: BadCell) -> ReplearnError:
+        """What is wrong with a cell; the files are read once more, to find its line."""
+        row = first_row + bad.row
+        for file in self.files:
+            for record in rows(file):
+                if row == 0:
+                    return ReplearnError(bad_cell(file, record, bad))
+                row -= 1
+        return ReplearnError(f"{self.place} has been changed while it was read. Try again.")
 
 
 def open_csv(request: Request) -> CsvSource:
     """Look at the headers of comma-separated files, not yet at their rows."""
-    first, *others = request.paths
-    header, found = _read_header(first)
-    wanted = columns_to_read(request, first, found)
-    for path in others:
-        check_same_columns(first, found, path, _read_header(path)[1])
+    files = tuple(map(_open, request.paths))
+    first = files[0]
+    wanted = columns_to_read(request, first.path, first.names)
+    for file in files[1:]:
+        check_same_columns(first.path, first.names, file.path, file.names)
     encoding = request.encoding
     names = wanted if encoding is None else encoding.output_names
     return CsvSource(
@@ -159,50 +187,57 @@ def open_csv(request: Request) -> CsvSource:
         raw=request.raw,
         names=names,
         n_features=len(names),
-        header=header,
-        columns=found,
+        files=files,
         wanted=wanted,
     )
 
 
-def _read_header(path: str) -> tuple[bytes, tuple[str, ...]]:
-    """The first record, and the names in it."""
-    block = next(blocks(path, quotes=True), None)
-    if block is None:
+def _open(path: str) -> CsvFile:
+    """Look at the first record, and the names in it."""
+    delimiter = _delimiter(path)
+    record = next(records_of(path, delimiter), None)
+    if record is None:
         raise ReplearnError(f"{path} must have a header row, got an empty file. Check the path.")
-    header = block.records.slice(0, 1)
-    try:
-        names = cells_of(header)[0]
-    except BadRecord as bad:
-        raise ReplearnError(f"{path}, line 1 must {bad.complaint}") from None
-    if not names:
+    if not record.cells:
         raise ReplearnError(f"{path}, line 1 must name the columns, got an empty line. Remove it.")
-    check_names(path, names)
-    return header[0], tuple(names)
+    check_names(path, record.cells)
+    return CsvFile(path, tuple(record.cells), delimiter, record.text)
 
 
-def _is_empty(records: Records) -> NDArray[np.bool_]:
-    """Whether a record has nothing but its line end."""
-    starts = np.frombuffer(records.data, dtype=np.uint8)[records.offsets[:-1]]
-    return (starts == ord("\n")) | (starts == ord("\r"))
+def _delimiter(path: str) -> str:
+    """What stands between the names in the first line: a comma, if there is one."""
+    _, lines = next(blocks(path), (0.0, [b""]))
+    plain = _QUOTED.sub(b"", lines[0])
+    return next((mark for mark in ",;\t" if mark.encode() in plain), ",")
 
 
-def _are_numbers(cells: NDArray[Any]) -> bool:
-    try:
-        for cell in cells:
-            if cell is not None:
-                number(cell)
-    except ValueError:
-        return False
-    return True
+def _cut(columns: Columns, start: int, stop: int) -> Columns:
+    return {name: values[start:stop] for name, values in columns.items()}
 
 
-def _cell(record: bytes, names: Sequence[str], bad: BadCell) -> str:
-    return next(csv.reader(io.StringIO(record.decode(), newline="")))[names.index(bad.column)]
+def _packed(columns: Columns, numeric: Sequence[str], text: Sequence[str]) -> Any:
+    """Columns as a batch of Arrow in which all numbers of a row stand together.
 
+    So a row can be moved at once, however many columns there are.
+    """
+    import pyarrow as pa
 
-def _bad_cell(where: str, bad: BadCell, cell: str) -> ReplearnError:
-    value = f"{cell[:40]!r}" if cell.strip() else "an empty cell"
-    return ReplearnError(
-        f"{where}, column {bad.column!r} must {bad.rule}, got {value}. {bad.remedy}."
+    matrix = np.empty((n_rows(columns), len(numeric)))
+    for place, name in enumerate(numeric):
+        matrix[:, place] = columns[name]
+    width = matrix.shape[1] * matrix.itemsize
+    rows = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(width), len(matrix), [None, pa.py_buffer(matrix)]
     )
+    found = [pa.array(columns[name], pa.string()) for name in text]
+    return pa.RecordBatch.from_arrays([rows, *found], [_NUMBERS, *text])
+
+
+def _unpacked(batch: Any, numeric: Sequence[str], text: Sequence[str]) -> Columns:
+    rows = batch.column(0)
+    matrix = np.frombuffer(rows.buffers()[1] or b"", dtype=np.float64)
+    matrix = matrix[rows.offset * len(numeric) :][: len(rows) * len(numeric)]
+    columns = dict(zip(numeric, matrix.reshape(len(rows), -1).T, strict=True)) if numeric else {}
+    for place, name in enumerate(text, start=1):
+        columns[name] = np.array(batch.column(place).to_pylist(), dtype=object)
+    return columns

@@ -7,7 +7,7 @@ line here, to say what is wrong with which line, or to read what is odd but vali
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.sources.common import Piece, Request
-from replearn.sources.text import Records, TextBlock, TextSource, blocks
+from replearn.sources.common import Piece, Request, Source, arrow, rows_per_batch
+from replearn.sources.text import blocks, from_arrow, lines_from_row, one_after_another, to_arrow
 
 MAX_COLUMNS = 2**24
 
@@ -25,11 +25,10 @@ MAX_COLUMNS = 2**24
 MAX_COLUMNS_UNASKED = 2**20
 
 _INDEX = re.compile(rb"(?<!\S)\+?(\d+):")
-_COMMENT = re.compile(rb"#[^\n]*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SvmlightSource(TextSource):
+class SvmlightSource(Source):
     """A table in svmlight files.
 
     Attributes
@@ -42,24 +41,55 @@ class SvmlightSource(TextSource):
     n_columns: int
     has_own_labels: ClassVar[bool] = True
 
-    def _blocks(self, path: str) -> Iterator[TextBlock]:
-        for block in blocks(path, quotes=False):
-            rows = _is_row(block.records)
-            if rows.all():
-                yield block
-            elif rows.any():
-                yield replace(block, records=block.records.take(rows), lines=block.lines[rows])
+    header: ClassVar[bytes] = b""
 
-    def _parse(self, records: Records, first_row: int) -> Piece:
+    def _rows(self, start: int) -> Iterator[tuple[float, int, list[bytes]]]:
+        """Share read, first row and lines that are rows."""
+        found = one_after_another(self.paths, lambda number: _row_blocks(self.paths[number]))
+        return lines_from_row(found, start, rows_per_batch(1))
+
+    def _batches(self, start: int) -> Iterator[tuple[float, Any]]:
+        arrow()
+        for share, _, lines in self._rows(start):
+            yield share, to_arrow(lines)
+
+    def _pieces(self, start: int) -> Iterator[tuple[float, Piece]]:
+        for share, first_row, lines in self._rows(start):
+            yield share, self._parse(lines, first_row)
+
+    def parse(self, batch: Any, first_row: int) -> Piece:
+        """Numbers and labels of a batch; ``first_row`` is its place in the table."""
+        return self._parse(from_arrow(batch), first_row)
+
+    def _parse(self, lines: list[bytes], first_row: int) -> Piece:
         try:
-            X, y = _parsed(records, self.n_columns)
+            X, y = parsed_by_sklearn(lines, self.n_columns) or parsed_by_lines(
+                lines, self.n_columns
+            )
         except BadLine as bad:
-            where = self.locate(first_row + bad.row, records[bad.row])
+            where = self._locate(first_row + bad.row, lines[bad.row])
             raise ReplearnError(f"{where} must {bad.complaint}") from None
         if self.encoding is not None:
             X, seen = self.encoding.counted(X)
             return Piece(_canonical(X), y, first_row, seen)
         return Piece(X, y, first_row)
+
+    def _locate(self, row: int, line: bytes) -> str:
+        """File and line of a row, for a message; the file is read once more for this.
+
+        A line that is not found there (rows may have been put in another order) is told by its
+        place among the rows.
+        """
+        left = row
+        for path in self.paths:
+            found = (line for _, lines in blocks(path) for line in lines)
+            for number, other in enumerate(found, start=1):
+                if not _is_row(other):
+                    continue
+                if left == 0 and other == line:
+                    return f"{path}, line {number}"
+                left -= 1
+        return f"{self.place}, record {row} (counted from 0)"
 
 
 class BadLine(Exception):
@@ -93,7 +123,6 @@ def open_svmlight(request: Request) -> SvmlightSource:
         names=None if encoding is None else encoding.output_names,
         n_features=n_columns if encoding is None else encoding.n_outputs,
         sparse=True,
-        header=b"",
         n_columns=n_columns,
     )
 
@@ -117,20 +146,22 @@ def _n_columns(request: Request) -> int:
     return largest
 
 
-def _is_row(records: Records) -> NDArray[np.bool_]:
+def _row_blocks(path: str) -> Iterator[tuple[float, list[bytes]]]:
+    for share, lines in blocks(path):
+        found = [line for line in lines if _is_row(line)]
+        if found:
+            yield share, found
+
+
+def _is_row(line: bytes) -> bool:
     """Whether a line has more than blanks and a comment."""
-    first = np.frombuffer(records.data, dtype=np.uint8)[records.offsets[:-1]]
-    rows = first > ord(" ")
-    rows &= first != ord("#")
-    for i in np.flatnonzero(~rows).tolist():
-        rows[i] = bool(_COMMENT.sub(b"", records[i]).strip())
-    return rows
+    return line[0] > ord("#") or bool(line.partition(b"#")[0].strip())
 
 
 def _largest_index(path: str) -> int:
     largest = 0
-    for block in blocks(path, quotes=False):
-        content = _COMMENT.sub(b"", block.records.content)
+    for _, lines in blocks(path):
+        content = b"\n".join(line.partition(b"#")[0] for line in lines)
         largest = max(largest, *map(_bounded, _INDEX.findall(content)), 0)
     return largest
 
@@ -140,21 +171,16 @@ def _bounded(digits: bytes) -> int:
     return int(digits) if len(digits) < 16 else MAX_COLUMNS + 1
 
 
-def _parsed(records: Records, n_columns: int) -> tuple[Any, NDArray[np.float64]]:
-    found = parsed_by_sklearn(records, n_columns)
-    return parsed_by_lines(records, n_columns) if found is None else found
-
-
-def parsed_by_sklearn(records: Records, n_columns: int) -> tuple[Any, NDArray[np.float64]] | None:
+def parsed_by_sklearn(lines: list[bytes], n_columns: int) -> tuple[Any, NDArray[np.float64]] | None:
     """Rows and labels, or None if the lines must be looked at one by one.
 
     All that is taken here is taken by ``parsed_by_lines``, with the same values.
     """
     from sklearn.datasets import load_svmlight_file
 
-    content = bytes(records.content)
+    content = b"".join(lines)
     # scikit-learn reads 1_0 as 10, leaves out qid, and stops at a zero byte
-    if not len(records) or b"_" in content or b"qid" in content or b"\0" in content:
+    if not lines or b"_" in content or b"qid" in content or b"\0" in content:
         return None
     try:
         X, y = load_svmlight_file(
@@ -162,19 +188,19 @@ def parsed_by_sklearn(records: Records, n_columns: int) -> tuple[Any, NDArray[np
         )
     except (ValueError, OverflowError):
         return None
-    if X.shape[0] != len(records) or not np.isfinite(X.data).all() or not np.isfinite(y).all():
+    if X.shape[0] != len(lines) or not np.isfinite(X.data).all() or not np.isfinite(y).all():
         return None
     return _canonical(X), y
 
 
-def parsed_by_lines(records: Records, n_columns: int) -> tuple[Any, NDArray[np.float64]]:
+def parsed_by_lines(lines: list[bytes], n_columns: int) -> tuple[Any, NDArray[np.float64]]:
     """Rows and labels, or a word about what is wrong."""
-    labels = np.empty(len(records))
+    labels = np.empty(len(lines))
     data: list[float] = []
     indices: list[int] = []
     ends = [0]
-    for row in range(len(records)):
-        label, *cells = _COMMENT.sub(b"", records[row]).split()
+    for row in range(len(lines)):
+        label, *cells = lines[row].partition(b"#")[0].split()
         labels[row] = _number(row, label, "start with a label that is a finite number")
         pairs = sorted(_pair(row, cell, n_columns) for cell in cells)
         for (index, _), (following, _) in pairwise(pairs):
@@ -185,7 +211,7 @@ def parsed_by_lines(records: Records, n_columns: int) -> tuple[Any, NDArray[np.f
         ends.append(len(indices))
     X = sp.csr_array(
         (np.array(data, dtype=np.float64), np.array(indices, dtype=np.int32), np.array(ends)),
-        shape=(len(records), n_columns),
+        shape=(len(lines), n_columns),
     )
     return _canonical(X), labels
 
