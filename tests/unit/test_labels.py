@@ -165,3 +165,11 @@ def test_one_protocol_gives_one_model_however_a_lab_spells_its_labels(tmp_path):
                 clf = rl.ReplicableSVMClassifier(**parameters, published=published)
                 found.add(rl.fit_file(clf, path, "label", memory=memory).fingerprint_)
     assert len(found) == 1
+
+
+def test_an_audit_counts_no_errors_that_are_spellings():
+    X, y = rl.datasets.make_margin(3000, 3, margin=0.3, random_state=0)
+    clf = rl.ReplicableSVMClassifier(margin=0.3, published=rl.Published(classes=(0, 1)))
+    text = np.where(y > 0, "1", "0")
+    result = rl.audit(clf, X, text, n_pairs=2, question="halves")
+    assert result.main.data()["test_error"] < 0.2

@@ -26,6 +26,7 @@ from replearn.audits.twins import (
     compare_twins,
     hint_bits,
     how_compared,
+    labels_as_predicted,
     published_hint,
     score_name,
     seed_names,
@@ -152,7 +153,8 @@ def audit(
         check_table(X, y)
         stage, test, asked, more = _split(X, y, n_pairs, question, test, str(audit_seed))
         notes += more + _copy_notes(X, y, copies)
-    test_rows = TestRows(test[0], np.asarray(test[1]), _rows_for_figures(test[0]))
+    spelled = labels_as_predicted(estimator, test[1])
+    test_rows = TestRows(test[0], spelled, _rows_for_figures(test[0]))
     tasks = [(name, index) for name, _, count in asked for index in range(count)]
     key = _key(estimator, stage.digest(), tasks, audit_seed, test)
     done = {} if checkpoint is None else _read_checkpoint(Path(checkpoint), key)

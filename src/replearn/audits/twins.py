@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from replearn.codes.cells import runs
 from replearn.codes.space import CodeSpace
 from replearn.codes.walls import near_facets
+from replearn.estimators.base import ReplicableClassifier
 from replearn.types import Vector
 
 _MOST_CODES = 4096  # codes that are followed one by one
@@ -32,6 +33,14 @@ class TestRows:
     X: Any
     y: NDArray[Any]
     for_figures: Any
+
+
+def labels_as_predicted(estimator: Any, y: Any) -> NDArray[Any]:
+    """Labels as the classifier spells them, if a protocol says how."""
+    final = _final(estimator)
+    if isinstance(final, ReplicableClassifier) and final.agreed.classes is not None:
+        return final.labels().values(y)
+    return np.asarray(y)
 
 
 def seed_names(estimator: Any) -> tuple[str, ...]:

@@ -119,10 +119,10 @@ class Spent:
     n_batches: int
     n_dropped: int
     n_zero_rows: int
-    n_unconverged: int
-    n_infeasible: int
-    worst_gap: float
-    n_row_visits: int
+    n_unconverged: int = 0
+    n_infeasible: int = 0
+    worst_gap: float = 0.0
+    n_row_visits: int = 0
     n_tested: int = 0
     below: bool = True
     privacy_epsilon: float | None = None

@@ -172,10 +172,6 @@ def _chosen(choice: Choice, space: NetSpace, n_rows: int, points: PointSet) -> C
         n_batches=1,
         n_dropped=n_rows - points.n_points - points.n_zero_rows,
         n_zero_rows=points.n_zero_rows,
-        n_unconverged=0,
-        n_infeasible=0,
-        worst_gap=0.0,
-        n_row_visits=0,
         n_tested=choice.n_tested,
         below=choice.below,
     )
@@ -213,10 +209,6 @@ def boost(
         n_batches=len(done.rounds),
         n_dropped=n_rows - done.n_used,
         n_zero_rows=done.n_zero_rows,
-        n_unconverged=0,
-        n_infeasible=0,
-        worst_gap=0.0,
-        n_row_visits=0,
         below=done.finished,
     )
     return Boosted(done.codes, done.space, done.rounds, spent)
