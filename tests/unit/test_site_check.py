@@ -72,11 +72,16 @@ def test_what_stops_the_fit_is_found(protocol, tmp_path, name, kind):
 
 
 @pytest.mark.parametrize("mark", [";", "\t"])
-def test_other_separators_are_named(protocol, tmp_path, mark):
+def test_semicolons_and_tabs_are_read_as_what_they_are(protocol, tmp_path, mark):
     SITE.to_csv(tmp_path / "site.csv", index=False, sep=mark)
+    assert check_file(protocol, tmp_path / "site.csv").ok
+
+
+def test_other_separators_are_named(protocol, tmp_path):
+    SITE.to_csv(tmp_path / "site.csv", index=False, sep="|")
     found = check_file(protocol, tmp_path / "site.csv")
     assert not found.ok
-    assert "are separated by" in str(found)
+    assert "are separated by bars" in str(found)
     assert "is not there" not in str(found)
 
 

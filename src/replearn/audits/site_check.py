@@ -213,17 +213,15 @@ def _columns_findings(
     encoding: Encoding, names: Sequence[str], target: str | None
 ) -> list[Finding]:
     wanted = [column.name for column in encoding.columns]
-    if len(names) == 1:
-        for mark, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
-            if mark in names[0]:
-                return [
-                    Finding(
-                        "stops",
-                        "",
-                        f"its columns are separated by {word}, so all of it is one column. Save it "
-                        "with commas between cells and points in numbers.",
-                    )
-                ]
+    if len(names) == 1 and "|" in names[0]:
+        return [
+            Finding(
+                "stops",
+                "",
+                "its columns are separated by bars, so all of it is one column. Save it with "
+                "commas between cells and points in numbers.",
+            )
+        ]
     findings = []
     for name in wanted:
         if name not in names:
