@@ -14,5 +14,11 @@ Words = NDArray[np.uint64]
 Order = NDArray[np.int64]
 Signs = NDArray[np.int8]
 
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a sparse matrix or array of SciPy; it is not loaded for the answer."""
+    return any(kind.__module__.startswith("scipy.sparse") for kind in type(X).__mro__)
+
+
 #: A backend: applies a function to block descriptors, in any order, anywhere.
 BlockMap = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]

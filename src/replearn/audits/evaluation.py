@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.audits.weights import Moments
-from replearn.codes.encoding import Seen, as_text, columns_of
+from replearn.codes.encoding import Seen, as_text, coded_differently, columns_of
 from replearn.codes.model import Model
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
-from replearn.estimators.checks import coded_differently
 from replearn.sources import open_source
 from replearn.sources.csv_files import CsvSource
 from replearn.sources.labels import Labels

@@ -34,6 +34,9 @@ from replearn.terminal import printable_lines
 
 __all__ = ["main"]
 
+#: Packages without which models can be checked, but not fitted.
+_ONLY_FOR_SOME = {"joblib", "narwhals", "scipy", "sklearn", "threadpoolctl"}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
@@ -69,10 +72,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("replearn: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").partition(".")[0] not in _ONLY_FOR_SOME:
+            return _bug()
+        complain(
+            "error",
+            f"this command needs {problem.name}, which is not installed. Run pip install replearn; "
+            "with NumPy alone there are compare, plan, predict and show.",
+        )
+        return BAD_INPUT
     except Exception:
-        print(printable_lines(traceback.format_exc()), file=sys.stderr)
-        complain("internal error", "this is a bug of replearn; please report the lines above")
-        return BUG
+        return _bug()
+
+
+def _bug() -> int:
+    """Say that this is one."""
+    print(printable_lines(traceback.format_exc()), file=sys.stderr)
+    complain("internal error", "this is a bug of replearn; please report the lines above")
+    return BUG
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def piecewise_scores(
 
 
 def _warn_of_codes(encoding: "Encoding", seen: "Seen", data: str) -> None:
-    from replearn.estimators.checks import coded_differently
+    from replearn.codes.encoding import coded_differently
 
     if trouble := coded_differently(encoding, seen):
         message = f"{data} is coded differently: {trouble}."

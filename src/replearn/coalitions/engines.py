@@ -17,9 +17,8 @@ from sklearn.utils import check_array
 
 from replearn.coalitions.rounds import CoalitionRound
 from replearn.coalitions.site_sums import SiteSums, design_of, read_name
-from replearn.codes.encoding import Seen
+from replearn.codes.encoding import Seen, coded_differently
 from replearn.errors import ReplearnError
-from replearn.estimators.checks import coded_differently
 from replearn.files.jsonfile import Unfit
 from replearn.fits.file_fit import training_source
 from replearn.kernels.score_sums import MAX_TOTAL_WEIGHT, ScoreSums

@@ -11,6 +11,9 @@ from replearn.codes.model import Label, canonical_json
 FORMAT = "replearn-choice"
 FORMAT_VERSION = 1
 
+#: More would need a table of ties with more than a million entries.
+MAX_CANDIDATES = 1000
+
 
 @dataclass(frozen=True)
 class Candidate:

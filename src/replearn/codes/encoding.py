@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from operator import add
 from typing import Any
 
-import narwhals as nw
 import numpy as np
-import scipy.sparse as sp
-from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.types import IntegerArray, Matrix, Vector
+from replearn.types import IntegerArray, Matrix, Vector, is_sparse
 
 #: A number as text that has only one meaning; 007 is a code, not a number.
 _PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
@@ -292,7 +289,7 @@ class Encoding:
 
     def counted(self, X: Any) -> tuple[Any, Seen]:
         """Encode a table, and count what was missing or unknown in it."""
-        if sp.issparse(X):
+        if is_sparse(X):
             nothing = (0,) * len(self.columns)
             return self._scale_sparse(X), Seen(X.shape[0], nothing, nothing)
         table = columns_of(X, [column.name for column in self.columns])
@@ -353,11 +350,24 @@ class Encoding:
                 "from a sparse pilot."
             )
         scales: Vector = np.array([float(c.scale) for c in self.columns if hasattr(c, "scale")])
+        import scipy.sparse as sp
+
         rows = sp.csr_matrix(X, dtype=np.float64, copy=True)
         rows.data /= scales[
             rows.indices
         ]  # as dense rows are: a product with 1/scale has other bits
         return rows
+
+
+def coded_differently(encoding: Encoding | None, seen: Seen | None) -> str:
+    """What a site codes differently than the protocol, and the remedy; "" if nothing."""
+    if encoding is None or seen is None:
+        return ""
+    troubles = encoding.troubles(seen)
+    if not troubles:
+        return ""
+    more = f"; and {len(troubles) - 5} more columns" if len(troubles) > 5 else ""
+    return f"{'; '.join(troubles[:5])}{more}. Recode such values as the protocol has them"
 
 
 def columns_of(X: Any, names: list[str]) -> Mapping[str, NDArray[Any]]:
@@ -376,6 +386,9 @@ def columns_of(X: Any, names: list[str]) -> Mapping[str, NDArray[Any]]:
                 f"X must have {len(names)} columns, as in the protocol, got shape {array.shape}."
             )
         return dict(zip(names, array.T, strict=True))
+    import narwhals as nw
+    from narwhals.exceptions import DuplicateError
+
     try:
         frame = nw.from_native(X, eager_only=True)
     except DuplicateError as problem:
@@ -390,6 +403,10 @@ def _values(column: Any) -> NDArray[Any]:
     """A column as numbers with NaN for a missing value, or as objects with None."""
     if isinstance(column, np.ndarray):
         return column
+    if isinstance(column, list | tuple):
+        return np.asarray(column)
+    import narwhals as nw
+
     series = nw.from_native(column, series_only=True, pass_through=True)
     if not isinstance(series, nw.Series):
         return np.asarray(column)

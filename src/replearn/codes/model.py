@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.codes.boost_space import BoostSpace
@@ -21,7 +20,7 @@ from replearn.codes.space import CodeSpace, unit
 from replearn.errors import ReplearnError
 from replearn.kernels.portable import sigmoid
 from replearn.kernels.scores import capped_scores, scores
-from replearn.types import Codes, Matrix, Vector
+from replearn.types import Codes, Matrix, Vector, is_sparse
 
 FORMAT = "replearn-model"
 FORMAT_VERSION = 2
@@ -242,7 +241,7 @@ class Model:
                 f"X must have {self.n_features} columns, as in training, got shape {np.shape(X)}. "
                 "Pass a 2-D array with the same features."
             )
-        rows = X if sp.issparse(X) else np.asarray(X)
+        rows = X if is_sparse(X) else np.asarray(X)
         if isinstance(self.space, ScoreSpace):
             return capped_scores(rows, self.coef, self.intercept, float(self.space.cap))
         if self.is_halfspace:

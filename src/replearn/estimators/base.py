@@ -13,16 +13,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
-from replearn.codes.encoding import Seen
+from replearn.codes.encoding import Seen, coded_differently
 from replearn.codes.model import Model
 from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError, ReplicabilityWarning
-from replearn.estimators.checks import (
-    coded_differently,
-    refuse_odd_parameters,
-    refuse_unwritable,
-)
+from replearn.estimators.checks import refuse_odd_parameters, refuse_unwritable
 from replearn.estimators.frames import eager_table
 from replearn.files.modelfile import MAX_CODE
 from replearn.plans.sizes import Guarantee

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.choice import Candidate
+from replearn.codes.choice import MAX_CANDIDATES, Candidate
 from replearn.codes.encoding import as_text, columns_of
 from replearn.codes.model import Model
 from replearn.codes.randomness import MAX_TEXT, has_surrogates
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.files.onnx_model import OnnxModel
-from replearn.plans.plan_choice import MAX_CANDIDATES
 from replearn.types import IntegerArray, Matrix, Vector
 
 

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from replearn.codes.cells import CELLS, is_rounding
-from replearn.codes.encoding import Encoding, Seen
 from replearn.codes.model import Label
 from replearn.codes.published import Published
 from replearn.errors import ReplearnError
@@ -75,17 +74,6 @@ def _check_constants(constants: Any) -> None:
                 f"constants[{name!r}] must be from {_SMALLEST_CONSTANT:g} to "
                 f"{_LARGEST_CONSTANT:g}, got {shown(value)}. The default is 1."
             )
-
-
-def coded_differently(encoding: Encoding | None, seen: Seen | None) -> str:
-    """What a site codes differently than the protocol, and the remedy; "" if nothing."""
-    if encoding is None or seen is None:
-        return ""
-    troubles = encoding.troubles(seen)
-    if not troubles:
-        return ""
-    more = f"; and {len(troubles) - 5} more columns" if len(troubles) > 5 else ""
-    return f"{'; '.join(troubles[:5])}{more}. Recode such values as the protocol has them"
 
 
 def refuse_large(plan: AnyPlan) -> AnyPlan:

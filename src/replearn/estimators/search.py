@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, indexable
 
-from replearn.codes.choice import Candidate, Choice
+from replearn.codes.choice import MAX_CANDIDATES, Candidate, Choice
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.candidates import Contender
@@ -26,7 +26,7 @@ from replearn.estimators.choice import (
     read_scoring,
     used_noise,
 )
-from replearn.plans.plan_choice import MAX_CANDIDATES, rows_of_sites
+from replearn.plans.plan_choice import rows_of_sites
 from replearn.stages.choice_certificate import ChoiceCertificate, certify_models
 from replearn.stages.model_scores import NEEDS, check_classes_present, row_scores, sum_scores
 from replearn.stages.selection import noisy_scores

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from replearn.codes.choice import FORMAT, FORMAT_VERSION, Candidate, Choice
+from replearn.codes.choice import FORMAT, FORMAT_VERSION, MAX_CANDIDATES, Candidate, Choice
 from replearn.codes.model import Label, canonical_json
 from replearn.errors import InvalidFile
 from replearn.files.atomic import write_atomically
@@ -18,7 +18,6 @@ from replearn.files.jsonfile import (
     read_text,
     shown,
 )
-from replearn.plans.plan_choice import MAX_CANDIDATES
 
 MAX_CLASSES = 1 << 10
 MAX_COLUMNS = 1 << 16

@@ -1,6 +1,13 @@
 """Fits on rows that are not one array in memory: files and clusters."""
 
-import lazy_loader
+from importlib import import_module
+from types import ModuleType
 
-# a cluster's client is loaded when it is asked for
-__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submodules=["clusters"])
+__all__ = ["clusters"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """A cluster's client is loaded when it is asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")

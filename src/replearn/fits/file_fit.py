@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from numpy.typing import NDArray
 
 from replearn import __version__
-from replearn.codes.encoding import Seen
+from replearn.codes.encoding import Seen, coded_differently
 from replearn.codes.model import canonical_json
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
-from replearn.estimators.checks import coded_differently
 from replearn.files.checkpoint import Checkpoint
 from replearn.files.ownership import scratch_folder
 from replearn.plans.sizes import BatchPlan

@@ -7,10 +7,9 @@ normalisation if there is an intercept.
 import math
 
 import numpy as np
-from numba import njit
 
+from replearn.kernels.compiler import njit, overloaded
 from replearn.kernels.exact import split_fixed
-from replearn.kernels.interpreted import overloaded
 from replearn.kernels.lanes import DenseRows, row_dot, row_dot_and_square
 from replearn.kernels.rows import HUGE, TINY, is_zero, rescaled, take
 from replearn.kernels.weighted_choice import exponential

@@ -19,9 +19,9 @@ Coordinates must be finite, at most 2**50 in size; ``weights * moduli**2`` at mo
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from replearn.kernels.compiler import njit
 from replearn.types import Codes, Matrix
 
 _ONE = 1 << 52  # fractions are integers in units of 2**-52

@@ -4,9 +4,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from replearn.kernels.interpreted import overloaded
+from replearn.kernels.compiler import njit, overloaded
 from replearn.kernels.lanes import DenseRows, SparseRows, row_dot, row_square, square
 from replearn.kernels.plain_lanes import N_LANES
 from replearn.kernels.readonly import unmarked

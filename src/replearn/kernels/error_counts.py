@@ -16,12 +16,8 @@ import math
 from functools import cache
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from replearn.kernels.interpreted import intrinsic_or
+from replearn.kernels.compiler import cgutils, intrinsic, intrinsic_or, ir, njit, types
 from replearn.kernels.philox import fill_words, normals_from_words
 from replearn.kernels.vector_code import compiles, either
 

@@ -10,9 +10,9 @@ Range: entries of at most 8 in absolute value, fewer than 2**30 summands. Error:
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from replearn.kernels.compiler import njit
 from replearn.types import Vector
 
 MAX_ENTRY = 8.0

@@ -14,8 +14,8 @@ additions, multiplications and floors in a fixed order, so every platform gets t
 import math
 
 import numpy as np
-from numba import njit
 
+from replearn.kernels.compiler import njit
 from replearn.kernels.philox import philox_block, uniform_from_word
 
 _FOUR_PI_SQUARED = 39.47841760435743

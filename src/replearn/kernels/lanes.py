@@ -20,13 +20,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from replearn.kernels import plain_lanes
-from replearn.kernels.interpreted import intrinsic_or
+from replearn.kernels.compiler import cgutils, intrinsic, intrinsic_or, ir, njit, types
 from replearn.kernels.plain_lanes import N_LANES
 from replearn.kernels.vector_code import compiles, either
 

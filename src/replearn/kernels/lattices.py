@@ -31,9 +31,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from replearn.kernels.compiler import njit
 from replearn.types import Codes, Matrix
 
 E8_BLOCK = 8

@@ -1,8 +1,8 @@
 """Log-loss of each row, without libm: the same bits everywhere."""
 
 import numpy as np
-from numba import njit
 
+from replearn.kernels.compiler import njit
 from replearn.kernels.philox import natural_log
 from replearn.types import Vector
 

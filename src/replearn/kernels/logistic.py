@@ -23,9 +23,9 @@ Twin: ``score_terms`` in tests/reference.py; tests in tests/unit/test_logistic_k
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from replearn.kernels.compiler import njit
 from replearn.kernels.directions import (
     CAPPED,
     ZERO,

@@ -27,11 +27,10 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from replearn.kernels.compiler import njit, overloaded, wrapping
 from replearn.kernels.exact import MAX_ENTRY, split_fixed
-from replearn.kernels.interpreted import overloaded, wrapping
 from replearn.kernels.lanes import (
     DenseRows,
     SparseRows,

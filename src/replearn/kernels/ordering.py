@@ -1,8 +1,8 @@
 """Random orders of rows, by keys that any row can make for itself."""
 
 import numpy as np
-from numba import njit
 
+from replearn.kernels.compiler import njit
 from replearn.kernels.philox import philox_block
 
 _ROWS_PER_BUCKET = 4

@@ -10,10 +10,8 @@ The format is specified in docs/shared-randomness.md.
 import math
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
 
-from replearn.kernels.interpreted import intrinsic_or, wrapping
+from replearn.kernels.compiler import interpreted_as, intrinsic_or, ir, njit, types, wrapping
 
 _MULTIPLIER_0 = np.uint64(0xD2E7470EE14C6C93)
 _MULTIPLIER_1 = np.uint64(0xCA5A826395121157)
@@ -59,6 +57,14 @@ def philox_block(block, row, key0, key1):
     return c0, c1, c2, c3
 
 
+def _words_of_numpy(row, key0, key1, out):
+    """The same from NumPy, whose counter is raised before the first block."""
+    counter = np.array([0, row, 0, 0], dtype=np.uint64)
+    key = np.array([key0, key1], dtype=np.uint64)
+    out[:] = np.random.Philox(counter=counter, key=key).random_raw(out.size)
+
+
+@interpreted_as(_words_of_numpy)
 @njit(cache=True, nogil=True)
 def fill_words(row, key0, key1, out):
     """Write the first ``out.size`` words of a row."""
@@ -185,6 +191,17 @@ def fill_normals(row, key0, key1, out):
     normals_from_words(words, out)
 
 
+def _normals_at_once(words, out):
+    """The same, with all of the centre in one go: each operation is that of a single number."""
+    p = _midpoint(words)
+    out[:] = _central_quantile(p - 0.5)
+    for i in np.flatnonzero(p < 0.075):
+        out[i] = -_tail_quantile(p[i])
+    for i in np.flatnonzero(p > 0.925):
+        out[i] = _tail_quantile(1.0 - p[i])
+
+
+@interpreted_as(_normals_at_once)
 @njit(cache=True, nogil=True)
 def normals_from_words(words, out):
     """A standard normal from each word."""
@@ -198,6 +215,15 @@ def normals_from_words(words, out):
             out[i] = _tail_quantile(1.0 - p)
 
 
+def _signs_at_once(row, key0, key1, out):
+    """The same: the lowest bit of the lowest byte comes first."""
+    words = np.empty((out.size + 63) // 64, dtype="<u8")
+    fill_words(row, key0, key1, words)
+    bits = np.unpackbits(words.view(np.uint8), count=out.size, bitorder="little")
+    out[:] = np.where(bits, 1.0, -1.0)
+
+
+@interpreted_as(_signs_at_once)
 @njit(cache=True, nogil=True)
 def fill_signs(row, key0, key1, out):
     """Write the first ``out.size`` signs of a row: bit ``j % 64`` of word ``j // 64``, 1 for +1."""

@@ -99,18 +99,18 @@ def capped_scores(
     """
     factors = np.ones(X.shape[0])
     if cap < math.inf:
-        sizes = _lane_sums(X, None)
+        sizes = lane_sums(X, None)
         longer = sizes > cap * cap
         factors[longer] = cap / np.sqrt(sizes[longer])
     constants = np.atleast_1d(np.asarray(intercept, dtype=np.float64))
     columns = [
-        _lane_sums(X, vector) * factors + constant
+        lane_sums(X, vector) * factors + constant
         for vector, constant in zip(np.atleast_2d(coef), constants, strict=True)
     ]
     return np.stack(columns, axis=1) if np.ndim(coef) == 2 else columns[0]
 
 
-def _lane_sums(X: Any, weights: Vector | None) -> Vector:
+def lane_sums(X: Any, weights: Vector | None) -> Vector:
     """``<x, weights>`` of each row, or ``<x, x>``, in the order of ``lanes``."""
     n_rows, n_features = X.shape
     lanes = np.zeros((n_rows, _N_LANES))

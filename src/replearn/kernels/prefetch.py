@@ -3,12 +3,8 @@
 from functools import cache
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from replearn.kernels.interpreted import intrinsic_or
+from replearn.kernels.compiler import cgutils, intrinsic, intrinsic_or, ir, njit, types
 from replearn.kernels.lanes import DenseRows, SparseRows, _open_row
 from replearn.kernels.vector_code import compiles, either
 

@@ -7,10 +7,10 @@ so the results are the same bits everywhere. Scaling to unit expectation is left
 import math
 
 import numpy as np
-from numba import njit
 
+from replearn.kernels.compiler import interpreted_as, njit
 from replearn.kernels.lanes import dot
-from replearn.kernels.philox import fill_normals, philox_block
+from replearn.kernels.philox import fill_normals, fill_signs, philox_block
 
 _ONE = np.uint64(1)
 _BLOCK = 256  # signs in one Philox block: 4 words of 64 bits
@@ -74,6 +74,16 @@ def signs_apply(z, key0, key1, out):
             out[i] += total
 
 
+def _signs_lift_by_rows(b, key0, key1, out):
+    """The same, a row at a time."""
+    signs = np.empty(out.size)
+    out[:] = 0.0
+    for i in range(b.size):
+        fill_signs(np.uint64(i), key0, key1, signs)
+        out += b[i] * signs
+
+
+@interpreted_as(_signs_lift_by_rows)
 @njit(cache=True, nogil=True)
 def signs_lift(b, key0, key1, out):
     """``out[j] = sum_i s_ij b_i``, rows added in ascending order, 256 columns at a time."""
@@ -138,6 +148,17 @@ def unrotate(y, key0, key1):
             _reflect(buffer[: y.size - i], length, y[i:])
 
 
+def _butterflies_at_once(y, first_stride, last_stride):
+    """The same, a level at a time."""
+    stride = first_stride
+    while stride < last_stride:
+        pairs = y.reshape(-1, 2, stride)
+        left, right = pairs[:, 0].copy(), pairs[:, 1].copy()
+        pairs[:, 0], pairs[:, 1] = left + right, left - right
+        stride *= 2
+
+
+@interpreted_as(_butterflies_at_once)
 @njit(cache=True, nogil=True)
 def _butterflies(y, first_stride, last_stride):
     """The levels ``first_stride <= stride < last_stride`` of the Hadamard transform, in place."""

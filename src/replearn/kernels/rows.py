@@ -8,13 +8,11 @@ import math
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from numba import njit
 
-from replearn.kernels.interpreted import overloaded
+from replearn.kernels.compiler import njit, overloaded
 from replearn.kernels.lanes import DenseRows, SparseRows, square
 from replearn.kernels.readonly import unmarked
-from replearn.types import Order
+from replearn.types import Order, is_sparse
 
 #: Squared lengths outside these bounds have lost digits.
 TINY, HUGE = 2.0**-900, 2.0**1000
@@ -30,8 +28,8 @@ def open_rows(X: Any, members: Order | None = None) -> DenseRows | SparseRows:
     members : int64 array, optional
     """
     members = np.arange(X.shape[0]) if members is None else unmarked(members)
-    if sp.issparse(X):
-        X = _sorted(X if X.format == "csr" else X.tocsr())
+    if is_sparse(X):
+        X = ascending(X)
         data, indices, indptr = map(unmarked, (_floats(X.data), X.indices, X.indptr))
         return SparseRows(data, indices, indptr, members)
     return DenseRows(unmarked(_floats(X)), members)
@@ -43,8 +41,9 @@ def _floats(values: Any) -> Any:
     return np.ascontiguousarray(values, dtype=values.dtype if kept else np.float64)
 
 
-def _sorted(X: Any) -> Any:
-    """Columns of a row in ascending order, each once."""
+def ascending(X: Any) -> Any:
+    """A sparse matrix as CSR, columns of a row in ascending order, each once."""
+    X = X if X.format == "csr" else X.tocsr()
     if X.has_canonical_format:
         return X
     X = X.copy()

@@ -4,11 +4,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from replearn.kernels.lanes import row_dot, row_square
+from replearn.kernels import portable
+from replearn.kernels.compiler import INTERPRETED, njit
+from replearn.kernels.lanes import DenseRows, SparseRows, row_dot, row_square
 from replearn.kernels.readonly import unmarked
-from replearn.kernels.rows import HUGE, open_rows, rescaled, take
+from replearn.kernels.rows import HUGE, ascending, open_rows, rescaled, take
 from replearn.types import Matrix, Vector
 
 
@@ -23,6 +24,8 @@ def scores(X: Any, weights: Vector, constant: float) -> Vector:
         As long as a row.
     constant : float
     """
+    if INTERPRETED:
+        return capped_scores(X, weights, constant)
     out = np.empty(X.shape[0])
     _fill(open_rows(X), unmarked(np.ascontiguousarray(weights)), constant, out)
     return out
@@ -53,9 +56,30 @@ def capped_scores(
     """
     vectors = np.ascontiguousarray(np.atleast_2d(coef))
     constants = np.atleast_1d(np.asarray(intercept, dtype=np.float64))
+    rows = open_rows(X)
     out = np.empty((X.shape[0], vectors.shape[0]))
-    _fill_capped(open_rows(X), unmarked(vectors), unmarked(constants), float(cap), out)
+    if INTERPRETED:
+        matrix = rows.X if isinstance(rows, DenseRows) else ascending(X)
+        _fill_in_numpy(matrix, rows, vectors, constants, float(cap), out)
+    else:
+        _fill_capped(rows, unmarked(vectors), unmarked(constants), float(cap), out)
     return out if np.ndim(coef) == 2 else out[:, 0]
+
+
+def _fill_in_numpy(
+    matrix: Any,
+    rows: DenseRows | SparseRows,
+    vectors: Matrix,
+    constants: Vector,
+    cap: float,
+    out: Matrix,
+) -> None:
+    """All rows at once, where nothing is compiled; rows of extreme length one by one."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        out[:] = portable.capped_scores(matrix, vectors, constants, cap)
+        sizes = portable.lane_sums(matrix, None) if cap < math.inf else np.zeros(len(out))
+    for i in np.flatnonzero(sizes >= HUGE):
+        _fill_capped(take(rows, i, i + 1), vectors, constants, cap, out[i : i + 1])
 
 
 @njit(cache=True, nogil=True)

@@ -5,8 +5,8 @@ has no branch and no call, so that a loop over it becomes vector instructions.
 """
 
 import numpy as np
-from numba import njit
 
+from replearn.kernels.compiler import njit
 from replearn.kernels.portable import (
     HIGHEST,
     INVERSE_LN2,

@@ -18,9 +18,9 @@ array([0., 1.])
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from replearn.kernels.compiler import njit
 from replearn.types import Matrix
 
 Floats = NDArray[np.float64]

@@ -4,8 +4,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from replearn.kernels.compiler import njit
 from replearn.kernels.lanes import DenseRows, SparseRows, row_dot_and_square
 from replearn.types import Signs, Vector
 

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from replearn.kernels.compiler import njit
 from replearn.kernels.philox import index_from_word, philox_block, uniform_from_word
 
 _LN2_HI = 6.93147180369123816490e-01  # the leading 32 bits: n * _LN2_HI is exact

@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
+from replearn.codes.choice import MAX_CANDIDATES
 from replearn.errors import ReplearnError
 from replearn.plans.sizes import decimal
 from replearn.types import Matrix, Vector
-
-#: More would need a table of ties with more than a million entries.
-MAX_CANDIDATES = 1000
 
 #: A Gauss-Legendre rule is exact up to 127 candidates; beyond, to about ten digits.
 _MOST_NODES = 64

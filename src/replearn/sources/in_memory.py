@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
@@ -16,6 +15,7 @@ from replearn.sources.labels import typed_labels
 from replearn.sources.npz_files import NpzSource
 from replearn.sources.opening import open_source
 from replearn.sources.parquet_files import ParquetSource
+from replearn.types import is_sparse
 
 
 def read_table(
@@ -85,7 +85,7 @@ def read_within(
     n_bytes = 0
     for piece in source.pieces(watch=watch):
         X = piece.X
-        arrays = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+        arrays = (X.data, X.indices, X.indptr) if is_sparse(X) else (X,)
         n_bytes += sum(array.nbytes for array in arrays)
         if limit is not None and n_bytes > limit:
             return None
@@ -102,6 +102,8 @@ def _joined(source: Source, pieces: list[Piece]) -> Piece:
     y = None if pieces[0].y is None else np.concatenate([piece.y for piece in pieces])
     seen = total_seen(piece.seen for piece in pieces)
     if source.sparse:
+        import scipy.sparse as sp
+
         return Piece(sp.vstack([piece.X for piece in pieces], format="csr"), y, 0, seen)
     n_rows = pieces[-1].first_row + pieces[-1].X.shape[0]
     dtype = np.result_type(*(piece.X.dtype for piece in pieces))
@@ -145,7 +147,7 @@ def read_columns(
     source = open_source(path, raw=True, n_features=n_features)
     if not isinstance(source, CsvSource | ParquetSource):
         table = read_table(path, target, watch=watch, n_features=n_features)
-        if table.names is None and sp.issparse(table.X):
+        if table.names is None and is_sparse(table.X):
             return table.X, table.y
         names = table.names or tuple(f"x{i}" for i in range(table.X.shape[1]))
         return dict(zip(names, table.X.T, strict=True)), table.y

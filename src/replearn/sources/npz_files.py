@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
@@ -21,6 +20,7 @@ from replearn.sources.common import (
     reading,
     rows_per_batch,
 )
+from replearn.types import is_sparse
 
 _CSR_KEYS = ("data", "indices", "indptr", "shape")
 _MEMORY_IF_UNKNOWN = 2**36
@@ -197,6 +197,8 @@ def _csr_shape(path: str, archive: ArrayFile) -> tuple[int, ...]:
 def _csr(path: str, arrays: dict[str, NDArray[Any]]) -> Any:
     data, indices, indptr, shape = (arrays[key] for key in _CSR_KEYS)
     _check_places(path, indices, indptr, data.size, int(shape[1]))
+    import scipy.sparse as sp
+
     try:
         X = sp.csr_array(
             (
@@ -236,11 +238,11 @@ def _invalid_csr(path: str, reason: str) -> ReplearnError:
 
 
 def _check_finite(path: str, X: Any) -> None:
-    values = X.data if sp.issparse(X) else X
+    values = X.data if is_sparse(X) else X
     bad = ~np.isfinite(values)
     if not bad.any():
         return
-    if sp.issparse(X):
+    if is_sparse(X):
         place = int(np.argmax(bad))
         row = int(np.searchsorted(X.indptr, place, side="right")) - 1
         column, value = int(X.indices[place]), values[place]

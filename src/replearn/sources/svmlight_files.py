@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
@@ -195,6 +194,8 @@ def parsed_by_sklearn(lines: list[bytes], n_columns: int) -> tuple[Any, NDArray[
 
 def parsed_by_lines(lines: list[bytes], n_columns: int) -> tuple[Any, NDArray[np.float64]]:
     """Rows and labels, or a word about what is wrong."""
+    import scipy.sparse as sp
+
     labels = np.empty(len(lines))
     data: list[float] = []
     indices: list[int] = []
@@ -256,6 +257,8 @@ def _quoted(text: bytes) -> str:
 
 def _canonical(X: Any) -> Any:
     """As a CSR array with sorted 32-bit indices."""
+    import scipy.sparse as sp
+
     X = sp.csr_array(X)
     X.sort_indices()
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)

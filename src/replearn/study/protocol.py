@@ -13,7 +13,6 @@ from replearn.codes.model import Label, Model, canonical_json
 from replearn.codes.published import Published
 from replearn.codes.score_space import ScoreSpace
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.estimators import ReplicableLogisticClassifier, ReplicableSVMClassifier
 from replearn.files.atomic import write_atomically
 from replearn.files.designfile import read_design
 from replearn.files.jsonfile import (
@@ -299,6 +298,9 @@ class Protocol:
             unit_mean=parameters.pop("unit_mean", False),
             design=self.design,
         )
+        # a protocol can be read where scikit-learn is not installed
+        from replearn.estimators import ReplicableLogisticClassifier, ReplicableSVMClassifier
+
         if self.design is not None:
             return ReplicableLogisticClassifier(
                 **parameters, shared_seed=self.seed, published=published, **overrides

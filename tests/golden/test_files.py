@@ -1,0 +1,133 @@
+"""Recorded model files of every kind, and what they predict, to the last bit.
+
+Other readers of the format are tested against the same record: replearn with NumPy alone, and the
+program in docs/verify. ``python tests/golden/test_files.py`` writes it anew.
+"""
+
+import json
+import warnings
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import replearn as rl
+from replearn.codes.model import Model
+from replearn.codes.randomness import SharedRandomness
+from replearn.codes.space import CodeSpace
+from tests.golden.test_fits import COMMON, noisy, planned, rows, table
+from tests.golden.test_models import DIRECTION, SPACES
+
+RECORD = Path(__file__).parent / "models.json"
+
+#: Roundings that ``SPACES`` does not have, with as many components as make several blocks.
+LATTICES = {
+    "a2": 5,
+    "d3s": 5,
+    "d4": 7,
+    "d5s": 6,
+    "e6s": 8,
+    "e7s": 9,
+    "d10p": 11,
+    "k12": 12,
+    "e8+d3s+centre": 12,
+}
+
+
+def recorded() -> list[dict[str, Any]]:
+    """Name, model file, rows, scores, labels and probabilities (null: none) of each model."""
+    return json.loads(RECORD.read_text(encoding="utf-8"))
+
+
+def _of_direction(space: CodeSpace) -> Model:
+    shared = SharedRandomness("golden")
+    codes = space.encode(DIRECTION, shared)
+    return Model("svm", DIRECTION.size - 1, True, space, "golden", ("no", "yes"), codes)
+
+
+def _models() -> dict[str, tuple[Model, Any]]:
+    """Models, and rows for them."""
+    found: dict[str, tuple[Model, Any]] = {}
+    wide = np.round(np.outer(np.sin(np.arange(1, 9)), np.cos(np.arange(3, 14))) * 9, 3)
+    for name, (projection, k, rounding, width) in SPACES.items():
+        space = CodeSpace(DIRECTION.size, projection, k, rounding, width)
+        found[name] = _of_direction(space), wide
+    for rounding, k in LATTICES.items():
+        space = CodeSpace(DIRECTION.size, "hadamard", k, rounding, "0.125")
+        found[f"hadamard, {rounding}"] = _of_direction(space), wide
+    boosting, net = rl.ReplicableBoostingClassifier, rl.ReplicableNetClassifier
+    few = rows()[0][:8] / 7
+    for name, estimator in {
+        "net, random": net(**COMMON, net="random", n_candidates=5000),
+        "net, lattice": net(**COMMON, net="lattice"),
+        "boost, box": boosting(**COMMON, rounding="box"),
+        "boost, foam": boosting(**COMMON, rounding="foam"),
+        "boost, majority": boosting(**COMMON, rounding="box", output="majority"),
+        "logistic": rl.ReplicableLogisticClassifier(shared_seed="golden", samples_per_site=2000),
+    }.items():
+        found[name] = estimator.fit(*noisy()).model_, few
+    frame, labels = table()
+    odd = {"age": [1e9, 0.0], "dose": [0.1, None], "group": ["b", "unheard of"]}
+    some = pd.concat([frame[:8], pd.DataFrame(odd)])
+    found["published basis"] = planned(*rows(400)).estimator().fit(*noisy()).model_, few
+    found["table"] = planned(frame, labels).estimator().fit(frame, labels).model_, some
+    plan = rl.plan_from_pilot(
+        frame, labels, samples_per_site=600, shared_seed="golden", hint_bits=3
+    )
+    found["logistic table"] = plan.protocol.estimator(hint=5).fit(frame, labels).model_, some
+    return found
+
+
+def _plain(X: Any) -> list[Any]:
+    """Rows as JSON: lists of numbers, or objects by column, with null for what is missing."""
+    if isinstance(X, np.ndarray):
+        return X.tolist()
+    return [
+        {name: None if pd.isna(value) else value for name, value in row.items()}
+        for row in X.to_dict("records")
+    ]
+
+
+def _record() -> None:
+    documents = []
+    with warnings.catch_warnings(), TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")
+        for name, (model, X) in _models().items():
+            path = Path(folder) / "model.json"
+            rl.save(model, path)
+            probabilities = None
+            if model.has_probabilities:
+                probabilities = [p.hex() for p in model.predict_proba(X)[:, 1].tolist()]
+            documents.append(
+                {
+                    "name": name,
+                    "file": json.loads(path.read_text(encoding="utf-8")),
+                    "rows": _plain(X),
+                    "scores": [score.hex() for score in model.decision_function(X).tolist()],
+                    "labels": model.predict(X).tolist(),
+                    "probabilities": probabilities,
+                }
+            )
+    lines = ",\n".join(json.dumps(document, ensure_ascii=False) for document in documents)
+    RECORD.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("case", recorded() if RECORD.exists() else [], ids=lambda c: c["name"])
+def test_recorded_files_predict_what_they_did(case: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(case["file"]), encoding="utf-8")
+    model = rl.load(path)
+    X = pd.DataFrame(case["rows"]) if isinstance(case["rows"][0], dict) else np.array(case["rows"])
+    assert model.fingerprint == case["file"]["fingerprint"]
+    assert [score.hex() for score in model.decision_function(X).tolist()] == case["scores"]
+    assert model.predict(X).tolist() == case["labels"]
+    if case["probabilities"] is not None:
+        found = [p.hex() for p in model.predict_proba(X)[:, 1].tolist()]
+        assert found == case["probabilities"]
+
+
+if __name__ == "__main__":
+    _record()
