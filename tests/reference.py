@@ -61,7 +61,14 @@ def specified_exponential(x: float) -> float:
 
 
 def score_integers(
-    X: Any, directions: Any, cap: float, own: Any, theta: Any, units: Any, weights: Any
+    X: Any,
+    directions: Any,
+    cap: float,
+    own: Any,
+    theta: Any,
+    units: Any,
+    weights: Any,
+    factors: Any = None,
 ) -> list[int]:
     """Score, Fisher information and second moments in quanta, from the definitions."""
     theta = np.atleast_2d(theta)
@@ -69,12 +76,13 @@ def score_integers(
     for x, label, weight in zip(X, own, weights, strict=True):
         a = projected_row(x, directions, cap, units)
         p = class_probabilities(a, theta * units)
-        v = [[(pc - (label == c)) * ai for ai in a] for c, pc in enumerate(p, start=1)]
+        factor = 1.0 if factors is None else factors[label]
+        v = [[(pc - (label == c)) * factor * ai for ai in a] for c, pc in enumerate(p, start=1)]
         pairs = [(c, e) for c in range(len(p)) for e in range(c, len(p))]
         places = [(i, j) for i in range(len(a)) for j in range(i, len(a))]
         terms = [entry for output in v for entry in output]
         for c, e in pairs:
-            h = p[c] * (1.0 - p[c]) if c == e else -p[c] * p[e]
+            h = (p[c] * (1.0 - p[c]) if c == e else -p[c] * p[e]) * factor
             terms += [h * a[i] * a[j] for i, j in places]
         for c, e in pairs:
             terms += [v[c][i] * v[e][j] for i, j in places]

@@ -61,14 +61,19 @@ def everything(sums):
     cap=st.sampled_from([0.5, 4.0, 100.0]),
     seed=st.integers(0, 10**6),
     weighted=st.booleans(),
+    balanced=st.booleans(),
 )
 @settings(max_examples=60)
-def test_integers_are_those_of_the_twin(n, d, k, n_classes, cap, seed, weighted):
+def test_integers_are_those_of_the_twin(n, d, k, n_classes, cap, seed, weighted, balanced):
     X, D, classes, theta = population(n, d, k, n_classes, seed)
     weights = np.random.default_rng(seed).integers(0, MAX_WEIGHT + 1, n) if weighted else None
+    factors = np.random.default_rng(seed).random(n_classes) if balanced else None
     counted = np.ones(n, np.int64) if weights is None else weights
-    sums = row_score_sums(X, D, cap, classes, theta, weights=weights)
-    expected = score_integers(X, D, cap, classes, theta, sums.units, counted.tolist())
+    sums = row_score_sums(X, D, cap, classes, theta, weights=weights, factors=factors)
+    expected = score_integers(X, D, cap, classes, theta, sums.units, counted.tolist(), factors)
+    squares = sum(weight**2 for weight in counted.tolist())
+    assert sums.squares == (squares if weighted else None)
+    assert weighted or sums.effective_rows == n
     assert sums.integers() == expected
     assert sums.n_rows == n
     assert sums.n_zero == int((X == 0).all(axis=1).sum())

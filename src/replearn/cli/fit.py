@@ -74,6 +74,12 @@ JSON keys: fingerprint, algorithm, out, hint, hint_file, protocol (its hash), ro
     )
     add_file(parser, "data", metavar="DATA", help="training rows of this lab")
     add_target(parser)
+    parser.add_argument(
+        "--weights",
+        metavar="COLUMN",
+        help="column with the weights of the rows, from 0 to 16,384, in steps of 1/1024; for "
+        "logistic studies",
+    )
     add_file(parser, "--out", metavar="FILE", help="where to write the model")
     add_training(parser)
     parser.add_argument(
@@ -229,6 +235,7 @@ def _fitted_here(
         options.target,
         n_features=options.features,
         memory=MEMORY if options.memory is None else options.memory,
+        weights=options.weights,
         scratch=options.scratch,
         checkpoint=options.checkpoint,
         every=30.0 if options.checkpoint_every is None else options.checkpoint_every,
@@ -244,6 +251,8 @@ def _fitted_there(
             "--cluster takes the rows in the order of the files, so it needs --assume-shuffled. "
             "Shuffle them once with `replearn shuffle`."
         )
+    if options.weights is not None:
+        raise ReplearnError("--weights needs the rows in one place, got --cluster. Leave one out.")
     if options.checkpoint is not None or options.scratch is not None:
         raise ReplearnError(
             "--cluster keeps rows and results on the cluster, got --checkpoint or --scratch too. "

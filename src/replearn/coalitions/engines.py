@@ -211,7 +211,8 @@ def _added(
     if after is not None:
         after.check_next(protocol)
     theta = design.space.start_numbers if after is None else after.steps.following
-    labels = Labels(f"the label column of {place}", sorted(protocol.classes), from_text=True)
+    known = sorted(protocol.classes)
+    labels = Labels(f"the label column of {place}", known, from_text=True, many=True)
     totals: list[ScoreSums] = []
     seen: Seen | None = None
     for piece in pieces:
@@ -222,7 +223,7 @@ def _added(
             )
         if piece.X.shape[0]:
             terms = partial(score_terms, design, theta)
-            totals.append(add_blocks(terms, piece.X, labels.signs(piece.y)))  # type: ignore[arg-type]
+            totals.append(add_blocks(terms, piece.X, labels.targets(piece.y)))  # type: ignore[arg-type]
         if piece.seen is not None:
             seen = piece.seen if seen is None else seen + piece.seen
     if not totals:

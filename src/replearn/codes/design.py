@@ -43,6 +43,9 @@ class Design:
         planned; decides which hint the first site publishes.
     samples_per_site : int
         Rows that the plan counts on.
+    class_weights : tuple of str
+        A number from 0 to 1 for each class, the largest 1: what a row of the class counts in the
+        loss. None: all count the same.
     """
 
     space: ScoreSpace
@@ -55,10 +58,12 @@ class Design:
     reach: Decimals
     spread: Decimals
     samples_per_site: int
+    class_weights: Decimals = ()
 
     def content(self) -> dict[str, Any]:
         """As JSON types."""
-        return {
+        weights = {"class_weights": list(self.class_weights)} if self.class_weights else {}
+        return weights | {
             "curvature": [list(row) for row in self.curvature],
             "encode": [list(row) for row in self.encode],
             "limits": list(self.limits),
@@ -105,6 +110,11 @@ class Design:
     def push_numbers(self) -> Vector:
         """Largest size of an entry of a row's score, as it counts."""
         return np.minimum(numbers(self.pushes), self.units)
+
+    @cached_property
+    def class_factors(self) -> Vector | None:
+        """What a row of each class counts in the loss; None: all the same."""
+        return numbers(self.class_weights) if self.class_weights else None
 
     @cached_property
     def reach_numbers(self) -> Vector:

@@ -53,8 +53,8 @@ class Model:
     space : CodeSpace, NetSpace, BoostSpace or ScoreSpace
     seed : str
         The published seed.
-    classes : tuple of two labels
-        ``decision_function(x) > 0`` is ``classes[1]``.
+    classes : tuple of labels
+        Of two, ``decision_function(x) > 0`` is the second.
     codes : int64 array
     feature_names : tuple of str or None
         Kept in the file, checked at prediction; not part of the fingerprint, since a lab may
@@ -69,7 +69,7 @@ class Model:
     fit_intercept: bool
     space: Space
     seed: str
-    classes: tuple[Label, Label]
+    classes: tuple[Label, ...]
     codes: Codes
     feature_names: tuple[str, ...] | None = None
     encoding: Encoding | None = None

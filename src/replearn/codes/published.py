@@ -30,7 +30,7 @@ class Published:
     """
 
     encoding: Encoding | None = None
-    classes: tuple[Label, Label] | None = None
+    classes: tuple[Label, ...] | None = None
     basis: Basis | None = None
     unit_mean: bool = False
     design: Design | None = None

@@ -90,6 +90,10 @@ class ScoreSpace:
         """Number of integers that describe a classifier."""
         return padded_size(self.n_components, self.rounding)
 
+    def by_output(self, theta: Vector) -> Matrix:
+        """Intercept and weights of the directions of each class after the first."""
+        return theta.reshape(-1, len(self.directions.rows) + 1)
+
     def with_hint(self, hint: int) -> "ScoreSpace":
         """The space under one of its moves."""
         return replace(self, hint=hint)

@@ -27,7 +27,8 @@ from replearn.sources.labels import Labels, label_values
 from replearn.stages.batches import Rows, Sample
 from replearn.stages.certificate import Certificate
 from replearn.stages.net_search import PointSource
-from replearn.types import BlockMap, Signs, Vector
+from replearn.stages.weights import whole_weights, with_weights
+from replearn.types import BlockMap, Vector
 
 #: What an algorithm asks of its rows. "batches": sums over batches, which are consecutive rows in
 #: canonical order. "sums": sums over rows in any order. "counts": how many rows each candidate of a
@@ -74,6 +75,16 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     #: The algorithm: (sample, plan, shared, run) to what `_publish` reads.
     _recipe: ClassVar[Callable[..., Any]]
 
+    #: Whether there may be more than two classes.
+    _many_classes: ClassVar[bool] = False
+
+    #: Why rows cannot have weights, and the remedy; None: they can.
+    _no_weights: ClassVar[str | None] = (
+        "it cuts its rows into batches of a fixed number and searches among them, and no weighted "
+        "batch is an independent sample. Use ReplicableLogisticClassifier, whose sums are exact "
+        "with weights too."
+    )
+
     #: What helps against a disagreement that is too large, besides more rows.
     _remedy: ClassVar[str]
 
@@ -111,7 +122,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
 
     # --- the one way to a model -------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **refused: Any) -> Self:
         """Learn a halfspace that another lab would learn too.
 
         Parameters
@@ -119,19 +130,28 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         X : array, dataframe or CSR matrix of shape (n_samples, n_features)
         y : array of shape (n_samples,)
             Any two labels.
+        **refused
+            Nothing: who passes ``sample_weight`` is told why this algorithm takes none.
 
         Returns
         -------
         self
         """
+        for name in refused:
+            raise ReplearnError(f"{type(self).__name__} takes no {name}: {self._no_weights}")
+        return self._fit_rows(X, y)
+
+    def _fit_rows(self, X: Any, y: Any, weights: Any = None) -> Self:
         self.check_parameters()
         X, y = self._check_rows(X, y)
         self._heed(self.__dict__.get("seen_"))
         labels = self.labels()
-        signs = labels.signs(y)
+        targets = labels.targets(y)
         labels.require_both()
+        if weights is not None:
+            targets = with_weights(targets, whole_weights(weights, targets.size))
         self._describe(X.shape[1], labels.classes, _names(self))
-        return self._fit(self.in_memory(X, signs))
+        return self._fit(self.in_memory(X, targets))
 
     def fit_sample(
         self,
@@ -147,8 +167,8 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         sample : Sample
             Checked rows, encoded and in canonical order.
         n_features : int
-        classes : array of two labels
-            The second is +1 in the sample.
+        classes : array of labels
+            Of two, the second is +1 in the sample; of more, it holds their numbers.
         names : tuple of str, optional
             Of the features.
 
@@ -394,9 +414,12 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     def labels(self, place: str = "y", *, from_text: bool = False) -> Labels:
         """What turns labels into signs: those of the protocol, or the ones that are found."""
         known = self.agreed.classes
-        return Labels(place, None if known is None else sorted(known), from_text=from_text)
+        many = self._many_classes
+        return Labels(
+            place, None if known is None else sorted(known), from_text=from_text, many=many
+        )
 
-    def in_memory(self, X: Any, signs: Signs) -> Rows:
+    def in_memory(self, X: Any, signs: NDArray[Any]) -> Rows:
         """Checked rows in their canonical order: as given, or permuted by a keyed permutation."""
         if self.asks == "sums" or not self.shuffle:
             order = np.arange(signs.size, dtype=np.int64)

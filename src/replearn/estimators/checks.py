@@ -90,7 +90,7 @@ def refuse_large(plan: AnyPlan) -> AnyPlan:
     return plan
 
 
-def refuse_unwritable(labels: tuple[Label, Label], names: Iterable[str] | None) -> None:
+def refuse_unwritable(labels: tuple[Label, ...], names: Iterable[str] | None) -> None:
     """Refuse labels and names that a model file could not hold, before any work."""
     try:
         read_classes(list(labels))

@@ -31,6 +31,7 @@ from replearn.stages.scores import (
     round_theta,
     score_pass,
 )
+from replearn.stages.weights import GRAINS, whole_weights, with_weights
 from replearn.types import BlockMap
 
 
@@ -149,6 +150,8 @@ class ReplicableLogisticClassifier(Streaming):
         self.published = published
 
     asks = "sums"
+    _no_weights = None
+    _many_classes = True
     fit_intercept = True  # not a parameter: the intercept is one of the coded numbers
     _remedy = "allow a larger max_disagreement, take hint bits, or plan from a pilot sample"
 
@@ -163,8 +166,26 @@ class ReplicableLogisticClassifier(Streaming):
         assert isinstance(space, ScoreSpace)
         return space.hint
 
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # type: ignore[override]
+        """Learn weights that another lab would learn too.
+
+        Parameters
+        ----------
+        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+            Numbers from 0 to 16,384, which are rounded to multiples of 1/1024 so that sums are
+            exact. A weight of 3 counts like three equal rows, to the bit; the certificate knows
+            that they are not three independent ones.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_rows(X, y, sample_weight)
+
     @available_if(_takes_one_look)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Take more rows. The first call, or one after ``fit``, starts a stream.
 
         Only for designs of one step, as `replearn.plan_from_pilot` makes them for updating: more
@@ -176,8 +197,10 @@ class ReplicableLogisticClassifier(Streaming):
         ----------
         X : array, dataframe or CSR matrix of shape (n_samples, n_features)
         y : array of shape (n_samples,)
-        classes : array of two labels, optional
-            Needed in the first call if its y does not hold both.
+        classes : array of labels, optional
+            Needed in the first call if its y does not hold all.
+        sample_weight : array of shape (n_samples,), optional
+            As for ``fit``; where there are none, rows weigh 1.
 
         Returns
         -------
@@ -191,7 +214,9 @@ class ReplicableLogisticClassifier(Streaming):
         self.check_parameters()
         stream: _Stream | None = self.__dict__.get("_stream")
         X, y = self._check_rows(X, y, reset=stream is None)
-        known, signs = self._stream_labels(y, classes, stream is None)
+        known, targets = self._stream_labels(y, classes, stream is None)
+        if sample_weight is not None:
+            targets = with_weights(targets, whole_weights(sample_weight, targets.size))
         refuse_unwritable(label_values(known), getattr(self, "feature_names_in_", None))
         plan = self._plan(X.shape[1] + 1)
         if stream is not None and stream.plan.design.content() != plan.design.content():
@@ -199,9 +224,9 @@ class ReplicableLogisticClassifier(Streaming):
                 "parameters of the plan were changed in the middle of a stream. Set them back, or "
                 "start anew with a clone."
             )
-        sums_at = score_pass(self.in_memory(X, signs), plan.design, self._threads())
+        sums_at = score_pass(self.in_memory(X, targets), plan.design, self._threads())
         sums = sums_at(plan.design.space.start_numbers)
-        self._stream = _Stream(plan, sums if stream is None else stream.sums + sums)
+        self._stream = _Stream(plan, sums if stream is None else _joined(stream.sums, sums))
         self.classes_ = known
         self._forget()
         return self
@@ -304,6 +329,17 @@ class ReplicableLogisticClassifier(Streaming):
         self._warn()
         return self
 
+    def _describe(
+        self, n_features: int, classes: NDArray[Any], names: tuple[str, ...] | None
+    ) -> None:
+        if classes.size > 2:
+            raise ReplearnError(
+                f"y must hold two classes, got more: {', '.join(map(repr, classes.tolist()[:4]))}. "
+                "Only binary classification is supported: keep the rows of two labels, or name "
+                "another label column."
+            )
+        super()._describe(n_features, classes, names)
+
     def _fit(self, sample: Any) -> Self:
         super()._fit(sample)
         self.__dict__.pop("_stream", None)
@@ -329,6 +365,15 @@ class ReplicableLogisticClassifier(Streaming):
 
     def _no_estimate(self) -> str:
         raise NotImplementedError  # a logistic fit always has an estimate
+
+
+def _joined(sums: ScoreSums, more: ScoreSums) -> ScoreSums:
+    """Both sums; rows without weights weigh 1 if the others have some."""
+    if (sums.squares is None) != (more.squares is None):
+        sums, more = (
+            part.with_weight(GRAINS) if part.squares is None else part for part in (sums, more)
+        )
+    return sums + more
 
 
 def _check_whole(value: Any, name: str, low: int, high: int) -> None:

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from replearn.errors import NoModel, NoModelYet, NotEnoughSamples, ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.sources.labels import Labels
-from replearn.types import Signs
 
 #: What a stream is asked for when it is needed, because making it after each piece would be slow.
 _ON_DEMAND = ("plan_", "model_", "residual_", "certificate_")
@@ -41,8 +40,10 @@ class Streaming(ReplicableClassifier):
         for name in _ON_DEMAND:
             self.__dict__.pop(name, None)
 
-    def _stream_labels(self, y: NDArray[Any], classes: Any, first: bool) -> tuple[Any, Signs]:
-        """The two labels of a stream, and those of the next rows as signs."""
+    def _stream_labels(
+        self, y: NDArray[Any], classes: Any, first: bool
+    ) -> tuple[Any, NDArray[Any]]:
+        """The labels of a stream, and those of the next rows as targets."""
         labels = self.labels()
         if classes is not None:
             named = self.labels("classes")
@@ -56,11 +57,12 @@ class Streaming(ReplicableClassifier):
         if classes is not None or not first:
             remedy = "Recode the labels, or pass both as classes=[...] in the first call."
             known = self.classes_ if not first else named.classes
-            labels = Labels("y", known, whose="this stream", remedy=remedy)
+            many = self._many_classes
+            labels = Labels("y", known, whose="this stream", remedy=remedy, many=many)
         taken = labels.take(y)
         if not labels.complete:
             raise ReplearnError(
                 f"a stream must have two classes, got {np.unique(y).tolist()}. If the first rows "
                 "have only one, pass classes=[...] with both."
             )
-        return labels.classes, labels.signs_of(taken)
+        return labels.classes, labels.targets_of(taken)

@@ -157,7 +157,7 @@ def read_hash(value: Any, name: str) -> str:
     return value
 
 
-def read_classes(value: Any) -> tuple[Label, Label]:
+def read_classes(value: Any) -> tuple[Label, ...]:
     """Two labels."""
     if (
         not isinstance(value, list)

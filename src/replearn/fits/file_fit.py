@@ -7,10 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn import __version__
-from replearn.codes.encoding import Seen, coded_differently
+from replearn.codes.encoding import Encoding, NumberColumn, Seen, coded_differently
 from replearn.codes.model import canonical_json
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
@@ -23,6 +25,7 @@ from replearn.sources.labels import Labels
 from replearn.sources.shuffling import ShuffledSource
 from replearn.stages.batches import BatchKernel, BatchSums, LabelRuns, SignedRows, Total, add_blocks
 from replearn.stages.pieces import BatchStream
+from replearn.stages.weights import parted, whole_weights, with_weights
 from replearn.types import BlockMap, Signs
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ def fit_file(
     target: str | None = None,
     *,
     columns: Sequence[str] | None = None,
+    weights: str | None = None,
     n_features: int | None = None,
     memory: int = MEMORY,
     scratch: str | os.PathLike[str] | None = None,
@@ -62,7 +66,9 @@ def fit_file(
     target : str, optional
         Label column.
     columns : sequence of str, optional
-        Feature columns; default all but the target, or those of the estimator's encoding.
+        Feature columns; default all but target and weights, or those of the estimator's encoding.
+    weights : str, optional
+        Column with the weights of the rows, as ``sample_weight`` of ``fit``; it is no feature.
     n_features : int, optional
         For svmlight files, whose number of columns all labs must agree on.
     memory : int, default=2**30
@@ -96,7 +102,9 @@ def fit_file(
     are read once for each of its steps.
     """
     show, name = partial(_pass_watch, estimator.verbose, watch), Path(path).name
-    source, labels = training_source(estimator, path, target, columns, n_features)
+    if weights is not None and estimator._no_weights is not None:
+        raise ReplearnError(f"{type(estimator).__name__} takes no weights: {estimator._no_weights}")
+    source, labels = training_source(estimator, path, target, columns, n_features, weights)
     stays = source.in_memory_only or estimator.asks in ("counts", "rows")
     if checkpoint is not None and estimator.asks == "sums":
         raise ReplearnError(
@@ -119,7 +127,7 @@ def fit_file(
         assert whole.y is not None  # the source is labelled
         heed(whole.seen)
         labels.require_both()
-        rows = estimator.in_memory(whole.X, labels.signs_of(whole.y))
+        rows = estimator.in_memory(whole.X, labels.targets_of(whole.y))
         return estimator.fit_sample(rows, source.n_features, labels.classes, source.names)
     with _state_and_scratch(estimator, source, target, scratch, checkpoint, every) as (
         state,
@@ -130,9 +138,12 @@ def fit_file(
             ordered = shuffled = ShuffledSource(source, *estimator.order_coins(), folder, every)
             with show(f"shuffling {name}") as advance:
                 shuffled.scatter(advance)
-        _learn_labels(labels, ordered)
-        sample = FileSample(ordered, labels, not shuffles, state, show, heed)
-        return estimator.fit_sample(sample, source.n_features, labels.classes, source.names)
+        _learn_labels(labels, ordered, estimator.asks == "sums")
+        sample = FileSample(ordered, labels, not shuffles, state, show, heed, weights)
+        n_columns, names = source.n_features, source.names
+        if weights is not None:  # the last column
+            n_columns, names = n_columns - 1, None if names is None else names[:-1]
+        return estimator.fit_sample(sample, n_columns, labels.classes, names)
 
 
 def _heed(
@@ -159,11 +170,13 @@ def training_source(
     target: str | None = None,
     columns: Sequence[str] | None = None,
     n_features: int | None = None,
+    weights: str | None = None,
 ) -> "tuple[Source, Labels]":
     """The rows of files as an estimator takes them, and what turns their labels into signs.
 
     All that reads training rows from files comes here, so that they are read in one way: encoded by
-    the protocol, if there is one. Parameters as for `fit_file`.
+    the protocol, if there is one. Parameters as for `fit_file`; with ``weights``, these are the
+    last column of X.
     """
     estimator.check_parameters()  # before a long look at the rows
     if target is None and not open_source(path, raw=True).labelled:
@@ -171,7 +184,11 @@ def training_source(
             f"{os.fspath(path)}: labels are needed, got none. Name the label column (target, on "
             "the command line --target)."
         )
-    source = open_source(path, target, columns, estimator.agreed.encoding, n_features)
+    encoding = estimator.agreed.encoding
+    if weights is not None:
+        columns, encoding = _and_weights(path, target, columns, encoding, weights)
+        n_features = None
+    source = open_source(path, target, columns, encoding, n_features)
     return source, estimator.labels(f"the label column of {source.place}", from_text=True)
 
 
@@ -237,6 +254,8 @@ class FileSample:
     heed : callable
         Told what was missing or unknown in the rows, after the first pass over them (without
         those that a killed process had taken).
+    weights : str, optional
+        Name of the last column, if that holds weights.
     """
 
     def __init__(
@@ -247,7 +266,9 @@ class FileSample:
         state: Checkpoint | None,
         show: "Callable[[str], AbstractContextManager[Watch]]",
         heed: Callable[[Seen | None], None],
+        weights: str | None = None,
     ) -> None:
+        self._weights = weights
         self._source, self._labels, self._check_order = source, labels, check_order
         self._state, self._show = state, show
         self._heed: Callable[[Seen | None], None] | None = heed
@@ -278,9 +299,9 @@ class FileSample:
     def add_up(self, terms: Callable[[Any, Signs], Total], run: BlockMap = map) -> Total:
         """Sum of ``terms(X, signs)`` over pieces of the files."""
         labels, total = LabelRuns(), None
-        for X, signs in self._rows(0):
-            labels = labels.then(LabelRuns.of(signs))
-            part = add_blocks(terms, X, signs, run)
+        for X, targets in self._rows(0):
+            labels = labels.then(LabelRuns.of(parted(targets)[0]))
+            part = add_blocks(terms, X, targets, run)
             total = part if total is None else total + part  # one by one: memory stays flat
         self._note(labels)
         assert total is not None  # files without rows are refused before
@@ -300,7 +321,10 @@ class FileSample:
             for piece in self._source.pieces(start, advance):
                 if self._heed is not None and piece.seen is not None:
                     self._seen = piece.seen if self._seen is None else self._seen + piece.seen
-                yield piece.X, self._labels.signs(piece.y)
+                X, targets = piece.X, self._labels.targets(piece.y)
+                if self._weights is not None:
+                    X, targets = _weighted(X, targets, self._weights, piece.first_row)
+                yield X, targets
 
     def _resumed(self, stream: BatchStream, plan: BatchPlan) -> Callable[[bool], None]:
         """Bring the stream to where a killed process was; what saves it, at once or in time."""
@@ -316,14 +340,51 @@ class FileSample:
         return lambda now: state.save(step, about, stream.arrays, now)
 
 
-def _learn_labels(labels: Labels, source: Any) -> None:
-    """Read until both labels are known: nearly always in the first piece, if not before."""
+def _and_weights(
+    path: str | os.PathLike[str],
+    target: str | None,
+    columns: Sequence[str] | None,
+    encoding: Encoding | None,
+    weights: str,
+) -> tuple[Sequence[str] | None, Encoding | None]:
+    """What to read of a file, so that the weights are the last column."""
+    names = open_source(path, target).names if columns is None and encoding is None else columns
+    if names is None and encoding is None:
+        raise ReplearnError(
+            f"{os.fspath(path)} must name its columns, so that one of them holds weights, got "
+            "none. Write the rows as Parquet or CSV."
+        )
+    features = names if encoding is None else [column.name for column in encoding.columns]
+    assert features is not None
+    if weights == target or (weights in features and (columns is not None or encoding is not None)):
+        raise ReplearnError(
+            f"{os.fspath(path)}: column {weights!r} is a label or a feature, so it cannot hold the "
+            "weights too. Name another one."
+        )
+    if encoding is not None:
+        return None, Encoding((*encoding.columns, NumberColumn(weights, "0", "1")))
+    return [*(name for name in features if name != weights), weights], None
+
+
+def _weighted(
+    X: Any, targets: NDArray[Any], place: str, first_row: int
+) -> tuple[Any, NDArray[Any]]:
+    """Rows without their last column, and targets with the weights that it holds."""
+    last, rest = X[:, -1], X[:, :-1]
+    if sp.issparse(X):
+        last = last.toarray().ravel()
+    grains = whole_weights(last, targets.size, f"the column {place!r}", first_row)
+    return (rest if sp.issparse(X) else np.ascontiguousarray(rest)), with_weights(targets, grains)
+
+
+def _learn_labels(labels: Labels, source: Any, all_of_them: bool) -> None:
+    """Read until two labels are known, nearly always in the first piece, or to the end."""
     if labels.complete:
         return
     pieces = source.pieces()
     for piece in pieces:
         labels.take(piece.y)
-        if labels.complete:
+        if labels.complete and not all_of_them:
             break
     pieces.close()
 

@@ -20,6 +20,7 @@ addition; all three become vector instructions over a *pack* of rows.
 Twin: ``score_terms`` in tests/reference.py; tests in tests/unit/test_logistic_kernel.py.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +81,7 @@ def score_sums(
     second: bool = True,
     loss: bool = False,
     most: Vector | None = None,
+    factors: Vector | None = None,
 ) -> ScoreSums:
     """Sums over rows that were projected before.
 
@@ -99,16 +101,19 @@ def score_sums(
     most : float64 array of shape (q,), optional
         An entry of a row's score ``(p - t) a`` is cut to this size, in the score and in its second
         moments, so that no row pushes far.
+    factors : float64 array of shape (n_classes,), optional
+        From 0 to 1, by the row's own class: its score, information and loss are multiplied by it
+        (the second moments by its square), but it counts as a whole row in every mean.
 
     Notes
     -----
     Total weights up to ``2^50``. The result has the same bits for any order of the rows and,
     added up, for any split.
     """
-    work = _new_work(theta, units, most, Parts(bool(fisher), bool(second), bool(loss)))
+    work = _new_work(theta, units, most, factors, Parts(bool(fisher), bool(second), bool(loss)))
     values, n_rows = unmarked(projected.values), projected.values.shape[1]
     _add_projected(values, n_rows, unmarked(classes), _checked(weights), work)
-    return work.sums(n_rows, projected.n_zero, projected.n_capped)
+    return work.sums(n_rows, projected.n_zero, projected.n_capped, weights)
 
 
 def row_score_sums(
@@ -125,6 +130,7 @@ def row_score_sums(
     second: bool = True,
     loss: bool = False,
     most: Vector | None = None,
+    factors: Vector | None = None,
 ) -> ScoreSums:
     """``score_sums`` of ``project``, in one pass that keeps nothing; the same bits.
 
@@ -134,21 +140,23 @@ def row_score_sums(
         As for ``project``.
     classes, weights : arrays of shape (X.shape[0],)
         One entry per row of X, also if only ``members`` are taken.
-    theta, units, fisher, second, loss, most
+    theta, units, fisher, second, loss, most, factors
         As for ``score_sums``. By default ``units`` are ``projection_units(directions, cap)``.
     """
     units = projection_units(directions, cap) if units is None else units
-    work = _new_work(theta, units, most, Parts(bool(fisher), bool(second), bool(loss)))
-    rows, counts, weights = open_rows(X, members), np.zeros(2, np.int64), _checked(weights)
+    work = _new_work(theta, units, most, factors, Parts(bool(fisher), bool(second), bool(loss)))
+    rows, counts, grains = open_rows(X, members), np.zeros(2, np.int64), _checked(weights)
     table, n_rows, k = arranged(rows, directions), rows.members.size, directions.shape[0]
     values = np.empty((k, max(_PACK, _KEPT // max(1, k))))
     for start in range(0, n_rows, values.shape[1]):
         stop = min(start + values.shape[1], n_rows)
         fill_projected(rows, table, float(cap), start, stop, values, counts)
         here = slice(start, stop) if members is None else members[start:stop]
-        some = weights[here] if weights.size else weights
+        some = grains[here] if grains.size else grains
         _add_projected(values, stop - start, unmarked(classes[here]), some, work)
-    return work.sums(n_rows, int(counts[ZERO]), int(counts[CAPPED]))
+    if weights is not None and members is not None:
+        weights = weights[members]
+    return work.sums(n_rows, int(counts[ZERO]), int(counts[CAPPED]), weights)
 
 
 class _Work(NamedTuple):
@@ -162,19 +170,39 @@ class _Work(NamedTuple):
     theta: Matrix
     units: Vector
     most: Vector  # in units
+    factors: Vector  # of each class
     terms: IntegerArray
     limbs: IntegerArray
     counts: IntegerArray  # of each class, then of rows that were cut
     parts: Parts
 
-    def sums(self, n_rows: int, n_zero: int, n_capped: int) -> ScoreSums:
+    def sums(
+        self, n_rows: int, n_zero: int, n_capped: int, weights: IntegerArray | None
+    ) -> ScoreSums:
         """The result."""
         n_cut, by_class = int(self.counts[-1]), self.counts[:-1]
         counts = n_rows, n_zero, n_capped, n_cut
-        return ScoreSums(*counts, by_class, self.units, self.parts, self.limbs)
+        found = ScoreSums(*counts, by_class, self.units, self.parts, self.limbs)
+        if weights is None:
+            return found
+        heaviest = int(weights.max(initial=0))
+        return replace(found, squares=_sum_of_squares(weights), heaviest=heaviest)
 
 
-def _new_work(theta: Vector | Matrix, units: Vector, most: Vector | None, parts: Parts) -> _Work:
+def _sum_of_squares(weights: IntegerArray) -> int:
+    """Exact: the halves of a weight have squares far below 2^63."""
+    high, low = weights >> 12, weights & 0xFFF
+    parts = ((high * high).sum(), (high * low).sum(), (low * low).sum())
+    return (int(parts[0]) << 24) + (int(parts[1]) << 13) + int(parts[2])
+
+
+def _new_work(
+    theta: Vector | Matrix,
+    units: Vector,
+    most: Vector | None,
+    factors: Vector | None,
+    parts: Parts,
+) -> _Work:
     scaled = np.atleast_2d(np.asarray(theta, dtype=np.float64)) * units
     n_outputs, q = scaled.shape
     a = np.arange(q)
@@ -192,7 +220,10 @@ def _new_work(theta: Vector | Matrix, units: Vector, most: Vector | None, parts:
     table = np.array(terms, dtype=np.int64).T.copy()
     counts = np.zeros(n_outputs + 2, np.int64)
     limits = np.ones(q) if most is None else np.minimum(1.0, most / units)
-    return _Work(scaled, units, limits, table, np.zeros_like(table), counts, parts)
+    by_class = np.ones(n_outputs + 1) if factors is None else np.array(factors, dtype=np.float64)
+    if by_class.shape != (n_outputs + 1,) or not ((by_class >= 0) & (by_class <= 1)).all():
+        raise ValueError(f"There must be {n_outputs + 1} factors from 0 to 1, got {by_class}.")
+    return _Work(scaled, units, limits, by_class, table, np.zeros_like(table), counts, parts)
 
 
 def _checked(weights: IntegerArray | None) -> IntegerArray:
@@ -221,6 +252,7 @@ class _Pack(NamedTuple):
     p: Any  # (outputs, rows): scores, then probabilities
     own: Any  # (rows,): class
     weight: Any  # (rows,)
+    factor: Any  # (rows,): of its class
     x: Any  # (rows,): for use in between
     top: Any  # (rows,): largest score
 
@@ -235,6 +267,7 @@ def _add_projected(values, n, classes, weights, work):
         np.empty((n_outputs, _PACK)),
         np.empty(_PACK, np.int64),
         np.ones(_PACK, np.int64),
+        np.ones(_PACK),
         np.empty(_PACK),
         np.empty(_PACK),
     )
@@ -245,6 +278,7 @@ def _add_projected(values, n, classes, weights, work):
             pack.own[r] = classes[start + r]
             if weights.size > 0:
                 pack.weight[r] = weights[start + r]
+            pack.factor[r] = work.factors[pack.own[r]]
             work.counts[pack.own[r]] += pack.weight[r]
         work.counts[-1] += _fill_a(pack, values, start, m, work.units)
         _fill_scores(pack, m, work.theta)
@@ -323,7 +357,7 @@ def _fill_probabilities(pack, m, loss):
                 x[r] = p[c, r] if own[r] == c + 1 else x[r]
     if loss:
         for r in range(m):
-            pack.factors[-1, r] = -natural_log(x[r]) * (1.0 / LOSS_UNIT)
+            pack.factors[-1, r] = -natural_log(x[r]) * (1.0 / LOSS_UNIT) * pack.factor[r]
 
 
 @njit(cache=True, nogil=True)
@@ -333,7 +367,7 @@ def _fill_factors(pack, m, q, most, fisher):
     place = q
     for c in range(n_outputs):
         for r in range(m):
-            x[r] = p[c, r] - (1.0 if pack.own[r] == c + 1 else 0.0)
+            x[r] = (p[c, r] - (1.0 if pack.own[r] == c + 1 else 0.0)) * pack.factor[r]
         place = _fill_products(pack, x, m, q, place)
         _cut_products(pack, m, most, place - q)
     if fisher:
@@ -341,6 +375,7 @@ def _fill_factors(pack, m, q, most, fisher):
             for other in range(c, n_outputs):
                 for r in range(m):
                     x[r] = p[c, r] * (1.0 - p[c, r] if c == other else -p[other, r])
+                    x[r] *= pack.factor[r]
                 place = _fill_products(pack, x, m, q, place)
 
 

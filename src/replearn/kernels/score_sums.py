@@ -1,7 +1,7 @@
 """Exact sums of logistic scores and their moments: merged by addition, read as means."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +45,10 @@ class ScoreSums:
     limbs : int64 array of shape (2, n_sums)
         ``hi`` and ``lo`` of every sum, ``0 <= lo < 2^40``: the score (C, q), then the Fisher
         information and the second moments (pairs of outputs, pairs of coordinates), the loss.
+    squares : int or None
+        Sum of the squared weights; None: no row has a weight, all count as 1.
+    heaviest : int
+        Largest weight.
     """
 
     n_rows: int
@@ -55,6 +59,8 @@ class ScoreSums:
     units: Vector
     parts: Parts
     limbs: IntegerArray
+    squares: int | None = None
+    heaviest: int = 1
 
     def __add__(self, other: "ScoreSums") -> "ScoreSums":
         """The sums of both sets of rows; order and grouping do not matter."""
@@ -62,6 +68,7 @@ class ScoreSums:
             self.limbs.shape != other.limbs.shape
             or self.class_weights.size != other.class_weights.size
             or self.parts != other.parts
+            or (self.squares is None) != (other.squares is None)
             or not np.array_equal(self.units, other.units)
         ):
             raise ValueError(
@@ -78,6 +85,20 @@ class ScoreSums:
             self.units,
             self.parts,
             np.stack([hi + (lo >> LIMB), lo & LOW]),
+            None if self.squares is None or other.squares is None else self.squares + other.squares,
+            max(self.heaviest, other.heaviest),
+        )
+
+    def with_weight(self, weight: int) -> "ScoreSums":
+        """Sums of the same rows, which have no weights yet, each of this one."""
+        numbers = [weight * number for number in self.integers()]
+        limbs = np.array([[v >> LIMB for v in numbers], [v & int(LOW) for v in numbers]])
+        return replace(
+            self,
+            class_weights=self.class_weights * weight,
+            limbs=limbs.astype(np.int64),
+            squares=self.n_rows * weight**2,
+            heaviest=weight,
         )
 
     @classmethod
@@ -144,6 +165,18 @@ class ScoreSums:
         return int(self.class_weights.sum())
 
     @property
+    def effective_rows(self) -> float:
+        """Equally weighted rows of which a mean varies as much [Kis65]; never more than rows."""
+        return self.n_rows if self.squares is None else self.total_weight**2 / self.squares
+
+    @property
+    def heaviness(self) -> float:
+        """Largest share of one row in a mean, times ``effective_rows``: 1 without weights."""
+        if self.squares is None:
+            return 1.0
+        return self.effective_rows * self.heaviest / self.total_weight
+
+    @property
     def _n_outputs(self) -> int:
         return self.class_weights.size - 1
 
@@ -153,7 +186,8 @@ class ScoreSums:
 
     def _kind(self) -> str:
         units = ", ".join(f"{unit:g}" for unit in self.units)
-        return f"{self.class_weights.size} classes, units [{units}], {self.parts}"
+        weights = "no weights" if self.squares is None else "weights"
+        return f"{self.class_weights.size} classes, units [{units}], {weights}, {self.parts}"
 
     def _means(self, start: int, n: int, units: Vector) -> Vector:
         """Quotients of integers are correctly rounded, and a power of two changes no digit."""

@@ -35,19 +35,28 @@ class ScoresSpent:
 
     Attributes
     ----------
-    n_rows, n_positive : int
-        Rows, and those with the second label.
+    n_rows : int
+    n_by_class : tuple of int
+        Rows of each class; with weights, their weight, rounded down.
     n_zero_rows, n_shortened : int
         Rows of zeros, and rows that were longer than the published length.
     n_passes : int
         Times that all rows were looked at.
+    n_effective : float or None
+        With weights: equally weighted rows of which a mean varies as much [Kis65].
     """
 
     n_rows: int
-    n_positive: int
+    n_by_class: tuple[int, ...]
     n_zero_rows: int
     n_shortened: int
     n_passes: int
+    n_effective: float | None = None
+
+    @property
+    def n_positive(self) -> int:
+        """Rows that do not have the first label."""
+        return sum(self.n_by_class[1:])
 
 
 @dataclass(frozen=True)
@@ -99,10 +108,17 @@ class LogisticPlan:
         ]
         if self.spent is not None:
             spent = self.spent
+            positive = f"{spent.n_positive:,} positive"
+            if len(spent.n_by_class) > 2:
+                positive = f"{len(spent.n_by_class)} classes"
             lines.append(
-                f"  spent            {spent.n_rows:,} rows ({spent.n_positive:,} positive), "
+                f"  spent            {spent.n_rows:,} rows ({positive}), "
                 f"{spent.n_shortened:,} shortened, {spent.n_passes} passes"
             )
+            if spent.n_effective is not None:
+                lines.append(
+                    f"  weights          as good as {spent.n_effective:,.0f} rows of equal weight"
+                )
         return "\n".join(lines)
 
 

@@ -11,6 +11,9 @@ from replearn.codes.model import Label
 from replearn.errors import ReplearnError
 from replearn.types import Signs
 
+#: Classes of a table, at the most.
+MAX_CLASSES = 100
+
 #: How two pairs of labels say the same.
 _YES_NO = {"False": "0", "True": "1", "0": "False", "1": "True"}
 
@@ -36,6 +39,8 @@ class Labels:
     from_text : bool, default=False
         The labels come from files: text that is a number is one, if all of it is, so "1" and
         "1.0" are one label. Otherwise text stays text.
+    many : bool, default=False
+        There may be more than two labels, and targets are their numbers; otherwise signs.
 
     Examples
     --------
@@ -56,8 +61,10 @@ class Labels:
         whose: str = "the protocol",
         remedy: str = "Recode the labels, or use the protocol of this study.",
         from_text: bool = False,
+        many: bool = False,
     ) -> None:
         self._place, self._whose, self._remedy = place, whose, remedy
+        self._many = many
         self._from_text = from_text
         self._known = None if known is None else np.asarray(known)
         self._spellings: dict[Any, int] = {}  # as the labels stand in the rows, and their numbers
@@ -120,6 +127,18 @@ class Labels:
         taken = self.take(y)
         return self._signs[taken]
 
+    def targets(self, y: ArrayLike) -> NDArray[Any]:
+        """These labels as the algorithm takes them: signs, or numbers if there may be many."""
+        return self.targets_of(self.take(y))
+
+    def targets_of(self, taken: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """The same for labels that were taken."""
+        if not self._many:
+            return self.signs_of(taken)
+        if not self.complete:
+            raise self._one_class()
+        return self._class_of[taken]
+
     def values(self, y: ArrayLike) -> NDArray[Any]:
         """These labels as ``classes`` spells them."""
         return self.classes[self.numbers(y)]
@@ -181,11 +200,17 @@ class Labels:
         odd = [value for value in classes.tolist() if not _is_whole(value)]
         if odd:
             raise self._unknown_kind("continuous", odd[0])
-        if classes.size > 2:
+        if classes.size > MAX_CLASSES:
+            raise ReplearnError(
+                f"{self._place} must hold at most {MAX_CLASSES} classes, got more. Is it the label "
+                "column? Merge rare classes first."
+            )
+        if classes.size > 2 and not self._many:
             raise ReplearnError(
                 f"{self._place} must hold two classes, got more: "
                 f"{', '.join(map(repr, classes.tolist()[:4]))}. Only binary classification is "
-                "supported: keep the rows of two labels, or name another label column."
+                "supported here: keep the rows of two labels, use ReplicableLogisticClassifier, or "
+                "name another label column."
             )
         return self._as_in_the_rows(classes), places.astype(np.uint8)
 
@@ -279,10 +304,12 @@ def typed_labels(labels: Sequence[Any]) -> NDArray[Any]:
     return np.array(labels)
 
 
-def label_values(classes: NDArray[Any]) -> tuple[Label, Label]:
-    """The two labels as they stand in a model file; 1.0 is written as 1."""
-    low, high = (
+def label_values(classes: NDArray[Any]) -> tuple[Label, ...]:
+    """The labels as they stand in a model file; 1.0 is written as 1."""
+    values = [
         int(label) if isinstance(label, float) and label.is_integer() else label
         for label in classes.tolist()
-    )
-    return (low, high) if isinstance(low, bool | int | str) else (str(low), str(high))
+    ]
+    if all(isinstance(label, bool | int | str) for label in values):
+        return tuple(values)
+    return tuple(map(str, values))

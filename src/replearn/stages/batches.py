@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.kernels import gradient_descent as sgd
@@ -352,8 +353,8 @@ class LabelRuns:
     last: int = 0
 
     @classmethod
-    def of(cls, signs: Signs) -> "LabelRuns":
-        """Those of some rows."""
+    def of(cls, signs: NDArray[Any]) -> "LabelRuns":
+        """Those of some rows: signs, or numbers of classes (all but 0 count as positive)."""
         if signs.size == 0:
             return cls()
         n_runs = 1 + int(np.count_nonzero(signs[1:] != signs[:-1]))

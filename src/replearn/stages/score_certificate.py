@@ -16,6 +16,7 @@ from replearn.stages.scores import Scored
 from replearn.types import Matrix, Vector
 
 ASSUMES = "rows drawn independently from one population, by both labs, the same number"
+ASSUMES_OF_WEIGHTS = ", with weights that were given before the rows were looked at"
 
 
 def certify_scores(scored: Scored, plan: LogisticPlan) -> Certificate:
@@ -40,8 +41,12 @@ def certify_scores(scored: Scored, plan: LogisticPlan) -> Certificate:
     over the widths; with one, at most the sum of Bernstein tails beyond the distances to the
     walls, averaged over uniform positions of the first point. Calibration is tested in
     tests/theory/test_score_certificate.py.
+
+    Weights: given these, a weighted mean varies like that of ``n = (sum w)^2 / sum w^2`` rows
+    [Kis65], and a row's part in it is at most ``max w / sum w`` instead of ``1 / n``; all three
+    inequalities hold for independent terms of unequal size with these two numbers.
     """
-    n_rows = scored.spent.n_rows
+    n_rows = scored.sums.effective_rows
     covariance = covariance_of_row(scored, plan.design)
     spread = _root(covariance * (2 / n_rows))
     bound, confidence = 1.0, 1.0
@@ -53,8 +58,8 @@ def certify_scores(scored: Scored, plan: LogisticPlan) -> Certificate:
         ),
         disagreement_bound=bound,
         confidence=confidence,
-        assumes=ASSUMES,
-        n_batches=n_rows,
+        assumes=ASSUMES + (ASSUMES_OF_WEIGHTS if scored.sums.squares is not None else ""),
+        n_batches=int(n_rows),
     )
 
 
@@ -76,19 +81,23 @@ def _through(scored: Scored, design: Design) -> Matrix:
 
 def proved_bound(scored: Scored, plan: LogisticPlan) -> tuple[float, float]:
     """Bound of the disagreement over seeds, and its confidence."""
-    design, n_rows, failure = plan.design, scored.spent.n_rows, plan.failure_prob / 2
+    design, failure = plan.design, plan.failure_prob / 2
+    n_rows, heaviness = scored.sums.effective_rows, scored.sums.heaviness
     through = _through(scored, design)
     squares = np.diag(through @ scored.sums.mean_second() @ through.T)
     reach = term_reach(design)
     deviations = deviation_bounds(squares, reach, n_rows, failure / reach.size)
     if design.space.hint_bits == 0:
         gaps = deviations * math.sqrt(2 / n_rows)
-        thirds = (reach + deviations) / n_rows  # a mean is not larger than a root mean square
+        thirds = (
+            heaviness * (reach + deviations) / n_rows
+        )  # a mean is not larger than a root mean square
         return proved_crossings(gaps, thirds, design.space.rounding), 1 - failure
-    return hinted_bound(deviations, reach, n_rows, design, failure), 1 - 2 * failure
+    bound = hinted_bound(deviations, reach, n_rows, design, failure, heaviness)
+    return bound, 1 - 2 * failure
 
 
-def deviation_bounds(squares: Vector, reach: Vector, n_rows: int, failure: float) -> Vector:
+def deviation_bounds(squares: Vector, reach: Vector, n_rows: float, failure: float) -> Vector:
     """Upper confidence bounds of root mean squares, from means of squares of bounded terms.
 
     For ``Y = X^2 >= 0`` the lower tail is ``P[E Y - mean > t] <= exp(-n t^2 / (2 E Y^2))``
@@ -130,7 +139,12 @@ def proved_crossings(gaps: Vector, thirds: Vector, rounding: str) -> float:
 
 
 def hinted_bound(
-    deviations: Vector, reach: Vector, n_rows: int, design: Design, failure: float
+    deviations: Vector,
+    reach: Vector,
+    n_rows: float,
+    design: Design,
+    failure: float,
+    heaviness: float = 1.0,
 ) -> float:
     """Bernstein tails beyond the walls, averaged over positions of the first point; cubes only."""
     if design.space.rounding != "centre":
@@ -139,7 +153,7 @@ def hinted_bound(
     positions = _first_positions(tuple(ratios.tolist()), design.space.hint_bits)
     walls = np.stack([0.5 - positions, 0.5 + positions])
     # the difference of two means of n: variance 2 v / n, centred terms within reach and mean
-    far = reach + deviations
+    far = heaviness * (reach + deviations)
     exponents = n_rows * walls**2 / (2 * (2 * deviations**2 + far * walls / 3))
     leaving = np.minimum(1.0, np.exp(-exponents).sum(axis=(0, 2)))
     # positions are drawn: an empirical Bernstein bound of their mean, terms in [0, 1]

@@ -24,11 +24,13 @@ from replearn.kernels.logistic import (
     row_score_sums,
     score_sums,
 )
+from replearn.kernels.score_sums import MAX_TOTAL_WEIGHT
 from replearn.kernels.small_algebra import solve_positive, times
 from replearn.plans.cell_prices import stay_chance
 from replearn.plans.plan_logistic import LogisticPlan, ScoresSpent
 from replearn.stages.batches import Rows, Sample
-from replearn.types import BlockMap, Codes, Matrix, Signs, Vector
+from replearn.stages.weights import GRAINS, parted
+from replearn.types import BlockMap, Codes, Matrix, Vector
 
 #: Longest step after the first, in the metric of the rows' own curvature: a step of Newton's method
 #: that goes further than this has left the region where the curvature is known.
@@ -47,13 +49,25 @@ def score_pass(sample: Sample, design: Design, run: BlockMap = map) -> ScorePass
     units, most = design.units, design.push_numbers
     if design.n_steps > 1 and isinstance(sample, Rows):
         projected_rows = sample.add_up(
-            lambda X, signs: _ProjectedRows.of(X, signs, directions, cap), run
+            lambda X, targets: _ProjectedRows.of(X, targets, directions, cap), run
         )
 
         def again(theta: Vector) -> ScoreSums:
-            def part(rows: tuple[Projected, NDArray[np.uint8]]) -> ScoreSums:
-                projected, classes = rows
-                return score_sums(projected, classes, theta, units, loss=True, most=most)
+            weights_of = design.space.by_output(theta)
+
+            def part(rows: tuple[Projected, NDArray[Any]]) -> ScoreSums:
+                projected, targets = rows
+                classes, weights = parted(targets)
+                return score_sums(
+                    projected,
+                    classes,
+                    weights_of,
+                    units,
+                    weights,
+                    loss=True,
+                    most=most,
+                    factors=design.class_factors,
+                )
 
             return reduce(ScoreSums.__add__, run(part, projected_rows.parts))
 
@@ -63,49 +77,48 @@ def score_pass(sample: Sample, design: Design, run: BlockMap = map) -> ScorePass
     return lambda theta: sample.add_up(partial(score_terms, design, theta), run)
 
 
-def score_terms(design: Design, theta: Vector, X: Any, signs: Signs) -> ScoreSums:
+def score_terms(design: Design, theta: Vector, X: Any, targets: NDArray[Any]) -> ScoreSums:
     """What some rows add to a pass at ``theta``: every engine calls this, and adds up.
 
     Parameters
     ----------
     design : Design
     theta : array of shape (q,)
+        Of several outputs, one after the other.
     X : array or CSR matrix of shape (n_rows, n_features)
         Encoded rows.
-    signs : int8 array of shape (n_rows,)
-        +1 for the second label, else -1.
+    targets : array of shape (n_rows,)
+        Numbers of classes, with weights or without: see `replearn.stages.weights`.
 
     Returns
     -------
     ScoreSums
         Whole numbers; those of two sets of rows are merged by ``+``.
     """
+    classes, weights = parted(targets)
     return row_score_sums(
         X,
         design.direction_rows,
         design.cap,
-        class_numbers(signs),
-        theta,
+        classes,
+        design.space.by_output(theta),
         design.units,
+        weights,
         loss=design.n_steps > 1,
         most=design.push_numbers,
+        factors=design.class_factors,
     )
-
-
-def class_numbers(signs: Signs) -> NDArray[np.uint8]:
-    """0 for the first label, 1 for the second."""
-    return (signs > 0).view(np.uint8)
 
 
 @dataclass(frozen=True)
 class _ProjectedRows:
-    """Projected rows of some blocks, with their class numbers."""
+    """Projected rows of some blocks, with their targets."""
 
-    parts: tuple[tuple[Projected, NDArray[np.uint8]], ...]
+    parts: tuple[tuple[Projected, NDArray[Any]], ...]
 
     @classmethod
-    def of(cls, X: Any, signs: Signs, directions: Matrix, cap: float) -> "_ProjectedRows":
-        return cls(((project(X, directions, cap), class_numbers(signs)),))
+    def of(cls, X: Any, targets: NDArray[Any], directions: Matrix, cap: float) -> "_ProjectedRows":
+        return cls(((project(X, directions, cap), targets),))
 
     def __add__(self, other: "_ProjectedRows") -> "_ProjectedRows":
         return _ProjectedRows(self.parts + other.parts)
@@ -227,12 +240,14 @@ def round_theta(
     components = np.clip(moved, -reach, reach)  # never longer than before: no proof changes
     chosen = best_hint(components, design, shared) if hint is None else hint
     space = design.space.with_hint(chosen)
+    per_row = 1 if sums.squares is None else GRAINS
     spent = ScoresSpent(
         n_rows=sums.n_rows,
-        n_positive=int(sums.class_weights[1]),
+        n_by_class=tuple(int(weight) // per_row for weight in sums.class_weights),
         n_zero_rows=sums.n_zero,
         n_shortened=sums.n_capped,
         n_passes=design.n_steps,
+        n_effective=None if sums.squares is None else sums.effective_rows,
     )
     codes = space.encode(components, shared)
     residual = space.residual(components, codes, shared)
@@ -288,8 +303,16 @@ def _dot(left: Vector, right: Vector) -> float:
 
 
 def refuse_one_class(sums: ScoreSums) -> None:
-    """Refuse a sample in which one of the labels does not occur."""
-    if min(sums.class_weights) == 0:
+    """Refuse a sample of one class, and weights that sums cannot hold."""
+    if sums.total_weight > MAX_TOTAL_WEIGHT:
+        raise ReplearnError(
+            f"weights must add up to at most {MAX_TOTAL_WEIGHT // GRAINS:,}, got "
+            f"{sums.total_weight // GRAINS:,}. Divide all by the same number, which all labs agree "
+            "on."
+        )
+    if sums.total_weight == 0:
+        raise ReplearnError("weights must not be zero in every row: there is nothing to learn.")
+    if np.count_nonzero(sums.class_weights) < 2:
         raise ReplearnError(
             "y must hold two classes, got one class. Check the label column; a sample of one "
             "class cannot be learned from."

@@ -92,7 +92,7 @@ class Protocol:
     algorithm: str
     parameters: dict[str, Any]
     seed: str
-    classes: tuple[Label, Label]
+    classes: tuple[Label, ...]
     encoding: Encoding | None
     basis: Basis | None
     notes: dict[str, Any]

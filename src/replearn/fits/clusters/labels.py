@@ -40,7 +40,7 @@ class LabelPart:
         """
         labels = deepcopy(nothing_known)
         taken = labels.take(y, where)
-        runs = LabelRuns.of(labels.signs_of(taken)) if labels.complete else None
+        runs = LabelRuns.of(labels.targets_of(taken)) if labels.complete else None
         _, first = np.unique(taken, return_index=True)
         return cls(y.size, y[first], runs)
 
@@ -48,7 +48,7 @@ class LabelPart:
         """Runs, when both labels are known."""
         if self.runs is not None or self.n_rows == 0:
             return self.runs or LabelRuns()
-        sign = int(labels.signs(self.labels)[0])
+        sign = int(labels.targets(self.labels)[0])
         return LabelRuns(self.n_rows, self.n_rows if sign > 0 else 0, 1, sign, sign)
 
 

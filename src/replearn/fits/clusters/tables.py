@@ -150,7 +150,7 @@ def _work_on_file(
 def _file_chunks(source: Source, labels: Labels, places: Sequence[_Place]) -> Iterator[SignedRows]:
     for place in places:
         for piece in source.part_pieces(*place):
-            yield piece.X, labels.signs(np.asarray(piece.y))
+            yield piece.X, labels.targets(np.asarray(piece.y))
 
 
 # --- rows in memory ---------------------------------------------------------------------------
@@ -262,7 +262,7 @@ class _PartitionReader:
             last = first_row + stop - start - 1
             raise ReplearnError(f"X and y, rows {first_row} to {last}: {problem}") from None
         try:
-            return X, self._labels.signs(y)
+            return X, self._labels.targets(y)
         except ReplearnError:  # they were all looked at before
             raise ReplearnError(
                 "y must hold the same labels whenever it is computed, got others the second time. "

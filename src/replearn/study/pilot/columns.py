@@ -25,7 +25,7 @@ from replearn.types import Signs, Vector
 MIN_ROWS, MIN_OF_CLASS = 100, 5
 
 
-def read_labels(y: Any) -> tuple[Signs, tuple[Any, Any]]:
+def read_labels(y: Any) -> tuple[Signs, tuple[Any, ...]]:
     """Labels as signs, and the two labels."""
     labels = Labels()
     signs = labels.signs(y)

@@ -30,7 +30,7 @@ def plan_from_pilot(
     rare: int = RARE,
     threshold: float | str = "share",
     target: str | None = None,
-    classes: tuple[Any, Any] | None = None,
+    classes: tuple[Any, ...] | None = None,
     share: float | None = None,
     failure_prob: float = 0.05,
     **svm: Any,

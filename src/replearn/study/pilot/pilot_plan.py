@@ -222,7 +222,7 @@ class Request:
 def plan_logistic_study(
     X: Any,
     signs: Signs | None,
-    classes: tuple[Any, Any] | None,
+    classes: tuple[Any, ...] | None,
     remarks: tuple[Remark, ...],
     request: Request,
 ) -> PilotPlan:
@@ -333,7 +333,7 @@ class _Studied:
     fits: HeldOut | None
     truth: Truth | None
     share: float
-    classes: tuple[Any, Any]
+    classes: tuple[Any, ...]
     remarks: tuple[Remark, ...]
 
     @property
@@ -348,7 +348,7 @@ def _studied(
     X: Any,
     truth: Truth | None,
     share: float,
-    classes: tuple[Any, Any],
+    classes: tuple[Any, ...],
     remarks: tuple[Remark, ...],
     request: Request,
 ) -> _Studied:

@@ -99,7 +99,7 @@ class SvmPilotPlan:
 def plan_svm_study(
     X: Any,
     signs: Signs,
-    classes: tuple[Any, Any],
+    classes: tuple[Any, ...],
     remarks: tuple[Remark, ...],
     *,
     samples_per_site: int,
@@ -206,7 +206,7 @@ def _protocol(
     candidate: Candidate,
     guarantee: Guarantee,
     shared: SharedRandomness,
-    classes: tuple[Any, Any],
+    classes: tuple[Any, ...],
     fit_intercept: bool,
 ) -> Protocol:
     basis = candidate.basis
