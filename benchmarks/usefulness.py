@@ -9,8 +9,9 @@ plans a study, two labs get half of the rest each, and pairs of labs fit under f
 LogisticRegression on one lab's rows, and the pilot's own model.
 
 --tasks NAME,NAME   some of the tasks
---pairs N           pairs of labs for each line (default 40, on two pilots)
+--pairs N           pairs of labs for each line (default 40, on four pilots)
 --pilot N           rows of a pilot (default 1000)
+--before            also the plan of version 0.1: Algorithm 1, as `algorithm="svm"` still makes it
 --json FILE         all numbers
 """
 
@@ -38,7 +39,7 @@ from replearn.study.pilot.encoders import shortened
 
 BITS = (0, 2, 4, 8)
 STUDIES = ("updating", "discovery")
-N_PILOTS = 2
+N_PILOTS = 4
 N_TEST = 10_000
 
 
@@ -104,6 +105,14 @@ def diabetes(folder, target):
     return columns.drop(columns=["diabetesMed", "diag_1", "diag_2", "diag_3"]), y
 
 
+def rare(columns, y, share=0.02):
+    """The same table with so few positives that they are this share of it."""
+    positives = np.flatnonzero(y == 1)
+    keep = round(share / (1 - share) * (y == 0).sum())
+    rows = np.sort(np.concatenate([np.flatnonzero(y == 0), positives[:keep]]))
+    return columns.iloc[rows].reset_index(drop=True), y[rows]
+
+
 def small(folder, name):
     table = pd.read_csv(folder / f"{name}.csv.gz")
     target = table.columns[-1]
@@ -126,6 +135,7 @@ def mushrooms(folder):
 
 TASKS = {
     "adult": adult,
+    "adult, 2 % positive": lambda folder: rare(*adult(folder)),
     "htru2": lambda folder: small(folder, "htru2"),
     "occupancy": lambda folder: small(folder, "occupancy"),
     "flights late": flights,
@@ -174,9 +184,10 @@ def full_model(X, y):
     return model.fit(take(X, np.arange(30_000)), y[:30_000]) if few else model.fit(X, y)
 
 
-def measure(name, load, folder, n_pairs, n_pilot):
+def measure(name, load, folder, options):
     """All lines of one task."""
     X, y = load(folder)
+    n_pairs, n_pilot = options.pairs, options.pilot
     lines = {}
     for number in range(N_PILOTS):
         rng = np.random.default_rng([2026, number])  # chose nothing
@@ -221,7 +232,36 @@ def measure(name, load, folder, n_pairs, n_pilot):
                     line["estimate"].append(lead.certificate_.estimated_disagreement)
                     line["bound"].append(lead.certificate_.disagreement_bound)
                     line["ours"].append(worth(y[test], lead.predict_proba(rows[test])[:, 1], share))
+        if options.before:
+            before(lines, name, X, y, (pilot, test, rest), number, of_full, n_pairs // N_PILOTS)
     return list(lines.values())
+
+
+def before(lines, name, X, y, parts, number, of_full, n_pairs):
+    """What version 0.1 would have planned and fitted. Its scores are no probabilities."""
+    pilot, test, rest = parts
+    n_lab = len(rest) // 2
+    started = time.perf_counter()
+    plan = rl.plan_from_pilot(take(X, pilot), y[pilot], samples_per_site=n_lab, algorithm="svm")
+    line = lines.setdefault(("0.1", 0), new_line(name, "0.1", 0, n_lab))
+    line["seconds"].append(time.perf_counter() - started)
+    line["full"].append(of_full)
+    line["k"].append(0)
+    rng = np.random.default_rng([2027, number])
+    for pair in range(n_pairs):
+        members = rng.permutation(rest)
+        fits = []
+        for lab in (members[:n_lab], members[n_lab : 2 * n_lab]):
+            protocol = replace(plan.protocol, seed=str(1000 * number + pair))
+            fits.append(protocol.estimator().fit(take(X, lab), y[lab]))
+        line["differ"].append(fits[0].fingerprint_ != fits[1].fingerprint_)
+        scores = fits[0].decision_function(take(X, test))
+        line["ours"].append(
+            {
+                "auc": roc_auc_score(y[test], scores),
+                "balanced": balanced_accuracy_score(y[test], scores > 0),
+            }
+        )
 
 
 def pilot_worth(plan, rows, y, test, share):
@@ -251,6 +291,15 @@ def kept(line):
 
 
 def show(line):
+    if line["study"] == "0.1":
+        print(
+            f"{line['task']:<20} version 0.1  {line['rows']:>8,} {mean(line['ours'], 'auc'):.3f}"
+            f" (worst {min(row['auc'] for row in line['ours']):.3f})"
+            f" {mean(line['ours'], 'balanced'):.3f} | differ {np.mean(line['differ']):.3f}"
+            f" | kept {kept(line):.3f} | {np.mean(line['seconds']):.0f} s",
+            flush=True,
+        )
+        return
     differ = binomtest(sum(line["differ"]), len(line["differ"])).proportion_ci()
     pilot = "-" if line["pilot"][0] is None else f"{mean(line['pilot'], 'auc'):.3f}"
     print(
@@ -270,6 +319,11 @@ def show(line):
 
 def summary(lines):
     print("\nover all tasks")
+    old = [kept(line) for line in lines if line["study"] == "0.1"]
+    if old:
+        print(
+            f"version 0.1: kept median {np.median(old):.3f}, worst {np.round(np.sort(old)[:3], 3)}"
+        )
     for study in STUDIES:
         for bits in BITS:
             some = [line for line in lines if (line["study"], line["bits"]) == (study, bits)]
@@ -304,6 +358,7 @@ def main():
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--pilot", type=int, default=1000)
+    parser.add_argument("--before", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -311,7 +366,7 @@ def main():
     for name in options.tasks.split(","):
         if name not in TASKS:
             sys.exit(f"unknown task {name!r}; known: {', '.join(TASKS)}")
-        for line in measure(name, TASKS[name], options.data, options.pairs, options.pilot):
+        for line in measure(name, TASKS[name], options.data, options):
             lines.append(line)
             show(line)
         if options.json is not None:

@@ -134,3 +134,10 @@ def test_the_table_of_the_docstring_is_what_the_benchmark_prints():
         ]
         assert numbers == expected
     assert (Path(__file__).parents[2] / "benchmarks" / "cells.py").exists()
+
+
+def test_radii_are_those_of_balls_of_unit_volume():
+    for cell in CELLS.values():
+        n = cell.block
+        radius = math.exp(math.lgamma(n / 2 + 1) / n) / math.sqrt(math.pi)
+        assert cell.radius == pytest.approx(radius, abs=5e-5)

@@ -243,3 +243,38 @@ def test_an_unlucky_seed_is_named_and_few_seeds_are():
     protocol = replace(plan.protocol, seed=unlucky[0])
     assert judged[unlucky[0]][0] in plan.under(protocol).cautions
     assert "unlucky" not in str(plan.under(protocol).under(replace(protocol, seed=lucky)))
+
+
+def words(n_rows, n_topics=2, n_words=600, seed=0):
+    """Documents of some topics: common words tell the topics apart, rare ones nothing."""
+    rng = np.random.default_rng(seed)
+    topic = rng.integers(0, n_topics, n_rows)
+    rate = 0.3 / np.arange(1, n_words + 1)
+    rates = rate * np.where(np.arange(n_words) % n_topics == topic[:, None], 3.0, 1.0)
+    return sp.csr_matrix(rng.poisson(3 * rates).astype(float)), topic
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_discovery_in_words_is_scaled_so_that_common_words_speak(labelled):
+    # divided by its own spread, every rare word would be a direction that rests on one row
+    X, y = words(700)
+    labels = {} if labelled else {"classes": [0, 1], "share": 0.5}
+    plan = rl.plan_from_pilot(
+        X, y if labelled else None, samples_per_site=3000, study="discovery", hint_bits=4, **labels
+    )
+    assert plan.protocol.notes["scaling"] == "common"
+    Xa, ya = words(3000, seed=1)
+    Xt, yt = words(3000, seed=2)
+    model = plan.protocol.estimator().fit(Xa, ya)
+    assert model.score(Xt, yt) > 0.8
+
+
+def test_no_discovery_is_planned_to_be_worse_than_the_base_rate():
+    # rounding loses a share of what the sites' rows would explain, never more
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(600, 30))
+    y = (X[:, :10].sum(axis=1) + rng.normal(size=600) > 0).astype(int)
+    plan = rl.plan_from_pilot(X, y, samples_per_site=600, study="discovery")
+    base, _, planned, single = plan.table
+    assert single.log_loss <= planned.log_loss <= base.log_loss
+    assert all(row.log_loss <= base.log_loss for _, row in plan.by_rows)

@@ -128,7 +128,9 @@ def test_the_page_about_the_file_says_how_to_decode():
     moved = [(u + m) % 1.0 for u, m in zip(offset, moves, strict=True)]
     centre = [code + o + 0.5 for code, o in zip(model.content()["codes"], moved, strict=True)]
     shrink = [float(text) for text in space["shrink"]]
-    y = [min(max(s * c, c - 0.5), c + 0.5) for s, c in zip(shrink, centre, strict=True)]
+    pull = [(1.0 - s) * c for s, c in zip(shrink, centre, strict=True)]  # blocks of one
+    pull = [p * (0.5 / abs(p)) if abs(p) > 0.5 else p for p in pull]
+    y = [c - p for c, p in zip(centre, pull, strict=True)]
     theta = []
     for start, row in zip(space["start"], space["lift"], strict=True):
         total = 0.0

@@ -12,6 +12,13 @@ import itertools
 import math
 from dataclasses import dataclass
 
+#: Radius of the ball of unit volume in n dimensions, to four digits: part of the model file, so it
+#: must not depend on a machine's gamma function.
+_UNIT_BALLS = {
+    1: 0.5, 2: 0.5642, 3: 0.6204, 4: 0.6709, 5: 0.7174, 6: 0.7605,
+    7: 0.8011, 8: 0.8394, 10: 0.9106, 12: 0.9762, 24: 1.2975,
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -59,6 +66,11 @@ class Cell:
     second_moment: float
     surface: float
     proxy_proved: bool
+
+    @property
+    def radius(self) -> float:
+        """Radius of the ball of the same volume: about how far the cell reaches from its centre."""
+        return _UNIT_BALLS[self.block]
 
     @property
     def isotropic_flips(self) -> float:

@@ -1,5 +1,6 @@
 """The code space of logistic regression in published directions."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from replearn.codes.basis import Basis
-from replearn.codes.cells import padded_size
+from replearn.codes.cells import padded_size, runs
 from replearn.codes.decimals import Decimals, DecimalTable, number_table, numbers
 from replearn.codes.hints import hinted
 from replearn.codes.randomness import SharedRandomness
@@ -22,8 +23,9 @@ class ScoreSpace:
 
     A row x of ``n_features`` numbers is shortened to length ``cap`` if it is longer; with the
     directions D its log-odds are ``theta[0] + theta[1:] @ (D x)``. Codes stand for a cell of
-    unit width. Its centre c is drawn towards 0, the start, but not out of the cell:
-    ``y = clip(shrink * c, c - 1/2, c + 1/2)`` and ``theta = start + lift @ y``.
+    unit width. Its centre c is drawn towards 0, the start, to ``y = shrink * c``, but in each
+    block of coordinates that are rounded together not further than a ball of the cell's volume
+    reaches: not out of the cell, or hardly. Then ``theta = start + lift @ y``.
 
     Attributes
     ----------
@@ -109,8 +111,7 @@ class ScoreSpace:
     def theta(self, codes: Codes, shared: SharedRandomness) -> Vector:
         """Intercept and weights of the directions that stand for the codes; a fixed order."""
         centre = unround(codes, self.n_components, 1.0, self.rounding, self._coins(shared))
-        drawn_in = np.clip(self._shrink * centre, centre - 0.5, centre + 0.5)
-        return self.start_numbers + times(self._lift, drawn_in)
+        return self.start_numbers + times(self._lift, self._drawn_in(centre))
 
     def decode(self, codes: Codes, shared: SharedRandomness) -> Vector:
         """Log-odds weights of the features, and the intercept last."""
@@ -133,6 +134,18 @@ class ScoreSpace:
     @cached_property
     def _lift(self) -> Matrix:
         return number_table(self.lift)
+
+    def _drawn_in(self, centre: Vector) -> Vector:
+        """A cell's centre, drawn towards the start by at most the cell's radius in each block."""
+        pull = (1.0 - self._shrink) * centre
+        for run in runs(self.rounding, self.n_components):
+            block, radius = run.cell.block, run.cell.radius
+            for first in range(run.start, run.start + run.n_components, block):
+                part = pull[first : min(first + block, run.start + run.n_components)]
+                length = math.sqrt(sum(x * x for x in part.tolist()))  # in order, on any machine
+                if length > radius:
+                    part *= radius / length
+        return centre - pull
 
     def _coins(self, shared: SharedRandomness) -> SharedRandomness:
         return hinted(shared, self.hint_bits, self.hint)

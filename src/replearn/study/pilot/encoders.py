@@ -49,10 +49,14 @@ def encoded_pilots(X: Any, categories: Sequence[str], rare: int) -> list[Encoded
     """The pilot in the scalings that are tried.
 
     "own": every column by its own spread, robustly. "common": all numbers by one spread, which is
-    right for columns of one kind (pixels, counts); tried where there are only numbers.
+    right for columns of one kind (pixels, counts, words); tried where there are only numbers.
     """
     if sp.issparse(X):
-        ways = [("own", _sparse_encoding(X))]
+        spreads = _sparse_spreads(X)
+        ways = [
+            ("own", _sparse_encoding(spreads)),
+            ("common", _sparse_encoding(_common_of(spreads))),
+        ]
     else:
         names = column_names(X)
         table = columns_of(X, names)
@@ -184,7 +188,7 @@ def _common(columns: Sequence[Column], table: Any) -> Encoding:
     numbers = [numbers_of(table[column.name]) for column in columns]
     spreads = np.array([float(np.nanstd(values)) for values in numbers])
     live = spreads > 0
-    scale = decimal(math.sqrt(float((spreads[live] ** 2).mean())) if live.any() else 1.0)
+    scale = decimal(float(_common_of(spreads).max()) or 1.0)
     return Encoding(
         tuple(
             replace(
@@ -198,16 +202,28 @@ def _common(columns: Sequence[Column], table: Any) -> Encoding:
     )
 
 
-def _sparse_encoding(X: Any) -> Encoding:
-    """Every column by its own spread; zeros stay zeros."""
+def _common_of(spreads: Vector) -> Vector:
+    """One spread for all columns that have any: the root of their mean square."""
+    live = spreads > 0
+    common = math.sqrt(float((spreads[live] ** 2).mean())) if live.any() else 0.0
+    return np.where(live, common, 0.0)
+
+
+def _sparse_spreads(X: Any) -> Vector:
+    """Spread of every column, none far below the others; 0 where a column is constant."""
     mean = np.asarray(X.mean(axis=0)).ravel()
     square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
     spreads = np.sqrt(np.maximum(square - mean**2, 0.0))
     live = spreads > 0
-    floor = _SCALE_FLOOR * float(np.median(spreads[live])) if live.any() else 1.0
+    floor = _SCALE_FLOOR * float(np.median(spreads[live])) if live.any() else 0.0
+    return np.where(live, np.maximum(spreads, floor), 0.0)
+
+
+def _sparse_encoding(spreads: Vector) -> Encoding:
+    """Columns divided by these spreads; zeros stay zeros."""
     return Encoding(
         tuple(
-            NumberColumn(f"x{i}", "0", decimal(max(spread, floor)) if spread > 0 else _NO_SPREAD)
+            NumberColumn(f"x{i}", "0", decimal(spread) if spread > 0 else _NO_SPREAD)
             for i, spread in enumerate(spreads.tolist())
         )
     )

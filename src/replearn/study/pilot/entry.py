@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from replearn.codes.published import Published
 from replearn.errors import ReplearnError
 from replearn.study.pilot.columns import read_labels
 from replearn.study.pilot.pilot_plan import PilotPlan, Request, plan_logistic_study
@@ -114,6 +115,8 @@ def plan_from_pilot(
             f"classes and share are for a pilot without labels, got {classes!r} and {share!r} with "
             "labels. Leave them out."
         )
+    if classes is not None:
+        classes = Published(classes=tuple(classes)).classes  # checked before any work
     signs, classes = (None, classes) if y is None else read_labels(y)
     choice = {"columns": columns, "drop": drop, "categories": categories, "numeric": numeric}
     X, remarks = publishable(X, signs, choice, rare)

@@ -1,6 +1,5 @@
 """From a pilot to a protocol, and to the truth about it."""
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -29,7 +28,7 @@ from replearn.study.pilot.cross_fit import (
 from replearn.study.pilot.designs import design_of
 from replearn.study.pilot.encoders import EncodedPilot, encoded_pilots, in_own_span
 from replearn.study.pilot.families import SUPERVISED
-from replearn.study.pilot.ridge import HeldOut, Truth, held_out, log_loss
+from replearn.study.pilot.ridge import N_FOLDS, HeldOut, Truth, held_out, log_loss
 from replearn.study.pilot.safe_columns import RARE, Remark, in_words
 from replearn.study.pilot.scores import PublishedScore, score_directions
 from replearn.study.pilot.truth import (
@@ -358,20 +357,53 @@ def _studied(
     for pilot in encoded_pilots(X, request.categories, request.rare):
         rows, span = in_own_span(pilot.rows)
         fits = None if truth is None else held_out(rows, truth, coins)
-        loss = 0.0 if fits is None or truth is None else log_loss(truth, fits.calibrated)
-        ways.append((loss, pilot, rows, span, fits))
-    _, pilot, rows, span, fits = min(ways, key=lambda way: way[0])
-    most = min(MAX_DIRECTIONS, rows.shape[1], max(1, len(rows) // _ROWS_PER_DIRECTION))
-    if request.study == "discovery" or fits is None or truth is None:
-        fold = None if fits is None else fits.fold
-        families = [discovery_family(rows, truth, share, most, fold)]
-    else:
-        published = score_directions(request.scores, pilot.encoding) @ span.T
-        axes = fold_axes(rows, fits, most)
-        families = [
-            supervised_family(name, rows, truth, fits, most, published, axes) for name in SUPERVISED
-        ]
-    return _Studied(pilot, rows, span, families, fits, truth, share, classes, remarks)
+        found = _Studied(pilot, rows, span, [], fits, truth, share, classes, remarks)
+        if request.study == "discovery":
+            found = replace(found, families=[_discovery(found)])
+        ways.append(found)
+    best = min(ways, key=_scaling_loss)
+    return best if best.families else replace(best, families=_supervised(best, request))
+
+
+def _scaling_loss(found: _Studied) -> float:
+    """What a scaling is chosen by: held-out log-loss of what the sites would fit.
+
+    Without labels: how many directions are left out because they rest on too few rows.
+    """
+    if found.truth is None or found.fits is None:
+        return -float(found.families[0].signal.size)
+    if not found.families:
+        return log_loss(found.truth, found.fits.calibrated)
+    return log_loss(found.truth, _discovered(found, found.families[0].signal.size))
+
+
+def _most_directions(found: _Studied) -> int:
+    n_rows, n_columns = found.rows.shape
+    return min(MAX_DIRECTIONS, n_columns, max(1, n_rows // _ROWS_PER_DIRECTION))
+
+
+def _discovery(found: _Studied) -> Family:
+    fold = None if found.fits is None else found.fits.fold
+    return discovery_family(found.rows, found.truth, found.share, _most_directions(found), fold)
+
+
+def _discovered(found: _Studied, size: int) -> Vector:
+    """Held-out log-odds of a discovery with so many coordinates, before any rounding."""
+    assert found.fits is not None
+    assert found.truth is not None
+    return discovery_scores(found.rows, found.truth, found.share, found.fits.fold, size)
+
+
+def _supervised(found: _Studied, request: Request) -> list[Family]:
+    assert found.fits is not None
+    assert found.truth is not None
+    most = _most_directions(found)
+    published = score_directions(request.scores, found.pilot.encoding) @ found.span.T
+    axes = fold_axes(found.rows, found.fits, most)
+    return [
+        supervised_family(name, found.rows, found.truth, found.fits, most, published, axes)
+        for name in SUPERVISED
+    ]
 
 
 def _rows(
@@ -384,7 +416,7 @@ def _rows(
     threshold = float(design.space.threshold)
     base = majority(share)
     own = of_scores("the pilot's own model, as it is", truth, found.fits.calibrated, threshold)
-    single = _single(found, truth, share, allotment, own, base)
+    single = _single(found, truth, allotment, own, base)
     planned = replace(
         _gained(allotment, (base, own, own, single)),
         name="this protocol",
@@ -415,20 +447,17 @@ def _seed_cautions(found: _Studied, design: Design, seed: str) -> list[str]:
 
 
 def _single(
-    found: _Studied,
-    truth: Truth,
-    share: float,
-    allotment: Allotment,
-    own: PlanRow,
-    base: PlanRow,
+    found: _Studied, truth: Truth, allotment: Allotment, own: PlanRow, base: PlanRow
 ) -> PlanRow:
     """One site's rows without any rounding."""
     name = "one site's rows, not replicable"
-    assert found.fits is not None
     if allotment.family.n_steps > 1:
-        scores = discovery_scores(found.rows, truth, share, found.fits.fold, allotment.size)
-        row = of_scores(name, truth, scores, math.log(share / (1 - share)))
-        return replace(row, disagreement=None)
+        threshold = log_odds(found.share)
+        row = of_scores(name, truth, _discovered(found, allotment.size), float(threshold))
+        # a site has more rows than the fits on four fifths of the pilot
+        fewer = 1 / ((1 - 1 / N_FOLDS) * truth.size) - 1 / allotment.agreement.samples_per_site
+        to_learn = float(allotment.family.variance[: allotment.size].sum()) / 2 * max(fewer, 0.0)
+        return expected(name, row, base, to_learn)
     precise = replace(allotment.agreement, hint_bits=MAX_HINT_BITS)
     gain = max(best_allotment([family], precise).full_gain for family in found.families)
     return expected(name, own, base, gain)
@@ -442,11 +471,12 @@ def _of_bits(
 
 
 def _gained(allotment: Allotment, rows: Sequence[PlanRow]) -> PlanRow:
-    """What an allotment gives: better than the pilot's own model, or worse than one site's rows."""
+    """What an allotment gives: more than the pilot's own model, or a share of one site's rows."""
     base, own, _, single = rows
     if allotment.family.n_steps == 1:
         return expected("", own, base, allotment.gain)
-    return expected("", single, base, allotment.gain - allotment.full_gain)
+    lost = 1 - allotment.gain / allotment.full_gain
+    return expected("", single, base, -lost * (base.log_loss - single.log_loss))
 
 
 def _by_rows(
