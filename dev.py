@@ -7,6 +7,8 @@
     python3 dev.py test --coverage   the same with the share of lines that were run
     python3 dev.py versions          quick tests with the oldest and the newest versions allowed
     python3 dev.py lint              ruff, mypy and import-linter
+    python3 dev.py docs              the documentation, in docs/_build/html, and its links checked
+    python3 dev.py docs --quick      the same without running the gallery
     python3 dev.py run [ARGS]        the replearn command line
     python3 dev.py lock              write constraints.txt anew, with the newest versions
 
@@ -41,6 +43,8 @@ LINT = (
 )
 # worksteal, because tests differ in length; the workers share numba's disk cache
 PYTEST = ("pytest", "-n", "2", "--dist", "worksteal")
+SITE = "docs/_build/html"
+SPHINX = ("sphinx-build", "-W", "--keep-going", "-q", "-b", "html")
 
 
 def main(arguments: list[str]) -> int:
@@ -62,6 +66,8 @@ def main(arguments: list[str]) -> int:
             )
         if command == "lint" and not rest:
             return prepare("test") or run_steps(LINT)
+        if command == "docs" and rest in ([], ["--quick"]):
+            return prepare("docs") or run_steps(site_steps(quick=bool(rest)))
         if command == "lock" and not rest:
             return make_venv() or install_uv() or lock()
     except KeyboardInterrupt:
@@ -80,6 +86,13 @@ SHORT = {
 def chosen(arguments: list[str]) -> list[str]:
     """Arguments of pytest."""
     return [option for argument in arguments for option in SHORT.get(argument, (argument,))]
+
+
+def site_steps(quick: bool) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """What builds the documentation; warnings are errors, and no step needs a network."""
+    options = ("-D", "plot_gallery=0") if quick else ()
+    yield "sphinx", (*SPHINX, *options, "docs", SITE)
+    yield "links", ("python", "docs/check_site.py", SITE)
 
 
 def try_versions(resolution: str) -> int:
