@@ -141,7 +141,7 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 copybutton_line_continuation_character = "\\"
 
-# ---------------------------------------------------------------- what the pages say in Markdown only
+# ---------------------------------------------------------------- from Markdown to the site
 
 
 def _as_on_the_site(app: object, docname: str, source: list[str]) -> None:

@@ -3,7 +3,8 @@
     python docs/run_pages.py [PAGE ...]            say where a page shows what does not come out
     python docs/run_pages.py --write [PAGE ...]    put what comes out into the pages
 
-Notebooks are run cell by cell, and keep their figures. Of Markdown, two kinds of fenced blocks are run, those of a page one after the other in one empty folder:
+Notebooks are run cell by cell, and keep their figures. Of Markdown, two kinds of fenced blocks are
+run, those of a page one after the other in one empty folder:
 
 - ``python`` with ``>>>``: a session, as in a docstring;
 - ``console``: lines ``$ replearn ...``, each with what it prints below.
@@ -11,7 +12,8 @@ Notebooks are run cell by cell, and keep their figures. Of Markdown, two kinds o
 Other blocks are text, and so is a block below ``<!-- not run: why -->``. Shown and printed numbers
 may differ by little (pilots are planned in floating point, whose last digits differ between
 machines), and hashes by all their digits; everything else must be equal. ``...`` stands for
-anything, ``--write`` leaves alone what agrees, and keeps as many lines above a last ``...`` as there are.
+anything. ``--write`` leaves alone what agrees, and keeps as many lines as there are above a last
+``...``.
 """
 
 import argparse
@@ -303,9 +305,7 @@ def write(page: Path) -> int:
     if page.suffix == ".ipynb":
         return write_cells(page)
     text = page.read_text(encoding="utf-8")
-    changes = [
-        (step, printed) for step, printed in run(text) if not agrees(step.shown, printed)
-    ]
+    changes = [(step, printed) for step, printed in run(text) if not agrees(step.shown, printed)]
     for step, printed in reversed(changes):
         short = HASH.sub(lambda match: match[0][:16] + "...", printed)
         if step.language == "python":

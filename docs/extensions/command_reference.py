@@ -55,8 +55,8 @@ def _index(
     return f"""\
 # Command line
 
-{parser.description} `replearn COMMAND --help` prints what these pages say; they are written from the same
-source. `python -m replearn` is the same program.
+{parser.description} `replearn COMMAND --help` prints what these pages say; they are written from
+the same source. `python -m replearn` is the same program.
 
 | command | what it does |
 |---|---|

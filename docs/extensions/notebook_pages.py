@@ -1,4 +1,4 @@
-"""Pages from notebooks: ``docs/NAME.ipynb``, with the outputs that it holds, becomes ``docs/NAME.md``.
+"""Pages from notebooks: ``docs/NAME.ipynb``, with its outputs, becomes ``docs/NAME.md``.
 
 The outputs are those that ``docs/run_pages.py --write`` put there, and the tests run the notebook
 and compare, so the site's build runs no kernel.
@@ -29,7 +29,9 @@ def page(notebook: dict[str, Any], name: str) -> tuple[str, dict[str, bytes]]:
     """A notebook as Markdown, and its pictures by file name."""
     pictures: dict[str, bytes] = {}
     parts = list(_parts(notebook["cells"], name, pictures))
-    parts.insert(1, f"{{download}}`The notebook <{name}.ipynb>` behind this page, to run it yourself.")
+    parts.insert(
+        1, f"{{download}}`The notebook <{name}.ipynb>` behind this page, to run it yourself."
+    )
     return "\n\n".join(parts) + "\n", pictures
 
 

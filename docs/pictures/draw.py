@@ -43,7 +43,9 @@ def two_labs(ground):
         panel.plot(*X[~side].T, "x", color=LINE[ground], markersize=3.5)
         normal = estimates[-1]
         along = np.array([-normal[1], normal[0]]) / np.linalg.norm(normal)
-        panel.plot(*np.outer([-3, 3], along).T, color=INK[ground], linewidth=1.2, linestyle="-", marker="")
+        panel.plot(
+            *np.outer([-3, 3], along).T, color=INK[ground], linewidth=1.2, linestyle="-", marker=""
+        )
         panel.set(xlim=(-2.6, 2.6), ylim=(-2.2, 2.2), xticks=[], yticks=[])
         panel.set_title(f"lab {name}: its own rows", fontsize=11)
         panel.spines[:].set_visible(False)
@@ -52,10 +54,14 @@ def two_labs(ground):
     width, offset = 1.0, np.array([0.61, 0.18])
     points = 3.5 * np.array(estimates)
     codes = np.floor((points - offset) / width).astype(int).tolist()
-    assert codes[0] == codes[1], codes
+    assert codes[0] == codes[1]
     _grid(panel, ground, width, offset, (0, 4), (0, 4))
     corner = np.array(codes[0]) * width + offset
-    panel.add_patch(Rectangle(corner, width, width, facecolor=FILL[ground], edgecolor=INK[ground], linewidth=1.6))
+    panel.add_patch(
+        Rectangle(
+            corner, width, width, facecolor=FILL[ground], edgecolor=INK[ground], linewidth=1.6
+        )
+    )
     for point, name, colour, mark in zip(points, "AB", (POINT, SECOND), "os", strict=True):
         panel.plot(*point, mark, color=colour[ground], markersize=8, zorder=3)
         panel.annotate(name, point, (7, -12), textcoords="offset points", fontsize=11)
@@ -91,11 +97,14 @@ def grid(ground):
         ("the same cell: the same model", [[1.45, 1.8], [1.62, 2.05]]),
         ("a wall between them: two models", [[2.18, 1.8], [2.4, 2.05]]),
     )
+    start = np.array([0.3, 0.5])
     for panel, (title, points) in zip(panels, stories, strict=True):
-        _grid(panel, ground, 1.0, (0.3, 0.5), (0, 3.6), (0.4, 3.6))
+        _grid(panel, ground, 1.0, start, (0, 3.6), (0.4, 3.6))
         for point in points:
-            corner = np.floor(np.subtract(point, (0.3, 0.5))) + (0.3, 0.5)
-            panel.add_patch(Rectangle(corner, 1, 1, facecolor=FILL[ground], edgecolor="none", zorder=0))
+            corner = np.floor(np.array(point) - start) + start
+            panel.add_patch(
+                Rectangle(corner, 1, 1, facecolor=FILL[ground], edgecolor="none", zorder=0)
+            )
             panel.plot(*(corner + 0.5), "+", color=INK[ground], markersize=9)
         for point, name, colour, mark in zip(points, "AB", (POINT, SECOND), "os", strict=True):
             panel.plot(*point, mark, color=colour[ground], markersize=8)
@@ -118,9 +127,20 @@ def shift(ground):
     spread, targets = 0.06, np.linspace(0, 2, 401)
     fixed = [differ(target, spread, 0.5)[0] for target in targets]
     shifted = differ(0.0, spread, (np.arange(2000) + 0.5) / 2000).mean()
-    panel.plot(targets, fixed, color=SECOND[ground], linestyle="--", marker="", label="fixed grid: np.round")
-    panel.axhline(shifted, color=POINT[ground], linestyle="-", label="grid with a published random shift")
-    panel.set(xlabel="true coefficient, in cells", ylabel="chance of different models", ylim=(0, 0.6))
+    panel.plot(
+        targets,
+        fixed,
+        color=SECOND[ground],
+        linestyle="--",
+        marker="",
+        label="fixed grid: np.round",
+    )
+    panel.axhline(
+        shifted, color=POINT[ground], linestyle="-", label="grid with a published random shift"
+    )
+    panel.set(
+        xlabel="true coefficient, in cells", ylabel="chance of different models", ylim=(0, 0.6)
+    )
     panel.legend(loc="upper center", ncols=2, bbox_to_anchor=(0.5, 1.2))
     return figure
 
@@ -133,9 +153,28 @@ def noise(ground):
         spread = 1 / np.sqrt(rows)
         width = np.sqrt(2) * spread * np.sqrt(2 / np.pi) / rho  # P[differ] = E|D| / width
         colour = {0.3: INK, 0.1: POINT, 0.03: SECOND}[rho][ground]
-        panel.loglog(rows, width / np.sqrt(12), style, color=colour, marker=mark, markevery=12, label=f"disagreement {rho}")
-    panel.loglog(rows, 1 / np.sqrt(rows), color=INK[ground], linestyle="-", linewidth=1, marker="", label="sampling error itself")
-    panel.set(xlabel="rows per lab", ylabel="error of one rounded number,\nin standard deviations of a row")
+        panel.loglog(
+            rows,
+            width / np.sqrt(12),
+            style,
+            color=colour,
+            marker=mark,
+            markevery=12,
+            label=f"disagreement {rho}",
+        )
+    panel.loglog(
+        rows,
+        1 / np.sqrt(rows),
+        color=INK[ground],
+        linestyle="-",
+        linewidth=1,
+        marker="",
+        label="sampling error itself",
+    )
+    panel.set(
+        xlabel="rows per lab",
+        ylabel="error of one rounded number,\nin standard deviations of a row",
+    )
     panel.legend(fontsize=10)
     return figure
 
@@ -149,8 +188,18 @@ def seeds(ground):
     panel.bar(np.arange(n_seeds), rates, 1.0, color=POINT[ground])
     mean = differ(0.0, spread, (np.arange(4000) + 0.5) / 4000).mean()
     panel.axhline(mean, color=SECOND[ground], linestyle="--", linewidth=2)
-    panel.annotate(f"rho, the mean over all seeds: {mean:.2f}", (n_seeds, mean), (0, 5), textcoords="offset points", ha="right")
-    panel.set(xlabel="200 seeds, the unluckiest first", ylabel="chance of different models\nunder this seed", xlim=(0, n_seeds))
+    panel.annotate(
+        f"rho, the mean over all seeds: {mean:.2f}",
+        (n_seeds, mean),
+        (0, 5),
+        textcoords="offset points",
+        ha="right",
+    )
+    panel.set(
+        xlabel="200 seeds, the unluckiest first",
+        ylabel="chance of different models\nunder this seed",
+        xlim=(0, n_seeds),
+    )
     return figure
 
 
@@ -161,18 +210,39 @@ def pilot(ground):
     panel.axis("off")
     boxes = {
         "pilot": (0.05, 1.7, 2.35, 1.3, "a pilot\nno site's own rows"),
-        "protocol": (3.1, 0.75, 2.85, 3.1, "the protocol, published\n\ncolumns, categories\nscaling\ndirections, start\ngrid, and later a seed"),
+        "protocol": (
+            3.1,
+            0.75,
+            2.85,
+            3.1,
+            "the protocol, published\n\ncolumns, categories\nscaling\n"
+            "directions, start\ngrid, and later a seed",
+        ),
         "site 1": (6.9, 3.15, 2.9, 0.95, "site 1: its rows decide\nwhich cell"),
         "site 2": (6.9, 1.85, 2.9, 0.95, "site 2: its rows decide\nwhich cell"),
         "site 3": (6.9, 0.55, 2.9, 0.95, "site 3: its rows decide\nwhich cell"),
     }
     for name, (x, y, width, height, text) in boxes.items():
         face = FILL[ground] if name == "protocol" else "none"
-        panel.add_patch(FancyBboxPatch((x, y), width, height, boxstyle="round,pad=0.02,rounding_size=0.12", facecolor=face, edgecolor=INK[ground], linewidth=1.2))
+        panel.add_patch(
+            FancyBboxPatch(
+                (x, y),
+                width,
+                height,
+                boxstyle="round,pad=0.02,rounding_size=0.12",
+                facecolor=face,
+                edgecolor=INK[ground],
+                linewidth=1.2,
+            )
+        )
         panel.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=10.5)
-    arrows = [((2.5, 2.35), (3.05, 2.35))] + [((5.95, 2.35), (6.85, y)) for y in (3.6, 2.33, 1.03)]
+    arrows = [((2.5, 2.35), (3.05, 2.35)), *(((5.95, 2.35), (6.85, y)) for y in (3.6, 2.33, 1.03))]
     for start, end in arrows:
-        panel.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=13, color=INK[ground], linewidth=1.2))
+        panel.add_patch(
+            FancyArrowPatch(
+                start, end, arrowstyle="-|>", mutation_scale=13, color=INK[ground], linewidth=1.2
+            )
+        )
     return figure
 
 
