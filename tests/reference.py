@@ -152,21 +152,25 @@ def directions(X: Any, signs: Any, intercept: bool = False) -> Matrix:
     return np.asarray(rows / np.sqrt((rows**2).sum(axis=1, keepdims=True)), dtype=np.float64)
 
 
-def duality_gap(V: Matrix, u: Vector, alpha: Vector, C: float) -> float:
+def duality_gap(V: Matrix, u: Vector, alpha: Vector, C: Any) -> float:
     """``P(u) - D(alpha)`` of the soft-margin problem, from the definitions."""
     slacks = np.maximum(1 - V @ u, 0)
     from_duals = V.T @ alpha
-    primal = u @ u / 2 + C * math.fsum(slacks)
+    primal = u @ u / 2 + math.fsum(np.broadcast_to(C, len(V)) * slacks)
     return float(primal - (math.fsum(alpha) - from_duals @ from_duals / 2))
 
 
-def best_soft(V: Matrix, C: float, gap: float = 1e-10) -> tuple[Vector, Vector]:
-    """Soft-margin optimum by coordinate descent in cyclic order, with a proof of its gap."""
+def best_soft(V: Matrix, C: Any, gap: float = 1e-10) -> tuple[Vector, Vector]:
+    """Soft-margin optimum by coordinate descent in cyclic order, with a proof of its gap.
+
+    C is one number, or one for each row.
+    """
+    boxes = np.broadcast_to(C, len(V))
     alpha = np.zeros(len(V))
     u = np.zeros(V.shape[1])
     for _ in range(200_000):
         for i, v in enumerate(V):
-            moved = min(max(alpha[i] + 1 - v @ u, 0), C)
+            moved = min(max(alpha[i] + 1 - v @ u, 0), boxes[i])
             u += (moved - alpha[i]) * v
             alpha[i] = moved
         u = V.T @ alpha
@@ -192,13 +196,19 @@ def best_hard(V: Matrix) -> tuple[Vector, float]:
 # --- gradient descent -------------------------------------------------------------------------
 
 
-def sgd_average(V: Matrix, margin: float, weight: float, radius: float) -> Vector:
-    """Average, with weights t, of projected SGD on ``hinge(w/margin) + weight/2 |w/margin|^2``."""
+def sgd_average(
+    V: Matrix, margin: float, weight: float, radius: float, counts: Any = 1.0
+) -> Vector:
+    """Average, with weights t, of projected SGD on ``hinge(w/margin) + weight/2 |w/margin|^2``.
+
+    ``counts`` multiplies the hinge, by row.
+    """
+    counts = np.broadcast_to(counts, len(V))
     w, total = np.zeros(V.shape[1]), np.zeros(V.shape[1])
     convexity = weight / margin**2
     for t, v in enumerate(V, start=1):
         total += t * w
-        gradient = convexity * w - (v / margin if v @ w < margin else 0.0)
+        gradient = convexity * w - (counts[t - 1] * v / margin if v @ w < margin else 0.0)
         w = w - 2 / (convexity * (t + 1)) * gradient
         w = w / max(1.0, float(np.linalg.norm(w)) / radius)
     return total / max(1, len(V) * (len(V) + 1) // 2)

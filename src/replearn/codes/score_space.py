@@ -88,6 +88,11 @@ class ScoreSpace:
         return len(self.start)
 
     @property
+    def n_classes(self) -> int:
+        """Labels that a row may have."""
+        return self.n_components // (len(self.directions.rows) + 1) + 1
+
+    @property
     def n_codes(self) -> int:
         """Number of integers that describe a classifier."""
         return padded_size(self.n_components, self.rounding)

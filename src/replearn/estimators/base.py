@@ -58,6 +58,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     projection: str
     rounding: str
     regularization: float | str
+    class_weight: dict[Any, float] | None
     published: Published | None
 
     # set by fit

@@ -1,13 +1,16 @@
 """What the classifiers that average the vectors of batches share."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from replearn.codes.projection import PROJECTIONS
 from replearn.codes.randomness import SharedRandomness
+from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.estimators.checks import (
     choice_or_auto,
+    class_factors,
     real_or_auto,
     rounding_or_auto,
     whole_or_auto,
@@ -38,6 +41,20 @@ class BatchBasedClassifier(ReplicableClassifier):
             basis=basis,
             unit_mean=True if self.agreed.unit_mean else None,
         )
+
+    def _weighted(self, plan: BatchPlan) -> BatchPlan:
+        """The plan with the published weights of the two classes."""
+        known = self.agreed.classes or self.__dict__.get("classes_")
+        factors = class_factors(self.class_weight, () if known is None else sorted(known))
+        if not factors:
+            return plan
+        if plan.mode != "practical":
+            raise ReplearnError(
+                f'class_weight needs mode="practical", got mode={plan.mode!r}: what is proved '
+                "there counts all rows the same. Leave it out."
+            )
+        negative, positive = map(float, factors)
+        return replace(plan, class_weights=(negative, positive))
 
     def _certify(self, fitted: Any, shared: SharedRandomness) -> Certificate:
         return certify(fitted, self.plan_, shared)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from replearn.codes.cells import CELLS, is_rounding
+from replearn.codes.decimals import Decimals, decimals
 from replearn.codes.model import Label
 from replearn.codes.published import Published
 from replearn.errors import ReplearnError
@@ -98,6 +99,55 @@ def refuse_unwritable(labels: tuple[Label, ...], names: Iterable[str] | None) ->
             read_text(name, "the name of a column")
     except Unfit as problem:
         raise ReplearnError(f"{problem}: a model file must hold it. Rename it.") from None
+
+
+# --- weights of classes -------------------------------------------------------------------------
+
+
+def class_factors(class_weight: Any, classes: Iterable[Any]) -> Decimals:
+    """Published weights of the classes: decimal numbers, the largest 1; none: all the same.
+
+    Parameters
+    ----------
+    class_weight : dict from labels to positive numbers, or None
+        Labels that are not there weigh 1.
+    classes : iterable of labels
+    """
+    if class_weight is None:
+        return ()
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        raise ReplearnError(
+            'class_weight="balanced" would be read off the rows of one lab, and another lab would '
+            "weigh differently. Publish numbers: pass a dict, such as {0: 1, 1: 9}, or plan with "
+            'plan_from_pilot(..., class_weight="balanced").'
+        )
+    labels = list(classes)
+    if not isinstance(class_weight, dict):
+        raise ReplearnError(
+            "class_weight must be None or a dict from labels to numbers, got "
+            f"{shown(class_weight)}."
+        )
+    known = {_plain(label) for label in labels}
+    weights = {_plain(label): weight for label, weight in class_weight.items()}
+    for label, weight in weights.items():
+        if label not in known:
+            raise ReplearnError(
+                f"class_weight must weigh the labels {shown(labels)}, got {shown(label)}."
+            )
+        number = isinstance(weight, int | float | np.number) and not isinstance(weight, bool)
+        if not number or not 0 < weight < math.inf:
+            raise ReplearnError(
+                f"class_weight[{shown(label)}] must be a positive number, got {shown(weight)}."
+            )
+    found = np.array([float(weights.get(_plain(label), 1.0)) for label in labels])
+    relative = found / found.max()
+    if (relative < _SMALLEST_CONSTANT).any():
+        raise ReplearnError("class_weight must have ratios of at most 1e12, got a larger one.")
+    return () if (relative == 1).all() else decimals(relative)
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
 
 
 # --- sizes that are set by hand ---------------------------------------------------------------

@@ -15,7 +15,7 @@ from replearn.codes.randomness import SharedRandomness
 from replearn.codes.score_space import ScoreSpace
 from replearn.errors import NoModel, ReplearnError
 from replearn.estimators.base import silent_overflow
-from replearn.estimators.checks import refuse_unwritable, whole_or_auto
+from replearn.estimators.checks import class_factors, refuse_unwritable, whole_or_auto
 from replearn.estimators.streaming import Streaming
 from replearn.kernels.logistic import ScoreSums
 from replearn.plans.plan_logistic import LogisticPlan, log_odds, promised_design
@@ -71,6 +71,9 @@ class ReplicableLogisticClassifier(Streaming):
         Directions: by default all features, but at most eight shared random ones.
     threshold : float, default=0.5
         Probability from which on a row gets ``classes_[1]``.
+    class_weight : dict or None, default=None
+        Published weights of the classes: how much the loss of their rows counts. Only ratios
+        matter. "balanced" would differ between labs: a plan from a pilot publishes numbers for it.
     hint_bits : int, default=0
         The first lab publishes this many bits about where its point lies, and cells can be far
         narrower; see docs/theory.md. 0 is the paper's notion of replicability.
@@ -135,6 +138,7 @@ class ReplicableLogisticClassifier(Streaming):
         hint: int | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        class_weight: dict[Any, float] | None = None,
         published: Published | None = None,
     ) -> None:
         self.max_disagreement = max_disagreement
@@ -147,6 +151,7 @@ class ReplicableLogisticClassifier(Streaming):
         self.hint = hint
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.class_weight = class_weight
         self.published = published
 
     asks = "sums"
@@ -281,6 +286,12 @@ class ReplicableLogisticClassifier(Streaming):
                 n_components=whole_or_auto(self.n_components, "n_components"),
                 hint_bits=self.hint_bits,
                 threshold=log_odds(self.threshold),
+                class_weights=class_factors(self.class_weight, self.classes_),
+            )
+        elif self.class_weight is not None:
+            raise ReplearnError(
+                "class_weight is fixed by the published design, got "
+                f"{self.class_weight!r:.80}. Leave it out, or plan with it."
             )
         elif design.space.n_inputs != n_inputs:
             raise ReplearnError(

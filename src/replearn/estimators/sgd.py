@@ -70,6 +70,9 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         Paper mode: runs of a block, and its rows on which the best of them is found.
     constants : dict or None, default=None
         Paper mode: the constants C1 to C4 of Algorithm 2, default 1.
+    class_weight : dict or None, default=None
+        Published weights of the classes: how much the loss of their rows counts. Only ratios
+        matter. "balanced" would differ between labs: a plan from a pilot publishes numbers for it.
     published : Published or None, default=None
         What a protocol fixes: the scaling of the columns, labels, directions to round in.
 
@@ -135,6 +138,7 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         n_repetitions: int | str = "auto",
         n_validation: int | str = "auto",
         constants: dict[str, float] | None = None,
+        class_weight: dict[Any, float] | None = None,
         published: Published | None = None,
     ) -> None:
         self.margin = margin
@@ -158,6 +162,7 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         self.n_repetitions = n_repetitions
         self.n_validation = n_validation
         self.constants = constants
+        self.class_weight = class_weight
         self.published = published
 
     _recipe = staticmethod(recipes.sgd)
@@ -196,6 +201,7 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         X, y = self._check_rows(X, y, reset=stream is None)
         known, signs = self._stream_labels(y, classes, stream is None)
         refuse_unwritable(label_values(known), getattr(self, "feature_names_in_", None))
+        self.classes_ = known
         plan = self._plan(X.shape[1] + bool(self.fit_intercept))
         if stream is None:
             stream = new_stream(plan, X.shape[1])
@@ -211,7 +217,7 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
                 "keep that order."
             )
         stream.take(X, signs)
-        self.classes_, self._stream = known, stream
+        self._stream = stream
         self._forget()
         return self
 
@@ -267,10 +273,9 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
                 f"{path} was saved with another encoding of the columns. Resume with the "
                 "protocol that the stream was started with."
             )
-        n_features = about["n_features"]
+        n_features, self.classes_ = about["n_features"], classes
         plan = self._plan(n_features + bool(self.fit_intercept))
         self._stream = read_stream(state, plan, n_features)
-        self.classes_ = classes
         self.n_features_in_ = n_features
         self.__dict__.pop("feature_names_in_", None)
         if about["feature_names"] is not None:
@@ -295,7 +300,8 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
 
     def _plan(self, n_inputs: int) -> BatchPlan:
         sizes = self._sizes()
-        return refuse_large(plan_sgd(self._guarantee(), n_inputs, self.mode, sizes, self.constants))
+        plan = plan_sgd(self._guarantee(), n_inputs, self.mode, sizes, self.constants)
+        return refuse_large(self._weighted(plan))
 
 
 def _class_array(classes: list[Any], kind: str) -> NDArray[Any]:

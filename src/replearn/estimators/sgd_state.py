@@ -56,4 +56,5 @@ def defines_blocks(plan: BatchPlan, n_features: int) -> dict[str, Any]:
         "n_repetitions": plan.n_repetitions,
         "n_validation": plan.n_validation,
         "regularization": plan.regularization,
+        **({} if plan.class_weights == (1.0, 1.0) else {"class_weights": repr(plan.class_weights)}),
     }

@@ -59,6 +59,9 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         number of components (`replearn.codes.cells.best_blocks`).
     constants : dict or None, default=None
         Paper mode: the constants C1 to C4 of Algorithm 1, default 1.
+    class_weight : dict or None, default=None
+        Published weights of the classes: how much the loss of their rows counts. Only ratios
+        matter. "balanced" would differ between labs: a plan from a pilot publishes numbers for it.
     published : Published or None, default=None
         What a protocol fixes: the scaling of the columns, labels, directions to round in.
 
@@ -111,6 +114,7 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         rounding: str = "auto",
         regularization: float | str = "auto",
         constants: dict[str, float] | None = None,
+        class_weight: dict[Any, float] | None = None,
         published: Published | None = None,
     ) -> None:
         self.margin = margin
@@ -132,6 +136,7 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         self.rounding = rounding
         self.regularization = regularization
         self.constants = constants
+        self.class_weight = class_weight
         self.published = published
 
     def _learn(
@@ -153,4 +158,4 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
     def _plan(self, n_inputs: int, margin: float | None = None) -> BatchPlan:
         guarantee = self._guarantee(margin)
         plan = plan_svm(guarantee, n_inputs, self.mode, self._sizes(), self.constants)
-        return refuse_large(plan)
+        return refuse_large(self._weighted(plan))

@@ -59,7 +59,7 @@ def read_design(value: Any) -> Design:
         "curvature", "encode", "limits", "n_steps", "penalty", "pushes", "reach",
         "samples_per_site", "space", "spread",
     }  # fmt: skip
-    content = read_object(value, "'design'", keys)
+    content = read_object(value, "'design'", keys, optional={"class_weights"})
     space = read_score_space(content["space"])
     q = space.n_components
     names = ("pushes", "reach", "spread")
@@ -80,7 +80,18 @@ def read_design(value: Any) -> Design:
         reach=reach,
         spread=spread,
         samples_per_site=read_integer(content["samples_per_site"], "samples_per_site", 1, 1 << 50),
+        class_weights=read_class_weights(content.get("class_weights"), space.n_classes),
     )
+
+
+def read_class_weights(value: Any, n_classes: int) -> Decimals:
+    """Weights of classes, from 0 to 1; none if there is no value."""
+    if value is None:
+        return ()
+    weights = _decimals(value, "class_weights", n_classes)
+    if not all(0 < float(weight) <= 1 for weight in weights):
+        raise Unfit("class_weights must hold numbers from 0 to 1")
+    return weights
 
 
 def _directions(value: Any, n_features: int | None) -> Basis:

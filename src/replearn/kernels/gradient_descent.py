@@ -74,6 +74,8 @@ class Run(NamedTuple):
         1 with an intercept, else 0.
     n_steps, n_runs, n_validation : int
         Rows of a run, runs of a block, rows on which they are compared.
+    negative, positive : float
+        What the loss of a row counts, by its sign.
     """
 
     margin: float
@@ -83,6 +85,8 @@ class Run(NamedTuple):
     n_steps: int
     n_runs: int
     n_validation: int
+    negative: float
+    positive: float
 
     @property
     def n_rows(self) -> int:
@@ -140,10 +144,11 @@ def new_run(
     n_steps: int,
     n_runs: int = 1,
     n_validation: int = 0,
+    class_weights: tuple[float, float] = (1.0, 1.0),
 ) -> Run:
     """The same types in every call, or numba would compile anew for ``margin=1``."""
     numbers = float(margin), float(weight), min(float(radius), MAX_ENTRY), float(bool(intercept))
-    return Run(*numbers, int(n_steps), int(n_runs), int(n_validation))
+    return Run(*numbers, int(n_steps), int(n_runs), int(n_validation), *map(float, class_weights))
 
 
 def new_state(n_features: int, run: Run, block: int = 0) -> State:
@@ -311,6 +316,7 @@ def _take_steps(rows, signs, run, state):
             scale *= shrink
         if g < run.margin:
             step = 2.0 * run.margin / (run.weight * (t + 1.0))
+            step *= run.positive if factor > 0.0 else run.negative
             if step > _LONG_STEP * run.radius:
                 _bring_back(scale, mass, state)
                 scale, mass = 1.0, 0.0
@@ -367,7 +373,8 @@ def _add_losses(rows, k, sign, run, state):
         w = state.results[r]
         product, size = row_dot_and_square(rows, k, w)
         g = sign / math.sqrt(size + run.bias) * (product + run.bias * w[last])
-        state.losses[r] += max(0.0, 1.0 - g / run.margin)
+        counts_as = run.positive if sign > 0 else run.negative
+        state.losses[r] += counts_as * max(0.0, 1.0 - g / run.margin)
     state.counts[_VALIDATED] += 1
 
 

@@ -5,7 +5,8 @@ normalisation if there is an intercept. A batch's vector solves
 
     ``min_u  1/2 ||u||^2 + C sum_i (1 - <u, v_i>)_+``,    C = inf: the hard margin,
 
-by dual coordinate descent on ``u = sum_i a_i v_i``, ``0 <= a_i <= C``. One sweep in the order of
+by dual coordinate descent on ``u = sum_i a_i v_i``, ``0 <= a_i <= C`` (C may be another one for
+rows of sign -1). One sweep in the order of
 the rows computes the lengths too (the only pass through main memory: rows are never copied or
 normalised, ``1/||x||`` goes into the row's scalar). The next sweep drops the rows that look
 settled, further sweeps run over the rest in shuffled order, and a pass over the whole batch
@@ -80,7 +81,7 @@ def sum_batches_dense(
     last: int,
     batch_size: int,
     intercept: bool,
-    C: float,
+    C: float | tuple[float, float],
     share: float,
     floor_margin: float,
     abs_gap: float,
@@ -105,7 +106,8 @@ def sum_batches_dense(
         Global batch numbers. Pairs (2k, 2k + 1) are compared only within one call.
     intercept : bool
         Append a constant 1 to each row; its coefficient is the last entry of a vector.
-    C : float in (0, inf]
+    C : float in (0, inf], or two of them
+        Of rows with sign -1, and with +1.
     share, floor_margin : float
         Hard margin only: the share of the largest margin to certify, in (0, 1), and the margin
         without which a batch contributes the zero vector.
@@ -146,7 +148,7 @@ def sum_batches_csr(
     last: int,
     batch_size: int,
     intercept: bool,
-    C: float,
+    C: float | tuple[float, float],
     share: float,
     floor_margin: float,
     abs_gap: float,
@@ -171,9 +173,13 @@ def sum_batches_csr(
 
 
 class Problem(NamedTuple):
-    """What is solved, and how well: ``box`` is C, ``bias`` 1 with an intercept, else 0."""
+    """What is solved, and how well: ``box`` is C, ``bias`` 1 with an intercept, else 0.
+
+    ``negative_box`` is C of rows whose sign is -1.
+    """
 
     box: float
+    negative_box: float
     share: float
     floor_margin: float
     abs_gap: float
@@ -204,7 +210,7 @@ class Solution(NamedTuple):
 
 
 def _problem(
-    C: float,
+    C: float | tuple[float, float],
     share: float,
     floor_margin: float,
     abs_gap: float,
@@ -213,8 +219,10 @@ def _problem(
     intercept: bool,
 ) -> Problem:
     """The same types in every call: numba would compile anew for ``C=1``."""
+    negative, positive = C if isinstance(C, tuple) else (C, C)
     return Problem(
-        float(C),
+        float(positive),
+        float(negative),
         float(share),
         float(floor_margin),
         float(abs_gap),
@@ -308,7 +316,7 @@ def _first_sweep(rows, signs, problem, work):
             return -1, 0.0, 0.0
         inverse[i] = signs[rows.members[i]] / math.sqrt(length)
         g = inverse[i] * (product + problem.bias * u[last])
-        a = min(max(1.0 - g, 0.0), problem.box)
+        a = min(max(1.0 - g, 0.0), problem.box if inverse[i] > 0.0 else problem.negative_box)
         if a > 0.0:
             alpha[i] = a
             _add_row(a * inverse[i], rows, i, problem.bias, u)
@@ -322,14 +330,15 @@ def _first_sweep(rows, signs, problem, work):
 def _sweep(rows, n_active, problem, work):
     """A step for each active row. Settled rows leave; returns how many stay, and estimates."""
     u, alpha, inverse, active = work
-    box, bias = problem.box, problem.bias
+    bias = problem.bias
     lowest, gap, longer, moved = np.inf, 0.0, 0.0, 0.0
-    hard = box == np.inf
+    hard = problem.box == np.inf
     slack, stride = ((1.0 - problem.share) / 2.0, 1.0) if hard else (0.0, _OVERSTEP)
     n_kept = 0
     for k in range(n_active):
         i = active[k]
         before = alpha[i]
+        box = problem.box if inverse[i] > 0.0 else problem.negative_box
         room = box - before
         product = _product(rows, i, bias, u)
         # few operations between the product and the next row's: they are what a visit waits for
@@ -358,7 +367,7 @@ def _verify(rows, level, floor, ceiling, problem, work):
     Returns the number of rows seen, the number that are not settled, and the state.
     """
     u, alpha, inverse, active = work
-    box, bias = problem.box, problem.bias
+    bias = problem.bias
     lowest, gap, squared, total = np.inf, 0.0, 0.0, 0.0
     n_active = 0
     for i in range(rows.members.size):
@@ -366,6 +375,7 @@ def _verify(rows, level, floor, ceiling, problem, work):
             continue
         g = inverse[i] * _product(rows, i, bias, u)
         a = alpha[i]
+        box = problem.box if inverse[i] > 0.0 else problem.negative_box
         lowest = min(lowest, g)
         gap += _row_gap(g, a, box)
         squared += a * g

@@ -7,7 +7,7 @@ from numbers import Real
 import numpy as np
 
 from replearn.codes.basis import Basis
-from replearn.codes.decimals import decimal_table, decimals
+from replearn.codes.decimals import Decimals, decimal_table, decimals
 from replearn.codes.design import Design
 from replearn.codes.projection import PROJECTIONS
 from replearn.codes.randomness import SharedRandomness
@@ -131,6 +131,7 @@ def promised_design(
     n_components: int | None = None,
     hint_bits: int = 0,
     threshold: str = "0",
+    class_weights: Decimals = (),
 ) -> Design:
     """A design that follows from a promise and the number of features alone.
 
@@ -147,6 +148,8 @@ def promised_design(
     hint_bits : int, default=0
     threshold : str, default="0"
         Log-odds from which on a row is positive.
+    class_weights : tuple of str
+        What a row of each class counts in the loss; none: all the same.
 
     Returns
     -------
@@ -185,6 +188,7 @@ def promised_design(
         reach=("1000000",) * q,
         spread=decimals(np.full(q, sd / width)),
         samples_per_site=samples_per_site,
+        class_weights=class_weights,
     )
 
 

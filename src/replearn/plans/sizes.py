@@ -377,6 +377,8 @@ class BatchPlan(Plan):
         would turn.
     n_repetitions, n_validation : int
         Gradient descent: runs of a batch, and its rows on which the best of them is found.
+    class_weights : pair of float
+        What the loss of a row counts, by its sign: -1, +1. From 0 to 1.
     """
 
     batch_size: int
@@ -395,6 +397,7 @@ class BatchPlan(Plan):
     margins_tried: tuple[tuple[float, float], ...] = ()
     n_repetitions: int = 1
     n_validation: int = 0
+    class_weights: tuple[float, float] = (1.0, 1.0)
 
     @property
     def n_samples(self) -> int:

@@ -209,9 +209,11 @@ def max_margin(plan: BatchPlan) -> BatchKernel:
         # a sample smaller than a batch is solved with the same regularisation
         weight = float(plan.regularization)
         C = math.inf if weight == 0 else 1 / (batch_size * weight)
+        negative, positive = plan.class_weights
         accuracy = plan.accuracy
         settings: tuple[Any, ...] = (
-            *(block.signs, block.members, block.first, block.last, batch_size, intercept, C),
+            *(block.signs, block.members, block.first, block.last, batch_size, intercept),
+            (C * negative, C * positive),
             *(accuracy.margin_share, accuracy.margin_floor, accuracy.abs_gap, accuracy.rel_gap),
             *(accuracy.max_sweeps, plan.unit_vectors, plan.guarantee.margin),
             *(sums.hi, sums.lo, sums.counted, plan.length_cap),
@@ -245,6 +247,7 @@ def descent_of(plan: BatchPlan, n_features: int, batch_size: int) -> sgd.Run:
         n_steps=(batch_size - plan.n_validation) // plan.n_repetitions,
         n_runs=plan.n_repetitions,
         n_validation=plan.n_validation,
+        class_weights=plan.class_weights,
     )
 
 

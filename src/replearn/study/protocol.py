@@ -14,7 +14,7 @@ from replearn.codes.published import Published
 from replearn.codes.score_space import ScoreSpace
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.files.atomic import write_atomically
-from replearn.files.designfile import read_design
+from replearn.files.designfile import read_class_weights, read_design
 from replearn.files.jsonfile import (
     Unfit,
     read_basis,
@@ -281,7 +281,7 @@ class Protocol:
                 f"a registered protocol has no seed before its draw, got {self.seed_policy}. "
                 "Complete it: replearn plan --registered FILE --public-value TEXT --out FILE."
             )
-        fixed = {*self.parameters, "shared_seed", "published"}
+        fixed = {*self.parameters, "shared_seed", "published", "class_weight"}
         if fixed & set(overrides):
             raise ReplearnError(
                 f"{sorted(fixed & set(overrides))[0]} is fixed by the protocol, got another one. "
@@ -291,6 +291,9 @@ class Protocol:
         for name in _REALS:
             if name in parameters:
                 parameters[name] = float(parameters[name])
+        if "class_weights" in parameters:
+            weights = map(float, parameters.pop("class_weights"))
+            parameters["class_weight"] = dict(zip(sorted(self.classes), weights, strict=True))
         published = Published(
             self.encoding,
             self.classes,
@@ -361,10 +364,11 @@ def _parameters(content: Any, algorithm: str) -> dict[str, Any]:
     if algorithm == "logistic":
         return _logistic_parameters(content)
     keys = {*_REALS, *_WHOLE, *_NAMES, *_FLAGS}
-    if not isinstance(content, dict) or set(content) != keys:
+    if not isinstance(content, dict) or set(content) - {"class_weights"} != keys:
         raise Unfit(f"'parameters' must be an object with the keys {', '.join(sorted(keys))}")
     for name in _REALS:
         read_decimal(content[name], name)
+    read_class_weights(content.get("class_weights"), 2)
     read_width(content["grid_width"], "grid_width")
     for name in _FLAGS:
         if not isinstance(content[name], bool):

@@ -3,8 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.codes.decimals import Decimals
 from replearn.codes.published import Published
 from replearn.errors import ReplearnError
+from replearn.estimators.checks import class_factors
+from replearn.plans.sizes import decimal
 from replearn.study.pilot.columns import read_labels
 from replearn.study.pilot.pilot_plan import PilotPlan, Request, plan_logistic_study
 from replearn.study.pilot.safe_columns import RARE, publishable
@@ -34,6 +40,7 @@ def plan_from_pilot(
     classes: tuple[Any, ...] | None = None,
     share: float | None = None,
     failure_prob: float = 0.05,
+    class_weight: dict[Any, float] | str | None = None,
     **svm: Any,
 ) -> PilotPlan | SvmPilotPlan:
     """Choose everything that sites must share from a pilot sample, and say what it is worth.
@@ -83,6 +90,9 @@ def plan_from_pilot(
         Without labels: the expected share of the second one.
     failure_prob : float, default=0.05
         Probability that a certificate's bound is wrong.
+    class_weight : dict from labels to numbers, "balanced" or None, default=None
+        How much the loss of a class's rows counts. "balanced" is one over the pilot's share of the
+        class; the numbers are published in the protocol, so all sites use the same.
     **svm
         For Algorithm 1: ``margin, max_error, fit_intercept, projections``.
 
@@ -146,11 +156,17 @@ def plan_from_pilot(
             rare=rare,
             failure_prob=failure_prob,
             target=target,
+            class_weights=_class_weights(class_weight, signs, classes),
             **svm,
         )
     if svm:
         raise ReplearnError(
             f'{sorted(svm)[0]} belongs to algorithm="svm", got algorithm="logistic". Leave it out.'
+        )
+    if class_weight is not None:
+        raise ReplearnError(
+            'class_weight belongs to algorithm="svm", got algorithm="logistic". Leave it out, and '
+            "set threshold instead."
         )
     request = Request(
         samples_per_site=samples_per_site,
@@ -168,3 +184,14 @@ def plan_from_pilot(
         share=share,
     )
     return plan_logistic_study(X, signs, classes, remarks, request)
+
+
+def _class_weights(
+    class_weight: dict[Any, float] | str | None, numbers: NDArray[Any], classes: tuple[Any, ...]
+) -> Decimals:
+    """Published weights of the classes; "balanced" is resolved by the pilot's counts."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        _, counts = np.unique(numbers, return_counts=True)
+        balanced = dict(zip(classes, (counts.min() / counts).tolist(), strict=True))
+        return tuple(decimal(float(weight)) for weight in class_factors(balanced, classes))
+    return class_factors(class_weight, classes)

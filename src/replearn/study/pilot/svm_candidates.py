@@ -1,7 +1,7 @@
 """Ways to plan, each judged by what the pilot says about it."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,8 @@ class Candidate:
         Variance of noise on each row that does not depend on the grid (from a random projection).
     flips : float
         Expected number of crossed walls, times grid width, times sqrt(rows per site).
+    counts : array
+        What each row counts in the accuracy.
     """
 
     projection: str
@@ -90,18 +92,20 @@ class Candidate:
     loads: Vector
     fixed_noise: Vector
     flips: float
+    counts: Vector
 
     @property
     def accuracy_before(self) -> float:
         """Cross-validated accuracy without rounding."""
-        return float((self.margins > 0).mean())
+        return float(np.average(self.margins > 0, weights=self.counts))
 
     def point(self, n_samples: int, disagreement: float) -> FrontierPoint:
         """Accuracy when the grid is as wide as the wanted disagreement needs."""
         walls = -math.log1p(-disagreement)  # crossings are rare and nearly independent
         width = self.flips / math.sqrt(n_samples) / walls
         noise = np.sqrt((self.loads * width) ** 2 + self.fixed_noise)
-        accuracy = ndtr(self.margins / np.maximum(noise, 1e-12)).mean()
+        right = ndtr(self.margins / np.maximum(noise, 1e-12))
+        accuracy = np.average(right, weights=self.counts)
         return FrontierPoint(
             self.projection,
             self.scaling,
@@ -142,16 +146,23 @@ def scaled(scaling: str, encoding: Encoding, X: Any, fit_intercept: bool) -> Sca
     return Scaled(scaling, encoding, rows, *_principal(rows, max(_N_DIRECTIONS), n_inputs))
 
 
-def judge(pilot: Scaled, signs: Signs, weight: float, shared: SharedRandomness) -> list[Candidate]:
+def judge(
+    pilot: Scaled,
+    signs: Signs,
+    weight: float,
+    shared: SharedRandomness,
+    class_weights: tuple[float, float] = (1.0, 1.0),
+) -> list[Candidate]:
     """All projections for one scaling and one regularisation."""
     scaling, encoding, rows = pilot.scaling, pilot.encoding, pilot.rows
     n_rows = signs.size
-    sums = _subset_sums(rows, signs, np.arange(n_rows), weight, shared)
+    sums = _subset_sums(rows, signs, np.arange(n_rows), weight, shared, class_weights)
     mean, spread = _unit_spread(sums)
     n_inputs = mean.size
     # a random subset of N rows varies less than a fresh batch by 1 - n/N
     spread *= math.sqrt(BATCH_SIZE / (1 - min(BATCH_SIZE, n_rows // 2) / n_rows))
-    normals = _cross_validated_normals(rows, signs, weight, shared)
+    normals = _cross_validated_normals(rows, signs, weight, shared, class_weights)
+    counts = np.where(signs > 0, class_weights[1], class_weights[0])
     margins = _own_fold(rows, normals) * signs
     cell = CELLS["leech"]
     blank = np.zeros(n_rows)
@@ -178,6 +189,7 @@ def judge(pilot: Scaled, signs: Signs, weight: float, shared: SharedRandomness) 
             loads,
             fixed_noise,
             flips,
+            counts,
         )
 
     candidates = [candidate("none", spread, margins, np.ones(n_rows))]
@@ -246,7 +258,12 @@ def _unit_rows(X: Any, fit_intercept: bool) -> Any:
 
 
 def _subset_sums(
-    rows: Any, signs: Signs, members: NDArray[np.int64], weight: float, shared: SharedRandomness
+    rows: Any,
+    signs: Signs,
+    members: NDArray[np.int64],
+    weight: float,
+    shared: SharedRandomness,
+    class_weights: tuple[float, float] = (1.0, 1.0),
 ) -> BatchSums:
     """Sums of batch SVMs on random subsets of the members."""
     size = min(BATCH_SIZE, members.size // 2)
@@ -259,6 +276,7 @@ def _subset_sums(
         rows.shape[1],
         sizes=Sizes(batch_size=size, regularization=weight, projection="none"),
     )
+    plan = replace(plan, class_weights=class_weights)
     order = np.concatenate(subsets)
     return sum_batches(max_margin(plan), Rows(rows, signs, order), plan, n_groups=_N_GROUPS)
 
@@ -277,13 +295,18 @@ def _folds(n_rows: int) -> NDArray[np.int64]:
 
 
 def _cross_validated_normals(
-    rows: Any, signs: Signs, weight: float, shared: SharedRandomness
+    rows: Any,
+    signs: Signs,
+    weight: float,
+    shared: SharedRandomness,
+    class_weights: tuple[float, float],
 ) -> Matrix:
     """For each fold the unit mean vector of the other folds."""
     folds = _folds(signs.size)
     normals = []
     for fold in range(_N_FOLDS):
-        sums = _subset_sums(rows, signs, np.flatnonzero(folds != fold), weight, shared)
+        others = np.flatnonzero(folds != fold)
+        sums = _subset_sums(rows, signs, others, weight, shared, class_weights)
         normals.append(_unit_spread(sums)[0])
     return np.array(normals)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from replearn.codes.decimals import Decimals
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError
 from replearn.plans.sizes import Guarantee, decimal
@@ -113,6 +114,7 @@ def plan_svm_study(
     max_error: float = 0.05,
     failure_prob: float = 0.05,
     target: str | None = None,
+    class_weights: Decimals = (),
 ) -> SvmPilotPlan:
     """Plan a study with Algorithm 1; see `replearn.plan_from_pilot`.
 
@@ -141,6 +143,8 @@ def plan_svm_study(
         Recorded in the protocol. The pilot's margins, not these, set the grid.
     target : str, optional
         Name of the label column, kept in the protocol.
+    class_weights : tuple of str
+        What a row of each class counts; none: all the same. Accuracies are weighted alike.
 
     Returns
     -------
@@ -156,8 +160,9 @@ def plan_svm_study(
     """
     guarantee = Guarantee(margin, max_error, max_disagreement, failure_prob)
     shared = SharedRandomness(seed_text(shared_seed, "shared_seed"))
+    negative, positive = map(float, class_weights or ("1", "1"))
     judged = [
-        judge(pilot, signs, weight, shared)
+        judge(pilot, signs, weight, shared, (negative, positive))
         for pilot in (scaled(*way, X, fit_intercept) for way in encodings(X, categories, rare))
         for weight in REGULARIZATIONS
     ]
@@ -193,7 +198,8 @@ def plan_svm_study(
         ),
         chosen=chosen,
         protocol=replace(
-            _protocol(chosen, candidate, guarantee, shared, classes, fit_intercept), target=target
+            _protocol(chosen, candidate, guarantee, shared, classes, fit_intercept, class_weights),
+            target=target,
         ),
         pilot_accuracy=candidate.accuracy_before,
         remarks=remarks,
@@ -208,6 +214,7 @@ def _protocol(
     shared: SharedRandomness,
     classes: tuple[Any, ...],
     fit_intercept: bool,
+    class_weights: Decimals,
 ) -> Protocol:
     basis = candidate.basis
     return Protocol(
@@ -225,6 +232,7 @@ def _protocol(
             "regularization": repr(candidate.regularization),
             "rounding": "leech",
             "unit_mean": True,
+            **({"class_weights": list(class_weights)} if class_weights else {}),
         },
         seed=str(shared.seed),
         classes=classes,
