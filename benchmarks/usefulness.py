@@ -135,7 +135,7 @@ def mushrooms(folder):
 
 TASKS = {
     "adult": adult,
-    "adult, 2 % positive": lambda folder: rare(*adult(folder)),
+    "adult 2 % positive": lambda folder: rare(*adult(folder)),
     "htru2": lambda folder: small(folder, "htru2"),
     "occupancy": lambda folder: small(folder, "occupancy"),
     "flights late": flights,
