@@ -1,6 +1,6 @@
 """What the stages cost, in units of reading the data once, against their bars.
 
-    python benchmarks/speed.py [--rounds 7]
+    python benchmarks/speed.py [--rounds 7] [--stages logistic,streamed,planner]
 
 The unit ``X@w`` is one ``np.dot(X, w, out=)`` with one BLAS thread on the same array (for CSR, one
 scipy product). CPU time of one thread; the contenders of a line take turns in one process and the
@@ -11,19 +11,25 @@ the label on 75 % of the rows and a power-law spectrum. Compilation is not count
 
 import argparse
 import math
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import scipy.sparse as sp
 from numba import njit
-from sklearn.linear_model import SGDClassifier
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
+from replearn import ReplicableLogisticClassifier, fit_file, plan_from_pilot
 from replearn.codes.randomness import SharedRandomness
 from replearn.datasets import make_margin
 from replearn.kernels import max_margin as svm
@@ -60,14 +66,16 @@ class Line:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--stages", help="some of the functions at the end, by name")
+    options = parser.parse_args()
+    wanted = [stage for stage in STAGES if stage.__name__ in (options.stages or stage.__name__)]
     start = time.perf_counter()
     print(f"{'stage':<58}{'bar':<20}measured ({' / '.join(POPULATIONS)})")
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # LinearSVC warns where it stops early
         samples = [draw(name) for name in POPULATIONS]
-        for stage in STAGES:
-            for line in stage(samples, rounds):
+        for stage in wanted:
+            for line in stage(samples, options.rounds):
                 numbers = " / ".join(f"{number:.3g}" for number in line.measured)
                 print(f"{line.stage:<58}{line.bar:<20}{numbers} {line.unit}", flush=True)
     print(f"{time.perf_counter() - start:.0f} s")
@@ -272,8 +280,94 @@ def gradient_descent(samples: list[Sample], rounds: int) -> Iterator[Line]:
     yield Line("CSR 1e5 x 1e5, 100 entries per row, Algorithm 2", "<= 10", [ours / unit], "X@w")
 
 
+# --- logistic regression in published directions ------------------------------------------------
+
+
+def published(X: Any, y: Any, **options: Any) -> Any:
+    """The shell of a study that was planned from the first 1,000 rows; scaling left out."""
+    plan = plan_from_pilot(X[:1000], y[:1000], samples_per_site=len(y), **options)
+    agreed = replace(plan.protocol.estimator().published, encoding=None)
+    return ReplicableLogisticClassifier(published=agreed, n_jobs=1), plan.n_codes - 1
+
+
+def logistic(samples: list[Sample], rounds: int) -> Iterator[Line]:
+    """Whole fits, checks of the rows and certificate included; compare with scikit-learn's."""
+    theirs = LogisticRegression(solver="newton-cholesky")
+
+    def ratios(sample: Sample) -> list[float]:
+        X, y = sample.X, sample.noisy
+        one, k = published(X, y, hint_bits=4)
+        many, _ = published(X, y, hint_bits=4, study="discovery")
+        unit, once, steps, other = race(
+            rounds,
+            reading(X),
+            lambda: one.fit(X, y),
+            lambda: many.fit(X, y),
+            lambda: theirs.fit(X, y),
+        )
+        return [once / unit, once / unit / (k + 2), steps / unit, once / other, steps / other]
+
+    stages = [
+        ("one logistic fit, one step, of a pilot's plan", "", "X@w"),
+        ("the same for each of its k + 2 numbers", "<= 1.3", "X@w"),
+        ("one logistic fit, eight steps (discovery)", "", "X@w"),
+        ("one step against LogisticRegression(newton-cholesky)", "<= 1", "of theirs"),
+        ("eight steps against the same", "<= 1", "of theirs"),
+    ]
+    for (stage, bar, unit), measured in zip(stages, by_population(samples, ratios), strict=True):
+        yield Line(stage, bar, measured, unit)
+
+
+def streamed(samples: list[Sample], rounds: int) -> Iterator[Line]:
+    """A logistic fit from a Parquet file in flat memory, against reading the file. Wall time."""
+    X, y = samples[0].X, samples[0].noisy
+    names = [f"x{i}" for i in range(X.shape[1])]
+    plan = plan_from_pilot(
+        pd.DataFrame(X[:1000], columns=names), y[:1000], samples_per_site=len(y), hint_bits=4
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/rows.parquet"
+        pq.write_table(pa.table([*X.T, y.astype(np.int64)], names=[*names, "label"]), path)
+        fit_once = partial(fit_file, plan.protocol.estimator(), path, "label", memory=0)
+        best = [math.inf, math.inf]
+        for _ in range(rounds):
+            for k, run in enumerate((partial(pq.read_table, path), fit_once)):
+                start = time.perf_counter()
+                run()
+                best[k] = min(best[k], time.perf_counter() - start)
+    yield Line(
+        "logistic fit streamed from Parquet, 100 columns", "<= 1.3", [best[1] / best[0]], "reads"
+    )
+
+
+def planner(samples: list[Sample], rounds: int) -> Iterator[Line]:
+    """Seconds of a plan from 1,000 rows: 800 dense columns, and 25,000 sparse ones."""
+    rng = np.random.default_rng(5)
+    topics = rng.integers(0, 2, 1000)
+    dense = rng.normal(size=(1000, 800)) * rng.gamma(1.0, size=800) + topics[:, None] * 0.1
+    rates = 30 / np.arange(10, 25_010)
+    words = rng.poisson(rates * np.where(np.arange(25_000) % 2 == topics[:, None], 1.5, 1.0))
+    for name, X, bar in (
+        ("800 dense columns", dense, "<= 15"),
+        ("25,000 sparse columns", sp.csr_matrix(words.astype(float)), "<= 60"),
+    ):
+        start = time.perf_counter()
+        plan_from_pilot(X, topics, samples_per_site=10_000, hint_bits=4)
+        yield Line(f"plan_from_pilot, 1,000 rows, {name}", bar, [time.perf_counter() - start], "s")
+
+
 #: One function per group of lines; add a stage by adding its function.
-STAGES = [fits, float32, against_linear_svc, exact_sums, csr, gradient_descent]
+STAGES = [
+    fits,
+    float32,
+    against_linear_svc,
+    exact_sums,
+    csr,
+    gradient_descent,
+    logistic,
+    streamed,
+    planner,
+]
 
 if __name__ == "__main__":
     main()

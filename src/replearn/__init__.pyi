@@ -57,6 +57,7 @@ from .plans.sizes import Plan as Plan
 from .sources.shuffled_files import shuffle_file as shuffle_file
 from .stages.certificate import Certificate as Certificate
 from .stages.choice_certificate import ChoiceCertificate as ChoiceCertificate
+from .stages.hints import common_hint as common_hint
 from .stages.means import replicable_mean as replicable_mean
 from .stages.selection import correlated_choice as correlated_choice
 from .stages.selection import first_below as first_below

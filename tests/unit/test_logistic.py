@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import replearn as rl
+from replearn.cli import main
 from replearn.codes.hints import hinted, moves
 from replearn.codes.randomness import SharedRandomness
 from replearn.kernels.portable import sigmoid
@@ -278,3 +279,43 @@ def test_no_discovery_is_planned_to_be_worse_than_the_base_rate():
     base, _, planned, single = plan.table
     assert single.log_loss <= planned.log_loss <= base.log_loss
     assert all(row.log_loss <= base.log_loss for _, row in plan.by_rows)
+
+
+def test_sites_without_a_first_find_a_common_hint(plan):
+    protocol = plan.replan(hint_bits=6, sites=3).protocol
+    sites = [draw(seed=seed) for seed in (11, 12, 13)]
+    fits = [fitted(protocol.estimator(), X, y) for X, y in sites]
+    unsafe = [fit.unsafe_hints(n_sites=3) for fit in fits]
+    assert 0 < len(unsafe[0]) < 64
+    hint = rl.common_hint(unsafe, hint_bits=6)
+    assert all(hint not in some for some in unsafe)
+    again = [fitted(protocol.estimator(hint=hint), X, y) for X, y in sites]
+    assert len({fit.fingerprint_ for fit in again}) == 1
+
+
+def test_unsafe_hints_on_the_command_line(tmp_path, capsys):
+    def table(seed):
+        X, y = draw(seed=seed)
+        return pd.DataFrame(X, columns=list("abcde")).assign(y=y)
+
+    pilot = table(9)
+    rl.plan_from_pilot(
+        pilot.drop(columns="y"), pilot["y"], samples_per_site=N_ROWS, hint_bits=6, target="y"
+    ).protocol.save(tmp_path / "study.json")
+    study = ["--protocol", str(tmp_path / "study.json")]
+    rows = [str(tmp_path / f"{site}.csv") for site in "ab"]
+    unsafe = [str(tmp_path / f"{site}.unsafe.json") for site in "ab"]
+    models = [str(tmp_path / f"{site}.model.json") for site in "ab"]
+    for site in range(2):
+        table(20 + site).to_csv(rows[site], index=False)
+        assert main(["fit", rows[site], *study, "--unsafe", unsafe[site]]) == 0
+    assert "hints are unsafe for these rows" in capsys.readouterr().out
+    for site in range(2):
+        assert main(["fit", rows[site], *study, "--hint", *unsafe, "--out", models[site]]) == 0
+    assert main(["compare", *models]) == 0
+    (tmp_path / "other.json").write_text('{"format": "replearn-unsafe-hints"}')
+    capsys.readouterr()
+    assert main(["fit", rows[0], *study, "--hint", unsafe[0], str(tmp_path / "other.json")]) == 2
+    assert "not a valid file of unsafe hints" in capsys.readouterr().err
+    assert main(["fit", rows[0], *study, "--unsafe", unsafe[0], "--out", models[0]]) == 2
+    assert "--unsafe writes no model" in capsys.readouterr().err

@@ -61,7 +61,8 @@ folder, and then read piece by piece. The model is the same. With --cluster the 
 cluster read Parquet files that all of them can see; the model is the same again.
 
 A protocol with hint bits has a first site: it fits with --lead, which writes the hint file beside
-the model, and publishes that file; the others fit with --hint.
+the model, and publishes that file; the others fit with --hint. If no site shall be the first, all
+fit with --unsafe, exchange these files, and fit again with --hint and all of them.
 
 exit codes: 0 done; 1 --expect was given and the fingerprint is another one (--out is written
   anyway); 2 bad usage or bad input
@@ -70,7 +71,8 @@ JSON keys: fingerprint, algorithm, out, hint, hint_file, protocol (its hash), ro
   batch_size, rows_left_over, mode, rows_needed, estimated_disagreement (null: not estimable),
   disagreement_bound, bound_confidence, bound_assumes, as_expected (null without --expect), worth
   (on these rows, as `replearn evaluate` has it; null with --cluster), columns (rows with a missing
-  or unknown value, by column), planned (what the pilot expected), warnings""",
+  or unknown value, by column), planned (what the pilot expected), warnings. With --unsafe: unsafe,
+  out, hints (their number)""",
     )
     add_file(parser, "data", metavar="DATA", help="training rows of this lab")
     add_target(parser)
@@ -88,7 +90,19 @@ JSON keys: fingerprint, algorithm, out, hint, hint_file, protocol (its hash), ro
         help="this site is the first of a study with hint bits: choose the hint, and write it to "
         "X.hint.json beside --out X.model.json",
     )
-    add_file(parser, "--hint", metavar="FILE", help="hint file of the first site")
+    add_file(
+        parser,
+        "--hint",
+        metavar="FILE",
+        nargs="+",
+        help="hint file of the first site; or the files that all sites wrote with --unsafe",
+    )
+    add_file(
+        parser,
+        "--unsafe",
+        metavar="FILE",
+        help="no site is the first: write the hints that are unsafe for this one, and no model",
+    )
     parser.add_argument(
         "--assume-shuffled",
         "--no-shuffle",
@@ -162,6 +176,8 @@ def run(options: argparse.Namespace) -> Outcome:
         else _fitted_there(estimator, options)
     )
     model = estimator.model_
+    if options.unsafe is not None and protocol is not None:
+        return _unsafe_hints(estimator, options, protocol)
     provenance = _provenance(estimator, options.target, protocol)
     _save(model, options.out, provenance, protocol)
     if hint_file is not None and protocol is not None:
@@ -193,9 +209,14 @@ def _save(
 def _hint(options: argparse.Namespace, protocol: "Protocol | None") -> dict[str, int]:
     """The hint of the first site, for the estimator; nothing if there is none, or we are it."""
     bits = 0 if protocol is None else protocol.hint_bits
-    given = [f"--{name}" for name in ("lead", "hint") if getattr(options, name)]
+    given = [f"--{name}" for name in ("lead", "hint", "unsafe") if getattr(options, name)]
     if len(given) > 1:
-        raise ReplearnError("--lead says that this site is the first, got --hint too. Leave one.")
+        raise ReplearnError(
+            "--lead makes this site the first, --hint takes what others published, --unsafe says "
+            f"what this site publishes: one at a time, got {' and '.join(given)}."
+        )
+    if options.unsafe is not None and options.out is not None:
+        raise ReplearnError("--unsafe writes no model, got --out. Leave it out; fit again later.")
     if given and bits == 0:
         raise ReplearnError(
             f"{given[0]} is for protocols with hint bits, which this one has not. Leave it out."
@@ -207,9 +228,26 @@ def _hint(options: argparse.Namespace, protocol: "Protocol | None") -> dict[str,
         )
     if options.hint is None or protocol is None:
         return {}
-    from replearn.study.hints import Hint
+    from replearn.study.hints import read_hints
 
-    return {"hint": Hint.load(options.hint).checked(protocol)}
+    return {"hint": read_hints(options.hint, protocol)}
+
+
+def _unsafe_hints(estimator: Any, options: argparse.Namespace, protocol: "Protocol") -> Outcome:
+    """Write what this site asks the others not to take."""
+    from replearn.study.hints import UnsafeHints
+
+    sites = int(protocol.notes.get("sites", "2"))
+    unsafe = estimator.unsafe_hints(sites)
+    check_target(options.unsafe)
+    with writing(options.unsafe):
+        UnsafeHints.of(unsafe, protocol).save(options.unsafe)
+    n_hints = 1 << protocol.hint_bits
+    text = (
+        f"{len(unsafe)} of {n_hints} hints are unsafe for these rows, written to {options.unsafe}. "
+        f"Exchange the files of all {sites} sites, then fit with --hint and all of them."
+    )
+    return Outcome(text, {"unsafe": list(unsafe), "out": options.unsafe, "hints": n_hints})
 
 
 def _hint_file(options: argparse.Namespace) -> str | None:

@@ -22,6 +22,7 @@ from replearn.plans.plan_logistic import LogisticPlan, log_odds, promised_design
 from replearn.plans.sizes import Guarantee
 from replearn.sources.labels import label_values
 from replearn.stages.certificate import Certificate
+from replearn.stages.hints import unsafe_hints
 from replearn.stages.score_certificate import certify_scores
 from replearn.stages.scores import (
     Scored,
@@ -170,6 +171,31 @@ class ReplicableLogisticClassifier(Streaming):
         space = self._fitted_model().space
         assert isinstance(space, ScoreSpace)
         return space.hint
+
+    def unsafe_hints(self, n_sites: int = 2) -> tuple[int, ...]:
+        """Hints under which this fit lies too near a wall: for studies without a first site.
+
+        Every site fits without a hint and publishes these numbers; all take
+        ``replearn.common_hint`` of what was published, and fit again with it.
+
+        Parameters
+        ----------
+        n_sites : int, default=2
+            Sites that shall agree.
+
+        Returns
+        -------
+        hints : tuple of int
+
+        Notes
+        -----
+        Sites that find a common hint differ with probability at most ``max_disagreement``, by the
+        planned spread; see docs/theory.md. Up to ``2**hint_bits`` bits of the sample become public.
+        """
+        _check_whole(n_sites, "n_sites", 2, 10_000)
+        model = self._fitted_model()
+        design, shared = self.plan_.design, SharedRandomness(model.seed)
+        return unsafe_hints(self._components, design, shared, self.max_disagreement, n_sites)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # type: ignore[override]
         """Learn weights that another lab would learn too.
@@ -361,6 +387,10 @@ class ReplicableLogisticClassifier(Streaming):
         with silent_overflow():
             fitted = from_one_pass(stream.sums, stream.plan.design, shared, self.hint)
         self._publish(stream.plan, fitted, shared)
+
+    def _publish(self, plan: LogisticPlan, fitted: Scored, shared: SharedRandomness) -> None:
+        super()._publish(plan, fitted, shared)
+        self._components = fitted.components
 
     def _certify(self, fitted: Scored, shared: SharedRandomness) -> Certificate:
         return certify_scores(fitted, self.plan_)

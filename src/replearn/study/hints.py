@@ -1,6 +1,7 @@
-"""Hint files: what the first site of a study publishes, and the others read."""
+"""Hint files: what the first site of a study publishes, or every site if there is no first."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,11 @@ from replearn.files.jsonfile import (
     read_object,
     read_text,
 )
+from replearn.stages.hints import common_hint
 from replearn.study.protocol import Protocol
 
 FORMAT = "replearn-hint"
+UNSAFE_FORMAT = "replearn-unsafe-hints"
 FORMAT_VERSION = 1
 
 
@@ -72,29 +75,104 @@ class Hint:
 
     def checked(self, protocol: Protocol) -> int:
         """The hint, refused if it belongs to another protocol or seed."""
-        for name, mine, other in (
-            ("protocol", self.protocol, protocol.fingerprint),
-            ("seed", self.seed, protocol.seed),
-            ("number of hint bits", self.hint_bits, protocol.hint_bits),
-        ):
-            if mine != other:
-                raise ReplearnError(
-                    f"a hint must come from a fit under the same protocol, but its {name} is "
-                    f"{mine}, and here it is {other}. Ask the first site for the right one."
-                )
+        _refuse_others(self, protocol)
         return self.hint
 
 
+@dataclass(frozen=True)
+class UnsafeHints:
+    """The moves of the grid that a site asks not to take, in a study without a first site.
+
+    Attributes
+    ----------
+    protocol, seed, hint_bits
+        As of a `Hint`.
+    unsafe : tuple of int
+    """
+
+    protocol: str
+    seed: str
+    hint_bits: int
+    unsafe: tuple[int, ...]
+
+    @classmethod
+    def of(cls, unsafe: tuple[int, ...], protocol: Protocol) -> "UnsafeHints":
+        """What a fit under a protocol asks for."""
+        return cls(protocol.fingerprint, protocol.seed, protocol.hint_bits, unsafe)
+
+    def content(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {
+            "format": UNSAFE_FORMAT,
+            "hint_bits": self.hint_bits,
+            "protocol": self.protocol,
+            "seed": self.seed,
+            "unsafe": list(self.unsafe),
+            "version": FORMAT_VERSION,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file, whole or not at all."""
+        write_atomically(path, canonical_json(self.content()) + b"\n")
+
+
+def read_hints(paths: Sequence[str | os.PathLike[str]], protocol: Protocol) -> int:
+    """The hint to fit with: of the first site's file, or common to the files of all sites.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+        One hint file, or what every site published as unsafe.
+    protocol : Protocol
+    """
+    if len(paths) == 1:
+        return Hint.load(paths[0]).checked(protocol)
+    unsafe = []
+    for path in paths:
+        try:
+            said = _unsafe(read_json(path))
+        except Unfit as problem:
+            raise InvalidFile(f"{path} is not a valid file of unsafe hints: {problem}.") from None
+        _refuse_others(said, protocol)
+        unsafe.append(said.unsafe)
+    return common_hint(unsafe, protocol.hint_bits)
+
+
+def _refuse_others(said: Hint | UnsafeHints, protocol: Protocol) -> None:
+    for name, mine, other in (
+        ("protocol", said.protocol, protocol.fingerprint),
+        ("seed", said.seed, protocol.seed),
+        ("number of hint bits", said.hint_bits, protocol.hint_bits),
+    ):
+        if mine != other:
+            raise ReplearnError(
+                f"a hint must come from a fit under the same protocol, but its {name} is "
+                f"{mine}, and here it is {other}. Ask the site that wrote it for the right one."
+            )
+
+
 def _hint(content: dict[str, Any]) -> Hint:
-    if content.get("format") != FORMAT:
-        raise Unfit(f"the format must be {FORMAT!r}")
+    protocol, seed, bits = _study_of(content, FORMAT, "hint")
+    return Hint(protocol, seed, bits, read_integer(content["hint"], "hint", 0, (1 << bits) - 1))
+
+
+def _unsafe(content: dict[str, Any]) -> UnsafeHints:
+    protocol, seed, bits = _study_of(content, UNSAFE_FORMAT, "unsafe")
+    numbers = content["unsafe"]
+    if not isinstance(numbers, list) or len(numbers) > 1 << bits:
+        raise Unfit(f"unsafe must be a list of at most {1 << bits} numbers")
+    unsafe = tuple(read_integer(hint, "unsafe", 0, (1 << bits) - 1) for hint in numbers)
+    return UnsafeHints(protocol, seed, bits, unsafe)
+
+
+def _study_of(content: dict[str, Any], format_name: str, key: str) -> tuple[str, str, int]:
+    """Hash of the protocol, its seed and its hint bits."""
+    if content.get("format") != format_name:
+        raise Unfit(f"the format must be {format_name!r}")
     read_integer(content.get("version"), "version", FORMAT_VERSION, FORMAT_VERSION)
-    keys = {"format", "version", "protocol", "seed", "hint_bits", "hint"}
-    read_object(content, "the file", keys)
-    bits = read_integer(content["hint_bits"], "hint_bits", 1, MAX_HINT_BITS)
-    return Hint(
-        protocol=read_hash(content["protocol"], "protocol"),
-        seed=read_text(content["seed"], "seed"),
-        hint_bits=bits,
-        hint=read_integer(content["hint"], "hint", 0, (1 << bits) - 1),
+    read_object(content, "the file", {"format", "version", "protocol", "seed", "hint_bits", key})
+    return (
+        read_hash(content["protocol"], "protocol"),
+        read_text(content["seed"], "seed"),
+        read_integer(content["hint_bits"], "hint_bits", 1, MAX_HINT_BITS),
     )
