@@ -331,3 +331,18 @@ def nearest_in_boxes(point, moduli, weights, words):
         if best is None or (cost, codes) < best:
             best = cost, codes
     return best[1]
+
+
+# ---------------------------------------------------------------- Philox
+
+
+def philox4x64(counter, key):
+    """One block of Philox4x64-10, in whole numbers of Python: four words."""
+    mask = 2**64 - 1
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        left, right = 0xD2E7470EE14C6C93 * c0, 0xCA5A826395121157 * c2
+        c0, c1, c2, c3 = (right >> 64) ^ c1 ^ k0, right & mask, (left >> 64) ^ c3 ^ k1, left & mask
+        k0, k1 = (k0 + 0x9E3779B97F4A7C15) & mask, (k1 + 0xBB67AE8584CAA73B) & mask
+    return c0, c1, c2, c3

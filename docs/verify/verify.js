@@ -135,17 +135,21 @@ function cellPoint(name, code, o, j) { // in units of the width; j: place in the
 
 const GENERATORS = [1, 1, 3, 3, 3, 11, 11, 47, 75];
 
-function pointOfCodes(model, rounding, width, k, bits = 0, hint = 0) {
-  const n = model.codes.length, o = uniforms(model.seed, "rounding/offset", n), parts = rounding.split("+"), names = [];
+function partsOf(rounding, k) { // for each code: the name of its rounding, and its place in the block
+  const parts = rounding.split("+"), names = [];
   parts.forEach((name, place) => { // each part takes whole blocks of what is left, the last one the rest
     const block = blockOf(name), left = k - names.length;
     const size = place < parts.length - 1 ? left - (left % block) : Math.ceil(Math.max(left, 0) / block) * block;
     for (let j = 0; j < size; j++) names.push([name, j % block]);
   });
+  return names;
+}
+
+function pointOfCodes(model, rounding, width, k, bits = 0, hint = 0) {
+  const o = uniforms(model.seed, "rounding/offset", model.codes.length);
   let power = 1;
-  return names.map(([name, place], j) => {
-    let moved = o[j] + ((hint * power) % 2 ** bits) / 2 ** bits;
-    if (moved >= 1) moved -= 1;
+  return partsOf(rounding, k).map(([name, place], j) => {
+    const m = ((hint * power) % 2 ** bits) / 2 ** bits, moved = o[j] >= 1 - m ? o[j] - (1 - m) : o[j] + m;
     power = (power * GENERATORS[bits]) % 2 ** bits;
     return cellPoint(name, model.codes[j], moved, place) * width;
   }).slice(0, k);
@@ -229,10 +233,18 @@ function exponential(x) {
   return Math.min(sum, 2) * 2 ** n;
 }
 
+const BALLS = { 1: 0.5, 2: 0.5642, 3: 0.6204, 4: 0.6709, 5: 0.7174, 6: 0.7605, 7: 0.8011, 8: 0.8394, 10: 0.9106, 12: 0.9762, 24: 1.2975 };
+
 function logistic(model) { // weights and theta_0
-  const space = model.space, start = space.start.map(Number), q = start.length;
-  const y = pointOfCodes(model, space.rounding, 1, q, space.hint_bits, space.hint)
-    .map((c, j) => Math.min(Math.max(Number(space.shrink[j]) * c, c - 0.5), c + 0.5));
+  const space = model.space, start = space.start.map(Number), q = start.length, parts = partsOf(space.rounding, q);
+  const c = pointOfCodes(model, space.rounding, 1, q, space.hint_bits, space.hint);
+  const p = c.map((c_j, j) => (1 - Number(space.shrink[j])) * c_j);
+  for (let first = 0; first < q; first += blockOf(parts[first][0])) {
+    const last = Math.min(first + blockOf(parts[first][0]), q), radius = BALLS[blockOf(parts[first][0])];
+    const length = Math.sqrt(p.slice(first, last).reduce((sum, x) => sum + x * x, 0));
+    for (let j = first; j < last; j++) if (length > radius) p[j] *= radius / length;
+  }
+  const y = c.map((c_j, j) => c_j - p[j]);
   const theta = start.map((s, i) => s + space.lift[i].reduce((sum, entry, j) => sum + Number(entry) * y[j], 0));
   return [sumOfRows(theta.slice(1), model.n_features, (i) => space.directions[i].map((entry) => entry * 2 ** -14)), theta[0]];
 }

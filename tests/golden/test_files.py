@@ -6,6 +6,7 @@ program in docs/verify. ``python tests/golden/test_files.py`` writes it anew.
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -77,7 +78,13 @@ def _models() -> dict[str, tuple[Model, Any]]:
     plan = rl.plan_from_pilot(
         frame, labels, samples_per_site=600, shared_seed="golden", hint_bits=3
     )
-    found["logistic table"] = plan.protocol.estimator(hint=5).fit(frame, labels).model_, some
+    model = plan.protocol.estimator(hint=5).fit(frame, labels).model_
+    found["logistic table"] = model, some
+    far = np.array([2.5, -1.75, 3.125, 0.75, -2.25, 1.5])[: model.space.n_components]
+    for rounding in ("ak", "d3s", "a2+centre"):
+        space = replace(model.space, rounding=rounding)
+        codes = space.encode(far, SharedRandomness("golden"))
+        found[f"logistic, {rounding}"] = replace(model, space=space, codes=codes), some
     return found
 
 

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 import replearn as rl
 from replearn import cli
 from replearn.coalitions.site_sums import digest
-from replearn.codes.model import canonical_json
+from replearn.codes.canonical import canonical_json
 
 N_ROWS = 3000
 CUTS = (0, 150, 700, 1500, N_ROWS)

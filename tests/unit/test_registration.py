@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import replearn as rl
-from replearn.codes.model import canonical_json
+from replearn.codes.canonical import canonical_json
 from replearn.files.jsonfile import Unfit
 from replearn.study.registration import check_seed, derived_seed, new_registration
 

@@ -12,7 +12,8 @@ import pytest
 
 import replearn as rl
 from replearn import cli
-from replearn.codes.model import EASY_FEATURES, canonical_json
+from replearn.codes.canonical import canonical_json
+from replearn.codes.model import EASY_FEATURES
 from replearn.codes.space import CodeSpace
 from replearn.files.modelfile import MAX_FEATURES
 

@@ -32,7 +32,7 @@ from replearn.audits.twins import (
     seed_names,
     with_seed,
 )
-from replearn.codes.model import canonical_json
+from replearn.codes.canonical import canonical_json
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
 from replearn.estimators.scaling import check_pipeline

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from replearn.codes.canonical import canonical_json
 from replearn.codes.design import Design
-from replearn.codes.model import canonical_json
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.files.atomic import write_atomically
 from replearn.files.jsonfile import Unfit, read_integer, read_json, read_object, read_text, shown

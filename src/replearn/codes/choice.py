@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from replearn.codes.model import Label, canonical_json
+from replearn.codes.canonical import canonical_json
+from replearn.codes.model import Label
 
 FORMAT = "replearn-choice"
 FORMAT_VERSION = 1

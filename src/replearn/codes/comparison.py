@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from replearn.codes.model import Model, canonical_json
+from replearn.codes.canonical import canonical_json
+from replearn.codes.model import Model
 from replearn.errors import ReplearnError
 
 #: Parts without which codes stand for the same point.

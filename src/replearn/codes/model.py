@@ -1,7 +1,6 @@
 """The classifier: integers, and what is needed to read them."""
 
 import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.codes.boost_space import BoostSpace
+from replearn.codes.canonical import canonical_json
 from replearn.codes.encoding import Encoding, columns_of
 from replearn.codes.net_space import NetSpace
 from replearn.codes.projection import map_draws
@@ -271,11 +271,3 @@ class Model:
         """Label of each row."""
         positive = self.decision_function(X) > 0
         return np.array(self.classes)[positive.astype(np.int64)]
-
-
-def canonical_json(content: Any) -> bytes:
-    """Canonical JSON of strings, integers, booleans, lists and maps (RFC 8785)."""
-    text = json.dumps(
-        content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-    return text.encode()

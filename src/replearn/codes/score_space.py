@@ -147,7 +147,10 @@ class ScoreSpace:
             block, radius = run.cell.block, run.cell.radius
             for first in range(run.start, run.start + run.n_components, block):
                 part = pull[first : min(first + block, run.start + run.n_components)]
-                length = math.sqrt(sum(x * x for x in part.tolist()))  # in order, on any machine
+                total = 0.0
+                for x in part.tolist():  # `sum` adds in another way from Python 3.12 on
+                    total += x * x
+                length = math.sqrt(total)
                 if length > radius:
                     part *= radius / length
         return centre - pull

@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from replearn.codes.model import canonical_json
+from replearn.codes.canonical import canonical_json
 from replearn.errors import ReplearnError
 from replearn.files.atomic import write_atomically
 from replearn.files.jsonfile import read_json, shown

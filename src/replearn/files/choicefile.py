@@ -5,8 +5,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from replearn.codes.canonical import canonical_json
 from replearn.codes.choice import FORMAT, FORMAT_VERSION, MAX_CANDIDATES, Candidate, Choice
-from replearn.codes.model import Label, canonical_json
+from replearn.codes.model import Label
 from replearn.errors import InvalidFile
 from replearn.files.atomic import write_atomically
 from replearn.files.jsonfile import (

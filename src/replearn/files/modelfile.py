@@ -8,9 +8,10 @@ import numpy as np
 
 from replearn.codes.basis import Basis
 from replearn.codes.boost_space import BoostSpace
+from replearn.codes.canonical import canonical_json
 from replearn.codes.cells import CELLS, is_rounding
 from replearn.codes.encoding import Encoding
-from replearn.codes.model import FORMAT, FORMAT_VERSION, Model, Space, canonical_json
+from replearn.codes.model import FORMAT, FORMAT_VERSION, Model, Space
 from replearn.codes.net_space import NetSpace
 from replearn.codes.nets import NETS, lattice_size
 from replearn.codes.projection import PROJECTIONS, map_draws

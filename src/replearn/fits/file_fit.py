@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn import __version__
+from replearn.codes.canonical import canonical_json
 from replearn.codes.encoding import Encoding, NumberColumn, Seen, coded_differently
-from replearn.codes.model import canonical_json
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.files.checkpoint import Checkpoint

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from replearn.codes.canonical import canonical_json
 from replearn.codes.choice import Candidate, Choice
-from replearn.codes.model import Label, canonical_json
+from replearn.codes.model import Label
 from replearn.codes.randomness import seed_text
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.estimators.candidates import Contender, n_rows_of

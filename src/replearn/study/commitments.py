@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replearn.codes.model import canonical_json
+from replearn.codes.canonical import canonical_json
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.files.atomic import write_atomically
 from replearn.files.jsonfile import (

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from replearn.codes.canonical import canonical_json
 from replearn.codes.hints import MAX_HINT_BITS
-from replearn.codes.model import canonical_json
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.files.atomic import write_atomically
 from replearn.files.jsonfile import (

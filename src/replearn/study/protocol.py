@@ -7,9 +7,10 @@ from datetime import date
 from typing import Any
 
 from replearn.codes.basis import Basis
+from replearn.codes.canonical import canonical_json
 from replearn.codes.design import Design
 from replearn.codes.encoding import Encoding
-from replearn.codes.model import Label, Model, canonical_json
+from replearn.codes.model import Label, Model
 from replearn.codes.published import Published
 from replearn.codes.score_space import ScoreSpace
 from replearn.errors import InvalidFile, ReplearnError

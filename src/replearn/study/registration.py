@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from replearn.codes.model import canonical_json
+from replearn.codes.canonical import canonical_json
 from replearn.codes.randomness import MAX_TEXT, has_surrogates
 from replearn.errors import ReplearnError
 from replearn.files.jsonfile import Unfit, read_object, read_text
