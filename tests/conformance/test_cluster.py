@@ -96,8 +96,8 @@ def assert_same(one, other, tmp_path):
     assert one.classes_.tolist() == other.classes_.tolist()
     assert (one.coef_ == other.coef_).all()
     assert np.array_equal(one.residual_, other.residual_)
-    # what is missing or unknown in a column is counted where one process reads all rows
-    assert vars(one).keys() - {"seen_"} == vars(other).keys() - {"seen_"}
+    assert vars(one).keys() == vars(other).keys()
+    assert getattr(one, "seen_", None) == getattr(other, "seen_", None)
     for name, estimator in (("one", one), ("other", other)):
         rl.save(estimator.model_, tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
@@ -185,6 +185,31 @@ def test_an_encoding_is_applied_where_the_rows_are(client, tmp_path):
     parts = frames([1000, 30, N - 1030], table)
     fitted = clusters.fit(svm(published=rl.Published(encoding)), parts, target="label")
     assert_same(fitted, local, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "make", [svm, lambda **parameters: net(n_candidates=100, **parameters)], ids=["svm", "net"]
+)
+@pytest.mark.filterwarnings("ignore:None of the")
+def test_what_is_unknown_is_counted_where_the_rows_are(client, make, tmp_path):
+    columns = [NumberColumn(name, "0.1", "2") for name in NAMES[:4]]
+    encoding = Encoding((*columns, CategoryColumn("kind", ("a", "b"))))
+    table = frame().assign(kind=np.resize(np.array(["a", "b", "c"], dtype=object), N))
+    path = tmp_path / "rows.parquet"
+    table.to_parquet(path, row_group_size=700)
+    published = rl.Published(encoding)
+    with pytest.warns(rl.ReplicabilityWarning, match="'kind' has values that the protocol does no"):
+        local = make(published=published).fit(table, table["label"])
+    assert local.seen_.unknown == (0, 0, 0, 0, N // 3)
+    parts = frames([1000, 30, N - 1030], table)
+    with pytest.warns(rl.ReplicabilityWarning, match="'kind' has values that the protocol does no"):
+        fitted = clusters.fit(make(published=published), parts, target="label")
+    assert fitted.seen_ == local.seen_
+    for fit in (lambda *rows, **more: clusters.fit(*rows, task_rows=500, **more), fit_file):
+        with pytest.raises(ReplearnError, match=r"rows\.parquet: column 'kind' has values that"):
+            fit(make(published=published), path, target="label")
+        fitted = fit(make(published=published), path, target="label", allow_unknown=True)
+        assert fitted.seen_ == local.seen_
 
 
 @pytest.mark.parametrize("labels", [(0, 1), (False, True), (3.0, -1.0), ("10", "9"), ("1", "0")])

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from replearn import Protocol, cli
+from replearn.study.pilot.truth import unlucky_without_pilot
 
 N = 300
 
@@ -99,7 +100,9 @@ def test_a_protocol_is_registered_and_completed(plan, tmp_path, capsys):
     draft.write_text(json.dumps(document))
     assert cli.main([*complete, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert Protocol.load(study, data["registered"]).fingerprint == data["protocol"]
+    protocol = Protocol.load(study, data["registered"])
+    assert protocol.fingerprint == data["protocol"]
+    assert data["cautions"] == unlucky_without_pilot(protocol.design, protocol.seed)
     assert cli.main([*complete, "--margin", ".2"]) == 2
     assert "got --margin too" in capsys.readouterr().err
     assert cli.main(["plan", "--registered", str(study), *complete[3:]]) == 2

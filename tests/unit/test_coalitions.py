@@ -17,6 +17,7 @@ import replearn as rl
 from replearn import cli
 from replearn.coalitions.site_sums import digest
 from replearn.codes.canonical import canonical_json
+from replearn.study.hints import Hint
 
 N_ROWS = 3000
 CUTS = (0, 150, 700, 1500, N_ROWS)
@@ -44,6 +45,7 @@ def with_steps(protocol, n_steps):
 def fitted(protocol, X, y, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rl.ReplicabilityWarning)
+        warnings.simplefilter("ignore", rl.UselessModelWarning)  # sites may differ
         return protocol.estimator(**settings).fit(X, y)
 
 
@@ -397,6 +399,28 @@ def test_the_command_line_refuses(protocol, tmp_path, capsys):
     assert (code, err.count("\n")) == (2, 1)
     assert "same sums" in err
     assert not (tmp_path / "m.json").exists()
+
+
+def test_a_coalition_takes_the_hint_file_of_the_first_site(protocol, tmp_path, capsys):
+    space = replace(protocol.design.space, hint_bits=3)
+    protocol = replace(protocol, design=replace(protocol.design, space=space))
+    study, sums, hint = (tmp_path / name for name in ("s.json", "a.json", "a.hint.json"))
+    protocol.save(study)
+    rl.row_sums(protocol, *draw(400)).save(sums)
+    Hint.of(5, protocol).save(hint)
+    found = []
+    for given in (hint, 5):
+        out = tmp_path / "model.json"
+        settings = ["--protocol", study, "--out", out, "--hint", given, "--json"]
+        code, text, err = run(capsys, "combine", sums, *settings)
+        assert code == 0, err
+        found.append(json.loads(text)["fingerprint"])
+        assert rl.load(out).hint == 5
+    assert found[0] == found[1]
+    replace(Hint.of(5, protocol), seed="other").save(hint)
+    code, _, err = run(capsys, "combine", sums, *settings[:4], "--hint", hint)
+    assert code == 2
+    assert "a hint must come from a fit under the same protocol, but its seed is other" in err
 
 
 def test_the_report_draws_every_site(protocol, tmp_path, capsys):

@@ -7,12 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.metrics import log_loss
 
 import replearn as rl
 from replearn.cli import main
 from replearn.codes.hints import hinted, moves
 from replearn.codes.randomness import SharedRandomness
 from replearn.kernels.portable import sigmoid
+from replearn.study.pilot.truth import unlucky_without_pilot
 
 N_ROWS = 3000
 
@@ -32,6 +34,7 @@ def plan():
 def fitted(estimator, X, y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rl.ReplicabilityWarning)
+        warnings.simplefilter("ignore", rl.UselessModelWarning)  # some seeds are unlucky
         return estimator.fit(X, y)
 
 
@@ -244,6 +247,49 @@ def test_an_unlucky_seed_is_named_and_few_seeds_are():
     protocol = replace(plan.protocol, seed=unlucky[0])
     assert judged[unlucky[0]][0] in plan.under(protocol).cautions
     assert "unlucky" not in str(plan.under(protocol).under(replace(protocol, seed=lucky)))
+    # what is published says nearly the same: the curvature stands for the pilot's rows
+    by_protocol = [s for s in judged if unlucky_without_pilot(plan.protocol.design, s)]
+    assert 0 < len(by_protocol) < 25
+    assert len(set(unlucky) & set(by_protocol)) > max(len(unlucky), len(by_protocol)) / 2
+
+
+def test_unlucky_seeds_of_discovery_are_named():
+    """There the start knows no label: sites are expected where the pilot's own rows are."""
+    X, y = draw(400, seed=9)
+    plan = rl.plan_from_pilot(X, y, samples_per_site=2000, study="discovery")
+    judged = {seed: plan.judge_seed(seed) for seed in map(str, range(100))}
+    unlucky = [seed for seed, cautions in judged.items() if cautions]
+    assert 0 < len(unlucky) < 25
+    assert unlucky_without_pilot(plan.protocol.design, "1") is None
+    # they are: on new rows, fits under them are worse than under most of the others
+    losses = {}
+    for seed in [*unlucky[:5], *[seed for seed in judged if seed not in unlucky][:20]]:
+        clf = fitted(plan.replan(shared_seed=seed).protocol.estimator(), *draw(2000, seed=1))
+        new, truth = draw(20_000, seed=2)
+        losses[seed] = log_loss(truth, clf.predict_proba(new)[:, 1])
+    usual = np.median([loss for seed, loss in losses.items() if seed not in unlucky])
+    assert np.median([losses[seed] for seed in unlucky[:5]]) > usual
+    blind = rl.plan_from_pilot(
+        X, None, samples_per_site=2000, study="discovery", classes=(0, 1), share=0.3
+    )
+    assert blind.judge_seed(unlucky[0]) == []
+
+
+def test_a_useless_model_is_named_by_the_fit_itself():
+    X, y = draw(800, seed=9)
+    protocol = rl.plan_from_pilot(X, y, samples_per_site=N_ROWS, hint_bits=3).protocol
+    X, y = draw()
+    noise = np.random.default_rng(0).permutation(y)
+    weak = np.where(np.random.default_rng(1).random(N_ROWS) < 0.6, noise, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rl.ReplicabilityWarning)
+        protocol.estimator().fit(X, y)  # a warning would be an error
+        with pytest.warns(rl.UselessModelWarning, match="do not show that the model knows any"):
+            protocol.estimator().fit(X, noise)
+        with pytest.warns(rl.UselessModelWarning, match="keeps less than half of the pilot's sig"):
+            protocol.estimator().fit(X, weak)
+        # an audit says it once, in its verdict
+        rl.audit(protocol.estimator(), X, noise, n_pairs=2, question="halves")
 
 
 def words(n_rows, n_topics=2, n_words=600, seed=0):

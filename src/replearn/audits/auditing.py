@@ -36,6 +36,7 @@ from replearn.codes.canonical import canonical_json
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
 from replearn.estimators.scaling import check_pipeline
+from replearn.estimators.useless import unjudged
 from replearn.files.atomic import write_atomically
 from replearn.files.jsonfile import read_json
 from replearn.progress import Advance, no_progress
@@ -318,7 +319,8 @@ class _Rounds:
         if threads > 1:  # pairs run side by side, so fits do not
             quiet = {name: 1 for name in estimator.get_params() if name.endswith("n_jobs")}
             estimator.set_params(**quiet)
-        return estimator.fit(*sample)
+        with unjudged():  # a verdict of many fits says what they are worth
+            return estimator.fit(*sample)
 
 
 def _one(

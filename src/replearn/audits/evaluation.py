@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from replearn.audits.weights import Moments
 from replearn.codes.encoding import Seen, as_text, coded_differently, columns_of
 from replearn.codes.model import Model
-from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
+from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.estimators.useless import warn_if_useless
 from replearn.sources import open_source
 from replearn.sources.csv_files import CsvSource
 from replearn.sources.labels import Labels
 from replearn.sources.parquet_files import ParquetSource
 from replearn.stages.calibration import Bin, calibration_bins
 from replearn.stages.intervals import CONFIDENCE, Measured
+from replearn.stages.planned import Planned
 from replearn.stages.ranking import roc_points
 from replearn.stages.worth import Worth, worth
 from replearn.types import IntegerArray, Matrix, Vector
@@ -172,6 +174,7 @@ def evaluate_file(
     by: str | None = None,
     confidence: float = CONFIDENCE,
     describe: bool = False,
+    planned: Planned | None = None,
     watch: "Watch | None" = None,
 ) -> Evaluation:
     """Say what a model is worth on the labelled rows of a file, or a folder of files, of any size.
@@ -189,6 +192,8 @@ def evaluate_file(
         Of every interval.
     describe : bool, default=False
         Compute the spread of each feature, too, for a report.
+    planned : Planned, optional
+        What a pilot expected: warn if the model falls short of it, too.
     watch : callable, optional
         Told the share of the rows that have been read.
 
@@ -236,14 +241,8 @@ def evaluate_file(
         if trouble:
             message = f"{place} is coded differently: {trouble}."
             warnings.warn(message, ReplicabilityWarning, stacklevel=2)
-    warn_if_useless(found.worth)
+    warn_if_useless(found.worth, planned)
     return found
-
-
-def warn_if_useless(found: Worth) -> None:
-    """Warn of what makes a model useless, all of it at once."""
-    if found.problems:
-        warnings.warn(" ".join(found.problems), UselessModelWarning, stacklevel=3)
 
 
 # --- predictions ------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from replearn.cli.text import aligned, command_line, printable_lines
 if TYPE_CHECKING:
     from replearn.coalitions.combining import Coalition
     from replearn.coalitions.rounds import CoalitionRound
+    from replearn.study.protocol import Protocol
 
 
 def add(commands: Any) -> None:
@@ -50,11 +51,12 @@ JSON keys: done (false: another round is needed), round, rounds, out, sites (sit
         help="where to write the model, or before the last round the state of the coalition",
     )
     add_file(parser, "--after", metavar="FILE", help="what this command wrote after the last round")
-    parser.add_argument(
+    add_file(
+        parser,
         "--hint",
-        type=int,
-        metavar="N",
-        help="what the first lab published, with hint bits; without it the coalition is the first",
+        metavar="FILE",
+        help="hint file of the first site (or its number), with hint bits; without it the "
+        "coalition is the first",
     )
     add_file(parser, "--report", metavar="FILE", help="write a report for people, as HTML")
     parser.add_argument(
@@ -81,7 +83,7 @@ def run(options: argparse.Namespace) -> Outcome:
     protocol = Protocol.load(options.protocol, options.lock)
     after = None if options.after is None else CoalitionRound.load(options.after, protocol)
     sites = [SiteSums.load(path, protocol) for path in options.sums]
-    found = combine(protocol, sites, after, options.hint)
+    found = combine(protocol, sites, after, _hint(options.hint, protocol))
     if not isinstance(found, Coalition):
         assert protocol.design is not None  # combine has seen it
         return _unfinished(found, protocol.design.n_steps, options)
@@ -92,6 +94,15 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.report is not None:
         _write_report(found, options)
     return _finished(found, options)
+
+
+def _hint(given: str | None, protocol: "Protocol") -> int | None:
+    """What the first site published: a file, or just its number."""
+    if given is None or given.isdecimal():
+        return None if given is None else int(given)
+    from replearn.study.hints import Hint
+
+    return Hint.load(given).checked(protocol)
 
 
 def _unfinished(found: "CoalitionRound", n_rounds: int, options: argparse.Namespace) -> Outcome:

@@ -189,7 +189,7 @@ def run(options: argparse.Namespace) -> Outcome:
         from replearn.files.checkpoint import clear
 
         clear(options.checkpoint)
-    found = _own_worth(model, options)
+    found = _own_worth(model, options, protocol)
     if found is not None:  # the fit is safe: what its rows say about it goes into the file, too
         _save(model, options.out, provenance | _facts(found), protocol)
     return _outcome(model, estimator, options, found, protocol, hint_file)
@@ -303,18 +303,27 @@ def _fitted_there(
         shown_progress(f"fitting {Path(options.data).name}") as watch,
     ):
         return clusters.fit(
-            estimator, options.data, target=options.target, client=client, watch=watch
+            estimator,
+            options.data,
+            target=options.target,
+            client=client,
+            allow_unknown=options.allow_unknown,
+            watch=watch,
         )
 
 
-def _own_worth(model: "Model", options: argparse.Namespace) -> "Evaluation | None":
+def _own_worth(
+    model: "Model", options: argparse.Namespace, protocol: "Protocol | None"
+) -> "Evaluation | None":
     """What the model is worth on the rows that it was fitted on; None if these are elsewhere."""
     if options.cluster is not None:
         return None
     from replearn.audits.evaluation import evaluate_file
+    from replearn.stages.planned import Planned
 
+    planned = None if protocol is None else Planned.of(protocol.notes)
     with shown_progress(f"evaluating {Path(options.data).name}") as watch:
-        return evaluate_file(model, options.data, options.target, watch=watch)
+        return evaluate_file(model, options.data, options.target, planned=planned, watch=watch)
 
 
 def _facts(found: "Evaluation") -> dict[str, Any]:
@@ -327,7 +336,6 @@ def _facts(found: "Evaluation") -> dict[str, Any]:
         "log_loss": worth.log_loss,
     }
     return {
-        "columns": found.columns,
         "worth": {
             "base_rates": [f"{rate.value:.3f}" for rate in worth.base_rates],
             **{name: f"{m.value:.3f}" for name, m in numbers.items() if m is not None},
@@ -342,6 +350,7 @@ def _provenance(
     spent, estimate = estimator.plan_.spent, estimator.certificate_.estimated_disagreement
     return {
         "batches": getattr(spent, "n_batches", None),
+        "columns": _column_counts(estimator),
         **({} if protocol is None else {"protocol": protocol.fingerprint}),
         "estimated_disagreement": None if estimate is None else f"{estimate:.4g}",
         "mode": estimator.plan_.mode,
@@ -359,7 +368,7 @@ def _outcome(
     protocol: "Protocol | None",
     hint_file: str | None,
 ) -> Outcome:
-    from replearn.audits.planned import Planned
+    from replearn.stages.planned import Planned
 
     plan, certificate = estimator.plan_, estimator.certificate_
     spent = plan.spent
@@ -378,16 +387,16 @@ def _outcome(
         lines.append(("hint", words))
     if met is not None:
         lines.append(("expected", "yes, the same model" if met else f"NO: {options.expect}"))
-    planned = Planned.of(protocol)
+    planned = Planned.of(None if protocol is None else protocol.notes)
     text = aligned(lines)
     if found is not None:
-        planned.warn(found.worth)
         text += "\n\non its own rows, which the model has seen (new rows say more):\n"
         text += aligned(found.worth.lines())
         if beside := planned.lines(found.worth):
             text += f"\n\nbeside the plan:\n{aligned(beside)}"
-        if found.columns:
-            text += f"\n{missing_words(found.columns, found.worth.n_rows)}"
+    columns = _column_counts(estimator)
+    if columns:
+        text += f"\n{missing_words(columns, spent.n_rows)}"
     data = {
         "fingerprint": model.fingerprint,
         "algorithm": algorithm_of(estimator),
@@ -407,10 +416,16 @@ def _outcome(
         "bound_assumes": certificate.assumes,
         "as_expected": met,
         "worth": None if found is None else found.worth.data(),
-        "columns": None if found is None else found.columns,
+        "columns": columns,
         "planned": planned.data(),
     }
     return Outcome(text, data, DIFFERENT if met is False else DONE)
+
+
+def _column_counts(estimator: "ReplicableClassifier") -> dict[str, dict[str, int]]:
+    """Rows with a missing or unknown value, by column of the protocol."""
+    encoding, seen = estimator.agreed.encoding, estimator.__dict__.get("seen_")
+    return {} if encoding is None or seen is None else encoding.counts(seen)
 
 
 def _rows_words(plan: Any) -> str:

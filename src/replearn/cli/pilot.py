@@ -14,7 +14,9 @@ from replearn.terminal import printable_lines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from replearn.study.choice_protocol import ChoiceProtocol
     from replearn.study.pilot.scores import PublishedScore
+    from replearn.study.protocol import Protocol
 
 #: Options that mean something only with a pilot, for either algorithm.
 _FOR_PILOTS = (
@@ -254,18 +256,33 @@ def complete(options: argparse.Namespace) -> Outcome:
     protocol = draft.with_public_value(options.public_value)
     with writing(options.out):
         protocol.save(options.out)
+    cautions = _luck(protocol)
     lines = [
         ("seed", protocol.seed_policy),
         ("registered", str(protocol.registered_hash)),
         ("protocol", protocol.fingerprint),
         ("written to", options.out),
+        *(("caution", caution) for caution in cautions or ()),
     ]
+    if cautions is None:
+        lines.append(("luck", "not judged: nothing published says where the sites will be"))
     data = {
         "protocol": protocol.fingerprint,
         "registered": protocol.registered_hash,
         "out": options.out,
+        "cautions": cautions,
     }
     return Outcome(aligned(lines), data)
+
+
+def _luck(protocol: "Protocol | ChoiceProtocol") -> list[str] | None:
+    """Cautions about the seed, by the protocol alone; None if it cannot be judged."""
+    design = getattr(protocol, "design", None)
+    if design is None:
+        return None
+    from replearn.study.pilot.truth import unlucky_without_pilot
+
+    return unlucky_without_pilot(design, protocol.seed)
 
 
 def _read_pilot(options: argparse.Namespace, categories: "Sequence[str]") -> tuple[Any, Any]:

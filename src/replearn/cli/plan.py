@@ -70,7 +70,8 @@ With --pilot, JSON keys: protocol (its hash), registered (hash without a seed; o
   logistic: study, n_pilot, n_positive, rows_to_halve, directions, n_codes, hint_bits, n_sites,
   samples_per_site, evidence_bits, decided, cautions, table, by_bits, by_rows
   (svm: pilot_accuracy, chosen, frontier, samples). With --registered: protocol, registered,
-  out, warnings. Without, JSON keys: algorithm, mode, basis, margin, max_error, max_disagreement,
+  out, cautions (about the seed; null: not judged), warnings. Without, JSON keys: algorithm, mode,
+  basis, margin, max_error, max_disagreement,
   failure_prob, n_samples, n_inputs, n_sites, warnings, and (null where the algorithm has none)
   n_batches, batch_size, projection, n_components, rounding, grid_width, regularization,
   unit_vectors, length_cap""",

@@ -129,14 +129,15 @@ def _outcome(
     options: argparse.Namespace,
 ) -> Outcome:
     from replearn.audits.evaluation import evaluate_file
-    from replearn.audits.planned import Planned
+    from replearn.stages.planned import Planned
 
     certificate, n_rows = estimator.certificate_, estimator.plan_.spent.n_rows
     estimate, bits = certificate.estimated_disagreement, protocol.evidence_bits
-    same, planned = result.same, Planned.of(protocol)
+    same, planned = result.same, Planned.of(protocol.notes)
     with shown_progress(f"evaluating {Path(options.data).name}") as watch:
-        worth = evaluate_file(estimator.model_, options.data, options.target, watch=watch).worth
-    planned.warn(worth)
+        worth = evaluate_file(
+            estimator.model_, options.data, options.target, planned=planned, watch=watch
+        ).worth
     verdict = "the same model" if same else f"NOT the same model: {'; '.join(result.differences)}"
     lines = [
         ("replicated", verdict),

@@ -1,7 +1,8 @@
 """What a protocol fixes besides numbers and names: one object that every estimator takes."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from replearn.codes.basis import Basis
@@ -27,6 +28,9 @@ class Published:
         Scale the mean of the batch vectors to length 1 before it is rounded.
     design : Design or None
         Directions, start, steps and cells of a logistic regression.
+    notes : mapping or None
+        What a pilot predicted, for people: a fit that falls short of it says so. No model depends
+        on it, so it is not part of what is compared.
     """
 
     encoding: Encoding | None = None
@@ -34,6 +38,7 @@ class Published:
     basis: Basis | None = None
     unit_mean: bool = False
     design: Design | None = None
+    notes: Mapping[str, Any] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for name, kind in (("encoding", Encoding), ("basis", Basis), ("design", Design)):

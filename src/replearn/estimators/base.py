@@ -113,6 +113,9 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             plan.require_samples(sample.n_rows)
         return plan, type(self)._recipe(sample, plan, shared, run)
 
+    def _judge(self, rows: Rows) -> None:
+        """Warn if the model is worth nothing on its own rows; a protocol says what to expect."""
+
     def _troubles(self) -> Iterator[str]:
         """What went wrong in the fit, besides its disagreement, in words."""
         yield from ()
@@ -145,14 +148,17 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     def _fit_rows(self, X: Any, y: Any, weights: Any = None) -> Self:
         self.check_parameters()
         X, y = self._check_rows(X, y)
-        self._heed(self.__dict__.get("seen_"))
+        self.heed(self.__dict__.get("seen_"))
         labels = self.labels()
         targets = labels.targets(y)
         labels.require_both()
         if weights is not None:
             targets = with_weights(targets, whole_weights(weights, targets.size))
         self._describe(X.shape[1], labels.classes, _names(self))
-        return self._fit(self.in_memory(X, targets))
+        rows = self.in_memory(X, targets)
+        self._fit(rows)
+        self._judge(rows)
+        return self
 
     def fit_sample(
         self,
@@ -277,7 +283,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         """
         model = self._fitted_model()
         X, seen = self._encoded(X)
-        self._heed(seen)
+        self.heed(seen)
         X = validate_data(
             self,
             X,
@@ -381,7 +387,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         X = eager_table(X, numbers_only=encoding is None)
         return (X, None) if encoding is None else encoding.counted(X)
 
-    def _heed(self, seen: Seen | None) -> None:
+    def heed(self, seen: Seen | None) -> None:
         """Warn of columns that this lab codes differently."""
         if trouble := coded_differently(self.agreed.encoding, seen):
             warnings.warn(f"X is coded differently: {trouble}.", ReplicabilityWarning, stacklevel=3)

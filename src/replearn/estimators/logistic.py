@@ -17,10 +17,12 @@ from replearn.errors import NoModel, ReplearnError
 from replearn.estimators.base import silent_overflow
 from replearn.estimators.checks import class_factors, refuse_unwritable, whole_or_auto
 from replearn.estimators.streaming import Streaming
+from replearn.estimators.useless import judge_fit
 from replearn.kernels.logistic import ScoreSums
 from replearn.plans.plan_logistic import LogisticPlan, log_odds, promised_design
 from replearn.plans.sizes import Guarantee
 from replearn.sources.labels import label_values
+from replearn.stages.batches import Rows
 from replearn.stages.certificate import Certificate
 from replearn.stages.hints import unsafe_hints
 from replearn.stages.score_certificate import certify_scores
@@ -394,6 +396,10 @@ class ReplicableLogisticClassifier(Streaming):
 
     def _certify(self, fitted: Scored, shared: SharedRandomness) -> Certificate:
         return certify_scores(fitted, self.plan_)
+
+    def _judge(self, rows: Rows) -> None:
+        if self._design is not None:
+            judge_fit(self.model_, rows, self.agreed.notes)
 
     def _troubles(self) -> Iterator[str]:
         spent = self.plan_.spent

@@ -49,7 +49,9 @@ def to_csv(source: Any, *, large: bool = False, spreadsheet: bool = False) -> st
     without the intercept is multiplied by that length over the row's. Three more columns are for
     reading, with six digits: ``log_odds_per_unit``, by one unit of the raw column or by having the
     category; ``odds_ratio_per_unit``, its exponential; and ``odds_ratio_per_scale``, the
-    exponential of the coefficient, which can be compared between columns.
+    exponential of the coefficient. That is per published scale, which comes from the pilot, and
+    not per standard deviation of anybody's rows: it is the same at every site. A report of
+    ``replearn evaluate`` has what one standard deviation of its own rows adds.
     """
     model = model_of(source, large)
     rule = rule_of(model)

@@ -152,14 +152,17 @@ def _heed(
     """Keep what was missing or unknown; refuse columns that are coded differently."""
     if seen is not None:
         estimator.seen_ = seen
-        _refuse_other_codes(source, allow_unknown, seen)
+        refuse_other_codes(source.place, source.encoding, allow_unknown, seen)
 
 
-def _refuse_other_codes(source: "Source", allow_unknown: bool, seen: Seen | None) -> None:
-    trouble = coded_differently(source.encoding, seen)
+def refuse_other_codes(
+    place: str, encoding: Encoding | None, allow_unknown: bool, seen: Seen | None
+) -> None:
+    """Refuse rows that are coded differently than a protocol says, unless that is allowed."""
+    trouble = coded_differently(encoding, seen)
     if trouble and not allow_unknown:
         raise ReplearnError(
-            f"{source.place}: {trouble}. If they are meant to be unknown, pass allow_unknown (on "
+            f"{place}: {trouble}. If they are meant to be unknown, pass allow_unknown (on "
             "the command line --allow-unknown)."
         )
 
@@ -220,7 +223,7 @@ def training_rows(
     whole = read_within(source, None, watch, labels.take)
     assert whole is not None  # there is no limit
     assert whole.y is not None  # the source is labelled
-    _refuse_other_codes(source, allow_unknown, whole.seen)
+    refuse_other_codes(source.place, source.encoding, allow_unknown, whole.seen)
     labels.require_both()
     return whole.X, labels.classes[labels.class_numbers(whole.y)]
 

@@ -173,12 +173,17 @@ def logistic(
     hint : int, optional
         Published by the first lab. With hint bits and no hint, this fit is the first.
     """
-    design = plan.design
+    steps = all_steps(sample, plan.design, run)
+    return round_theta(steps.following, steps.sums, plan.design, shared, hint)
+
+
+def all_steps(sample: Sample, design: Design, run: BlockMap = map) -> "Steps":
+    """All passes over the rows that a design asks for; what follows them is rounded."""
     sums_at = score_pass(sample, design, run)
     steps = Steps.start(sums_at(design.space.start_numbers), design)
     for _ in range(design.n_steps - 1):
         steps = steps.then(sums_at(steps.following), design)
-    return round_theta(steps.following, steps.sums, design, shared, hint)
+    return steps
 
 
 @dataclass(frozen=True)
@@ -235,9 +240,7 @@ def round_theta(
     hint: int | None = None,
 ) -> Scored:
     """Round the weights of a finished fit to codes."""
-    reach = design.reach_numbers
-    moved = times(design.encode_numbers, theta - design.space.start_numbers)
-    components = np.clip(moved, -reach, reach)  # never longer than before: no proof changes
+    components = in_cells(theta, design)
     chosen = best_hint(components, design, shared) if hint is None else hint
     space = design.space.with_hint(chosen)
     per_row = 1 if sums.squares is None else GRAINS
@@ -252,6 +255,13 @@ def round_theta(
     codes = space.encode(components, shared)
     residual = space.residual(components, codes, shared)
     return Scored(codes, space, components, theta, residual, sums, spent)
+
+
+def in_cells(theta: Vector, design: Design) -> Vector:
+    """What is rounded of the weights, in cells."""
+    reach = design.reach_numbers
+    moved = times(design.encode_numbers, theta - design.space.start_numbers)
+    return np.clip(moved, -reach, reach)  # never longer than before: no proof changes
 
 
 def next_theta(theta: Vector, sums: ScoreSums, design: Design) -> Vector:

@@ -260,6 +260,7 @@ def worth(
     scores: Vector | Matrix | None = None,
     probabilities: Vector | Matrix | None = None,
     confidence: float = CONFIDENCE,
+    calibrated: bool = True,
 ) -> Worth:
     """What a model is worth on rows whose classes are known.
 
@@ -275,6 +276,8 @@ def worth(
         Of two classes those of the second are enough.
     confidence : float, default=0.95
         Of every interval.
+    calibrated : bool, default=True
+        Look at the calibration, too, which takes longer than all the rest.
 
     Returns
     -------
@@ -323,7 +326,7 @@ def worth(
         own = probabilities[np.arange(n_rows), truth]
         losses = -np.log(np.clip(own, LEAST, 1.0))
         squares = _squares(probabilities, truth)
-        if all_there:
+        if all_there and calibrated:
             calibration = calibrate(probabilities, truth.astype(np.int64), confidence)
             if calibration is None or calibration.slope is None:
                 absent.append(

@@ -301,6 +301,7 @@ class Protocol:
             self.basis,
             unit_mean=parameters.pop("unit_mean", False),
             design=self.design,
+            notes=self.notes,
         )
         # a protocol can be read where scikit-learn is not installed
         from replearn.estimators import ReplicableLogisticClassifier, ReplicableSVMClassifier

@@ -7,16 +7,18 @@ whatever the number of workers and partitions, and whatever dies on the way. See
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
+from replearn.codes.encoding import Seen
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.fits.clusters.samples import ClusterSample
 from replearn.fits.clusters.tables import ClusterRows, RowsInFiles, RowsInPartitions
 from replearn.fits.clusters.tasks import connect, spread, usable_client
-from replearn.fits.file_fit import training_source
+from replearn.fits.file_fit import refuse_other_codes, training_source
 from replearn.sources import Watch
 
 __all__ = ["connect", "fit", "spread"]
@@ -33,6 +35,7 @@ def fit(
     columns: Sequence[str] | None = None,
     client: Any = None,
     task_rows: int | None = None,
+    allow_unknown: bool = False,
     watch: Watch | None = None,
 ) -> Classifier:
     """Fit an estimator on rows that are on a Dask cluster, or that its workers can read.
@@ -56,6 +59,9 @@ def fit(
         Default the current one. A cluster is never started here; see `connect`.
     task_rows : int, optional
         Rows that one task reads from files, about; default 64 MiB of numbers.
+    allow_unknown : bool, default=False
+        Fit although columns are coded differently than the protocol says. Without it files are
+        refused, as by `fit_file`, and partitions are warned of, as by ``fit``.
     watch : callable, optional
         Called with the share of the work that is done, of each pass over the rows.
 
@@ -84,9 +90,21 @@ def fit(
         )
     client = usable_client(client)
     table = _table(estimator, X, y, target, columns, task_rows)
+    table.when_seen(partial(_heed, estimator, X, allow_unknown))
     table.look(client)
     sample = ClusterSample(client, table, watch)
     return estimator.fit_sample(sample, table.n_features, table.labels.classes, table.names)
+
+
+def _heed(estimator: ReplicableClassifier, X: Any, allow_unknown: bool, seen: Seen | None) -> None:
+    """Keep what was missing or unknown; refuse or warn of columns that are coded differently."""
+    if seen is None:
+        return
+    estimator.seen_ = seen
+    if isinstance(X, str | os.PathLike):
+        refuse_other_codes(os.fspath(X), estimator.agreed.encoding, allow_unknown, seen)
+    elif not allow_unknown:
+        estimator.heed(seen)
 
 
 def _table(

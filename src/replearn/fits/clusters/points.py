@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from replearn.codes.encoding import Seen
 from replearn.codes.net_space import NetSpace
 from replearn.codes.randomness import SharedRandomness
-from replearn.fits.clusters.tables import ClusterRows
+from replearn.fits.clusters.tables import ClusterRows, Done
 from replearn.fits.clusters.tasks import RETRIES, completed, guarded, shared_task
 from replearn.kernels.error_counts import PACK
 from replearn.sources import Watch
@@ -51,7 +52,9 @@ class ClusterPoints:
         # kept, as long as this object lives; lost ones are made again from the rows
         self._tasks = table.tasks(partial(_packed, space, shared, n_used), unit=PACK)
         self._held: list[Any] = []
-        sizes = np.array(self._ask(_sizes, watch=watch), dtype=np.int64)
+        found = self._ask(_sizes, watch=watch)
+        table.note(seen for _, seen in found)
+        sizes = np.array([size for size, _ in found], dtype=np.int64)
         self.n_points, self.n_zero_rows, self.n_packs = sizes.sum(axis=0).tolist()
         self._starts = np.cumsum([0, *sizes[:-1, 2]]).tolist()
 
@@ -146,19 +149,22 @@ def _in_packs(chunks: Iterable[SignedRows]) -> Iterator[SignedRows]:
         yield waiting
 
 
-def _sizes(about: None, points: Points, each: None) -> tuple[int, int, int]:
-    return points.n_points, points.n_zero_rows, points.n_packs
+def _sizes(about: None, held: Done, each: None) -> tuple[tuple[int, int, int], Seen | None]:
+    points: Points = held.result
+    return (points.n_points, points.n_zero_rows, points.n_packs), held.seen
 
 
-def _counts(about: Any, points: Points, each: None) -> IntegerArray:
+def _counts(about: Any, held: Done, each: None) -> IntegerArray:
+    points: Points = held.result
     return points.counts(*about)
 
 
 def _group_counts(
-    about: tuple[NetSpace, SharedRandomness, IntegerArray, IntegerArray], points: Points, start: int
+    about: tuple[NetSpace, SharedRandomness, IntegerArray, IntegerArray], held: Done, start: int
 ) -> tuple[int, IntegerArray, IntegerArray]:
     """The first group that has packs here, and what there is of each group."""
     space, shared, indices, edges = about
+    points: Points = held.result
     inside = np.clip(edges - start, 0, points.n_packs)
     touched = np.flatnonzero(inside[:-1] < inside[1:])
     if touched.size == 0:

@@ -1,6 +1,6 @@
 """What the algorithms ask of rows on a cluster: sums and counts, exact and so in any order."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial, reduce
 from operator import add
 from typing import Any
@@ -51,9 +51,13 @@ class ClusterSample:
         """The first ``n_used`` rows, projected."""
         return ClusterPoints(self._client, self._table, space, shared, n_used, self._watch)
 
-    def _results(self, work: Any, unit: int) -> Iterable[Any]:
-        tasks = self._table.tasks(work, unit)
-        return (result for _, result in completed(self._client, tasks, self._watch))
+    def _results(self, work: Any, unit: int) -> Iterator[Any]:
+        """What some work gives on each span, as it comes."""
+        seen = []
+        for _, done in completed(self._client, self._table.tasks(work, unit), self._watch):
+            seen.append(done.seen)
+            yield done.result
+        self._table.note(seen)
 
 
 def _sum_rows(

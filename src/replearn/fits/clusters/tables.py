@@ -4,19 +4,22 @@ import copy
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from replearn.codes.encoding import Seen
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.fits.clusters.labels import LabelPart, join_labels
 from replearn.fits.clusters.spans import Span, file_spans, partition_spans
 from replearn.fits.clusters.tasks import completed, guarded, shared_task
 from replearn.sources import Part, Source, Watch
+from replearn.sources.common import total_seen
 from replearn.sources.labels import Labels
 from replearn.stages.batches import LabelRuns, SignedRows
+from replearn.types import Signs
 
 #: Numbers that one task reads from files, about: 64 MiB, or a tenth of a second or more.
 TASK_NUMBERS = 1 << 23
@@ -29,6 +32,24 @@ _Place = tuple[Part, int, int]
 
 #: What a task does with a span: (first row, chunks) to a result.
 Work = Callable[[int, Iterable[SignedRows]], Any]
+
+#: Told what was missing or unknown in all rows, after the first pass over them.
+Heed = Callable[[Seen | None], None]
+
+
+class _Chunk(NamedTuple):
+    """Checked rows, their signs, and what was missing or unknown before encoding."""
+
+    X: Any
+    signs: Signs
+    seen: Seen | None
+
+
+class Done(NamedTuple):
+    """What a task gives: the result of its work, and what was missing or unknown in its rows."""
+
+    result: Any
+    seen: Seen | None
 
 
 class ClusterRows(ABC):
@@ -49,6 +70,7 @@ class ClusterRows(ABC):
     n_features: int
     names: tuple[str, ...] | None
     labels: Labels
+    _heed: Heed | None = None
     runs: LabelRuns = LabelRuns()
     lengths: tuple[int, ...] = ()
 
@@ -59,9 +81,22 @@ class ClusterRows(ABC):
         self.runs = join_labels(self.labels, found)
         self.lengths = tuple(part.n_rows for part in found)
 
+    def when_seen(self, heed: Heed) -> None:
+        """Say who is to be told what was missing or unknown in all rows."""
+        self._heed = heed
+
+    def note(self, parts: Iterable[Seen | None]) -> None:
+        """Note what a pass over all rows has seen; later passes see the same."""
+        if self._heed is not None:
+            self._heed(total_seen(parts))
+            self._heed = None
+
     @abstractmethod
     def tasks(self, work: Work, unit: int) -> list[Any]:
-        """Tasks that do some work on spans of whole units (the last may be short), in order."""
+        """Tasks that do some work on spans of whole units (the last may be short), in order.
+
+        Each gives `Done`.
+        """
 
     @abstractmethod
     def _label_tasks(self) -> list[Any]:
@@ -142,15 +177,28 @@ def _look_at_parts(about: tuple[Source, Labels], places: Sequence[_Place]) -> La
 
 def _work_on_file(
     about: tuple[Source, Labels, Work], first_row: int, places: Sequence[_Place]
-) -> Any:
+) -> Done:
     source, labels, work = about
-    return work(first_row, _file_chunks(source, copy.deepcopy(labels), places))
+    return _done(work, first_row, _file_chunks(source, copy.deepcopy(labels), places))
 
 
-def _file_chunks(source: Source, labels: Labels, places: Sequence[_Place]) -> Iterator[SignedRows]:
+def _file_chunks(source: Source, labels: Labels, places: Sequence[_Place]) -> Iterator[_Chunk]:
     for place in places:
         for piece in source.part_pieces(*place):
-            yield piece.X, labels.targets(np.asarray(piece.y))
+            yield _Chunk(piece.X, labels.targets(np.asarray(piece.y)), piece.seen)
+
+
+def _done(work: Work, first_row: int, chunks: Iterable[_Chunk]) -> Done:
+    """Do some work on chunks, and count what is missing or unknown in them on the way."""
+    seen: list[Seen | None] = []
+
+    def rows() -> Iterator[SignedRows]:
+        for chunk in chunks:
+            seen.append(chunk.seen)
+            yield chunk.X, chunk.signs
+
+    result = work(first_row, rows())
+    return Done(result, total_seen(seen))
 
 
 # --- rows in memory ---------------------------------------------------------------------------
@@ -241,7 +289,7 @@ class _PartitionReader:
         self._estimator, self._columns = estimator, columns
         self._target, self._labels = target, labels
 
-    def read(self, first_row: int, X: Any, y: Any, start: int, stop: int) -> SignedRows:
+    def read(self, first_row: int, X: Any, y: Any, start: int, stop: int) -> _Chunk:
         """Rows ``start`` to ``stop`` of a partition; the first of them has this number."""
         if y is None:
             y = X[self._target]
@@ -262,7 +310,7 @@ class _PartitionReader:
             last = first_row + stop - start - 1
             raise ReplearnError(f"X and y, rows {first_row} to {last}: {problem}") from None
         try:
-            return X, self._labels.targets(y)
+            return _Chunk(X, self._labels.targets(y), estimator.__dict__.get("seen_"))
         except ReplearnError:  # they were all looked at before
             raise ReplearnError(
                 "y must hold the same labels whenever it is computed, got others the second time. "
@@ -282,19 +330,17 @@ def _look_at_partition(labels: Labels, number: int, y: Any) -> LabelPart:
 
 def _work_on_partition(
     about: tuple[_PartitionReader, Work], first_row: int, X: Any, y: Any, start: int, stop: int
-) -> Any:
+) -> Done:
     reader, work = about
-    return work(first_row, [reader.read(first_row, X, y, start, stop)])
+    return _done(work, first_row, [reader.read(first_row, X, y, start, stop)])
 
 
 def _cut_partition(
     about: tuple[_PartitionReader, Work], first_row: int, X: Any, y: Any, start: int, stop: int
-) -> SignedRows:
-    rows, signs = about[0].read(first_row, X, y, start, stop)
-    return rows.copy(), signs  # not a view, which would keep the partition
+) -> _Chunk:
+    chunk = about[0].read(first_row, X, y, start, stop)
+    return chunk._replace(X=chunk.X.copy())  # not a view, which would keep the partition
 
 
-def _work_on_slices(
-    about: tuple[_PartitionReader, Work], first_row: int, *slices: SignedRows
-) -> Any:
-    return about[1](first_row, slices)
+def _work_on_slices(about: tuple[_PartitionReader, Work], first_row: int, *slices: _Chunk) -> Done:
+    return _done(about[1], first_row, slices)

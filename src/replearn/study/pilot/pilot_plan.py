@@ -16,6 +16,8 @@ from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError
 from replearn.plans.plan_logistic import log_odds
 from replearn.plans.sizes import Guarantee
+from replearn.stages.batches import Rows
+from replearn.stages.scores import all_steps
 from replearn.study.pilot.allotment import Agreement, Allotment, best_allotment
 from replearn.study.pilot.cross_fit import (
     Family,
@@ -439,11 +441,20 @@ def _seed_noise(found: _Studied, allotment: Allotment, design: Design) -> Matrix
 
 
 def _seed_cautions(found: _Studied, design: Design, seed: str) -> list[str]:
-    """What must be said about a seed; only where sites are expected near the start."""
-    if found.truth is None or found.fits is None or design.n_steps > 1:
+    """What must be said about a seed, if labels say where the sites are expected."""
+    if found.truth is None or found.fits is None:
         return []
-    rows = _columns(found, design), found.truth, found.fits.calibrated
-    return unlucky(design, seed, *rows, majority(found.share))
+    theta, scores = design.space.start_numbers, found.fits.calibrated
+    if design.n_steps > 1:  # not at the start, which knows no label, but where the pilot is
+        theta = _where_pilot_is(found.pilot.rows, found.truth, design)
+        scores = _discovered(found, design.space.n_components)
+    rows = _columns(found, design), found.truth, scores
+    return unlucky(design, seed, theta, *rows, majority(found.share))
+
+
+def _where_pilot_is(X: Any, truth: Truth, design: Design) -> Vector:
+    """The weights that the pilot's own rows would give, before rounding."""
+    return all_steps(Rows(X, truth.view(np.uint8), np.arange(truth.size)), design).following
 
 
 def _single(

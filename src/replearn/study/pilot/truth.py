@@ -9,7 +9,7 @@ import numpy as np
 from replearn.codes.design import Design
 from replearn.codes.randomness import SharedRandomness
 from replearn.stages.ranking import auc
-from replearn.stages.scores import best_hint
+from replearn.stages.scores import best_hint, in_cells
 from replearn.study.pilot.allotment import Allotment
 from replearn.study.pilot.ridge import Truth, log_loss
 from replearn.types import Matrix, Vector
@@ -21,6 +21,11 @@ _TIE = 0.002
 
 #: Losses that are smaller than this share of the base rate's are not worth another seed.
 _SEEN = 1e-3
+
+#: Seeds that a seed is compared with.
+_OTHER_SEEDS = tuple(f"pilot/{i}" for i in range(_DRAWS))
+
+_OTHER_VALUE = "Take another public value, before any site fits."
 
 
 @dataclass(frozen=True)
@@ -100,35 +105,82 @@ def seed_noise(
     return np.array(found)
 
 
-def at_seed(
-    design: Design, seed: str, columns: Matrix, truth: Truth, scores: Vector
-) -> tuple[float, float]:
-    """Log-loss and AUC of held-out scores after rounding of the start under a seed.
+def rounded(design: Design, seed: str, theta: Vector) -> Vector:
+    """What a site at some weights gets under a seed: the model of its cell.
 
-    Sites that confirm the start get the model of its cell, or a neighbour of it.
+    Other sites get it, too, or that of a neighbour.
     """
-    shared, start = SharedRandomness(seed), np.zeros(design.space.n_components)
-    space = design.space.with_hint(best_hint(start, design, shared))
-    theta = space.theta(space.encode(start, shared), shared)
-    moved = scores + columns @ (theta - space.start_numbers)
-    return log_loss(truth, moved), auc(moved, truth).value
+    shared, components = SharedRandomness(seed), in_cells(theta, design)
+    space = design.space.with_hint(best_hint(components, design, shared))
+    return space.theta(space.encode(components, shared), shared)
 
 
 def unlucky(
-    design: Design, seed: str, columns: Matrix, truth: Truth, scores: Vector, base: PlanRow
+    design: Design,
+    seed: str,
+    theta: Vector,
+    columns: Matrix,
+    truth: Truth,
+    scores: Vector,
+    base: PlanRow,
 ) -> list[str]:
-    """What must be said about a seed that is worse than nine of ten."""
-    loss, area = at_seed(design, seed, columns, truth, scores)
+    """What must be said about a seed that is worse than nine of ten.
+
+    Parameters
+    ----------
+    design : Design
+    seed : str
+    theta : array of shape (q,)
+        Where the sites are expected.
+    columns, truth : arrays
+        The pilot's rows in the published directions, after a constant, and which are positive.
+    scores : array
+        Held-out log-odds of the pilot's rows that stand for a model at ``theta``.
+    base : PlanRow
+        Always the base rate.
+    """
+
+    def moved(seed: str) -> Vector:
+        return np.asarray(scores + columns @ (rounded(design, seed, theta) - theta))
+
+    loss = log_loss(truth, moved(seed))
     if loss <= log_loss(truth, scores) + _SEEN * base.log_loss:
         return []
-    others = [at_seed(design, f"pilot/{i}", columns, truth, scores)[0] for i in range(_DRAWS)]
-    if loss <= float(np.quantile(others, 0.9)):
+    if loss <= _nine_of_ten([log_loss(truth, moved(other)) for other in _OTHER_SEEDS]):
+        return []
+    area = auc(moved(seed), truth).value
+    return [
+        f"This seed is unlucky: if the sites' rows say what the pilot's say, their model has "
+        f"log-loss {loss:.4f} and AUC {area:.3f}, worse than under nine of ten seeds. "
+        f"{_OTHER_VALUE}"
+    ]
+
+
+def unlucky_without_pilot(design: Design, seed: str) -> list[str] | None:
+    """The same for sites that confirm the start, by what is published alone.
+
+    To second order, by the published curvature. None if nothing published says where sites will
+    be: with more than one step they are not expected at the start.
+    """
+    if design.n_steps > 1:
+        return None
+    start, curvature = design.space.start_numbers, design.curvature_numbers
+
+    def cost(seed: str) -> float:
+        moved = rounded(design, seed, start) - start
+        return float(moved @ curvature @ moved) / 2
+
+    loss = cost(seed)
+    if loss <= _SEEN * math.log(2) or loss <= _nine_of_ten([cost(s) for s in _OTHER_SEEDS]):
         return []
     return [
-        f"This seed is unlucky: if the sites confirm the start, their model has log-loss "
-        f"{loss:.4f} and AUC {area:.3f}, worse than under nine of ten seeds. Take another public "
-        "value, before any site fits."
+        f"This seed is unlucky: if the sites confirm the start, rounding costs their model about "
+        f"{loss:.4f} of log-loss, more than under nine of ten seeds. {_OTHER_VALUE}"
     ]
+
+
+def _nine_of_ten(losses: Sequence[float]) -> float:
+    return float(np.quantile(losses, 0.9))
 
 
 def with_seeds(row: PlanRow, noise: Matrix) -> PlanRow:

@@ -1,13 +1,11 @@
 """What a pilot expected of a study, beside what a fit gave."""
 
 import math
-import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from replearn.errors import UselessModelWarning
 from replearn.stages.worth import Worth
-from replearn.study.protocol import Protocol
 
 #: AUCs closer than this are not told apart.
 _TIE = 0.002
@@ -32,9 +30,9 @@ class Planned:
     pilot_log_loss: float | None = None
 
     @classmethod
-    def of(cls, protocol: Protocol | None) -> "Planned":
-        """From the notes, which anybody may have written."""
-        notes = {} if protocol is None else protocol.notes
+    def of(cls, notes: Mapping[str, Any] | None) -> "Planned":
+        """From the notes of a protocol, which anybody may have written; None: there is none."""
+        notes = {} if notes is None else notes
         return cls(**{field.name: _number(notes.get(field.name)) for field in fields(cls)})
 
     def data(self) -> dict[str, float | None]:
@@ -81,11 +79,6 @@ class Planned:
                 "or these rows are of another population.",
             )
         return ()
-
-    def warn(self, worth: Worth) -> None:
-        """Warn of `problems`."""
-        if problems := self.problems(worth):
-            warnings.warn(" ".join(problems), UselessModelWarning, stacklevel=2)
 
 
 def _number(value: Any) -> float | None:

@@ -1,0 +1,60 @@
+"""A useless model is never silent: the one place that warns of it, whoever fits or evaluates."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from replearn.codes.model import Model
+from replearn.errors import UselessModelWarning
+from replearn.stages.batches import Rows
+from replearn.stages.planned import Planned
+from replearn.stages.weights import parted
+from replearn.stages.worth import Worth, worth
+
+_judged: ContextVar[bool] = ContextVar("judged", default=True)
+
+
+@contextmanager
+def unjudged() -> Iterator[None]:
+    """Fit without a look at what the model is worth: whoever fits many says it once for all."""
+    before = _judged.set(False)
+    try:
+        yield
+    finally:
+        _judged.reset(before)
+
+
+def warn_if_useless(found: Worth, planned: Planned | None = None, stacklevel: int = 3) -> None:
+    """Warn of what makes a model useless, or worth less than the pilot's own, all at once."""
+    problems = found.problems + (() if planned is None else planned.problems(found))
+    if problems:
+        warnings.warn(" ".join(problems), UselessModelWarning, stacklevel=stacklevel)
+
+
+def judge_fit(model: Model, rows: Rows, notes: Any) -> None:
+    """Warn if a logistic model is worth nothing on the rows that it was fitted on.
+
+    Parameters
+    ----------
+    model : Model
+        Logistic.
+    rows : Rows
+        Encoded.
+    notes : mapping or None
+        What the protocol says about its pilot.
+    """
+    numbers, weights = parted(rows.signs)
+    if weights is not None or not _judged.get():  # weighted rows are another population
+        return
+    scores = model.scores(rows.X)
+    found = worth(
+        numbers,
+        (scores > 0).view("u1"),
+        labels=model.classes,
+        scores=scores,
+        probabilities=model.probabilities(scores)[:, 1],
+        calibrated=False,
+    )
+    warn_if_useless(found, Planned.of(notes), stacklevel=5)
