@@ -399,7 +399,8 @@ class ReplicableLogisticClassifier(Streaming):
 
     def _judge(self, rows: Rows) -> None:
         if self._design is not None:
-            judge_fit(self.model_, rows, self.agreed.notes)
+            weighted = bool(self._design.class_weights)
+            judge_fit(self.model_, rows, self.agreed.notes, weighted)
 
     def _troubles(self) -> Iterator[str]:
         spent = self.plan_.spent

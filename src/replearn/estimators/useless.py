@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import numpy as np
+
 from replearn.codes.model import Model
 from replearn.errors import UselessModelWarning
 from replearn.stages.batches import Rows
@@ -33,7 +35,7 @@ def warn_if_useless(found: Worth, planned: Planned | None = None, stacklevel: in
         warnings.warn(" ".join(problems), UselessModelWarning, stacklevel=stacklevel)
 
 
-def judge_fit(model: Model, rows: Rows, notes: Any) -> None:
+def judge_fit(model: Model, rows: Rows, notes: Any, class_weights: bool) -> None:
     """Warn if a logistic model is worth nothing on the rows that it was fitted on.
 
     Parameters
@@ -44,17 +46,19 @@ def judge_fit(model: Model, rows: Rows, notes: Any) -> None:
         Encoded.
     notes : mapping or None
         What the protocol says about its pilot.
+    class_weights : bool
+        Classes count by published weights, so probabilities are not those of these rows.
     """
     numbers, weights = parted(rows.signs)
     if weights is not None or not _judged.get():  # weighted rows are another population
         return
     scores = model.scores(rows.X)
     found = worth(
-        numbers,
-        (scores > 0).view("u1"),
+        numbers.astype(np.int64),
+        (scores > 0).astype(np.int64),
         labels=model.classes,
         scores=scores,
-        probabilities=model.probabilities(scores)[:, 1],
+        probabilities=None if class_weights else model.probabilities(scores)[:, 1],
         calibrated=False,
     )
     warn_if_useless(found, Planned.of(notes), stacklevel=5)
