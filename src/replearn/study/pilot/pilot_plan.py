@@ -35,13 +35,13 @@ from replearn.study.pilot.safe_columns import RARE, Remark, in_words
 from replearn.study.pilot.scores import PublishedScore, score_directions
 from replearn.study.pilot.truth import (
     PlanRow,
+    SeedJudge,
     cautions,
     expected,
     majority,
     of_scores,
     seed_noise,
     table,
-    unlucky,
     with_seeds,
 )
 from replearn.study.protocol import Protocol
@@ -267,7 +267,7 @@ def _planned(found: "_Studied", request: Request) -> PilotPlan:
         design=design,
         target=request.target,
     )
-    judge_seed = partial(_seed_cautions, found, design)
+    judge_seed = _seed_judge(found, design)
     return PilotPlan(
         study=request.study,
         n_pilot=int(found.rows.shape[0]),
@@ -440,16 +440,20 @@ def _seed_noise(found: _Studied, allotment: Allotment, design: Design) -> Matrix
     return seed_noise(allotment, design, columns, found.truth, found.fits.calibrated)
 
 
-def _seed_cautions(found: _Studied, design: Design, seed: str) -> list[str]:
-    """What must be said about a seed, if labels say where the sites are expected."""
+def _nothing_known(seed: str) -> list[str]:
+    return []
+
+
+def _seed_judge(found: _Studied, design: Design) -> Callable[[str], list[str]]:
+    """What says what must be said about a seed, if labels tell where the sites are expected."""
     if found.truth is None or found.fits is None:
-        return []
+        return _nothing_known
     theta, scores = design.space.start_numbers, found.fits.calibrated
     if design.n_steps > 1:  # not at the start, which knows no label, but where the pilot is
         theta = _where_pilot_is(found.pilot.rows, found.truth, design)
         scores = _discovered(found, design.space.n_components)
     rows = _columns(found, design), found.truth, scores
-    return unlucky(design, seed, theta, *rows, majority(found.share))
+    return SeedJudge(design, theta, *rows, majority(found.share)).cautions
 
 
 def _where_pilot_is(X: Any, truth: Truth, design: Design) -> Vector:

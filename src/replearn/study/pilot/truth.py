@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -115,21 +116,13 @@ def rounded(design: Design, seed: str, theta: Vector) -> Vector:
     return space.theta(space.encode(components, shared), shared)
 
 
-def unlucky(
-    design: Design,
-    seed: str,
-    theta: Vector,
-    columns: Matrix,
-    truth: Truth,
-    scores: Vector,
-    base: PlanRow,
-) -> list[str]:
-    """What must be said about a seed that is worse than nine of ten.
+@dataclass(frozen=True)
+class SeedJudge:
+    """Says whether a seed is an unlucky one: worse than nine of ten for the sites.
 
-    Parameters
+    Attributes
     ----------
     design : Design
-    seed : str
     theta : array of shape (q,)
         Where the sites are expected.
     columns, truth : arrays
@@ -140,20 +133,38 @@ def unlucky(
         Always the base rate.
     """
 
-    def moved(seed: str) -> Vector:
-        return np.asarray(scores + columns @ (rounded(design, seed, theta) - theta))
+    design: Design
+    theta: Vector
+    columns: Matrix
+    truth: Truth
+    scores: Vector
+    base: PlanRow
 
-    loss = log_loss(truth, moved(seed))
-    if loss <= log_loss(truth, scores) + _SEEN * base.log_loss:
-        return []
-    if loss <= _nine_of_ten([log_loss(truth, moved(other)) for other in _OTHER_SEEDS]):
-        return []
-    area = auc(moved(seed), truth).value
-    return [
-        f"This seed is unlucky: if the sites' rows say what the pilot's say, their model has "
-        f"log-loss {loss:.4f} and AUC {area:.3f}, worse than under nine of ten seeds. "
-        f"{_OTHER_VALUE}"
-    ]
+    def cautions(self, seed: str) -> list[str]:
+        """What must be said about a seed."""
+        moved = self._moved(seed)
+        loss = log_loss(self.truth, moved)
+        if loss <= max(self._seen, self._nine_of_ten):
+            return []
+        return [
+            f"This seed is unlucky: if the sites' rows say what the pilot's say, their model has "
+            f"log-loss {loss:.4f} and AUC {auc(moved, self.truth).value:.3f}, worse than under "
+            f"nine of ten seeds. {_OTHER_VALUE}"
+        ]
+
+    def _moved(self, seed: str) -> Vector:
+        """Held-out log-odds after rounding under a seed."""
+        moved = rounded(self.design, seed, self.theta) - self.theta
+        return np.asarray(self.scores + self.columns @ moved)
+
+    @property
+    def _seen(self) -> float:
+        """Log-loss that is not worth another seed."""
+        return log_loss(self.truth, self.scores) + _SEEN * self.base.log_loss
+
+    @cached_property
+    def _nine_of_ten(self) -> float:
+        return _nine_of_ten([log_loss(self.truth, self._moved(seed)) for seed in _OTHER_SEEDS])
 
 
 def unlucky_without_pilot(design: Design, seed: str) -> list[str] | None:
