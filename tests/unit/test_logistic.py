@@ -318,14 +318,13 @@ def words(n_rows, n_topics=2, n_words=600, seed=0):
 
 
 @pytest.mark.parametrize("labelled", [True, False])
-def test_a_discovery_in_words_is_scaled_so_that_common_words_speak(labelled):
-    # divided by its own spread, every rare word would be a direction that rests on one row
+def test_a_discovery_in_words_lets_common_words_speak(labelled):
+    # every rare word as a direction of its own would rest on one row
     X, y = words(700)
     labels = {} if labelled else {"classes": [0, 1], "share": 0.5}
     plan = rl.plan_from_pilot(
         X, y if labelled else None, samples_per_site=3000, study="discovery", hint_bits=4, **labels
     )
-    assert plan.protocol.notes["scaling"] == "common"
     Xa, ya = words(3000, seed=1)
     Xt, yt = words(3000, seed=2)
     model = plan.protocol.estimator().fit(Xa, ya)
@@ -381,3 +380,13 @@ def test_unsafe_hints_on_the_command_line(tmp_path, capsys):
     assert "not a valid file of unsafe hints" in capsys.readouterr().err
     assert main(["fit", rows[0], *study, "--unsafe", unsafe[0], "--out", models[0]]) == 2
     assert "--unsafe writes no model" in capsys.readouterr().err
+
+
+def test_rows_of_sites_are_as_long_as_those_of_a_pilot_of_words():
+    # a rare word, scaled by its own spread, weighs most where the pilot missed it by chance
+    pilot, y = words(400, n_words=5000, seed=3)
+    plan = rl.plan_from_pilot(pilot, y, samples_per_site=3000)
+    fresh, _ = words(2000, n_words=5000, seed=4)
+    encoding = plan.protocol.encoding
+    lengths = [encoding.transform(X).power(2).sum(axis=1).mean() for X in (pilot, fresh)]
+    assert lengths[1] == pytest.approx(lengths[0], rel=0.15)

@@ -46,7 +46,7 @@ class EncodedPilot:
 
 
 def encoded_pilots(X: Any, categories: Sequence[str], rare: int) -> list[EncodedPilot]:
-    """The pilot in the scalings that are tried.
+    """The pilot in the scalings that are tried; the first is taken where no labels can tell.
 
     "own": every column by its own spread, robustly. "common": all numbers by one spread, which is
     right for columns of one kind (pixels, counts, words); tried where there are only numbers.
@@ -54,8 +54,8 @@ def encoded_pilots(X: Any, categories: Sequence[str], rare: int) -> list[Encoded
     if sp.issparse(X):
         spreads = _sparse_spreads(X)
         ways = [
-            ("own", _sparse_encoding(spreads)),
             ("common", _sparse_encoding(_common_of(spreads))),
+            ("own", _sparse_encoding(spreads)),
         ]
     else:
         names = column_names(X)
@@ -210,13 +210,19 @@ def _common_of(spreads: Vector) -> Vector:
 
 
 def _sparse_spreads(X: Any) -> Vector:
-    """Spread of every column, none far below the others; 0 where a column is constant."""
+    """Spread of every column; 0 where a column is constant.
+
+    A word of a few rows is taken to be as frequent as an indicator with the smallest spread. By its
+    own spread it would be scaled up most just where the pilot missed it by chance, and rows
+    of the sites, which do not miss it, would be longer than any row that the plan has seen.
+    """
     mean = np.asarray(X.mean(axis=0)).ravel()
     square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
     spreads = np.sqrt(np.maximum(square - mean**2, 0.0))
-    live = spreads > 0
-    floor = _SCALE_FLOOR * float(np.median(spreads[live])) if live.any() else 0.0
-    return np.where(live, np.maximum(spreads, floor), 0.0)
+    filled = np.maximum(np.asarray((X != 0).mean(axis=0)).ravel(), 1e-300)
+    return np.where(
+        spreads > 0, np.maximum(spreads, _INDICATOR_FLOOR * np.sqrt(square / filled)), 0.0
+    )
 
 
 def _sparse_encoding(spreads: Vector) -> Encoding:

@@ -370,10 +370,10 @@ def _studied(
 def _scaling_loss(found: _Studied) -> float:
     """What a scaling is chosen by: held-out log-loss of what the sites would fit.
 
-    Without labels: how many directions are left out because they rest on too few rows.
+    Without labels all are equal, and the first is taken.
     """
     if found.truth is None or found.fits is None:
-        return -float(found.families[0].signal.size)
+        return 0.0
     if not found.families:
         return log_loss(found.truth, found.fits.calibrated)
     return log_loss(found.truth, _discovered(found, found.families[0].signal.size))
