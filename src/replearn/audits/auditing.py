@@ -39,6 +39,7 @@ from replearn.estimators.scaling import check_pipeline
 from replearn.estimators.useless import unjudged
 from replearn.files.atomic import write_atomically
 from replearn.files.jsonfile import read_json
+from replearn.fits import clusters, spark_jobs
 from replearn.progress import Advance, no_progress
 
 #: ``draw(n, rng)`` gives n fresh rows and their labels.
@@ -103,9 +104,9 @@ def audit(
         Decides the split and the fresh seeds, so that an audit can be repeated.
     n_jobs : int or None, default=None
         Threads, one pair each. Results do not depend on it.
-    client : distributed.Client, optional
+    client : distributed.Client or SparkSession, optional
         Instead of threads: the pairs run on this Dask cluster, to whose workers the rows are sent
-        once. Results do not depend on it.
+        once, or on Spark. Results do not depend on it.
     checkpoint : path, optional
         JSON file with the pairs done so far; an audit that was stopped goes on from it.
     advance : callable, optional
@@ -389,8 +390,7 @@ def _mapped(
 ) -> Iterable[tuple[Any, tuple[list[Pair], Any]]]:
     """Tasks and their results; on a cluster in the order in which they come."""
     if client is not None:
-        from replearn.fits.clusters import spread  # loads Dask
-
+        spread = spark_jobs.spread if spark_jobs.is_session(client) else clusters.spread
         return ((tasks[number], result) for number, result in spread(client, function, tasks))
     if threads == 1:
         return zip(tasks, map(function, tasks), strict=True)

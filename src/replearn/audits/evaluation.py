@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.audits.weights import Moments
-from replearn.codes.encoding import Seen, as_text, coded_differently, columns_of
+from replearn.codes.encoding import Encoding, Seen, as_text, coded_differently, columns_of
 from replearn.codes.model import Model
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.useless import warn_if_useless
-from replearn.sources import open_source
+from replearn.sources import Piece, open_source
 from replearn.sources.csv_files import CsvSource
 from replearn.sources.labels import Labels
 from replearn.sources.parquet_files import ParquetSource
@@ -148,7 +148,7 @@ def evaluate(
     >>> evaluate(fitted, X[8000:], y[8000:]).worth.flags
     ()
     """
-    collected = _Collected(_classes(model))
+    collected = Collected(_classes(model))
     collected.add(_predictions_of(model, X, encoded=False), np.asarray(y), "y")
     groups, name = None, None
     if by is not None:
@@ -162,8 +162,7 @@ def evaluate(
         groups = values
     fingerprint = getattr(model, "fingerprint", getattr(model, "fingerprint_", None))
     found = collected.evaluation(fingerprint, "rows in memory", name, groups, confidence)
-    warn_if_useless(found.worth)
-    return found
+    return concluded(found)
 
 
 def evaluate_file(
@@ -223,25 +222,46 @@ def evaluate_file(
             "line --target)."
         )
     groups = None if by is None else _column(place, by)
-    seen: Seen | None = None
-    collected, moments = _Collected(model.classes), Moments()
+    collected, moments = Collected(model.classes), Moments()
     for piece in source.pieces(watch=watch):
-        assert piece.y is not None  # the source is labelled
-        collected.add(_predictions_of(model, piece.X, encoded=True), piece.y, place)
+        collected.take(model, piece, place)
         if describe:
             moments.take(piece.X)
-        if piece.seen is not None:
-            seen = piece.seen if seen is None else seen + piece.seen
     found = collected.evaluation(model.fingerprint, place, by, groups, confidence)
     if describe:
         found = replace(found, spreads=moments.spreads())
+    return concluded(found, encoding, collected.seen, planned)
+
+
+def concluded(
+    found: Evaluation,
+    encoding: Encoding | None = None,
+    seen: Seen | None = None,
+    planned: Planned | None = None,
+) -> Evaluation:
+    """Add what the columns held, and warn of what is wrong with them or with the model.
+
+    Parameters
+    ----------
+    found : Evaluation
+    encoding : Encoding, optional
+        Of the model.
+    seen : Seen, optional
+        What was missing or unknown in the rows.
+    planned : Planned, optional
+        What the protocol planned.
+
+    Returns
+    -------
+    Evaluation
+    """
     if encoding is not None and seen is not None:
         trouble = coded_differently(encoding, seen)
         found = replace(found, columns=encoding.counts(seen), trouble=trouble)
         if trouble:
-            message = f"{place} is coded differently: {trouble}."
-            warnings.warn(message, ReplicabilityWarning, stacklevel=2)
-    warn_if_useless(found.worth, planned)
+            message = f"{found.place} is coded differently: {trouble}."
+            warnings.warn(message, ReplicabilityWarning, stacklevel=3)
+    warn_if_useless(found.worth, planned, stacklevel=4)
     return found
 
 
@@ -290,19 +310,22 @@ def _labels(classes: Sequence[Any], place: str) -> Labels:
     return Labels(place, classes, whose="the model", remedy=remedy)
 
 
-class _Collected:
+class Collected:
     """What is collected of each row: its class, the predicted one, and the score or probability."""
 
     def __init__(self, classes: Sequence[Any]) -> None:
         self._classes = tuple(classes)
         self._truth: list[NDArray[np.uint8]] = []
         self._predicted: list[_Predictions] = []
+        self.seen: Seen | None = None
 
     @property
     def n_rows(self) -> int:
+        """Rows so far."""
         return sum(part.size for part in self._truth)
 
     def add(self, made: _Predictions, y: NDArray[Any], place: str) -> None:
+        """Add predictions and labels of some rows."""
         truth = _labels(self._classes, place).numbers(y)
         if truth.size != made.predicted.size:
             raise ReplearnError(
@@ -315,6 +338,23 @@ class _Collected:
         self._truth.append(truth)
         self._predicted.append(_Predictions(made.predicted, made.scores, chances))
 
+    def take(self, model: Model, piece: Piece, place: str) -> None:
+        """Predict a piece of encoded, labelled rows, and add that."""
+        assert piece.y is not None  # the rows are labelled
+        self.add(_predictions_of(model, piece.X, encoded=True), piece.y, place)
+        self._see(piece.seen)
+
+    def join(self, other: "Collected") -> "Collected":
+        """Add what was collected elsewhere."""
+        self._truth += other._truth
+        self._predicted += other._predicted
+        self._see(other.seen)
+        return self
+
+    def _see(self, seen: Seen | None) -> None:
+        if seen is not None:
+            self.seen = seen if self.seen is None else self.seen + seen
+
     def evaluation(
         self,
         fingerprint: str | None,
@@ -323,6 +363,7 @@ class _Collected:
         groups: NDArray[Any] | None,
         confidence: float,
     ) -> Evaluation:
+        """What all this says of the model."""
         if self.n_rows == 0:
             raise ReplearnError(f"{place} must have labelled rows, got none.")
         truth = np.concatenate(self._truth)

@@ -17,15 +17,14 @@ from sklearn.utils import check_array
 
 from replearn.coalitions.rounds import CoalitionRound
 from replearn.coalitions.site_sums import SiteSums, design_of, read_name
-from replearn.codes.encoding import Seen, coded_differently
 from replearn.errors import ReplearnError
 from replearn.files.jsonfile import Unfit
-from replearn.fits.file_fit import training_source
-from replearn.kernels.score_sums import MAX_TOTAL_WEIGHT, ScoreSums
+from replearn.fits.adding import add_pieces
+from replearn.fits.file_fit import refuse_other_codes, training_source
+from replearn.kernels.score_sums import MAX_TOTAL_WEIGHT
 from replearn.sources.arrow_batches import arrow_pieces
 from replearn.sources.common import Piece, Watch
 from replearn.sources.labels import Labels
-from replearn.stages.batches import add_blocks
 from replearn.stages.scores import score_terms
 from replearn.study.protocol import Protocol
 
@@ -213,34 +212,18 @@ def _added(
     theta = design.space.start_numbers if after is None else after.steps.following
     known = sorted(protocol.classes)
     labels = Labels(f"the label column of {place}", known, from_text=True, many=True)
-    totals: list[ScoreSums] = []
-    seen: Seen | None = None
-    for piece in pieces:
-        if piece.X.shape[1] != design.space.n_features:
-            raise ReplearnError(
-                f"rows must have {design.space.n_features} features after encoding, as the "
-                f"protocol has, got {piece.X.shape[1]}. Use the columns it was made for."
-            )
-        if piece.X.shape[0]:
-            terms = partial(score_terms, design, theta)
-            totals.append(add_blocks(terms, piece.X, labels.targets(piece.y)))  # type: ignore[arg-type]
-        if piece.seen is not None:
-            seen = piece.seen if seen is None else seen + piece.seen
-    if not totals:
+    checked = (_checked(piece, design.space.n_features) for piece in pieces)
+    added = add_pieces(partial(score_terms, design, theta), checked, labels)
+    sums, seen = added.total, added.seen
+    if sums is None:
         raise ReplearnError(f"{place} must have rows, got none.")
-    sums = reduce(add, totals)
     if sums.n_rows < FEWEST_ROWS and not few_rows:
         raise ReplearnError(
             f"sums must be of at least {FEWEST_ROWS} rows, got {sums.n_rows}: those of few rows "
             "may tell what is in single ones. Pool the rows with another site's, or pass few_rows "
             "(on the command line --few-rows)."
         )
-    trouble = coded_differently(protocol.encoding, seen)
-    if trouble and not allow_unknown:
-        raise ReplearnError(
-            f"{place}: {trouble}. If they are meant to be unknown, pass allow_unknown (on the "
-            "command line --allow-unknown)."
-        )
+    refuse_other_codes(place, protocol.encoding, allow_unknown, seen)
     n_columns = 0 if protocol.encoding is None else len(protocol.encoding.columns)
     return SiteSums(
         protocol.fingerprint,
@@ -250,6 +233,15 @@ def _added(
         (0,) * n_columns if seen is None else seen.unknown,
         None if site is None else _checked_name(site),
     )
+
+
+def _checked(piece: Piece, n_features: int) -> Piece:
+    if piece.X.shape[1] != n_features:
+        raise ReplearnError(
+            f"rows must have {n_features} features after encoding, as the protocol has, got "
+            f"{piece.X.shape[1]}. Use the columns it was made for."
+        )
+    return piece
 
 
 def _checked_name(site: str) -> str:

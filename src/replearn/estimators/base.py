@@ -24,7 +24,7 @@ from replearn.files.modelfile import MAX_CODE
 from replearn.plans.sizes import Guarantee
 from replearn.progress import tracked
 from replearn.sources.labels import Labels, label_values
-from replearn.stages.batches import Rows, Sample
+from replearn.stages.batches import Rows, UnorderedSample
 from replearn.stages.certificate import Certificate
 from replearn.stages.net_search import PointSource
 from replearn.stages.weights import whole_weights, with_weights
@@ -162,7 +162,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
 
     def fit_sample(
         self,
-        sample: Sample | PointSource,
+        sample: UnorderedSample | PointSource,
         n_features: int,
         classes: NDArray[Any],
         names: tuple[str, ...] | None = None,
@@ -172,7 +172,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         sample : Sample
-            Checked rows, encoded and in canonical order.
+            Checked rows, encoded and in canonical order; without one if only sums are asked for.
         n_features : int
         classes : array of labels
             Of two, the second is +1 in the sample; of more, it holds their numbers.

@@ -122,10 +122,10 @@ def fit_file(
     limit = None if stays else memory if shuffles and checkpoint is None else 0
     with show(f"reading {name}") as advance:
         whole = None if limit == 0 else read_within(source, limit, advance, labels.take)
-    heed = partial(_heed, estimator, source, allow_unknown)
+    look = partial(heed, estimator, source.place, allow_unknown)
     if whole is not None:
         assert whole.y is not None  # the source is labelled
-        heed(whole.seen)
+        look(whole.seen)
         labels.require_both()
         rows = estimator.in_memory(whole.X, labels.targets_of(whole.y))
         return estimator.fit_sample(rows, source.n_features, labels.classes, source.names)
@@ -139,20 +139,20 @@ def fit_file(
             with show(f"shuffling {name}") as advance:
                 shuffled.scatter(advance)
         _learn_labels(labels, ordered, estimator.asks == "sums")
-        sample = FileSample(ordered, labels, not shuffles, state, show, heed, weights)
+        sample = FileSample(ordered, labels, not shuffles, state, show, look, weights)
         n_columns, names = source.n_features, source.names
         if weights is not None:  # the last column
             n_columns, names = n_columns - 1, None if names is None else names[:-1]
         return estimator.fit_sample(sample, n_columns, labels.classes, names)
 
 
-def _heed(
-    estimator: ReplicableClassifier, source: "Source", allow_unknown: bool, seen: Seen | None
+def heed(
+    estimator: ReplicableClassifier, place: str, allow_unknown: bool, seen: Seen | None
 ) -> None:
     """Keep what was missing or unknown; refuse columns that are coded differently."""
     if seen is not None:
         estimator.seen_ = seen
-        refuse_other_codes(source.place, source.encoding, allow_unknown, seen)
+        refuse_other_codes(place, estimator.agreed.encoding, allow_unknown, seen)
 
 
 def refuse_other_codes(

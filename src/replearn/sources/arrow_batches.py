@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replearn.codes.encoding import CategoryColumn, Encoding
 from replearn.errors import ReplearnError
@@ -39,6 +40,17 @@ def arrow_pieces(
             if part.num_rows:
                 yield _piece(part, target, encoding, first_row)
                 first_row += part.num_rows
+
+
+def arrow_labels(batch: Any, target: str) -> NDArray[Any]:
+    """The labels of a record batch, as they stand."""
+    kind = batch.schema.field(target).type
+    if not is_number(kind) and not is_text(kind):
+        raise ReplearnError(
+            f"{_PLACE}, column {target!r} must hold numbers or text, got {kind}. Convert it in the "
+            "query."
+        )
+    return values(batch.column(target))
 
 
 def _piece(batch: Any, target: str, encoding: Encoding | None, first_row: int) -> Piece:

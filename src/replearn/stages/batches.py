@@ -49,22 +49,26 @@ class Summand(Protocol):
 Total = TypeVar("Total", bound=Summand)
 
 
-class Sample(Protocol):
+class UnorderedSample(Protocol):
+    """Training rows that need have no order, as in a table of Spark."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; it may be known only after a first sum."""
+
+    def add_up(self, terms: Callable[[Any, Signs], Total], run: BlockMap = map) -> Total:
+        """Sum of ``terms(X, signs)`` over blocks of rows, which together are all rows once."""
+
+
+class Sample(UnorderedSample, Protocol):
     """Training rows, wherever they are: in memory, in files or on a cluster.
 
     What an algorithm asks of them is an exact sum, over batches in canonical order or over rows
     in any order.
     """
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows; it may be known only after a first sum."""
-
     def sums(self, solve: "BatchKernel", plan: BatchPlan, run: BlockMap = map) -> "BatchSums":
         """Sums of the vectors of all batches: consecutive rows in canonical order."""
-
-    def add_up(self, terms: Callable[[Any, Signs], Total], run: BlockMap = map) -> Total:
-        """Sum of ``terms(X, signs)`` over blocks of rows, which together are all rows once."""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from replearn.codes.encoding import Seen
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
-from replearn.fits.clusters.labels import LabelPart, join_labels
 from replearn.fits.clusters.spans import Span, file_spans, partition_spans
 from replearn.fits.clusters.tasks import completed, guarded, shared_task
+from replearn.fits.label_parts import LabelPart, join_labels
 from replearn.sources import Part, Source, Watch
 from replearn.sources.common import total_seen
 from replearn.sources.labels import Labels

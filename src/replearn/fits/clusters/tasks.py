@@ -2,15 +2,14 @@
 
 import logging
 import socket
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from replearn import __version__
-from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.errors import ReplearnError
+from replearn.fits.shared import Shared, called, one_line
 from replearn.sources import Watch
 
 #: Dask gives a task up when some workers died with it (``allowed-failures``, usually 3), though it
@@ -77,7 +76,7 @@ def connect(address: str, timeout: float = 10.0) -> Iterator[Any]:
         client = Client(address, timeout=timeout, set_as_default=False)
     except (OSError, ValueError, TypeError) as problem:
         raise ReplearnError(
-            f"no Dask scheduler answers at {address!r} ({_one_line(problem)}). Pass the address "
+            f"no Dask scheduler answers at {address!r} ({one_line(problem)}). Pass the address "
             'that the scheduler printed, like tcp://10.0.0.1:8786, or "local".'
         ) from None
     with client:
@@ -132,26 +131,6 @@ def usable_client(client: Any = None) -> Any:
             f"client must be a distributed.Client that is not asynchronous, got {client!r}."
         )
     return client
-
-
-class Shared:
-    """What many tasks need: sent once, as the result of a task that can be made again.
-
-    Not a dataclass, which Dask would take apart.
-    """
-
-    def __init__(self, content: Any) -> None:
-        self._content = content
-        self._version = __version__
-
-    def unpacked(self) -> Any:
-        """The content; another version of replearn is refused, since it may give other bytes."""
-        if self._version != __version__:
-            raise ReplearnError(
-                f"all workers must have replearn {self._version}, as here, got {__version__} on "
-                "one. Install the same version everywhere."
-            )
-        return self._content
 
 
 def shared_task(content: Any) -> Any:
@@ -289,16 +268,12 @@ def _result(future: Any) -> Any:
         return _Lost()
     except Exception as problem:
         error = ReplearnError(
-            f"a task failed on the cluster: {type(problem).__name__}: {_one_line(problem)}. Check "
+            f"a task failed on the cluster: {type(problem).__name__}: {one_line(problem)}. Check "
             "that the partitions can be computed, and that all workers have the same versions of "
             "replearn and of its packages."
         )
         error.__cause__ = problem
         return error
-
-
-def _one_line(problem: BaseException) -> str:
-    return " ".join(str(problem).split())[:300].rstrip(".")
 
 
 def spread(
@@ -330,6 +305,4 @@ def spread(
 
 
 def _call(sent: Shared, item: Any) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ReplicabilityWarning)  # nobody sees it on a worker
-        return sent.unpacked()(item)
+    return called(sent.unpacked(), item)
