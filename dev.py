@@ -4,6 +4,7 @@
     python3 dev.py demo              two simulated labs, end to end
     python3 dev.py test [ARGS]       lint, then pytest on two workers; ARGS go to pytest
     python3 dev.py test --fast       the same without the slow tests
+    python3 dev.py test --engines    the same with Spark and Flower, which take a minute to install
     python3 dev.py test --coverage   the same with the share of lines that were run
     python3 dev.py versions          quick tests with the oldest and the newest versions allowed
     python3 dev.py lint              ruff, mypy and import-linter
@@ -59,7 +60,8 @@ def main(arguments: list[str]) -> int:
         if command == "run":
             return prepare("cli", "data", "report") or call("replearn", *rest, cwd=Path.cwd())
         if command == "test":
-            return prepare("test") or run_steps((*LINT, ("pytest", (*PYTEST, *chosen(rest)))))
+            extras = ("test", "engines") if "--engines" in rest else ("test",)
+            return prepare(*extras) or run_steps((*LINT, ("pytest", (*PYTEST, *chosen(rest)))))
         if command == "versions" and not rest:
             return (
                 make_venv() or install_uv() or max(map(try_versions, ("lowest-direct", "highest")))
@@ -77,7 +79,8 @@ def main(arguments: list[str]) -> int:
 
 
 #: Options of ``test`` that are short for those of pytest.
-SHORT = {
+SHORT: dict[str, tuple[str, ...]] = {
+    "--engines": (),
     "--fast": ("-m", "not slow"),
     "--coverage": ("--cov=replearn", "--cov-report=term:skip-covered"),  # takes twice the time
 }

@@ -115,8 +115,12 @@ def evaluate(
         As of `replearn.evaluate_file` on the same rows.
     """
     encoding = model.encoding
-    rest = [name for name in X.columns if name not in (target, by)]
-    wanted = _wanted(X, target, model.feature_names or (None if encoding else rest), encoding)
+    columns = model.feature_names
+    if encoding is not None:
+        columns = tuple(column.name for column in encoding.columns)
+    elif columns is None:
+        columns = tuple(name for name in X.columns if name not in (target, by))
+    wanted = _wanted(X, target, columns, encoding)
     names = list(dict.fromkeys([*wanted, target, *(() if by is None else (by,))]))
     parts = results(_selected(X, names), partial(_predict, model, [*wanted, target], target, by))
     collected = reduce(Collected.join, [part for part, _ in parts])

@@ -59,6 +59,11 @@ JSON keys: sha256 (of the sums), out, protocol, round, rounds, site, rows, label
         action="store_true",
         help="allow fewer than 100 rows, whose sums may tell what is in single ones",
     )
+    parser.add_argument(
+        "--assume-shuffled",
+        action="store_true",
+        help="Algorithm 1: take the rows in the order of the file, which must be random",
+    )
     add_allow_unknown(parser)
 
 
@@ -66,12 +71,12 @@ def run(options: argparse.Namespace) -> Outcome:
     """Add up the rows of the file."""
     from replearn.coalitions.engines import site_sums
     from replearn.coalitions.rounds import CoalitionRound
-    from replearn.coalitions.site_sums import design_of
+    from replearn.coalitions.site_sums import n_rounds as rounds_of
     from replearn.study.protocol import Protocol
 
     check_target(options.out)
     protocol = Protocol.load(options.protocol, options.lock)
-    n_rounds = design_of(protocol).n_steps
+    n_rounds = rounds_of(protocol)
     after = None if options.after is None else CoalitionRound.load(options.after, protocol)
     expected = 1 if after is None else after.round + 1
     if options.round not in (None, expected):
@@ -89,6 +94,7 @@ def run(options: argparse.Namespace) -> Outcome:
             site=options.site,
             few_rows=options.few_rows,
             allow_unknown=options.allow_unknown,
+            assume_shuffled=options.assume_shuffled,
             n_features=options.features,
             watch=watch,
         )

@@ -7,9 +7,15 @@ from operator import add
 from typing import Any
 
 from replearn.coalitions.engines import refuse_overflow
-from replearn.coalitions.influence import Heterogeneity, Influence, heterogeneity, influences
+from replearn.coalitions.influence import (
+    Heterogeneity,
+    Influence,
+    batch_influences,
+    heterogeneity,
+    influences,
+)
 from replearn.coalitions.rounds import CoalitionRound, Counts, counts_of
-from replearn.coalitions.site_sums import SiteSums, design_of
+from replearn.coalitions.site_sums import SiteSums, batches_of, n_rounds, scores_of
 from replearn.codes.model import Model
 from replearn.errors import ReplearnError
 from replearn.stages.certificate import Certificate
@@ -32,7 +38,8 @@ class Coalition:
     sites : tuple of Influence
         What each site adds, in the order of the files.
     heterogeneity : Heterogeneity or None
-        Are the sites' scores compatible with one population? None for a single site.
+        Are the sites' scores compatible with one population? None for a single site, and for
+        Algorithm 1.
     n_rows, n_rounds : int
     """
 
@@ -130,12 +137,15 @@ def combine(
     Sums are whole numbers, so their total is that of the pooled rows, whoever added them up; from
     there on the steps are those of ``fit`` on all rows.
     """
-    design = design_of(protocol)
+    n_rounds(protocol)
     if after is not None:
         after.check_next(protocol)
     _check_sites(protocol, sites, after)
     refuse_overflow(sites)
-    total = reduce(add, [site.sums for site in sites])
+    if protocol.design is None:
+        return _combine_batches(protocol, sites, hint)
+    design = protocol.design
+    total = reduce(add, map(scores_of, sites))
     looked = design.space.start_numbers if after is None else after.steps.following
     steps = Steps.start(total, design) if after is None else after.steps.then(total, design)
     if steps.n_passes < design.n_steps:
@@ -153,6 +163,31 @@ def combine(
         heterogeneity=heterogeneity(sites, total, design) if len(sites) > 1 else None,
         n_rows=total.n_rows,
         n_rounds=design.n_steps,
+    )
+
+
+def _combine_batches(protocol: Protocol, sites: Sequence[SiteSums], hint: int | None) -> Coalition:
+    """Algorithm 1: batch vectors of all sites, added up; one round."""
+    if hint is not None:
+        raise ReplearnError(
+            f"hint needs hint bits, got hint={hint!r} and Algorithm 1, which has none. Leave it "
+            "out."
+        )
+    total = reduce(add, map(batches_of, sites))
+    if min(total.class_weights) == 0:
+        raise ReplearnError(
+            "the sites together must hold two classes, got one. Get the sums of other sites."
+        )
+    estimator = protocol.estimator().fit_batches(total.batches, total.n_rows)
+    model = estimator.model_
+    return Coalition(
+        model=model,
+        hint=None,
+        certificate=estimator.certificate_,
+        sites=batch_influences(sites, estimator.plan_, model, model.shared),
+        heterogeneity=None,
+        n_rows=total.n_rows,
+        n_rounds=1,
     )
 
 

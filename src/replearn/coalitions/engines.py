@@ -16,15 +16,19 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from replearn.coalitions.rounds import CoalitionRound
-from replearn.coalitions.site_sums import SiteSums, design_of, read_name
+from replearn.coalitions.site_batches import SiteBatches
+from replearn.coalitions.site_sums import SiteSums, n_rounds, n_vector, read_name
+from replearn.codes.encoding import Seen
 from replearn.errors import ReplearnError
 from replearn.files.jsonfile import Unfit
 from replearn.fits.adding import add_pieces
 from replearn.fits.file_fit import refuse_other_codes, training_source
-from replearn.kernels.score_sums import MAX_TOTAL_WEIGHT
+from replearn.kernels.score_sums import MAX_TOTAL_WEIGHT, ScoreSums
 from replearn.sources.arrow_batches import arrow_pieces
-from replearn.sources.common import Piece, Watch
+from replearn.sources.common import Piece, Watch, total_seen
 from replearn.sources.labels import Labels
+from replearn.stages.batches import max_margin
+from replearn.stages.pieces import joined
 from replearn.stages.scores import score_terms
 from replearn.study.protocol import Protocol
 
@@ -41,13 +45,14 @@ def arrow_sums(
     site: str | None = None,
     few_rows: bool = False,
     allow_unknown: bool = False,
+    assume_shuffled: bool = False,
 ) -> SiteSums:
     """Exact sums of the rows in record batches of Arrow: the contract for engines.
 
     Parameters
     ----------
     protocol : Protocol
-        Of a logistic study.
+        Of a logistic study, or of Algorithm 1.
     batches : iterable of pyarrow.RecordBatch or pyarrow.Table
         Raw columns, as the protocol names them; it encodes them.
     target : str, optional
@@ -60,18 +65,21 @@ def arrow_sums(
         Allow fewer than 100 rows, whose sums may tell what is in single ones.
     allow_unknown : bool, default=False
         Go on although columns are coded differently than the protocol says.
+    assume_shuffled : bool, default=False
+        For Algorithm 1, whose batches are consecutive rows: take the rows in their order, which
+        must be random, instead of shuffling them in memory.
 
     Returns
     -------
     SiteSums
-        The same bytes for the same rows, in any order and cut into any batches. Workers of one site
-        merge their parts with `merged_sums`.
+        For a logistic study the same bytes for the same rows, in any order and cut into any
+        batches. Workers of one site merge their parts with `merged_sums`.
     """
     column = target if target is not None else protocol.target
     if column is None:
         raise ReplearnError("labels are needed, got no target. Name the label column.")
     pieces = arrow_pieces(batches, column, protocol.encoding)
-    return _added(protocol, pieces, column, after, site, few_rows, allow_unknown)
+    return _added(protocol, pieces, column, after, site, few_rows, allow_unknown, assume_shuffled)
 
 
 def site_sums(
@@ -83,6 +91,7 @@ def site_sums(
     site: str | None = None,
     few_rows: bool = False,
     allow_unknown: bool = False,
+    assume_shuffled: bool = False,
     n_features: int | None = None,
     watch: Watch | None = None,
 ) -> SiteSums:
@@ -90,7 +99,7 @@ def site_sums(
 
     Parameters
     ----------
-    protocol, after, site, few_rows, allow_unknown
+    protocol, after, site, few_rows, allow_unknown, assume_shuffled
         As for `arrow_sums`.
     path : path
         CSV, Parquet, npz or svmlight.
@@ -105,11 +114,13 @@ def site_sums(
     -------
     SiteSums
     """
-    design_of(protocol)
+    n_rounds(protocol)
     column = target if target is not None else protocol.target
     source, _ = training_source(protocol.estimator(), path, column, n_features=n_features)
     pieces = source.pieces(watch=watch)
-    return _added(protocol, pieces, source.place, after, site, few_rows, allow_unknown)
+    return _added(
+        protocol, pieces, source.place, after, site, few_rows, allow_unknown, assume_shuffled
+    )
 
 
 def row_sums(
@@ -121,12 +132,13 @@ def row_sums(
     site: str | None = None,
     few_rows: bool = False,
     allow_unknown: bool = False,
+    assume_shuffled: bool = False,
 ) -> SiteSums:
     """Exact sums of rows in memory.
 
     Parameters
     ----------
-    protocol, after, site, few_rows, allow_unknown
+    protocol, after, site, few_rows, allow_unknown, assume_shuffled
         As for `arrow_sums`.
     X : array, dataframe or CSR matrix of shape (n_samples, n_features)
     y : array of shape (n_samples,)
@@ -148,7 +160,7 @@ def row_sums(
             f"y must have one label for each of {X.shape[0]:,} rows, got shape {labels.shape}."
         )
     pieces = [Piece(X, labels, 0, seen)]
-    return _added(protocol, pieces, "y", after, site, few_rows, allow_unknown)
+    return _added(protocol, pieces, "y", after, site, few_rows, allow_unknown, assume_shuffled)
 
 
 def merged_sums(parts: Iterable[SiteSums]) -> SiteSums:
@@ -204,17 +216,23 @@ def _added(
     site: str | None,
     few_rows: bool,
     allow_unknown: bool,
+    assume_shuffled: bool,
 ) -> SiteSums:
     """Sums over pieces, whoever has read them."""
-    design = design_of(protocol)
+    n_rounds(protocol)
     if after is not None:
         after.check_next(protocol)
-    theta = design.space.start_numbers if after is None else after.steps.following
-    known = sorted(protocol.classes)
-    labels = Labels(f"the label column of {place}", known, from_text=True, many=True)
-    checked = (_checked(piece, design.space.n_features) for piece in pieces)
-    added = add_pieces(partial(score_terms, design, theta), checked, labels)
-    sums, seen = added.total, added.seen
+    known, many = sorted(protocol.classes), protocol.design is not None
+    labels = Labels(f"the label column of {place}", known, from_text=True, many=many)
+    sums: ScoreSums | SiteBatches | None
+    if protocol.design is None:
+        sums, seen = _batches(protocol, pieces, labels, place, assume_shuffled)
+    else:
+        design = protocol.design
+        theta = design.space.start_numbers if after is None else after.steps.following
+        checked = (_checked(piece, design.space.n_features) for piece in pieces)
+        added = add_pieces(partial(score_terms, design, theta), checked, labels)
+        sums, seen = added.total, added.seen
     if sums is None:
         raise ReplearnError(f"{place} must have rows, got none.")
     if sums.n_rows < FEWEST_ROWS and not few_rows:
@@ -233,6 +251,39 @@ def _added(
         (0,) * n_columns if seen is None else seen.unknown,
         None if site is None else _checked_name(site),
     )
+
+
+def _batches(
+    protocol: Protocol,
+    pieces: Iterable[Piece],
+    labels: Labels,
+    place: str,
+    assume_shuffled: bool,
+) -> tuple[SiteBatches | None, Seen | None]:
+    """Algorithm 1: the vectors of whole batches, added up."""
+    estimator = protocol.estimator(shuffle=not assume_shuffled)
+    rows = [piece for piece in pieces if piece.X.shape[0]]
+    if not rows:
+        return None, None
+    X = reduce(joined, [piece.X for piece in rows])
+    signs = np.concatenate([labels.signs(np.asarray(piece.y)) for piece in rows])
+    expected = n_vector(protocol)
+    n_inputs = X.shape[1] + bool(estimator.fit_intercept)
+    if expected not in (None, n_inputs):
+        raise ReplearnError(
+            f"rows must have {expected - bool(estimator.fit_intercept)} features after encoding, "
+            f"as the protocol has, got {X.shape[1]}. Use the columns it was made for."
+        )
+    plan = estimator.batch_plan(n_inputs)
+    if signs.size < plan.batch_size:
+        raise ReplearnError(
+            f"{place} must have a whole batch of {plan.batch_size:,} rows for Algorithm 1, got "
+            f"{signs.size:,}. Pool the rows with another site's, or plan a logistic study, whose "
+            "sums are of any number of rows."
+        )
+    sums = estimator.in_memory(X, signs).sums(max_margin(plan), plan)
+    counts = np.array([np.count_nonzero(signs < 0), np.count_nonzero(signs > 0)], dtype=np.int64)
+    return SiteBatches(sums, signs.size, counts), total_seen(piece.seen for piece in rows)
 
 
 def _checked(piece: Piece, n_features: int) -> Piece:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc
 
-from replearn.coalitions.site_sums import SiteSums
+from replearn.coalitions.site_sums import SiteSums, batches_of, scores_of
 from replearn.codes.design import Design
 from replearn.codes.model import Model
 from replearn.codes.randomness import SharedRandomness
@@ -17,6 +17,9 @@ from replearn.codes.score_space import ScoreSpace
 from replearn.errors import ReplearnError
 from replearn.kernels.score_sums import ScoreSums
 from replearn.kernels.small_algebra import solve_positive
+from replearn.plans.sizes import BatchPlan
+from replearn.stages.batches import Total
+from replearn.stages.recipes import code_space, mean_direction
 from replearn.stages.scores import Steps, next_theta, round_theta
 from replearn.types import Matrix, Vector
 
@@ -37,7 +40,8 @@ class Influence:
     shift : tuple of float
         How far the site moves each coded number, in cells.
     estimate, error : tuple of float
-        The site's own numbers relative to those of all, in cells, and their standard errors.
+        The site's own numbers relative to those of all, in cells, and their standard errors. These
+        three are empty for Algorithm 1.
     unknown : int
         Rows with unknown values, over all columns.
     """
@@ -60,11 +64,12 @@ class Influence:
         }
 
     def __str__(self) -> str:
-        far = max(map(abs, self.shift), default=0.0)
         words = "same without it" if self.same else f"moves codes {list(self.codes_moved)}"
+        if self.shift:
+            words += f", moves the point by {max(map(abs, self.shift)):.2g} cells at most"
         return (
             f"{self.site}: {self.n_rows:,} rows, {self.n_positive / self.n_rows:.1%} positive, "
-            f"{words}, moves the point by {far:.2g} cells at most"
+            f"{words}"
         )
 
 
@@ -140,7 +145,8 @@ def influences(
     own_scores = _points(sites, through)
     centre = through @ total.mean_score()
     found = []
-    for place, (site, others) in enumerate(zip(sites, _others(sites), strict=True)):
+    rest = _others(list(map(scores_of, sites)))
+    for place, (site, others) in enumerate(zip(sites, rest, strict=True)):
         same, shift = True, np.zeros(point.components.size)
         moved: tuple[int, ...] = ()
         if others is not None:
@@ -152,7 +158,7 @@ def influences(
                 different = np.flatnonzero(codes != model.codes)
                 same, moved = different.size == 0, tuple(map(int, different))
                 shift = point.components - components
-        error = np.sqrt(np.maximum(0.0, np.diag(_spread(site.sums, through))) / site.n_rows)
+        error = np.sqrt(np.maximum(0.0, np.diag(_spread(scores_of(site), through))) / site.n_rows)
         found.append(
             Influence(
                 site=f"file {place + 1}" if site.site is None else site.site,
@@ -163,6 +169,48 @@ def influences(
                 shift=_plain(shift),
                 estimate=_plain(centre - own_scores[place]),  # a step goes against the score
                 error=_plain(error),
+                unknown=sum(site.unknown),
+            )
+        )
+    return tuple(found)
+
+
+def batch_influences(
+    sites: Sequence[SiteSums], plan: BatchPlan, model: Model, shared: SharedRandomness
+) -> tuple[Influence, ...]:
+    """What each site adds to a model of Algorithm 1: the model without it is that of the others.
+
+    Parameters
+    ----------
+    sites : sequence of SiteSums
+    plan : BatchPlan
+    model : Model
+        Of all sites.
+    shared : SharedRandomness
+
+    Returns
+    -------
+    tuple of Influence
+    """
+    space, found = code_space(plan), []
+    rest = _others(list(map(batches_of, sites)))
+    for place, (site, others) in enumerate(zip(sites, rest, strict=True)):
+        same = True
+        moved: tuple[int, ...] = ()
+        if others is not None:
+            codes, _ = space.encode_with_residual(mean_direction(others.batches, plan), shared)
+            different = np.flatnonzero(codes != model.codes)
+            same, moved = different.size == 0, tuple(map(int, different))
+        found.append(
+            Influence(
+                site=f"file {place + 1}" if site.site is None else site.site,
+                n_rows=site.n_rows,
+                n_positive=int(site.sums.class_weights[1]),
+                same=same,
+                codes_moved=moved,
+                shift=(),
+                estimate=(),
+                error=(),
                 unknown=sum(site.unknown),
             )
         )
@@ -188,11 +236,10 @@ def _without(
     return scored.codes, scored.components
 
 
-def _others(sites: Sequence[SiteSums]) -> list[ScoreSums | None]:
+def _others(sums: Sequence[Total]) -> list[Total | None]:
     """For each site the sums of all others, by sums from both ends."""
-    sums = [site.sums for site in sites]
-    before = [None, *accumulate(sums[:-1], add)]
-    after = [*reversed(list(accumulate(reversed(sums[1:]), add))), None]
+    before: list[Total | None] = [None, *accumulate(sums[:-1], add)]
+    after: list[Total | None] = [*reversed(list(accumulate(reversed(sums[1:]), add))), None]
     return [
         b if a is None else a if b is None else a + b for b, a in zip(before, after, strict=True)
     ]
@@ -222,7 +269,7 @@ def heterogeneity(sites: Sequence[SiteSums], total: ScoreSums, design: Design) -
     through = published_map(total, design)
     weights = np.array([site.n_rows for site in sites], dtype=np.float64)
     points = _points(sites, through)
-    spreads = np.array([_spread(site.sums, through) for site in sites])
+    spreads = np.array([_spread(scores_of(site), through) for site in sites])
     pooled = np.tensordot(weights, spreads, 1) / weights.sum()
     apart = points - weights @ points / weights.sum()
     values, vectors = np.linalg.eigh(pooled)
@@ -249,7 +296,7 @@ def published_map(total: ScoreSums, design: Design) -> Matrix:
 
 
 def _points(sites: Sequence[SiteSums], through: Matrix) -> Matrix:
-    return np.array([through @ site.sums.mean_score() for site in sites])
+    return np.array([through @ scores_of(site).mean_score() for site in sites])
 
 
 def _spread(sums: ScoreSums, through: Matrix) -> Matrix:

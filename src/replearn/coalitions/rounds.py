@@ -15,6 +15,7 @@ from replearn.coalitions.site_sums import (
     read_name,
     read_sums,
     save_hashed,
+    scores_of,
     sums_content,
 )
 from replearn.errors import InvalidFile, ReplearnError
@@ -34,7 +35,7 @@ Counts = tuple[str, int, int, int, int, int, int]
 
 def counts_of(site: SiteSums) -> Counts:
     """What tells a site from another in every round: name and counts ("" for no name)."""
-    sums = site.sums
+    sums = scores_of(site)
     low, high = (int(count) for count in sums.class_weights)
     return site.site or "", sums.n_rows, sums.n_zero, sums.n_capped, sums.n_cut, low, high
 

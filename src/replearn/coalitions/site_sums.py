@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from replearn.coalitions.site_batches import SiteBatches, batches_content, read_batches
 from replearn.codes.canonical import canonical_json
 from replearn.codes.design import Design
 from replearn.errors import InvalidFile, ReplearnError
@@ -40,8 +41,9 @@ class SiteSums:
     after : str or None
         Hash of the coalition's state that the sums were made at; None in the first round, which is
         made at the published start.
-    sums : ScoreSums
-        Whole numbers: see `replearn.kernels.score_sums`.
+    sums : ScoreSums or SiteBatches
+        Whole numbers, of a logistic study or of Algorithm 1: see `replearn.kernels.score_sums` and
+        `replearn.coalitions.site_batches`.
     unknown : tuple of int
         Rows with a value that the protocol does not know, for each column of its encoding.
     site : str or None
@@ -51,7 +53,7 @@ class SiteSums:
     protocol: str
     round: int
     after: str | None
-    sums: ScoreSums
+    sums: ScoreSums | SiteBatches
     unknown: tuple[int, ...]
     site: str | None = None
 
@@ -68,7 +70,9 @@ class SiteSums:
             "protocol": self.protocol,
             "round": self.round,
             "site": self.site,
-            "sums": sums_content(self.sums),
+            "sums": sums_content(self.sums)
+            if isinstance(self.sums, ScoreSums)
+            else batches_content(self.sums),
             "unknown": list(self.unknown),
             "version": VERSION,
         }
@@ -109,12 +113,11 @@ class SiteSums:
         document = read_json(path)
         try:
             check_document(document, FORMAT, _KEYS, protocol)
-            design = design_of(protocol)
             found = cls(
                 protocol=document["protocol"],
-                round=read_integer(document["round"], "round", 1, design.n_steps),
+                round=read_integer(document["round"], "round", 1, n_rounds(protocol)),
                 after=None if document["after"] is None else read_hash(document["after"], "after"),
-                sums=read_sums(document["sums"], design),
+                sums=_read_any(document["sums"], protocol),
                 unknown=_read_unknown(document["unknown"], protocol, document["sums"]["rows"]),
                 site=None if document["site"] is None else read_name(document["site"]),
             )
@@ -129,13 +132,39 @@ class SiteSums:
 
 
 def design_of(protocol: Protocol) -> Design:
-    """The design of a logistic study; other protocols have no sums."""
+    """The design of a logistic study; other protocols have no rounds."""
     if protocol.design is None:
         raise ReplearnError(
-            f"sums of sites need a protocol of a logistic study, got algorithm "
+            f"rounds of sums need a protocol of a logistic study, got algorithm "
             f"{protocol.algorithm!r}. Plan one: replearn plan --pilot."
         )
     return protocol.design
+
+
+def n_rounds(protocol: Protocol) -> int:
+    """How often sites send sums; protocols whose sums do not add up are refused."""
+    if protocol.design is not None:
+        return protocol.design.n_steps
+    if protocol.algorithm != "svm":
+        raise ReplearnError(
+            "sums of sites need a protocol of a logistic study or of Algorithm 1, got algorithm "
+            f"{protocol.algorithm!r}. Plan one: replearn plan --pilot."
+        )
+    return 1
+
+
+def n_vector(protocol: Protocol) -> int | None:
+    """Numbers of a batch vector of Algorithm 1; None if only the rows say how many."""
+    intercept = int(bool(protocol.parameters["fit_intercept"]))
+    if protocol.encoding is not None:
+        return protocol.encoding.n_outputs + intercept
+    return None if protocol.basis is None else protocol.basis.rows.shape[1]
+
+
+def _read_any(value: Any, protocol: Protocol) -> ScoreSums | SiteBatches:
+    if protocol.design is not None:
+        return read_sums(value, protocol.design)
+    return read_batches(value, n_vector(protocol), protocol.parameters["batch_size"])
 
 
 def parts_of(design: Design) -> Parts:
@@ -232,6 +261,18 @@ def _check_moments(sums: ScoreSums) -> None:
         raise Unfit("means must not exceed root mean squares; the numbers do not come from rows")
     if sums.parts.loss and sums.mean_loss() < 0:
         raise Unfit("the loss must not be negative; the numbers do not come from rows")
+
+
+def scores_of(site: SiteSums) -> ScoreSums:
+    """The sums of a site in a logistic study."""
+    assert isinstance(site.sums, ScoreSums)  # the protocol has been checked
+    return site.sums
+
+
+def batches_of(site: SiteSums) -> SiteBatches:
+    """The sums of a site for Algorithm 1."""
+    assert isinstance(site.sums, SiteBatches)  # the protocol has been checked
+    return site.sums
 
 
 def _read_unknown(value: Any, protocol: Protocol, n_rows: int) -> tuple[int, ...]:

@@ -1,15 +1,17 @@
 """Algorithm 1 as a scikit-learn classifier."""
 
-from typing import Any
+from typing import Any, Self
 
 from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
+from replearn.estimators.base import silent_overflow
 from replearn.estimators.batch_based import BatchBasedClassifier
 from replearn.estimators.checks import refuse_large
 from replearn.plans.plan_svm import MARGIN_GRID, plan_svm
 from replearn.plans.sizes import BatchPlan
 from replearn.stages import recipes
+from replearn.stages.batches import BatchSums
 from replearn.types import BlockMap
 
 
@@ -154,6 +156,39 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
             )
         plans = [self._plan(n_inputs, margin) for margin in MARGIN_GRID]
         return recipes.svm_of_unknown_margin(sample, plans, shared, run)
+
+    def batch_plan(self, n_inputs: int) -> BatchPlan:
+        """The plan for rows of so many numbers, if batches of several sites are to be added up."""
+        self.check_parameters()
+        if self.margin == "auto" or self.mode != "practical":
+            raise ReplearnError(
+                f'sums of batches need a margin and mode="practical", got {self.margin!r} and '
+                f"{self.mode!r}. Take the estimator from a protocol."
+            )
+        return self._plan(n_inputs)
+
+    def fit_batches(self, sums: BatchSums, n_rows: int) -> Self:
+        """Learn from batches that were made elsewhere; `replearn.combine` does.
+
+        Parameters
+        ----------
+        sums : BatchSums
+            Of all sites.
+        n_rows : int
+            Rows of all sites.
+
+        Returns
+        -------
+        self
+        """
+        n_inputs = sums.hi.shape[1]
+        plan, shared = self.batch_plan(n_inputs), self._shared()
+        self._describe(n_inputs - bool(self.fit_intercept), self.labels().classes, None)
+        with silent_overflow():
+            fitted = recipes.round_mean(sums, n_rows, plan, shared)
+        self._publish(plan, fitted, shared)
+        self._warn()
+        return self
 
     def _plan(self, n_inputs: int, margin: float | None = None) -> BatchPlan:
         guarantee = self._guarantee(margin)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
@@ -128,6 +128,7 @@ class BatchSums:
     lo: IntegerArray
     counted: TallyArrays
     batch_size: int
+    counts: IntegerArray | None = None  # batches of each group that has any, if sites are merged
 
     @cached_property
     def tally(self) -> Tally:
@@ -149,6 +150,8 @@ class BatchSums:
 
     def group_counts(self) -> IntegerArray:
         """Number of batches in each group that has any."""
+        if self.counts is not None:
+            return self.counts
         n_groups = self.hi.shape[0]
         n_pairs = (self.n_batches + 1) // 2
         counts = np.zeros(min(n_groups, n_pairs), dtype=np.int64)
@@ -177,6 +180,14 @@ class BatchSums:
             merge_tallies(self.counted, other.counted),
             self.batch_size,
         )
+
+    def beside(self, other: "BatchSums") -> "BatchSums":
+        """Sums of both, if each numbers its batches from 0, as sites do."""
+        mine, theirs = self.group_counts(), other.group_counts()
+        counts = np.zeros(max(mine.size, theirs.size), dtype=np.int64)
+        counts[: mine.size] += mine
+        counts[: theirs.size] += theirs
+        return replace(self.merge(other), counts=counts)
 
 
 class Block(NamedTuple):

@@ -1,0 +1,1 @@
+"""Both halves of the app are in `replearn.flower`."""

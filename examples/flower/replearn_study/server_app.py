@@ -1,0 +1,5 @@
+"""The coordinator, on a SuperLink."""
+
+from replearn.flower import server_app
+
+app = server_app()
