@@ -118,7 +118,9 @@ def test_audit_is_that_of_one_machine(connect):
 
 def executors(spark):
     """Processes of the executors that this session started: their JVMs."""
-    listed = subprocess.run(["ps", "-eww", "-o", "pid=,ppid=,args="], capture_output=True, text=True)
+    listed = subprocess.run(
+        ["ps", "-eww", "-o", "pid=,ppid=,args="], capture_output=True, text=True
+    )
     processes = [line.split(None, 2) for line in listed.stdout.splitlines()]
     driver = str(spark.sparkContext._gateway.proc.pid)
     return [
