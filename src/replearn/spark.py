@@ -80,7 +80,7 @@ def fit(
     runs = join_labels(labels, results(_selected(X, [target]), partial(look, target, labels)))
     rows = _selected(X, [*wanted, target])
     sample = _SparkSample(rows, partial(add_up, target, encoding, labels), runs.n_rows)
-    sample.heed = partial(heed, estimator, _PLACE, allow_unknown)
+    sample.heed = partial(heed, estimator, _PLACE, encoding, allow_unknown)
     names, n_features = (
         (tuple(wanted), len(wanted)) if encoding is None else (None, encoding.n_outputs)
     )

@@ -122,7 +122,7 @@ def fit_file(
     limit = None if stays else memory if shuffles and checkpoint is None else 0
     with show(f"reading {name}") as advance:
         whole = None if limit == 0 else read_within(source, limit, advance, labels.take)
-    look = partial(heed, estimator, source.place, allow_unknown)
+    look = partial(heed, estimator, source.place, source.encoding, allow_unknown)
     if whole is not None:
         assert whole.y is not None  # the source is labelled
         look(whole.seen)
@@ -147,12 +147,16 @@ def fit_file(
 
 
 def heed(
-    estimator: ReplicableClassifier, place: str, allow_unknown: bool, seen: Seen | None
+    estimator: ReplicableClassifier,
+    place: str,
+    encoding: Encoding | None,
+    allow_unknown: bool,
+    seen: Seen | None,
 ) -> None:
     """Keep what was missing or unknown; refuse columns that are coded differently."""
     if seen is not None:
         estimator.seen_ = seen
-        refuse_other_codes(place, estimator.agreed.encoding, allow_unknown, seen)
+        refuse_other_codes(place, encoding, allow_unknown, seen)
 
 
 def refuse_other_codes(
