@@ -346,3 +346,16 @@ def philox4x64(counter, key):
         c0, c1, c2, c3 = (right >> 64) ^ c1 ^ k0, right & mask, (left >> 64) ^ c3 ^ k1, left & mask
         k0, k1 = (k0 + 0x9E3779B97F4A7C15) & mask, (k1 + 0xBB67AE8584CAA73B) & mask
     return c0, c1, c2, c3
+
+
+# --- scores of finished models --------------------------------------------------------------
+
+
+def log_losses(probabilities, floor):
+    """Log-loss of each row, one by one, with the platform's logarithm."""
+    return np.array([-math.log(min(max(p, floor), 1.0)) for p in probabilities])
+
+
+def exponentials(words):
+    """Exponential draws from words, with the platform's logarithm."""
+    return np.array([-math.log(((int(word) >> 12) * 2 + 1) * 2.0**-53) for word in words])

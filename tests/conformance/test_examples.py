@@ -126,12 +126,22 @@ def write_heart(folder, rng):
     table.assign(num=num, site=site).to_csv(folder / "heart_disease_4site.csv.gz", index=False)
 
 
+def write_incomes(folder, rng):
+    n = 9000
+    age, hours = rng.integers(18, 80, n), rng.integers(10, 70, n)
+    work = rng.choice(["private", "public"], n)
+    rich = age + hours + 20 * (work == "public") + rng.normal(0, 15, n) > 95
+    table = pd.DataFrame({"age": age, "hours": hours, "work": work, "fnlwgt": 1})
+    table["income"] = np.where(rich, ">50K", "<=50K")
+    table.to_csv(folder / "adult.csv.gz", index=False)
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """A folder with a small stand-in for each data set."""
     folder = tmp_path_factory.mktemp("data")
     for number, write in enumerate(
-        (write_flights, write_forest, write_digits, write_news, write_heart)
+        (write_flights, write_forest, write_digits, write_news, write_heart, write_incomes)
     ):
         write(folder, np.random.default_rng(number))
     return folder
@@ -206,3 +216,13 @@ def test_unknown_folder_is_one_line(run, tmp_path, monkeypatch, capsys):
         runpy.run_path(str(EXAMPLES / "newsgroups.py"), run_name="__main__")
     assert stopped.value.code == 2
     assert "must be the folder with the data sets" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_finished_models_are_chosen_alike(run):
+    printed = run("choose_a_model")
+    ours = [int(n) for n in re.findall(r"with shared noise: (\d) of 5", printed)]
+    assert len(ours) == 2
+    assert sum(ours) >= 6  # .9 each is planned
+    assert printed.count("published: ") == 4
+    assert "together             0.2 of 0.2" in printed

@@ -56,6 +56,17 @@ def test_a_pilot_makes_cheaper_plans_than_the_worst_case():
     assert plan.given_up < blind.given_up / 2
 
 
+def test_a_plan_says_what_happens_without_noise():
+    rng = np.random.default_rng(4)
+    ahead = (rng.random((2000, 4)) < [0.9, 0.8, 0.8, 0.8]).astype(float)
+    assert plan_choice(row_scores=ahead, samples_per_site=2000).without_noise < 0.01
+    tied = (rng.random((2000, 4)) < 0.9).astype(float)
+    plan = plan_choice(row_scores=tied, samples_per_site=2000)
+    assert 0.3 < plan.without_noise < 0.9
+    assert "without noise" in str(plan)
+    assert plan_choice(4).without_noise is None
+
+
 def test_candidates_that_never_differ_need_no_noise():
     table = np.repeat(np.random.default_rng(2).random((400, 1)) < 0.8, 3, axis=1)
     plan = plan_choice(row_scores=table, samples_per_site=10_000)

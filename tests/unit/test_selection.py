@@ -19,7 +19,9 @@ from replearn.stages.selection import (
     draw_threshold,
     first_below,
     first_of,
+    noisy_best,
 )
+from tests import reference
 
 SHARED = SharedRandomness(5)
 SEEDS = st.integers(0, 2**40)
@@ -89,6 +91,20 @@ def test_gumbel_bits_never_change():
     np.testing.assert_allclose(draws, -np.log(-np.log(midpoints)), rtol=1e-14)
 
 
+def test_noise_of_a_candidate_depends_on_no_other():
+    scores = np.array([0.5, 0.6, 0.55])
+    noise = SHARED.exponentials("choice/exponential", 3)
+    assert noisy_best(scores, 0.1, SHARED) == int(np.argmax(scores + 0.1 * noise))
+    assert (SHARED.exponentials("choice/exponential", 9)[:3] == noise).all()
+    assert noisy_best(scores, 1e-9, SHARED) == 1
+
+
+def test_exponential_draws_follow_the_specification():
+    shared = SharedRandomness(2024)
+    wanted = reference.exponentials(shared.words("choice/exponential", 50))
+    np.testing.assert_allclose(shared.exponentials("choice/exponential", 50), wanted, rtol=1e-14)
+
+
 @given(st.floats(-700, 0))
 def test_exponential_is_accurate(x):
     assert exponential(x) == pytest.approx(math.exp(x), rel=5e-16, abs=0)
@@ -105,6 +121,9 @@ def test_exponential_below_its_range_is_zero():
     ("call", "message"),
     [
         (lambda: correlated_choice([], 1), "at least one number"),
+        (lambda: noisy_best([0.1, math.nan], 0.1, 1), "got nan"),
+        (lambda: noisy_best([0.1, 0.2], 0, 1), "noise_scale must be"),
+        (lambda: noisy_best([0.1, 0.2], "x", 1), "noise_scale must be"),
         (lambda: correlated_choice([[1.0]], 1), r"shape \(1, 1\)"),
         (lambda: correlated_choice([1.0, math.nan], 1), "got nan"),
         (lambda: correlated_choice([-math.inf], 1), "one of them finite"),

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from replearn.codes.choice import MAX_CANDIDATES
+from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
 from replearn.plans.sizes import decimal
 from replearn.types import Matrix, Vector
@@ -29,6 +30,8 @@ _FRONTIER = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 
 #: Noise is this much wider than estimated spreads ask for, since these may be too small.
 _SAFETY = 1.1
+
+_DRAWS = 1000
 
 #: Rounds of the fixed point that weighs pairs by how likely they tie.
 _ROUNDS = 10
@@ -287,6 +290,9 @@ class ChoicePlan:
         holds for all scores.
     frontier : tuple of ChoicePoint
         The same for other disagreements.
+    without_noise : float or None
+        Probability that not all sites would have the same best score, as far as a pilot can tell.
+        If that is small, one candidate is far ahead, and noise is hardly needed.
     """
 
     n_candidates: int
@@ -297,6 +303,7 @@ class ChoicePlan:
     given_up: float
     basis: str
     frontier: tuple[ChoicePoint, ...]
+    without_noise: float | None = None
 
     def __str__(self) -> str:
         sites = f"{len(self.rows_per_site)} sites"
@@ -314,9 +321,13 @@ class ChoicePlan:
             f"  score given up    {self.given_up:.4f} on average, {known}",
             f"  spread            {self.spread:.3g}: standard deviation of a difference of two "
             "candidates on one row",
-            "",
-            "  disagreement   noise scale   score given up",
         ]
+        if self.without_noise is not None:
+            lines.append(
+                f"  without noise     sites would differ with {self.without_noise:.3f}, as far as "
+                "the pilot can tell"
+            )
+        lines += ["", "  disagreement   noise scale   score given up"]
         lines += [
             f"  {point.disagreement:>12g}   {point.noise_scale:>11}   {point.given_up:>14.4f}"
             for point in self.frontier
@@ -333,6 +344,7 @@ class ChoicePlan:
             "spread": self.spread,
             "given_up": self.given_up,
             "basis": self.basis,
+            "without_noise": self.without_noise,
             "frontier": [
                 {
                     "disagreement": point.disagreement,
@@ -433,6 +445,7 @@ def plan_from_scores(
     spreads: Matrix,
     rows_per_site: Sequence[int],
     max_disagreement: float,
+    without_noise: float | None = None,
 ) -> ChoicePlan:
     """The plan for candidates with estimated scores and spreads.
 
@@ -441,6 +454,8 @@ def plan_from_scores(
     scores, spreads, rows_per_site
         As for `expected_disagreement`.
     max_disagreement : float
+    without_noise : float, optional
+        From `disagreement_without_noise`.
 
     Returns
     -------
@@ -461,7 +476,43 @@ def plan_from_scores(
         chosen.given_up,
         "pilot",
         tuple(map(point, _FRONTIER)),
+        without_noise,
     )
+
+
+def disagreement_without_noise(
+    scores: Vector, covariance: Matrix, n_rows: int, rows_per_site: Sequence[int]
+) -> float:
+    """Probability that not all sites would have the same best score, given scores of a pilot.
+
+    Parameters
+    ----------
+    scores : array of shape (n_candidates,)
+        Of the pilot.
+    covariance : array of shape (n_candidates, n_candidates)
+        Of the scores of a row.
+    n_rows : int
+        Rows of the pilot.
+    rows_per_site : sequence of int
+
+    Returns
+    -------
+    probability : float
+        The true scores are taken as normal around the pilot's, the sites' as normal around these.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    coins = SharedRandomness("plan of a choice")
+
+    def draws(row: int, rows: int) -> Matrix:
+        normals = coins.normals("scores", _DRAWS * scores.size, row=row)
+        return np.asarray(normals.reshape(_DRAWS, scores.size) @ root / math.sqrt(rows))
+
+    truth = scores + draws(0, n_rows)
+    best = np.array(
+        [(truth + draws(site, n)).argmax(axis=1) for site, n in enumerate(rows_per_site, start=1)]
+    )
+    return float((best != best[0]).any(axis=0).mean())
 
 
 def _from_pilot(
@@ -469,8 +520,13 @@ def _from_pilot(
 ) -> ChoicePlan:
     centred = table - table.mean(axis=0)
     covariance = centred.T @ centred / len(table)
+    scores, n_rows = table.mean(axis=0), len(table)
     return plan_from_scores(
-        table.mean(axis=0), spreads_of(covariance, len(table)), rows_per_site, max_disagreement
+        scores,
+        spreads_of(covariance, n_rows),
+        rows_per_site,
+        max_disagreement,
+        disagreement_without_noise(scores, covariance, n_rows, rows_per_site),
     )
 
 
