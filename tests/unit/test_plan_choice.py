@@ -62,7 +62,7 @@ def test_a_plan_says_what_happens_without_noise():
     assert plan_choice(row_scores=ahead, samples_per_site=2000).without_noise < 0.01
     tied = (rng.random((2000, 4)) < 0.9).astype(float)
     plan = plan_choice(row_scores=tied, samples_per_site=2000)
-    assert 0.3 < plan.without_noise < 0.9
+    assert 0.1 < plan.without_noise < 0.9
     assert "without noise" in str(plan)
     assert plan_choice(4).without_noise is None
 
