@@ -145,8 +145,8 @@ function partsOf(rounding, k) { // for each code: the name of its rounding, and 
   return names;
 }
 
-function pointOfCodes(model, rounding, width, k, bits = 0, hint = 0) {
-  const o = uniforms(model.seed, "rounding/offset", model.codes.length);
+function pointOfCodes(model, rounding, width, k, bits = 0, hint = 0, row = 0) {
+  const o = uniforms(model.seed, "rounding/offset", model.codes.length, row);
   let power = 1;
   return partsOf(rounding, k).map(([name, place], j) => {
     const m = ((hint * power) % 2 ** bits) / 2 ** bits, moved = o[j] >= 1 - m ? o[j] - (1 - m) : o[j] + m;
@@ -266,7 +266,7 @@ function scorer(model) { // a function from features to the score, and the thres
   let b;
   if (space.net === "lattice") b = latticeVector(space.n_components, space.radius, model.codes[0]);
   else if (space.net === "random") b = normals(model.seed, "net/candidates", space.n_components, model.codes[0]).map(Math.fround);
-  else b = pointOfCodes(model, space.rounding, Number(space.grid_width), space.n_components);
+  else b = pointOfCodes(model, space.rounding, Number(space.grid_width), space.n_components, 0, 0, space.hint ?? 0);
   const normal = unit(lift(model, b, d));
   return [(x) => along(normal, x)];
 }

@@ -141,12 +141,33 @@ def test_no_option_of_a_plan_is_ignored(option, replearn, place, base_plan):
 
 
 @pytest.mark.parametrize(
-    "option", ["--study discovery", "--hint-bits 0", "--sites 2", "--threshold half",
+    "option", ["--study discovery", "--sites 2", "--threshold half",
                "--scores score.csv", "--classes a,b"],
 )  # fmt: skip
 def test_options_of_logistic_studies_are_refused_for_algorithm_1(option, replearn):
     err = replearn(f"{BASE} --algorithm svm {option}", code=2)
     assert f"{option.split()[0]} belongs to --algorithm logistic" in err
+
+
+def test_a_study_with_algorithm_1_has_hints(replearn, place):
+    replearn(f"{BASE} --algorithm svm --hint-bits 3 --out one.json")
+    err = replearn("fit a.csv --protocol one.json --out one.model.json", code=2)
+    assert "this protocol has 3 hint bits" in err
+    lead = replearn("fit a.csv --protocol one.json --lead --out one.model.json --json")
+    assert lead["hint"] == json.loads((place / "one.hint.json").read_text())["hint"]
+    line = "fit b.csv --protocol one.json --hint one.hint.json --out two.model.json --json"
+    follow = replearn(line)
+    assert follow["hint"] == lead["hint"]
+    again = replearn("replicate one.model.json a.csv --json")
+    assert again["hint"] == lead["hint"]
+    assert again["same"]
+
+
+def test_hint_bits_are_planned_from_a_promise(replearn):
+    plan = "plan --features 50 --margin .2 --json"
+    plain, hinted = replearn(plan), replearn(f"{plan} --hint-bits 2")
+    assert (plain["hint_bits"], hinted["hint_bits"]) == (0, 2)
+    assert plain["n_samples"] > 10 * hinted["n_samples"]
 
 
 def test_the_same_options_give_the_protocol_of_python(replearn, place, base_plan):

@@ -59,6 +59,9 @@ def _models() -> dict[str, tuple[Model, Any]]:
     for rounding, k in LATTICES.items():
         space = CodeSpace(DIRECTION.size, "hadamard", k, rounding, "0.125")
         found[f"hadamard, {rounding}"] = _of_direction(space), wide
+    for rounding in ("leech", "ak"):
+        space = CodeSpace(DIRECTION.size, "hadamard", 9, rounding, "0.125", hint_bits=3, hint=5)
+        found[f"hadamard, {rounding}, hint"] = _of_direction(space), wide
     boosting, net = rl.ReplicableBoostingClassifier, rl.ReplicableNetClassifier
     few = rows()[0][:8] / 7
     for name, estimator in {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.codes.cells import CELLS, _mean_length, provable_flip_constant
+from replearn.codes.cells import CELLS, mean_length, provable_flip_constant
 from replearn.codes.lattices import E8, LEECH, minimal_vectors
 from replearn.codes.projection import PROJECTIONS
 from replearn.codes.randomness import SharedRandomness
@@ -129,7 +129,7 @@ def test_lemma_projecting_rounding_is_replicable(
     space = CodeSpace(d, projection, k, rounding, repr(width))
     rng = np.random.default_rng([seed_block, 1])
     n_flips = count_disagreements(space, spread, n_batches, isotropic, seeds(n_seeds), rng)
-    effective = k if projection == "gaussian" else (d / _mean_length(d)) ** 2
+    effective = k if projection == "gaussian" else (d / mean_length(d)) ** 2
     bound = math.sqrt(4 * effective * spread**2 / (math.pi * n_batches)) / width
     constant = provable_flip_constant(projection, rounding, d, k)
     assert bound == pytest.approx(constant * math.sqrt(2 * spread**2 / n_batches) / width)
@@ -227,7 +227,7 @@ def test_provable_flip_constant_covers_padded_blocks(projection, lattice):
     seen = [np.sqrt((normals[:, :n] ** 2).sum(axis=1)).mean() for n in range(lattice.block)]
     for k in range(1, 3 * lattice.block + 2):
         whole, rest = divmod(k, lattice.block)
-        length = math.sqrt(k) if projection == "gaussian" else _mean_length(k)
+        length = math.sqrt(k) if projection == "gaussian" else mean_length(k)
         mean_abs = math.sqrt(2 / math.pi) / length  # of one coordinate of the displacement
         exact = lattice.surface / 2 * mean_abs * (whole + seen[rest])
         constant = provable_flip_constant(projection, rounding, k, k)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.codes.cells import _mean_length
+from replearn.codes.cells import mean_length
 from replearn.codes.projection import PROJECTIONS
 from replearn.codes.randomness import SharedRandomness
 from tests.error_budget import assert_mean_close, assert_rate_at_most, assert_rate_close
@@ -248,7 +248,7 @@ def test_l1_length_of_a_rotated_displacement(d, seeds):
     # E |Q delta|_1 = sqrt(2/pi) d / c_d |delta|, c_d the mean length of a normal vector
     rng = np.random.default_rng(5)
     c_d = math.sqrt(2) * math.gamma((d + 1) / 2) / math.gamma(d / 2)
-    assert _mean_length(d) == pytest.approx(c_d, rel=1e-12)
+    assert mean_length(d) == pytest.approx(c_d, rel=1e-12)
     for vector in (np.eye(d)[0], unit(np.ones(d)), unit(rng.normal(size=d))):
         image = images("rotation", d, [0.3 * vector], seeds(N_SEEDS // 2))[0]
         expected = 0.3 * math.sqrt(2 / math.pi) * d / c_d

@@ -25,7 +25,7 @@ _FOR_PILOTS = (
 )
 
 #: Options of a logistic study, and of one with Algorithm 1.
-_LOGISTIC = ("study", "hint_bits", "scores", "threshold", "classes", "share")
+_LOGISTIC = ("study", "scores", "threshold", "classes", "share")
 _SVM = ("margin", "max_error", "no_intercept")
 
 #: Options of a plan from a promise alone.
@@ -234,7 +234,7 @@ def complete(options: argparse.Namespace) -> Outcome:
     from replearn.study.protocol import Protocol
 
     others = [name for name in (*_FOR_PILOTS, *_LOGISTIC) if name not in ("public_value", "out")]
-    others += ["pilot", "algorithm", "sites", "no_intercept", *_FOR_PROMISES, *PROMISE]
+    others += ["pilot", "algorithm", "sites", "hint_bits", "no_intercept", *_FOR_PROMISES, *PROMISE]
     for name in others:
         if _given(options, name):
             raise ReplearnError(

@@ -32,6 +32,7 @@ _SIZES = (
     "regularization",
     "unit_vectors",
     "length_cap",
+    "hint_bits",
 )
 
 
@@ -45,6 +46,7 @@ def add(commands: Any) -> None:
         """\
 examples:
   replearn plan --margin .2 --max-error .05 --max-disagreement .1 --features 50
+  replearn plan --margin .2 --features 50 --hint-bits 2
   replearn plan --pilot pilot.csv --target label --samples-per-site 100000 --out study.json
   replearn plan --pilot pilot.csv --target label --samples-per-site 100000 --hint-bits 4
   replearn plan --pilot x.csv --study discovery --classes no,yes --share .1 --samples-per-site 9000
@@ -74,7 +76,7 @@ With --pilot, JSON keys: protocol (its hash), registered (hash without a seed; o
   basis, margin, max_error, max_disagreement,
   failure_prob, n_samples, n_inputs, n_sites, warnings, and (null where the algorithm has none)
   n_batches, batch_size, projection, n_components, rounding, grid_width, regularization,
-  unit_vectors, length_cap""",
+  unit_vectors, length_cap, hint_bits""",
     )
     add_promise(parser)
     parser.set_defaults(mode=None)  # so that one that was given is seen
@@ -130,6 +132,7 @@ def run(options: argparse.Namespace) -> Outcome:
         mode=options.mode or "practical",
         n_sites=n_sites,
         fit_intercept=options.intercept,
+        hint_bits=options.hint_bits or 0,
         **promise,
     )
     return Outcome(str(plan), _plan_data(plan) | {"n_sites": n_sites})

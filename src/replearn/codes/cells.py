@@ -283,7 +283,7 @@ def provable_flip_constant(
     parts = runs(rounding, n_components)
     if projection in ("gaussian", "rotation"):
         gaussian = projection == "gaussian"
-        length = math.sqrt(n_components) if gaussian else _mean_length(n_components)
+        length = math.sqrt(n_components) if gaussian else mean_length(n_components)
         per_surface = math.sqrt(2 / math.pi) / length
         return sum(run.cell.surface / 2 * per_surface * run.blocks_in_use for run in parts)
     if projection in ("signs", "hadamard"):
@@ -298,7 +298,7 @@ def _lengths(run: Run, n_components: int) -> float:
     return whole * math.sqrt(block / n_components) + math.sqrt(rest / n_components)
 
 
-def _mean_length(n: int) -> float:
+def mean_length(n: int) -> float:
     """Mean length of a standard normal vector, ``sqrt(2) Gamma((n+1)/2) / Gamma(n/2)``."""
     return math.sqrt(2) * math.exp(math.lgamma((n + 1) / 2) - math.lgamma(n / 2))
 

@@ -83,7 +83,7 @@ def _even_signs(n: int) -> NDArray[np.int8]:
     return (1 - 2 * bits[bits.sum(axis=1) % 2 == 0]).astype(np.int8)
 
 
-def _golay_words() -> NDArray[np.int8]:
+def golay_words() -> NDArray[np.int8]:
     """The 4096 words of the extended Golay code as rows of 24 bits."""
     x, a, b = np.indices((16, 16, 16)).reshape(3, -1)
     octets = np.stack([GOLAY_BYTES[x, a], GOLAY_BYTES[x, b], GOLAY_BYTES[x, a ^ b]], axis=1)
@@ -107,7 +107,7 @@ def minimal_vectors(lattice: Lattice) -> NDArray[np.int8]:
     if lattice == E8:
         vectors = np.concatenate([_signed_pairs(8, 2), _even_signs(8)])
     else:
-        words = _golay_words()
+        words = golay_words()
         places = np.nonzero(words[words.sum(axis=1) == 8])[1].reshape(-1, 1, 8)
         eights = np.zeros((len(places), 128, 24), dtype=np.int8)
         np.put_along_axis(eights, places, 2 * _even_signs(8)[None], axis=2)

@@ -91,7 +91,8 @@ class Model:
     @property
     def format_version(self) -> int:
         """The oldest version of the format that can hold the model."""
-        return FORMAT_VERSION if self.has_probabilities else 1
+        hinted = isinstance(self.space, CodeSpace) and self.space.hint_bits > 0
+        return FORMAT_VERSION if self.has_probabilities or hinted else 1
 
     def canonical_bytes(self) -> bytes:
         """Canonical JSON (RFC 8785) of the content; the fingerprint is its SHA-256."""
@@ -134,8 +135,8 @@ class Model:
 
     @property
     def hint(self) -> int:
-        """The move of the grid that the first lab chose; 0 without hint bits."""
-        return self.space.hint if isinstance(self.space, ScoreSpace) else 0
+        """The offset or move of the grid that the first lab chose; 0 without hint bits."""
+        return self.space.hint if isinstance(self.space, ScoreSpace | CodeSpace) else 0
 
     @cached_property
     def weights(self) -> Vector:

@@ -1,11 +1,12 @@
 """The code space: everything besides the seed that turns a direction into codes and back."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from replearn.codes.basis import Basis
 from replearn.codes.cells import padded_size
+from replearn.codes.hints import redrawn
 from replearn.codes.projection import PROJECTIONS
 from replearn.codes.randomness import SharedRandomness
 from replearn.codes.rounding import residual, round_codes, unround
@@ -28,6 +29,8 @@ class CodeSpace:
         A decimal number. A string, so that no platform reads another number.
     basis : Basis or None
         Published directions, for the projection "published".
+    hint_bits, hint : int
+        ``2**hint_bits`` published offsets of the grid, and the one that is used.
     """
 
     n_inputs: int
@@ -36,6 +39,8 @@ class CodeSpace:
     rounding: str
     grid_width: str
     basis: Basis | None = None
+    hint_bits: int = 0
+    hint: int = 0
 
     def content(self) -> dict[str, Any]:
         """As JSON types."""
@@ -45,12 +50,20 @@ class CodeSpace:
             "projection": self.projection,
             "rounding": self.rounding,
         }
-        return content if self.basis is None else content | {"basis": self.basis.content()}
+        if self.basis is not None:
+            content["basis"] = self.basis.content()
+        if self.hint_bits:
+            content |= {"hint": self.hint, "hint_bits": self.hint_bits}
+        return content
 
     @property
     def n_codes(self) -> int:
         """Number of integers that describe a classifier."""
         return padded_size(self.n_components, self.rounding)
+
+    def with_hint(self, hint: int) -> "CodeSpace":
+        """The space under one of its offsets."""
+        return replace(self, hint=hint)
 
     def project(self, direction: Vector, shared: SharedRandomness) -> Vector:
         """Components of a direction, before rounding."""
@@ -60,25 +73,23 @@ class CodeSpace:
 
     def encode(self, direction: Vector, shared: SharedRandomness) -> Codes:
         """Codes of a direction."""
-        components = self.project(direction, shared)
-        return round_codes(components, float(self.grid_width), self.rounding, shared)
+        return self.round(self.project(direction, shared), shared)[0]
 
-    def encode_with_residual(
-        self, direction: Vector, shared: SharedRandomness
-    ) -> tuple[Codes, Vector]:
-        """Codes of a direction, and where it lies in their cell; projected once."""
-        components, width = self.project(direction, shared), float(self.grid_width)
-        codes = round_codes(components, width, self.rounding, shared)
-        return codes, residual(components, codes, width, self.rounding, shared)
+    def round(self, components: Vector, shared: SharedRandomness) -> tuple[Codes, Vector]:
+        """Codes of components, and where they lie in their cell, in grid widths."""
+        coins, width = redrawn(shared, self.hint), float(self.grid_width)
+        codes = round_codes(components, width, self.rounding, coins)
+        return codes, residual(components, codes, width, self.rounding, coins)
 
     def residual(self, direction: Vector, codes: Codes, shared: SharedRandomness) -> Vector:
         """Where a direction lies in the cell of its codes, from the centre, in grid widths."""
-        components = self.project(direction, shared)
-        return residual(components, codes, float(self.grid_width), self.rounding, shared)
+        components, coins = self.project(direction, shared), redrawn(shared, self.hint)
+        return residual(components, codes, float(self.grid_width), self.rounding, coins)
 
     def rounded(self, codes: Codes, shared: SharedRandomness) -> Vector:
         """Components that stand for the codes."""
-        return unround(codes, self.n_components, float(self.grid_width), self.rounding, shared)
+        coins, width = redrawn(shared, self.hint), float(self.grid_width)
+        return unround(codes, self.n_components, width, self.rounding, coins)
 
     def decode(self, codes: Codes, shared: SharedRandomness) -> Vector:
         """Direction that stands for the codes: a function of codes and coins alone."""

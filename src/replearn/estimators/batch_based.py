@@ -9,6 +9,7 @@ from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.estimators.checks import (
+    check_hint,
     choice_or_auto,
     class_factors,
     real_or_auto,
@@ -17,15 +18,18 @@ from replearn.estimators.checks import (
 )
 from replearn.plans.sizes import BatchPlan, Sizes
 from replearn.stages.certificate import Certificate, certify
+from replearn.types import BlockMap
 
 
 class BatchBasedClassifier(ReplicableClassifier):
     """What the classifiers that average the vectors of batches share. Not for direct use."""
 
+    hint_bits: int
+    hint: int | None
     plan_: BatchPlan
 
     asks = "batches"
-    _remedy = "allow a larger max_error or margin, or plan from a pilot sample"
+    _remedy = "allow a larger max_error or margin, take hint bits, or plan from a pilot sample"
 
     def _sizes(self) -> Sizes:
         basis = self.agreed.basis
@@ -40,6 +44,7 @@ class BatchBasedClassifier(ReplicableClassifier):
             regularization=real_or_auto(self.regularization, "regularization", zero_allowed=True),
             basis=basis,
             unit_mean=True if self.agreed.unit_mean else None,
+            hint_bits=self.hint_bits or None,
         )
 
     def _weighted(self, plan: BatchPlan) -> BatchPlan:
@@ -55,6 +60,24 @@ class BatchBasedClassifier(ReplicableClassifier):
             )
         negative, positive = map(float, factors)
         return replace(plan, class_weights=(negative, positive))
+
+    @property
+    def hint_(self) -> int:
+        """The hint of the model: what other labs pass as ``hint``."""
+        return self._fitted_model().hint
+
+    def check_parameters(self) -> None:
+        """Refuse parameters of the wrong kind before the rows are looked at."""
+        super().check_parameters()
+        check_hint(self.hint_bits, self.hint)
+
+    def _learn(
+        self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap
+    ) -> tuple[BatchPlan, Any]:
+        plan = self._plan(n_inputs)
+        if plan.mode != "practical":  # rows in files must be counted first
+            plan.require_samples(sample.n_rows)
+        return plan, type(self)._recipe(sample, plan, shared, run, self.hint)
 
     def _certify(self, fitted: Any, shared: SharedRandomness) -> Certificate:
         return certify(fitted, self.plan_, shared)

@@ -8,6 +8,7 @@ import numpy as np
 
 from replearn.codes.cells import CELLS, is_rounding
 from replearn.codes.decimals import Decimals, decimals
+from replearn.codes.hints import MAX_HINT_BITS
 from replearn.codes.model import Label
 from replearn.codes.published import Published
 from replearn.errors import ReplearnError
@@ -193,3 +194,23 @@ def rounding_or_auto(value: Any) -> str | None:
     if isinstance(value, str) and is_rounding(value):
         return str(value)
     return choice_or_auto(value, "rounding", [*CELLS, "best"])
+
+
+def check_whole(value: Any, name: str, low: int, high: int) -> None:
+    """Refuse what is no integer in this range."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not low <= value <= high:
+        raise ReplearnError(f"{name} must be an integer from {low} to {high:,}, got {value!r}.")
+
+
+def check_hint(bits: Any, hint: Any) -> None:
+    """Refuse numbers of hint bits, and hints, that there cannot be."""
+    check_whole(bits, "hint_bits", 0, MAX_HINT_BITS)
+    if hint is None:
+        return
+    if bits == 0:
+        raise ReplearnError(
+            f"hint needs hint bits, got hint={hint!r} and none. Leave it out, or use the protocol "
+            "that the hint belongs to."
+        )
+    check_whole(hint, "hint", 0, (1 << bits) - 1)

@@ -9,13 +9,18 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
 from replearn.codes.design import Design
-from replearn.codes.hints import MAX_HINT_BITS
 from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness
 from replearn.codes.score_space import ScoreSpace
 from replearn.errors import NoModel, ReplearnError
 from replearn.estimators.base import silent_overflow
-from replearn.estimators.checks import class_factors, refuse_unwritable, whole_or_auto
+from replearn.estimators.checks import (
+    check_hint,
+    check_whole,
+    class_factors,
+    refuse_unwritable,
+    whole_or_auto,
+)
 from replearn.estimators.streaming import Streaming
 from replearn.estimators.useless import judge_fit
 from replearn.kernels.logistic import ScoreSums
@@ -194,7 +199,7 @@ class ReplicableLogisticClassifier(Streaming):
         Sites that find a common hint differ with probability at most ``max_disagreement``, by the
         planned spread; see docs/theory.md. Up to ``2**hint_bits`` bits of the sample become public.
         """
-        _check_whole(n_sites, "n_sites", 2, 10_000)
+        check_whole(n_sites, "n_sites", 2, 10_000)
         model = self._fitted_model()
         design, shared = self.plan_.design, SharedRandomness(model.seed)
         return unsafe_hints(self._components, design, shared, self.max_disagreement, n_sites)
@@ -292,15 +297,8 @@ class ReplicableLogisticClassifier(Streaming):
         super().check_parameters()
         Guarantee(0.1, 0.1, self.max_disagreement, self.failure_prob)
         bits = self.hint_bits if self._design is None else self._design.space.hint_bits
-        _check_whole(bits, "hint_bits", 0, MAX_HINT_BITS)
-        _check_whole(self.samples_per_site, "samples_per_site", 1, 1 << 50)
-        if self.hint is not None:
-            if bits == 0:
-                raise ReplearnError(
-                    f"hint needs hint bits, got hint={self.hint!r} and none. Leave it out, or use "
-                    "the protocol that the hint belongs to."
-                )
-            _check_whole(self.hint, "hint", 0, (1 << bits) - 1)
+        check_hint(bits, self.hint)
+        check_whole(self.samples_per_site, "samples_per_site", 1, 1 << 50)
 
     def _plan(self, n_inputs: int) -> LogisticPlan:
         design, source = self._design, "the published design"
@@ -422,9 +420,3 @@ def _joined(sums: ScoreSums, more: ScoreSums) -> ScoreSums:
             part.with_weight(GRAINS) if part.squares is None else part for part in (sums, more)
         )
     return sums + more
-
-
-def _check_whole(value: Any, name: str, low: int, high: int) -> None:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or not low <= value <= high:
-        raise ReplearnError(f"{name} must be an integer from {low} to {high:,}, got {value!r}.")

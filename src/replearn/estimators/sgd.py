@@ -75,11 +75,19 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         matter. "balanced" would differ between labs: a plan from a pilot publishes numbers for it.
     published : Published or None, default=None
         What a protocol fixes: the scaling of the columns, labels, directions to round in.
+    hint_bits : int, default=0
+        The first lab publishes this many bits about where its mean lies, and far fewer rows are
+        needed; see docs/theory.md. 0 is the paper's notion of replicability.
+    hint : int or None, default=None
+        What the first lab published. With hint bits and no hint, this fit is the first, and sets
+        ``hint_``.
 
     Attributes
     ----------
     model_ : Model
         The integers that are the classifier.
+    hint_ : int
+        The hint that was used: given, or chosen by this fit as the first.
     fingerprint_ : str
         SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
     plan_ : BatchPlan
@@ -140,6 +148,8 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         constants: dict[str, float] | None = None,
         class_weight: dict[Any, float] | None = None,
         published: Published | None = None,
+        hint_bits: int = 0,
+        hint: int | None = None,
     ) -> None:
         self.margin = margin
         self.max_error = max_error
@@ -164,6 +174,8 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         self.constants = constants
         self.class_weight = class_weight
         self.published = published
+        self.hint_bits = hint_bits
+        self.hint = hint
 
     _recipe = staticmethod(recipes.sgd)
 
@@ -288,7 +300,9 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         stream, shared = self._stream, self._shared()
         stream.plan.require_samples(stream.n_rows)
         with silent_overflow():
-            fitted = recipes.round_mean(stream.total(), stream.n_rows, stream.plan, shared)
+            fitted = recipes.round_mean(
+                stream.total(), stream.n_rows, stream.plan, shared, self.hint
+            )
         self._publish(stream.plan, fitted, shared)
 
     def _sizes(self) -> Sizes:

@@ -66,11 +66,19 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         matter. "balanced" would differ between labs: a plan from a pilot publishes numbers for it.
     published : Published or None, default=None
         What a protocol fixes: the scaling of the columns, labels, directions to round in.
+    hint_bits : int, default=0
+        The first lab publishes this many bits about where its mean lies, and far fewer rows are
+        needed; see docs/theory.md. 0 is the paper's notion of replicability.
+    hint : int or None, default=None
+        What the first lab published. With hint bits and no hint, this fit is the first, and sets
+        ``hint_``.
 
     Attributes
     ----------
     model_ : Model
         The integers that are the classifier.
+    hint_ : int
+        The hint that was used: given, or chosen by this fit as the first.
     fingerprint_ : str
         SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
     plan_ : BatchPlan
@@ -118,6 +126,8 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         constants: dict[str, float] | None = None,
         class_weight: dict[Any, float] | None = None,
         published: Published | None = None,
+        hint_bits: int = 0,
+        hint: int | None = None,
     ) -> None:
         self.margin = margin
         self.max_error = max_error
@@ -140,22 +150,23 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         self.constants = constants
         self.class_weight = class_weight
         self.published = published
+        self.hint_bits = hint_bits
+        self.hint = hint
+
+    _recipe = staticmethod(recipes.svm)
 
     def _learn(
         self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap
     ) -> tuple[BatchPlan, Any]:
         if self.margin != "auto":
-            plan = self._plan(n_inputs)
-            if plan.mode != "practical":  # rows in files must be counted first
-                plan.require_samples(sample.n_rows)
-            return plan, recipes.svm(sample, plan, shared, run)
+            return super()._learn(sample, n_inputs, shared, run)
         if self.mode != "practical":
             raise ReplearnError(
                 f'margin="auto" needs mode="practical", got mode={self.mode!r}. A promise needs a '
                 "margin: pass the number that you rely on."
             )
         plans = [self._plan(n_inputs, margin) for margin in MARGIN_GRID]
-        return recipes.svm_of_unknown_margin(sample, plans, shared, run)
+        return recipes.svm_of_unknown_margin(sample, plans, shared, run, self.hint)
 
     def batch_plan(self, n_inputs: int) -> BatchPlan:
         """The plan for rows of so many numbers, if batches of several sites are to be added up."""

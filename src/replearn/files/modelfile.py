@@ -11,6 +11,7 @@ from replearn.codes.boost_space import BoostSpace
 from replearn.codes.canonical import canonical_json
 from replearn.codes.cells import CELLS, is_rounding
 from replearn.codes.encoding import Encoding
+from replearn.codes.hints import MAX_HINT_BITS
 from replearn.codes.model import FORMAT, FORMAT_VERSION, Model, Space
 from replearn.codes.net_space import NetSpace
 from replearn.codes.nets import NETS, lattice_size
@@ -155,7 +156,7 @@ def _space(content: Any, n_inputs: int) -> Space:
     if isinstance(content, dict) and "lift" in content:
         return read_score_space(content, n_inputs - 1)
     keys = {"grid_width", "n_components", "projection", "rounding"}
-    read_object(content, "'space'", keys, optional={"basis"})
+    read_object(content, "'space'", keys, optional={"basis", "hint", "hint_bits"})
     projections = ["published"] if "basis" in content else list(PROJECTIONS)
     if content["projection"] not in projections:
         raise Unfit(f"projection must be one of {', '.join(projections)}")
@@ -167,8 +168,27 @@ def _space(content: Any, n_inputs: int) -> Space:
         raise Unfit(f"n_components is {n_components} for {n_inputs} inputs")
     width = read_width(content["grid_width"], "grid_width")
     return _not_too_large(
-        CodeSpace(n_inputs, content["projection"], n_components, content["rounding"], width, basis)
+        CodeSpace(
+            n_inputs,
+            content["projection"],
+            n_components,
+            content["rounding"],
+            width,
+            basis,
+            *_hint(content),
+        )
     )
+
+
+def _hint(content: dict[str, Any]) -> tuple[int, int]:
+    """Hint bits and the hint of a code space; models without hints do not mention them."""
+    given = {"hint", "hint_bits"} & set(content)
+    if not given:
+        return 0, 0
+    if len(given) == 1:
+        raise Unfit("'space' must have both hint and hint_bits, or none of them")
+    bits = read_integer(content["hint_bits"], "hint_bits", 1, MAX_HINT_BITS)
+    return bits, read_integer(content["hint"], "hint", 0, (1 << bits) - 1)
 
 
 def _net_space(content: dict[str, Any], n_inputs: int) -> NetSpace:

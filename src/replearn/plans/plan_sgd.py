@@ -16,16 +16,18 @@ from dataclasses import dataclass
 from itertools import product
 from statistics import NormalDist
 
-from replearn.codes.cells import flip_constant, provable_flip_constant
+from replearn.codes.cells import provable_flip_constant
 from replearn.errors import ReplearnError
 from replearn.plans.sizes import MODES, BatchPlan, Guarantee, Sizes, decimal
 from replearn.plans.space_sizes import (
+    allowed_spread,
     best_space,
     check_constants,
     components,
     paper_rounding,
     provable_rounding,
     provable_space,
+    refuse_hints,
     weight_text,
     width_text,
 )
@@ -107,6 +109,7 @@ def _paper_sgd(
     It scales the winner to length 1, and argues that this cannot raise its loss. It can, by up to
     1/|w| on a point with a negative margin, and no later step needs it, so it is left out.
     """
+    refuse_hints(sizes)
     check_constants(constants, "Algorithm 2", _CONSTANTS)
     c1, c2, c3, c4 = (constants.get(name, 1.0) for name in _CONSTANTS)
     tau, eps = guarantee.margin, guarantee.max_error
@@ -282,8 +285,9 @@ def _practical_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPl
     weight = weight_text(sizes, tau**2)
     low, high = _BLOCK_LIMITS
     batch_size = sizes.batch_size or min(max(math.ceil(_BLOCK_STEPS / float(weight)), low), high)
-    projection, rounding, n_components, width = best_space(n_inputs, noise, sizes)
-    spread = width * guarantee.max_disagreement / flip_constant(rounding, n_components)
+    rho, bits = guarantee.max_disagreement, sizes.hint_bits or 0
+    projection, rounding, n_components, width = best_space(n_inputs, noise, rho, sizes)
+    spread = allowed_spread(rounding, n_components, width, rho, bits)
     variance = _calibrated_variance(tau, n_inputs, float(weight))
     n_batches = sizes.n_batches or max(1, math.ceil(2 * variance / (spread**2 * batch_size)))
     return BatchPlan(
@@ -304,6 +308,7 @@ def _practical_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPl
         unit_mean=bool(sizes.unit_mean),
         noise=noise,
         basis_map=sizes.basis,
+        hint_bits=bits,
     )
 
 

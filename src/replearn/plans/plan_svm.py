@@ -4,10 +4,11 @@ import math
 from dataclasses import replace
 from statistics import NormalDist
 
-from replearn.codes.cells import flip_constant, provable_flip_constant
+from replearn.codes.cells import provable_flip_constant
 from replearn.errors import ReplearnError
 from replearn.plans.sizes import MODES, Accuracy, BatchPlan, Guarantee, Sizes, decimal
 from replearn.plans.space_sizes import (
+    allowed_spread,
     best_space,
     check_components,
     check_constants,
@@ -15,6 +16,7 @@ from replearn.plans.space_sizes import (
     paper_rounding,
     provable_rounding,
     provable_space,
+    refuse_hints,
     refuse_pilot_choices,
     weight_text,
     width_text,
@@ -72,6 +74,7 @@ def _paper_svm(
     guarantee: Guarantee, n_inputs: int, sizes: Sizes, constants: dict[str, float]
 ) -> BatchPlan:
     """Lines 1 to 4 of Algorithm 1 [KKLVZ24, Sec. 3]."""
+    refuse_hints(sizes)
     check_constants(constants, "Algorithm 1", _CONSTANTS)
     c1, c2, c3, c4 = (constants.get(name, 1.0) for name in ("C1", "C2", "C3", "C4"))
     tau, eps = guarantee.margin, guarantee.max_error
@@ -222,11 +225,11 @@ def _practical_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPl
     low, high = _BATCH_LIMITS
     batch_size = sizes.batch_size or min(max(math.ceil(_BATCH_ROWS / tau**2), low), high)
     weight = weight_text(sizes, tau**2)
+    rho, bits = guarantee.max_disagreement, sizes.hint_bits or 0
     projection, rounding, n_components, width = best_space(
-        n_inputs, noise, sizes, expected_squared_length(tau)
+        n_inputs, noise, rho, sizes, expected_squared_length(tau)
     )
-    constant = flip_constant(rounding, n_components)
-    spread = width * guarantee.max_disagreement / constant
+    spread = allowed_spread(rounding, n_components, width, rho, bits)
     variance = _CALIBRATED_VARIANCE / max(float(weight), tau**2 / 10)
     n_batches = sizes.n_batches or max(1, math.ceil(2 * variance / (spread**2 * batch_size)))
     return BatchPlan(
@@ -247,4 +250,5 @@ def _practical_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPl
         unit_mean=bool(sizes.unit_mean),
         noise=noise,
         basis_map=sizes.basis,
+        hint_bits=bits,
     )

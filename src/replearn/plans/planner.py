@@ -6,12 +6,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
+from replearn.codes.hints import MAX_HINT_BITS
 from replearn.errors import NotEnoughSamples, ReplearnError
 from replearn.plans.plan_boosting import plan_boosting
 from replearn.plans.plan_net import plan_dp, plan_net
 from replearn.plans.plan_sgd import plan_sgd
 from replearn.plans.plan_svm import plan_svm
-from replearn.plans.sizes import MODES, Guarantee, Plan
+from replearn.plans.sizes import MODES, Guarantee, Plan, Sizes
 
 #: What can be solved for, with the range that is searched.
 _RANGES = {
@@ -64,6 +65,7 @@ ROWS = (
     Algorithm("dp", "LNUZ20 by DP reduction", "eps^-2 tau^-4 rho^-2", plan_dp),
 )
 ALGORITHMS = tuple(row.algorithm for row in ROWS)
+_HINTED = ("svm", "sgd")
 
 
 def plan(
@@ -79,6 +81,7 @@ def plan(
     n_sites: int = 2,
     fit_intercept: bool = True,
     constants: dict[str, float] | None = None,
+    hint_bits: int = 0,
 ) -> Plan:
     """All sizes of a fit, before any data is spent; or what a number of rows can promise.
 
@@ -99,6 +102,8 @@ def plan(
     fit_intercept : bool, default=True
     constants : dict, optional
         Paper mode: the constants of the algorithm, default 1.
+    hint_bits : int, default=0
+        Algorithms 1 and 2: bits that the first lab publishes about where its mean lies, 0 to 8.
 
     Returns
     -------
@@ -116,12 +121,20 @@ def plan(
     31900
     >>> plan(margin=0.2, max_disagreement=None, n_features=50, n_samples=100_000).guarantee
     Guarantee(margin=0.2, max_error=0.05, max_disagreement=0.0565, failure_prob=0.05)
+    >>> [plan(margin=0.2, n_features=50, hint_bits=bits).n_samples for bits in (0, 2, 4)]
+    [31900, 2200, 700]
     """
     row = _row(algorithm)
     if mode not in MODES:
         raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {mode!r}.")
     _check_whole("n_features", n_features, 1)
     _check_whole("n_sites", n_sites, 2)
+    _check_whole("hint_bits", hint_bits, 0)
+    if hint_bits > (MAX_HINT_BITS if algorithm in _HINTED else 0):
+        raise ReplearnError(
+            f"hint_bits must be 0, or up to {MAX_HINT_BITS} for {' and '.join(_HINTED)}, got "
+            f"{hint_bits} for {algorithm}."
+        )
     promise = {"margin": margin, "max_error": max_error, "max_disagreement": max_disagreement}
     unknown = [name for name, value in promise.items() if value is None]
     if n_samples is not None:
@@ -137,7 +150,7 @@ def plan(
             "Give all but one of them."
         )
     request = _Request(
-        row, n_features + bool(fit_intercept), mode, failure_prob, n_sites, constants
+        row, n_features + bool(fit_intercept), mode, failure_prob, n_sites, constants, hint_bits
     )
     if unknown:
         assert n_samples is not None
@@ -159,13 +172,16 @@ class _Request:
     failure_prob: float
     n_sites: int
     constants: dict[str, float] | None
+    hint_bits: int
 
     def planned(self, promise: dict[str, Any]) -> Plan:
         """The plan of a whole promise."""
         whole = Guarantee(**promise, failure_prob=self.failure_prob)
         pair = replace(whole, max_disagreement=whole.max_disagreement / (self.n_sites - 1))
-        constants = {} if self.constants is None else {"constants": self.constants}
-        return self.row.make(pair, self.n_inputs, self.mode, **constants)
+        more: dict[str, Any] = {} if self.constants is None else {"constants": self.constants}
+        if self.hint_bits:
+            more["sizes"] = Sizes(hint_bits=self.hint_bits)
+        return self.row.make(pair, self.n_inputs, self.mode, **more)
 
     def fits(self, promise: dict[str, Any], n_samples: int) -> Plan | None:
         """The plan, if this number of rows is enough for it."""

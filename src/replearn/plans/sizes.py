@@ -143,10 +143,15 @@ class Sizes:
     unit_mean: bool | None = None
     n_repetitions: int | None = None
     n_validation: int | None = None
+    hint_bits: int | None = None
 
     def given(self) -> dict[str, Any]:
         """Names and values of the sizes that were set."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if value is not None and name != "hint_bits"  # part of the promise, not a size
+        }
 
 
 @dataclass(frozen=True)
@@ -379,6 +384,8 @@ class BatchPlan(Plan):
         Gradient descent: runs of a batch, and its rows on which the best of them is found.
     class_weights : pair of float
         What the loss of a row counts, by its sign: -1, +1. From 0 to 1.
+    hint_bits : int
+        Bits that the first lab publishes about where its mean lies.
     """
 
     batch_size: int
@@ -398,6 +405,7 @@ class BatchPlan(Plan):
     n_repetitions: int = 1
     n_validation: int = 0
     class_weights: tuple[float, float] = (1.0, 1.0)
+    hint_bits: int = 0
 
     @property
     def n_samples(self) -> int:
@@ -425,6 +433,10 @@ class BatchPlan(Plan):
             f"  code space       {self.n_inputs:,} inputs > {self.projection} > "
             f"{self.n_components:,} components > {self.rounding}, width {self.grid_width}",
         ]
+        if self.hint_bits:
+            lines.append(
+                f"  hint             {self.hint_bits} bits of the first lab's sample are published"
+            )
         if self.margins_tried:
             tried = ", ".join(f"{margin:g} ({error:.3f})" for margin, error in self.margins_tried)
             lines.append(f"  margins tried    {tried}; in brackets the error of its noise")

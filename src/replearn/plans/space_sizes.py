@@ -4,8 +4,9 @@ import math
 from dataclasses import replace
 
 from replearn.codes.basis import check_basis
-from replearn.codes.cells import CELLS, best_blocks, flip_constant, proxy_proved, second_moment
+from replearn.codes.cells import CELLS, best_blocks, flip_constant, proxy_proved
 from replearn.errors import ReplearnError
+from replearn.plans.block_hints import hinted_ratio, position_variance
 from replearn.plans.sizes import Sizes, decimal
 
 # --- numbers as text ------------------------------------------------------------------------
@@ -51,13 +52,14 @@ _FEWEST = 48
 
 
 def best_space(
-    n_inputs: int, noise: float, sizes: Sizes, squared_length: float = 1.0
+    n_inputs: int, noise: float, disagreement: float, sizes: Sizes, squared_length: float = 1.0
 ) -> tuple[str, str, int, float]:
     """The (projection, rounding, components, width) with the fewest flips at the given noise.
 
     The rounding "best" is that of `best_blocks`, once the number of components is known.
     ``squared_length`` is that of the mean vector which is expected; it is proved to be at most 1.
     """
+    bits = sizes.hint_bits or 0
     if sizes.basis is not None:
         check_basis(sizes.basis, n_inputs)
         sizes = replace(sizes, projection="published", n_components=len(sizes.basis.widths))
@@ -70,13 +72,26 @@ def best_space(
                 projection, rounding, n_inputs, noise, sizes.n_components, squared_length
             )
             cells = best_blocks(n_components) if rounding == "best" else rounding
-            variance = second_moment(cells, n_components)
+            variance = position_variance(cells, n_components, bits)
             width = sizes.grid_width or rounding_noise / math.sqrt(variance)
-            flips = flip_constant(cells, n_components) / width
+            flips = 1 / allowed_spread(cells, n_components, width, disagreement, bits)
             if best is None or flips < best[0]:
                 best = flips, (projection, cells, n_components, width)
     assert best is not None
     return best[1]
+
+
+def allowed_spread(
+    rounding: str, n_components: int, width: float, disagreement: float, bits: int
+) -> float:
+    """Root mean squared distance of two labs' means at which they disagree so often.
+
+    With hint bits the distance of each coordinate is `hinted_ratio` times smaller than the width.
+    """
+    if bits == 0:
+        return width * disagreement / flip_constant(rounding, n_components)
+    ratio = hinted_ratio(rounding, n_components, bits, disagreement)
+    return width * math.sqrt(n_components) / ratio
 
 
 def _noise_split(
@@ -129,6 +144,8 @@ def provable_rounding(sizes: Sizes) -> str:
             f"certified mode derives {sorted(refused)[0]}; it cannot be set by hand. "
             'Leave it "auto", or use mode="practical".'
         )
+    if sizes.hint_bits:
+        raise ReplearnError("certified mode has no hints yet.")
     rounding = sizes.rounding or "centre"
     if rounding == "best" or not proxy_proved(rounding):
         raise ReplearnError(
@@ -172,6 +189,15 @@ def paper_rounding(sizes: Sizes) -> str:
             'which is the paper\'s "ak".'
         )
     return sizes.rounding or "ak"
+
+
+def refuse_hints(sizes: Sizes) -> None:
+    """The paper's notion of replicability has no hints."""
+    if sizes.hint_bits:
+        raise ReplearnError(
+            f'hint_bits must be 0 in mode="paper", got {sizes.hint_bits}. Leave them out, or use '
+            'mode="practical" or "certified".'
+        )
 
 
 def check_constants(constants: dict[str, float], algorithm: str, meanings: dict[str, str]) -> None:

@@ -11,6 +11,7 @@ from replearn.codes.randomness import SharedRandomness
 from replearn.codes.space import CodeSpace
 from replearn.codes.walls import near_walls
 from replearn.kernels.lanes import square
+from replearn.plans.block_hints import HintedCubes
 from replearn.plans.choice_sizes import proved_disagreement
 from replearn.plans.plan_boosting import worst_flips
 from replearn.plans.plan_sgd import variance_bound
@@ -87,8 +88,10 @@ def certify(fitted: Fitted, plan: BatchPlan, shared: SharedRandomness) -> Certif
     group means, projected, with a chi-square factor for the few groups, and
     counted when it leaves the cell. Only the minimal vectors' facets of the Leech cell are
     looked at (99.5 % of its crossings). Bound: ``constant * sqrt(2 variance / n_batches)``
-    with the smaller of the a-priori variance bound and an empirical Bernstein bound.
-    Calibration is tested in tests/theory/test_certificate.py.
+    with the smaller of the a-priori variance bound and an empirical bound. With hint bits the
+    estimate is given the hint, and the bound is averaged over offsets: `HintedCubes`, or as
+    many times the one without a hint as there are offsets. Calibration is tested in
+    tests/theory/test_certificate.py.
     """
     sums = fitted.sums
     deviations = _deviations(sums, fitted.mean, plan)
@@ -214,17 +217,31 @@ def _boosting_bound(plan: BoostPlan) -> float:
 
 def _bound(sums: BatchSums, plan: BatchPlan) -> tuple[float, float]:
     """Bound of the disagreement over seeds, and its confidence."""
+    width = float(plan.grid_width)
     constant = provable_flip_constant(
         plan.projection, plan.rounding, plan.n_inputs, plan.n_components
-    ) / float(plan.grid_width)
+    )
     if plan.basis_map is not None:
         constant *= plan.basis_map.longest_stretch
     distance, confidence = _distance(sums, plan)
-    return min(1.0, constant * distance), confidence
+    bound = constant * distance / width
+    if plan.hint_bits:
+        bound *= 1 << plan.hint_bits  # whatever offset is chosen, it is one of these
+        if _has_isotropic_cubes(plan):
+            law = HintedCubes(plan.projection, plan.n_components, plan.hint_bits)
+            step = 2 * plan.length_cap / sums.n_batches / width
+            bound = min(bound, law.bound((distance / width) ** 2, step))
+    return min(1.0, bound), confidence
+
+
+def _has_isotropic_cubes(plan: BatchPlan) -> bool:
+    """Whether a difference has a random direction, and cells are cubes: hints are then proved."""
+    turned = plan.projection in ("gaussian", "rotation") and not plan.unit_mean
+    return turned and plan.rounding in ("ak", "centre") and math.isfinite(plan.length_cap)
 
 
 def _distance(sums: BatchSums, plan: BatchPlan) -> tuple[float, float]:
-    """Bound of the expected distance of two labs' means, and its confidence."""
+    """Bound of the root mean squared distance of two labs' means, and its confidence."""
     prior = _prior_variance(sums, plan)
     observed = _bernstein_variance(sums, plan.length_cap, plan.guarantee.failure_prob / 2)
     variance, confidence = (

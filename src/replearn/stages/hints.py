@@ -1,4 +1,4 @@
-"""Hints without a first site: all say which moves of the grid are unsafe for them."""
+"""Which hint a first lab publishes; and hints without one: all say which are unsafe for them."""
 
 from collections.abc import Collection, Sequence
 
@@ -7,8 +7,42 @@ from scipy.special import ndtri
 
 from replearn.codes.design import Design
 from replearn.codes.randomness import SharedRandomness
+from replearn.codes.safety import wall_distance
+from replearn.codes.space import CodeSpace
 from replearn.errors import ReplearnError
 from replearn.types import Vector
+
+
+def safest_hint(components: Vector, space: CodeSpace, shared: SharedRandomness) -> int:
+    """The offset of the grid under which a point lies farthest from all walls of its cell.
+
+    Parameters
+    ----------
+    components : array of shape (n_components,)
+        What the first lab rounds.
+    space : CodeSpace
+        With hint bits.
+    shared : SharedRandomness
+
+    Returns
+    -------
+    hint : int
+        Of equally safe ones the first; 0 without hint bits.
+
+    Notes
+    -----
+    It looks at places in cells and at nothing else, so it says nothing about the difference of two
+    labs, which is all that the proof needs (docs/theory.md). The distance to the nearest wall
+    is a better guide than that to the centre: with 101 cubes and 4 bits cells may be 5.7 times
+    narrower. Tested in tests/theory/test_block_hints.py.
+    """
+    best, farthest = 0, -1.0
+    for hint in range(1 << space.hint_bits if space.hint_bits else 0):
+        _, residual = space.with_hint(hint).round(components, shared)
+        distance = wall_distance(residual, space.rounding, space.n_components)
+        if distance > farthest:
+            best, farthest = hint, distance
+    return best
 
 
 def unsafe_hints(

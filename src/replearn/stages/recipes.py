@@ -26,6 +26,7 @@ from replearn.errors import ReplearnError
 from replearn.plans.sizes import BatchPlan, BoostPlan, NetPlan, Spent
 from replearn.stages import boost_rounds
 from replearn.stages.batches import BatchSums, Rows, Sample, best_of_sgd, max_margin
+from replearn.stages.hints import safest_hint
 from replearn.stages.margins import choose_margin
 from replearn.stages.net_search import (
     Choice,
@@ -59,33 +60,59 @@ class Fitted:
     doubt: float = 0.0
 
 
-def svm(sample: Sample, plan: BatchPlan, shared: SharedRandomness, run: BlockMap = map) -> Fitted:
+def svm(
+    sample: Sample,
+    plan: BatchPlan,
+    shared: SharedRandomness,
+    run: BlockMap = map,
+    hint: int | None = None,
+) -> Fitted:
     """Algorithm 1: a large-margin vector per batch, then mean, project, round."""
     sums = sample.sums(max_margin(plan), plan, run)
-    return round_mean(sums, sample.n_rows, plan, shared)
+    return round_mean(sums, sample.n_rows, plan, shared, hint)
 
 
-def sgd(sample: Sample, plan: BatchPlan, shared: SharedRandomness, run: BlockMap = map) -> Fitted:
+def sgd(
+    sample: Sample,
+    plan: BatchPlan,
+    shared: SharedRandomness,
+    run: BlockMap = map,
+    hint: int | None = None,
+) -> Fitted:
     """Algorithm 2: an average of gradient descent per batch, then mean, project, round."""
     sums = sample.sums(best_of_sgd(plan), plan, run)
-    return round_mean(sums, sample.n_rows, plan, shared)
+    return round_mean(sums, sample.n_rows, plan, shared, hint)
 
 
 def svm_of_unknown_margin(
-    sample: Sample, plans: Iterable[BatchPlan], shared: SharedRandomness, run: BlockMap = map
+    sample: Sample,
+    plans: Iterable[BatchPlan],
+    shared: SharedRandomness,
+    run: BlockMap = map,
+    hint: int | None = None,
 ) -> tuple[BatchPlan, Fitted]:
     """Algorithm 1 with the margin chosen replicably from a published grid."""
     choice = choose_margin(((plan, max_margin(plan)) for plan in plans), sample, shared, run)
     plan = replace(choice.plan, margins_tried=choice.errors)
-    fitted = round_mean(choice.sums, sample.n_rows, plan, shared)
+    fitted = round_mean(choice.sums, sample.n_rows, plan, shared, hint)
     return plan, replace(fitted, doubt=choice.doubt)
 
 
-def round_mean(sums: BatchSums, n_rows: int, plan: BatchPlan, shared: SharedRandomness) -> Fitted:
-    """Round the mean of batch vectors to codes; ``n_rows`` is the number of rows given."""
-    space = code_space(plan)
-    mean = mean_direction(sums, plan)
-    codes, residual = space.encode_with_residual(mean, shared)
+def round_mean(
+    sums: BatchSums,
+    n_rows: int,
+    plan: BatchPlan,
+    shared: SharedRandomness,
+    hint: int | None = None,
+) -> Fitted:
+    """Round the mean of batch vectors to codes; ``n_rows`` is the number of rows given.
+
+    With hint bits and no hint this lab is the first, and chooses one.
+    """
+    space, mean = code_space(plan), mean_direction(sums, plan)
+    components = space.project(mean, shared)
+    space = space.with_hint(safest_hint(components, space, shared) if hint is None else hint)
+    codes, residual = space.round(components, shared)
     return Fitted(codes, space, mean, residual, sums, _spent(n_rows, sums))
 
 
@@ -228,6 +255,7 @@ def code_space(plan: BatchPlan) -> CodeSpace:
         rounding=plan.rounding,
         grid_width=plan.grid_width,
         basis=plan.basis_map,
+        hint_bits=plan.hint_bits,
     )
 
 

@@ -10,6 +10,7 @@ from replearn.codes.basis import Basis
 from replearn.codes.canonical import canonical_json
 from replearn.codes.design import Design
 from replearn.codes.encoding import Encoding
+from replearn.codes.hints import MAX_HINT_BITS
 from replearn.codes.model import Label, Model
 from replearn.codes.published import Published
 from replearn.codes.score_space import ScoreSpace
@@ -22,6 +23,7 @@ from replearn.files.jsonfile import (
     read_classes,
     read_decimal,
     read_encoding,
+    read_integer,
     read_json,
     read_object,
     read_text,
@@ -80,6 +82,10 @@ class Protocol:
     target : str or None
         Name of the label column.
 
+    Notes
+    -----
+    Hint bits are part of the design, or of the parameters of Algorithm 1.
+
     Examples
     --------
     >>> from replearn.datasets import make_margin
@@ -111,7 +117,7 @@ class Protocol:
             "notes": self.notes,
             "parameters": self.parameters,
             "seed": self.seed,
-            "version": 1 if self.design is None and self.target is None else 2,
+            "version": 2 if self.design is not None or self.target or self.hint_bits else 1,
         }
         if content["version"] == 1:
             return content
@@ -121,7 +127,9 @@ class Protocol:
     @property
     def hint_bits(self) -> int:
         """Bits that the first site publishes about its estimate."""
-        return 0 if self.design is None else self.design.space.hint_bits
+        if self.design is None:
+            return int(self.parameters.get("hint_bits", 0))
+        return self.design.space.hint_bits
 
     @property
     def evidence_bits(self) -> float | None:
@@ -203,6 +211,7 @@ class Protocol:
         space = model.space
         if self.design is None:
             same &= getattr(space, "basis", None) == self.basis
+            same &= getattr(space, "hint_bits", 0) == self.hint_bits
         else:
             same &= isinstance(space, ScoreSpace) and space.with_hint(0) == self.design.space
         if not same:
@@ -356,8 +365,8 @@ def _protocol(document: dict[str, Any]) -> Protocol:
         design=None if design is None else read_design(design),
         target=None if target is None else read_text(target, "target"),
     )
-    if version == 2 and design is None and target is None:
-        raise Unfit("a protocol without design and target has version 1")
+    if version != protocol.content()["version"]:
+        raise Unfit("a protocol without design, target and hint bits has version 1, others 2")
     check_seed(protocol.content())
     return protocol
 
@@ -366,8 +375,10 @@ def _parameters(content: Any, algorithm: str) -> dict[str, Any]:
     if algorithm == "logistic":
         return _logistic_parameters(content)
     keys = {*_REALS, *_WHOLE, *_NAMES, *_FLAGS}
-    if not isinstance(content, dict) or set(content) - {"class_weights"} != keys:
+    if not isinstance(content, dict) or set(content) - {"class_weights", "hint_bits"} != keys:
         raise Unfit(f"'parameters' must be an object with the keys {', '.join(sorted(keys))}")
+    if "hint_bits" in content:  # left out if there are none
+        read_integer(content["hint_bits"], "hint_bits", 1, MAX_HINT_BITS)
     for name in _REALS:
         read_decimal(content[name], name)
     read_class_weights(content.get("class_weights"), 2)

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.codes.decimals import Decimals
+from replearn.codes.hints import MAX_HINT_BITS
 from replearn.codes.published import Published
 from replearn.errors import ReplearnError
-from replearn.estimators.checks import class_factors
+from replearn.estimators.checks import check_whole, class_factors
 from replearn.plans.sizes import decimal
 from replearn.study.pilot.columns import read_labels
 from replearn.study.pilot.pilot_plan import PilotPlan, Request, plan_logistic_study
@@ -134,16 +135,16 @@ def plan_from_pilot(
         if (
             signs is None
             or classes is None
-            or hint_bits
             or scores
             or study != "updating"
             or sites != 2
             or threshold != "share"
         ):
             raise ReplearnError(
-                "Algorithm 1 is planned from labels, for two sites, without hint bits, scores and "
+                "Algorithm 1 is planned from labels, for two sites, without scores and "
                 'threshold, got others. Leave them out, or use algorithm="logistic".'
             )
+        check_whole(hint_bits, "hint_bits", 0, MAX_HINT_BITS)
         return plan_svm_study(
             X,
             signs,
@@ -157,6 +158,7 @@ def plan_from_pilot(
             failure_prob=failure_prob,
             target=target,
             class_weights=_class_weights(class_weight, signs, classes),
+            hint_bits=hint_bits,
             **svm,
         )
     if svm:

@@ -13,6 +13,7 @@ from replearn.codes.basis import Basis
 from replearn.codes.cells import CELLS
 from replearn.codes.encoding import Encoding
 from replearn.codes.randomness import SharedRandomness
+from replearn.plans.block_hints import hinted_ratio, position_variance
 from replearn.plans.plan_svm import plan_svm
 from replearn.plans.sizes import Guarantee, Sizes, decimal
 from replearn.stages.batches import BatchSums, Rows, max_margin, sum_batches
@@ -80,6 +81,8 @@ class Candidate:
         Expected number of crossed walls, times grid width, times sqrt(rows per site).
     counts : array
         What each row counts in the accuracy.
+    spread : float
+        Root mean square of a coordinate's difference between two sites, times sqrt(rows per site).
     """
 
     projection: str
@@ -93,17 +96,24 @@ class Candidate:
     fixed_noise: Vector
     flips: float
     counts: Vector
+    spread: float
 
     @property
     def accuracy_before(self) -> float:
         """Cross-validated accuracy without rounding."""
         return float(np.average(self.margins > 0, weights=self.counts))
 
-    def point(self, n_samples: int, disagreement: float) -> FrontierPoint:
+    def point(self, n_samples: int, disagreement: float, hint_bits: int = 0) -> FrontierPoint:
         """Accuracy when the grid is as wide as the wanted disagreement needs."""
         walls = -math.log1p(-disagreement)  # crossings are rare and nearly independent
         width = self.flips / math.sqrt(n_samples) / walls
-        noise = np.sqrt((self.loads * width) ** 2 + self.fixed_noise)
+        loads = self.loads
+        if hint_bits:
+            ratio = hinted_ratio("leech", self.n_components, hint_bits, disagreement)
+            width = ratio * self.spread / math.sqrt(n_samples)
+            inside = position_variance("leech", self.n_components, hint_bits)
+            loads = loads * math.sqrt(inside / CELLS["leech"].second_moment)
+        noise = np.sqrt((loads * width) ** 2 + self.fixed_noise)
         right = ndtr(self.margins / np.maximum(noise, 1e-12))
         accuracy = np.average(right, weights=self.counts)
         return FrontierPoint(
@@ -190,6 +200,7 @@ def judge(
             fixed_noise,
             flips,
             counts,
+            math.sqrt(2 * float((components**2).sum()) / n_components),
         )
 
     candidates = [candidate("none", spread, margins, np.ones(n_rows))]

@@ -75,6 +75,8 @@ class SvmPilotPlan:
             f"disagreement {self.chosen.disagreement:.3f} with "
             f"{self.chosen.samples_per_site:,} rows per site (estimated from the pilot)"
         )
+        if self.protocol.hint_bits:
+            lines.append(f"  {self.protocol.hint_bits} hint bits: one site must be the first")
         lines += [f"  {line}" for line in in_words(self.remarks, self.rare)]
         return "\n".join(lines)
 
@@ -115,6 +117,7 @@ def plan_svm_study(
     failure_prob: float = 0.05,
     target: str | None = None,
     class_weights: Decimals = (),
+    hint_bits: int = 0,
 ) -> SvmPilotPlan:
     """Plan a study with Algorithm 1; see `replearn.plan_from_pilot`.
 
@@ -145,6 +148,8 @@ def plan_svm_study(
         Name of the label column, kept in the protocol.
     class_weights : tuple of str
         What a row of each class counts; none: all the same. Accuracies are weighted alike.
+    hint_bits : int, default=0
+        Bits that the first site publishes about where its mean lies.
 
     Returns
     -------
@@ -180,16 +185,16 @@ def plan_svm_study(
     aimed = _SAFETY * max_disagreement
 
     def best(n_samples: int, disagreement: float) -> FrontierPoint:
-        points = (candidate.point(n_samples, disagreement) for candidate in candidates)
+        points = (c.point(n_samples, disagreement, hint_bits) for c in candidates)
         return max(points, key=lambda point: point.accuracy)
 
     enough = best(samples_per_site, aimed).accuracy - _TIE
     # of equally accurate plans the more regularised is solved faster and varies less
-    candidate = max(
-        (c for c in candidates if c.point(samples_per_site, aimed).accuracy >= enough),
-        key=lambda c: (c.regularization, c.point(samples_per_site, aimed).accuracy),
+    planned = [(c, c.point(samples_per_site, aimed, hint_bits)) for c in candidates]
+    candidate, chosen = max(
+        (pair for pair in planned if pair[1].accuracy >= enough),
+        key=lambda pair: (pair[0].regularization, pair[1].accuracy),
     )
-    chosen = candidate.point(samples_per_site, aimed)
     return SvmPilotPlan(
         frontier=tuple(best(samples_per_site, wanted) for wanted in _TARGETS),
         samples=tuple(
@@ -198,7 +203,16 @@ def plan_svm_study(
         ),
         chosen=chosen,
         protocol=replace(
-            _protocol(chosen, candidate, guarantee, shared, classes, fit_intercept, class_weights),
+            _protocol(
+                chosen,
+                candidate,
+                guarantee,
+                shared,
+                classes,
+                fit_intercept,
+                class_weights,
+                hint_bits,
+            ),
             target=target,
         ),
         pilot_accuracy=candidate.accuracy_before,
@@ -215,6 +229,7 @@ def _protocol(
     classes: tuple[Any, ...],
     fit_intercept: bool,
     class_weights: Decimals,
+    hint_bits: int,
 ) -> Protocol:
     basis = candidate.basis
     return Protocol(
@@ -233,6 +248,7 @@ def _protocol(
             "rounding": "leech",
             "unit_mean": True,
             **({"class_weights": list(class_weights)} if class_weights else {}),
+            **({"hint_bits": hint_bits} if hint_bits else {}),
         },
         seed=str(shared.seed),
         classes=classes,
