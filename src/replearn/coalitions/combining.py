@@ -168,21 +168,17 @@ def combine(
 
 def _combine_batches(protocol: Protocol, sites: Sequence[SiteSums], hint: int | None) -> Coalition:
     """Algorithm 1: batch vectors of all sites, added up; one round."""
-    if hint is not None:
-        raise ReplearnError(
-            f"hint needs hint bits, got hint={hint!r} and Algorithm 1, which has none. Leave it "
-            "out."
-        )
     total = reduce(add, map(batches_of, sites))
     if min(total.class_weights) == 0:
         raise ReplearnError(
             "the sites together must hold two classes, got one. Get the sums of other sites."
         )
-    estimator = protocol.estimator().fit_batches(total.batches, total.n_rows)
+    given = {} if hint is None else {"hint": hint}
+    estimator = protocol.estimator(**given).fit_batches(total.batches, total.n_rows)
     model = estimator.model_
     return Coalition(
         model=model,
-        hint=None,
+        hint=estimator.hint_ if protocol.hint_bits else None,
         certificate=estimator.certificate_,
         sites=batch_influences(sites, estimator.plan_, model, model.shared),
         heterogeneity=None,

@@ -192,13 +192,13 @@ def batch_influences(
     -------
     tuple of Influence
     """
-    space, found = code_space(plan), []
+    space, found = code_space(plan).with_hint(model.hint), []
     rest = _others(list(map(batches_of, sites)))
     for place, (site, others) in enumerate(zip(sites, rest, strict=True)):
         same = True
         moved: tuple[int, ...] = ()
         if others is not None:
-            codes, _ = space.encode_with_residual(mean_direction(others.batches, plan), shared)
+            codes = space.encode(mean_direction(others.batches, plan), shared)
             different = np.flatnonzero(codes != model.codes)
             same, moved = different.size == 0, tuple(map(int, different))
         found.append(
