@@ -2,8 +2,8 @@
 
 import os
 import re
+import shutil
 import sys
-import warnings
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -78,8 +78,6 @@ def _house_style(gallery_conf: dict[str, object], name: str) -> None:
     from figure_style import use_style
 
     use_style()
-    warnings.resetwarnings()
-    warnings.simplefilter("default")
 
 
 sphinx_gallery_conf = {
@@ -110,11 +108,10 @@ html_theme = "pydata_sphinx_theme"
 html_title = "replearn"
 html_static_path = ["_static"]
 html_css_files = ["style.css"]
-html_extra_path = ["extra"] if (HERE / "extra").is_dir() else []
 html_show_sourcelink = False
 html_copy_source = False
 html_favicon = "_static/favicon.svg"
-html_baseurl = ""
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {
         "text": "replearn",
@@ -135,7 +132,7 @@ html_theme_options = {
     "back_to_top_button": True,
     "search_as_you_type": True,
 }
-html_sidebars = {"index": [], "glossary": [], "changelog": []}
+html_sidebars = {"index": [], "concepts/index": []}
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -146,7 +143,8 @@ copybutton_line_continuation_character = "\\"
 
 def _as_on_the_site(app: object, docname: str, source: list[str]) -> None:
     """Links of Markdown files to folders outside of ``docs/`` become names: they are not copied."""
-    source[0] = re.sub(r"\[([^\]\n]+)\]\(\.\./(?!docs/)[^)\s]+\)", r"`\1`", source[0])
+    if "/" not in docname:
+        source[0] = re.sub(r"\[([^\]\n]+)\]\(\.\./(?!docs/)[^)\s]+\)", r"`\1`", source[0])
 
 
 def _is_foreign(app, what, name, member, skip, options) -> bool | None:
@@ -155,7 +153,15 @@ def _is_foreign(app, what, name, member, skip, options) -> bool | None:
     return True if not home.startswith("replearn") or name.startswith("set_") else None
 
 
+def _copy_planner(app, failure) -> None:
+    """``docs/planner/`` is a page of its own, without Sphinx: copied to ``planner/`` as it is."""
+    planner = HERE / "planner"
+    if failure is None and app.builder.format == "html" and (planner / "index.html").is_file():
+        shutil.copytree(planner, Path(app.outdir) / "planner", dirs_exist_ok=True)
+
+
 def setup(app: object) -> None:
     """Register what this file defines."""
+    app.connect("build-finished", _copy_planner)  # type: ignore[attr-defined]
     app.connect("autodoc-skip-member", _is_foreign)  # type: ignore[attr-defined]
     app.connect("source-read", _as_on_the_site)  # type: ignore[attr-defined]

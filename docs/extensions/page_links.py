@@ -8,36 +8,39 @@ import re
 from pathlib import PurePosixPath
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.transforms import SphinxTransform
 
 _PAGE = re.compile(r"(?:docs/)?((?:[a-z0-9-]+/)*[a-z0-9-]+)\.(?:md|ipynb)")
 
 
-class PageLinks(SphinxPostTransform):
-    """Turn literal names of pages into links."""
+class PageLinks(SphinxTransform):
+    """Turn literal names of pages into references to them."""
 
-    default_priority = 20
+    default_priority = 400
 
-    def run(self, **kwargs) -> None:
+    def apply(self, **kwargs) -> None:
         """Go through all literals of a page that are no link yet."""
         for literal in list(self.document.findall(nodes.literal)):
-            if isinstance(literal.parent, nodes.reference):
-                continue
             match = _PAGE.fullmatch(literal.astext())
-            page = match and self._page(match[1], literal.astext().startswith("docs/"))
+            if match is None or isinstance(literal.parent, nodes.reference | addnodes.pending_xref):
+                continue
+            page = self._page(match[1], literal.astext().startswith("docs/"))
             if page and page != self.env.docname:
-                target = self.app.builder.get_relative_uri(self.env.docname, page)
-                link = nodes.reference("", "", literal.deepcopy(), refuri=target, internal=True)
+                options = {"reftype": "doc", "refdomain": "std", "refexplicit": True}
+                link = addnodes.pending_xref(
+                    "", literal.deepcopy(), reftarget=f"/{page}", refdoc=self.env.docname, **options
+                )
                 literal.replace_self(link)
 
     def _page(self, name: str, from_root: bool) -> str | None:
         beside = str(PurePosixPath(self.env.docname).parent / name)
         candidates = (name,) if from_root else (beside, name)
-        return next((page for page in candidates if page in self.env.all_docs), None)
+        return next((page for page in candidates if page in self.env.found_docs), None)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the transform."""
-    app.add_post_transform(PageLinks)
+    app.add_transform(PageLinks)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

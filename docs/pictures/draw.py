@@ -30,8 +30,8 @@ SECOND = {"light": ORANGE, "dark": "#f0a94e"}
 def two_labs(ground):
     """Two samples, two estimates, one cell, one model."""
     rng = np.random.default_rng(5)
-    figure = plt.figure(figsize=(9.2, 3.5))
-    labs, cells, model = figure.subfigures(1, 3, width_ratios=(1, 1.15, 0.95))
+    figure = plt.figure(figsize=(6.9, 3.1))
+    labs, cells, model = figure.subfigures(1, 3, width_ratios=(0.95, 1.1, 0.95))
 
     panels = labs.subplots(2, 1)
     estimates = []
@@ -47,7 +47,7 @@ def two_labs(ground):
             *np.outer([-3, 3], along).T, color=INK[ground], linewidth=1.2, linestyle="-", marker=""
         )
         panel.set(xlim=(-2.6, 2.6), ylim=(-2.2, 2.2), xticks=[], yticks=[])
-        panel.set_title(f"lab {name}: its own rows", fontsize=11)
+        panel.set_title(f"rows of lab {name}", fontsize=11)
         panel.spines[:].set_visible(False)
 
     panel = cells.subplots()
@@ -64,20 +64,20 @@ def two_labs(ground):
     )
     for point, name, colour, mark in zip(points, "AB", (POINT, SECOND), "os", strict=True):
         panel.plot(*point, mark, color=colour[ground], markersize=8, zorder=3)
-        panel.annotate(name, point, (7, -12), textcoords="offset points", fontsize=11)
+        panel.annotate(name, point, (7, -3), textcoords="offset points", fontsize=11)
     panel.set(xlim=(0, 4), ylim=(0, 4), aspect="equal")
-    panel.set_title("estimates, and a published grid", fontsize=11)
-    panel.set_xlabel("different numbers, the same cell", fontsize=11)
+    panel.set_title("a published grid", fontsize=11)
+    panel.set_xlabel("two estimates, one cell", fontsize=11)
 
     panel = model.subplots()
     panel.axis("off")
     panel.set(xlim=(0, 1), ylim=(0, 1))
-    panel.set_title("one model at both labs", fontsize=11)
+    panel.set_title("one model", fontsize=11)
     for code, place, name, colour in zip(codes, (0.75, 0.5), "AB", (POINT, SECOND), strict=True):
         fingerprint = hashlib.sha256(json.dumps(code).encode()).hexdigest()[:16]
         panel.text(0.02, place, f"lab {name}", fontsize=11, color=colour[ground], weight="bold")
         panel.text(0.02, place - 0.09, fingerprint, fontsize=10.5, family="monospace")
-    panel.text(0.02, 0.2, "compare one hash;\nno row leaves a lab", fontsize=10.5)
+    panel.text(0.02, 0.2, "one hash to compare;\nno row leaves a lab", fontsize=10.5)
     return figure
 
 
@@ -92,10 +92,10 @@ def _grid(panel, ground, width, offset, xlim, ylim):
 
 def grid(ground):
     """Two estimates in one cell, and in two."""
-    figure, panels = plt.subplots(1, 2, figsize=(7.2, 3.6))
+    figure, panels = plt.subplots(1, 2, figsize=(5.6, 3.0))
     stories = (
-        ("the same cell: the same model", [[1.45, 1.8], [1.62, 2.05]]),
-        ("a wall between them: two models", [[2.18, 1.8], [2.4, 2.05]]),
+        ("one cell, one model", [[1.45, 1.8], [1.62, 2.05]]),
+        ("a wall: two models", [[2.18, 1.8], [2.4, 2.05]]),
     )
     start = np.array([0.3, 0.5])
     for panel, (title, points) in zip(panels, stories, strict=True):
@@ -108,7 +108,8 @@ def grid(ground):
             panel.plot(*(corner + 0.5), "+", color=INK[ground], markersize=9)
         for point, name, colour, mark in zip(points, "AB", (POINT, SECOND), "os", strict=True):
             panel.plot(*point, mark, color=colour[ground], markersize=8)
-            panel.annotate(name, point, (7, 4), textcoords="offset points")
+            place = {"A": (-14, -3), "B": (7, 2)}[name]
+            panel.annotate(name, point, place, textcoords="offset points")
         panel.set(aspect="equal")
         panel.set_title(title)
     return figure
@@ -123,7 +124,7 @@ def differ(target, spread, shifts, width=1.0):
 
 def shift(ground):
     """Disagreement against where the truth lies: a fixed grid, and one with a random shift."""
-    figure, panel = plt.subplots(figsize=(7.2, 3.3))
+    figure, panel = plt.subplots(figsize=(5.6, 3.1))
     spread, targets = 0.06, np.linspace(0, 2, 401)
     fixed = [differ(target, spread, 0.5)[0] for target in targets]
     shifted = differ(0.0, spread, (np.arange(2000) + 0.5) / 2000).mean()
@@ -133,10 +134,10 @@ def shift(ground):
         color=SECOND[ground],
         linestyle="--",
         marker="",
-        label="fixed grid: np.round",
+        label="fixed grid",
     )
     panel.axhline(
-        shifted, color=POINT[ground], linestyle="-", label="grid with a published random shift"
+        shifted, color=POINT[ground], linestyle="-", label="published random shift"
     )
     panel.set(
         xlabel="true coefficient, in cells", ylabel="chance of different models", ylim=(0, 0.6)
@@ -147,7 +148,7 @@ def shift(ground):
 
 def noise(ground):
     """What agreement costs: width of a cell, rows, disagreement."""
-    figure, panel = plt.subplots(figsize=(7.2, 3.5))
+    figure, panel = plt.subplots(figsize=(5.6, 3.3))
     rows = np.geomspace(1e3, 1e6, 50)
     for rho, style, mark in ((0.3, ":", "^"), (0.1, "-", "o"), (0.03, "--", "s")):
         spread = 1 / np.sqrt(rows)
@@ -173,7 +174,7 @@ def noise(ground):
     )
     panel.set(
         xlabel="rows per lab",
-        ylabel="error of one rounded number,\nin standard deviations of a row",
+        ylabel="error of one rounded number,\nin sd of a row",
     )
     panel.legend(fontsize=10)
     return figure
@@ -181,7 +182,7 @@ def noise(ground):
 
 def seeds(ground):
     """Disagreement under each of 200 seeds, sorted, and what rho says."""
-    figure, panel = plt.subplots(figsize=(7.2, 3.3))
+    figure, panel = plt.subplots(figsize=(5.6, 3.1))
     spread, n_seeds = 0.044, 200
     shifts = np.random.default_rng(1).random(n_seeds)
     rates = np.sort(differ(0.0, spread, shifts))[::-1]
@@ -197,7 +198,7 @@ def seeds(ground):
     )
     panel.set(
         xlabel="200 seeds, the unluckiest first",
-        ylabel="chance of different models\nunder this seed",
+        ylabel="chance of different models",
         xlim=(0, n_seeds),
     )
     return figure
@@ -205,22 +206,22 @@ def seeds(ground):
 
 def pilot(ground):
     """What is decided by whom: pilot, protocol, sites, model."""
-    figure, panel = plt.subplots(figsize=(7.6, 3.5))
+    figure, panel = plt.subplots(figsize=(6.0, 3.3))
     panel.set(xlim=(0, 10), ylim=(0.2, 4.6))
     panel.axis("off")
     boxes = {
-        "pilot": (0.05, 1.7, 2.35, 1.3, "a pilot\nno site's own rows"),
+        "pilot": (0.05, 1.7, 2.35, 1.3, "a pilot, no\nsite's own rows"),
         "protocol": (
             3.1,
             0.75,
             2.85,
             3.1,
-            "the protocol, published\n\ncolumns, categories\nscaling\n"
+            "a published protocol\n\ncolumns, categories\nscaling\n"
             "directions, start\ngrid, and later a seed",
         ),
-        "site 1": (6.9, 3.15, 2.9, 0.95, "site 1: its rows decide\nwhich cell"),
-        "site 2": (6.9, 1.85, 2.9, 0.95, "site 2: its rows decide\nwhich cell"),
-        "site 3": (6.9, 0.55, 2.9, 0.95, "site 3: its rows decide\nwhich cell"),
+        "site 1": (6.9, 3.15, 2.9, 0.95, "rows of site 1\ndecide which cell"),
+        "site 2": (6.9, 1.85, 2.9, 0.95, "rows of site 2\ndecide which cell"),
+        "site 3": (6.9, 0.55, 2.9, 0.95, "rows of site 3\ndecide which cell"),
     }
     for name, (x, y, width, height, text) in boxes.items():
         face = FILL[ground] if name == "protocol" else "none"
