@@ -136,9 +136,7 @@ def shift(ground):
         marker="",
         label="fixed grid",
     )
-    panel.axhline(
-        shifted, color=POINT[ground], linestyle="-", label="published random shift"
-    )
+    panel.axhline(shifted, color=POINT[ground], linestyle="-", label="published random shift")
     panel.set(
         xlabel="true coefficient, in cells", ylabel="chance of different models", ylim=(0, 0.6)
     )

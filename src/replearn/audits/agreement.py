@@ -36,6 +36,7 @@ def pairs_needed(
     Returns
     -------
     n_pairs : int
+        The fewest pairs with which the verdict is possible, or likely.
 
     Examples
     --------

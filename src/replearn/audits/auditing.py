@@ -93,6 +93,7 @@ def audit(
     max_disagreement : float, default=0.1
         The claim that the verdict is about.
     confidence : float, default=0.95
+        Of every interval and bound.
     question : {"both", "parts", "halves"}, default="both"
         For a fixed data set, what to ask.
     test : (X, y), optional

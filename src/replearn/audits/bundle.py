@@ -57,6 +57,7 @@ def write_bundle(
     Parameters
     ----------
     protocol : Protocol
+        Of the study, with its seed.
     folder : path
         Must not exist yet, or be empty.
     target : str, optional
@@ -65,12 +66,28 @@ def write_bundle(
     Returns
     -------
     Bundle
+        The files, and the fingerprint that the rehearsal must give.
 
     Notes
     -----
     The rows to rehearse with are made of what the protocol publishes (centres, scales, categories)
     and of coins; no row of any pilot or site is in them, and they say nothing about the world. A
     site that gets the expected fingerprint from them has the right versions and the right protocol.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2))
+    >>> y = X[:, 0] + rng.normal(size=2000) > 0
+    >>> protocol = rl.plan_from_pilot(X[:200], y[:200], samples_per_site=900).protocol
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     bundle = rl.write_bundle(protocol, Path(folder, "for-the-sites"), target="label")
+    ...     print(sorted(path.suffix for path in Path(folder, "for-the-sites").iterdir()))
+    ['.csv', '.csv', '.json', '.json', '.md', '.md']
     """
     target = target if target is not None else protocol.target
     if target is None:

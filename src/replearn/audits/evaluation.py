@@ -62,6 +62,16 @@ class Evaluation:
         What these rows code differently than the model knows, in words; "" if nothing.
     spreads : float array or None
         Standard deviations of the encoded features, if they were asked for.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(2000, 3, margin=0.3, random_state=0)
+    >>> fitted = rl.ReplicableSVMClassifier(margin=0.3, max_disagreement=0.9).fit(X, y)
+    >>> new_X, new_y = rl.datasets.make_margin(1000, 3, margin=0.3, random_state=1)
+    >>> found = rl.evaluate(fitted.model_, new_X, new_y)
+    >>> found.worth.flags, found.groups
+    ((), ())
     """
 
     worth: Worth
@@ -124,6 +134,7 @@ def evaluate(
         Log-loss, Brier score and calibration need ``predict_proba``; the AUC that or
         ``decision_function``.
     X : rows, as the model takes them
+        Rows that the model has not seen, or its worth is flattered.
     y : array of labels
         All must be classes of the model.
     by : str or array, optional
@@ -134,6 +145,7 @@ def evaluate(
     Returns
     -------
     Evaluation
+        Discrimination and calibration next to guessing, with intervals; it prints as a table.
 
     Warns
     -----
@@ -181,6 +193,7 @@ def evaluate_file(
     Parameters
     ----------
     model : Model
+        For instance from `load`.
     path : path
         As for `fit_file`. Rows are read piece by piece; ten bytes of each are collected.
     target : str, optional
@@ -199,6 +212,7 @@ def evaluate_file(
     Returns
     -------
     Evaluation
+        As from `evaluate`.
 
     Warns
     -----
@@ -206,6 +220,20 @@ def evaluate_file(
         As `evaluate`.
     ReplicabilityWarning
         If a column is coded differently than the model knows.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(2000, 3, margin=0.3, random_state=0)
+    >>> fitted = rl.ReplicableSVMClassifier(margin=0.3, max_disagreement=0.9).fit(X, y)
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "new.npz")
+    ...     np.savez(path, X=X, y=y)
+    ...     print(rl.evaluate_file(fitted.model_, path).worth.flags)
+    ()
     """
     encoding = model.encoding
     place = os.fspath(path)

@@ -291,6 +291,17 @@ class AuditResult:
         What makes this audit again.
     extra : dict
         Facts for the report: names, versions.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(2000, 3, margin=0.3, random_state=0)
+    >>> classifier = rl.ReplicableSVMClassifier(margin=0.3, batch_size=50, max_disagreement=0.9)
+    >>> result = rl.audit(classifier, X, y, n_pairs=3, max_disagreement=0.9)
+    >>> result.verdict
+    'within'
+    >>> result.question("halves").fresh.n_pairs
+    3
     """
 
     method: str

@@ -47,7 +47,28 @@ def write_report(page: str, path: str | os.PathLike[str]) -> None:
 
 
 def save_report(result: AuditResult, path: str | os.PathLike[str]) -> None:
-    """Write the report of an audit for people: one HTML file that needs no network."""
+    """Write the report of an audit for people: one HTML file that needs no network.
+
+    Parameters
+    ----------
+    result : AuditResult
+        From `audit`.
+    path : path
+        Of the page; it holds its figures, and no script.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(2000, 3, margin=0.3, random_state=0)
+    >>> classifier = rl.ReplicableSVMClassifier(margin=0.3, batch_size=50, max_disagreement=0.9)
+    >>> result = rl.audit(classifier, X, y, n_pairs=3, max_disagreement=0.9)
+    >>> with TemporaryDirectory() as folder:
+    ...     rl.save_report(result, Path(folder, "audit.html"))
+    ...     print(Path(folder, "audit.html").read_text()[:15])
+    <!DOCTYPE html>
+    """
     write_report(audit_report(result), path)
 
 

@@ -111,6 +111,7 @@ def check_file(
     Parameters
     ----------
     protocol : Protocol
+        Of the study.
     path : path
         The site's file, or folder of files.
     target : str, optional
@@ -122,6 +123,23 @@ def check_file(
     -------
     SiteCheck
         Values of the file stand in its sentences: it is for the site, and for nobody else.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2))
+    >>> y = X[:, 0] + rng.normal(size=2000) > 0
+    >>> protocol = rl.plan_from_pilot(X[:200], y[:200], samples_per_site=900).protocol
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "site.csv")
+    ...     pd.DataFrame({"x0": X[200:, 0], "label": y[200:]}).to_csv(path, index=False)  # no x1
+    ...     print(rl.check_file(protocol, path, "label").ok)
+    False
     """
     place = os.fspath(path)
     target = target if target is not None else protocol.target

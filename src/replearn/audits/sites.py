@@ -143,6 +143,7 @@ def compare_sites(
     Returns
     -------
     Sites
+        Groups of sites with the same model, the largest first; it prints as sentences.
 
     Examples
     --------

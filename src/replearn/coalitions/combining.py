@@ -41,6 +41,20 @@ class Coalition:
         Are the sites' scores compatible with one population? None for a single site, and for
         Algorithm 1.
     n_rows, n_rounds : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2))
+    >>> y = X[:, 0] + rng.normal(size=2000) > 0
+    >>> protocol = rl.plan_from_pilot(X[:200], y[:200], samples_per_site=900).protocol
+    >>> parts = {"oslo": slice(200, 1100), "rome": slice(1100, 2000)}
+    >>> sites = [rl.row_sums(protocol, X[rows], y[rows], site=name) for name, rows in parts.items()]
+    >>> coalition = rl.combine(protocol, sites)
+    >>> coalition.n_rows, len(coalition.sites)
+    (1800, 2)
     """
 
     model: Model
@@ -114,6 +128,7 @@ def combine(
     Parameters
     ----------
     protocol : Protocol
+        Of a logistic study.
     sites : sequence of SiteSums
         One of each site, all of one round; their order does not matter.
     after : CoalitionRound, optional
@@ -136,6 +151,20 @@ def combine(
     -----
     Sums are whole numbers, so their total is that of the pooled rows, whoever added them up; from
     there on the steps are those of ``fit`` on all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2))
+    >>> y = X[:, 0] + rng.normal(size=2000) > 0
+    >>> protocol = rl.plan_from_pilot(X[:200], y[:200], samples_per_site=900).protocol
+    >>> parts = {"oslo": slice(200, 1100), "rome": slice(1100, 2000)}
+    >>> sites = [rl.row_sums(protocol, X[rows], y[rows], site=name) for name, rows in parts.items()]
+    >>> pooled = protocol.estimator().fit(X[200:], y[200:])
+    >>> rl.combine(protocol, sites).model.fingerprint == pooled.fingerprint_
+    True
     """
     n_rounds(protocol)
     if after is not None:

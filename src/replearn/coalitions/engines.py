@@ -74,6 +74,19 @@ def arrow_sums(
     SiteSums
         For a logistic study the same bytes for the same rows, in any order and cut into any
         batches. Workers of one site merge their parts with `merged_sums`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2))
+    >>> y = X[:, 0] + rng.normal(size=2000) > 0
+    >>> protocol = rl.plan_from_pilot(X[:200], y[:200], samples_per_site=900).protocol
+    >>> import pyarrow as pa
+    >>> table = pa.table({"x0": X[200:, 0], "x1": X[200:, 1], "label": y[200:]})
+    >>> rl.arrow_sums(protocol, table.to_batches(max_chunksize=500), "label").n_rows
+    1800
     """
     column = target if target is not None else protocol.target
     if column is None:
@@ -99,12 +112,22 @@ def site_sums(
 
     Parameters
     ----------
-    protocol, after, site, few_rows, allow_unknown, assume_shuffled
-        As for `arrow_sums`.
+    protocol : Protocol
+        Of a logistic study, or of Algorithm 1.
     path : path
         CSV, Parquet, npz or svmlight.
     target : str, optional
         The label column; default that of the protocol.
+    after : CoalitionRound, optional
+        What the coalition published after the last round; None in the first.
+    site : str, optional
+        A name for the site, which stands in its file.
+    few_rows : bool, default=False
+        Allow fewer than 100 rows, whose sums may tell what is in single ones.
+    allow_unknown : bool, default=False
+        Go on although columns are coded differently than the protocol says.
+    assume_shuffled : bool, default=False
+        For Algorithm 1: take the rows in their order, which must be random.
     n_features : int, optional
         For svmlight files.
     watch : callable, optional
@@ -113,6 +136,26 @@ def site_sums(
     Returns
     -------
     SiteSums
+        The same bytes for the same rows in any order, file or folder.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2))
+    >>> y = X[:, 0] + rng.normal(size=2000) > 0
+    >>> protocol = rl.plan_from_pilot(X[:200], y[:200], samples_per_site=900).protocol
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "site.csv")
+    ...     pd.DataFrame(X[200:], columns=["x0", "x1"]).assign(label=y[200:]).to_csv(
+    ...         path, index=False
+    ...     )
+    ...     print(rl.site_sums(protocol, path, "label").n_rows)
+    1800
     """
     n_rounds(protocol)
     column = target if target is not None else protocol.target
@@ -138,14 +181,38 @@ def row_sums(
 
     Parameters
     ----------
-    protocol, after, site, few_rows, allow_unknown, assume_shuffled
-        As for `arrow_sums`.
+    protocol : Protocol
+        Of a logistic study, or of Algorithm 1.
     X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+        Raw columns, as the protocol names them; it encodes them.
     y : array of shape (n_samples,)
+        Labels of the protocol.
+    after : CoalitionRound, optional
+        What the coalition published after the last round; None in the first.
+    site : str, optional
+        A name for the site, which stands in its file.
+    few_rows : bool, default=False
+        Allow fewer than 100 rows, whose sums may tell what is in single ones.
+    allow_unknown : bool, default=False
+        Go on although columns are coded differently than the protocol says.
+    assume_shuffled : bool, default=False
+        For Algorithm 1: take the rows in their order, which must be random.
 
     Returns
     -------
     SiteSums
+        The same bytes for the same rows in any order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2))
+    >>> y = X[:, 0] + rng.normal(size=2000) > 0
+    >>> protocol = rl.plan_from_pilot(X[:200], y[:200], samples_per_site=900).protocol
+    >>> rl.row_sums(protocol, X[200:], y[200:], site="oslo").n_rows
+    1800
     """
     seen = None
     if protocol.encoding is not None:
@@ -174,6 +241,21 @@ def merged_sums(parts: Iterable[SiteSums]) -> SiteSums:
     Returns
     -------
     SiteSums
+        The same bytes as from all rows at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2))
+    >>> y = X[:, 0] + rng.normal(size=2000) > 0
+    >>> protocol = rl.plan_from_pilot(X[:200], y[:200], samples_per_site=900).protocol
+    >>> parts = [slice(200, 1100), slice(1100, 2000)]
+    >>> halves = [rl.row_sums(protocol, X[rows], y[rows], site="oslo") for rows in parts]
+    >>> whole = rl.row_sums(protocol, X[200:], y[200:], site="oslo")
+    >>> rl.merged_sums(halves).fingerprint == whole.fingerprint
+    True
     """
     found = list(parts)
     if not found:

@@ -53,6 +53,19 @@ class CoalitionRound:
         The sites, sorted; the same ones must take part in every round.
     after : str or None
         Hash of the state before; None after the first round.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2))
+    >>> y = X[:, 0] + rng.normal(size=2000) > 0
+    >>> protocol = rl.plan_from_pilot(X[:200], y[:200], samples_per_site=900).protocol
+    >>> parts = {"oslo": slice(200, 1100), "rome": slice(1100, 2000)}
+    >>> sites = [rl.row_sums(protocol, X[rows], y[rows], site=name) for name, rows in parts.items()]
+    >>> isinstance(rl.combine(protocol, sites), rl.CoalitionRound)  # one step: no second round
+    False
     """
 
     protocol: str

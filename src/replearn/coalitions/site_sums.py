@@ -48,6 +48,18 @@ class SiteSums:
         Rows with a value that the protocol does not know, for each column of its encoding.
     site : str or None
         Name of the site, if it wants to have one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2))
+    >>> y = X[:, 0] + rng.normal(size=2000) > 0
+    >>> protocol = rl.plan_from_pilot(X[:200], y[:200], samples_per_site=900).protocol
+    >>> sums = rl.row_sums(protocol, X[200:1100], y[200:1100], site="oslo")
+    >>> sums.n_rows, sums.site
+    (900, 'oslo')
     """
 
     protocol: str

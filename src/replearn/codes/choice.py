@@ -58,6 +58,16 @@ class Choice:
         The published seed.
     features : tuple of str or None
         Columns of a table, in the order in which candidates take them as one matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> y = np.arange(400) % 2
+    >>> predictions = np.column_stack([y, 1 - y])  # a right model, and a wrong one
+    >>> chosen = rl.ReplicableChoiceClassifier([0, 1]).fit(predictions, y)
+    >>> chosen.choice_.index, chosen.choice_.name
+    (0, 'column 0')
     """
 
     candidates: tuple[Candidate, ...]

@@ -40,6 +40,18 @@ class Comparison:
         decoded unasked.
     n_rows, n_rows_changed : int or None
         Given rows, and those of them that get another class; None if none were given.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(2000, 3, margin=0.3, random_state=0)
+    >>> fitted = rl.ReplicableSVMClassifier(margin=0.3, max_disagreement=0.9).fit(X, y)
+    >>> other = rl.ReplicableSVMClassifier(margin=0.3, max_disagreement=0.9, shared_seed=1).fit(
+    ...     X, y
+    ... )
+    >>> found = rl.compare(fitted.model_, other.model_)
+    >>> found.same, found.parts
+    (False, ('codes', 'seed'))
     """
 
     same: bool
@@ -70,12 +82,14 @@ def compare(first: Model, second: Model, rows: Any = None) -> Comparison:
     Parameters
     ----------
     first, second : Model
+        In any order.
     rows : array, CSR or table, optional
         Rows to classify by both, to count how many get another class.
 
     Returns
     -------
     Comparison
+        ``same``, and where the two differ; it prints as sentences.
 
     Notes
     -----

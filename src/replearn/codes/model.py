@@ -62,6 +62,16 @@ class Model:
     encoding : Encoding or None
         How a table of raw columns becomes the ``n_features`` numbers of a row, if a protocol
         fixed that.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(2000, 3, margin=0.3, random_state=0)
+    >>> fitted = rl.ReplicableSVMClassifier(margin=0.3, max_disagreement=0.9).fit(X, y)
+    >>> fitted.model_.codes.dtype, len(fitted.model_.fingerprint)
+    (dtype('int64'), 64)
+    >>> bool((fitted.model_.predict(X) == fitted.predict(X)).all())
+    True
     """
 
     recipe: str

@@ -31,6 +31,17 @@ class Published:
     notes : mapping or None
         What a pilot predicted, for people: a fit that falls short of it says so. No model depends
         on it, so it is not part of what is compared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2))
+    >>> y = X[:, 0] + rng.normal(size=2000) > 0
+    >>> protocol = rl.plan_from_pilot(X[:200], y[:200], samples_per_site=900).protocol
+    >>> protocol.estimator().published.classes
+    (False, True)
     """
 
     encoding: Encoding | None = None

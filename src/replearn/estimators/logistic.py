@@ -79,9 +79,6 @@ class ReplicableLogisticClassifier(Streaming):
         Directions: by default all features, but at most eight shared random ones.
     threshold : float, default=0.5
         Probability from which on a row gets ``classes_[1]``.
-    class_weight : dict or None, default=None
-        Published weights of the classes: how much the loss of their rows counts. Only ratios
-        matter. "balanced" would differ between labs: a plan from a pilot publishes numbers for it.
     hint_bits : int, default=0
         The first lab publishes this many bits about where its point lies, and cells can be far
         narrower; see docs/theory.md. 0 is the paper's notion of replicability.
@@ -92,6 +89,9 @@ class ReplicableLogisticClassifier(Streaming):
         Threads. The model does not depend on it.
     verbose : int, default=0
         Print progress.
+    class_weight : dict or None, default=None
+        Published weights of the classes: how much the loss of their rows counts. Only ratios
+        matter. "balanced" would differ between labs: a plan from a pilot publishes numbers for it.
     published : Published or None, default=None
         What a protocol fixes: encoding, labels, and a design (directions, start, steps and
         cells), with which the sizes above are not used.

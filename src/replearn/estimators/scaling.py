@@ -331,10 +331,12 @@ def check_pipeline(pipeline: Any) -> Ledger:
     Parameters
     ----------
     pipeline : Pipeline, ColumnTransformer, FeatureUnion or a single estimator
+        Fitted or not.
 
     Returns
     -------
     Ledger
+        What each step spends, and their sum.
 
     Warns
     -----

@@ -77,6 +77,7 @@ def replicable_score(
     Returns
     -------
     ReplicableScore
+        The number, the width of its grid, and how likely sites are to differ.
 
     Warns
     -----

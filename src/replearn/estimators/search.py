@@ -42,6 +42,7 @@ class ReplicableSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : scikit-learn classifier
+        It is cloned and fitted with every setting.
     param_grid : dict or list of dicts
         Settings, as for scikit-learn's `GridSearchCV`. The same at every site.
     scoring : str or array, default="accuracy"
@@ -60,6 +61,7 @@ class ReplicableSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     samples_per_site : int or sequence of int, optional
         Rows of each site, published. Default: as many as here.
     n_sites : int, default=2
+        All of them choose the same, except with probability ``max_disagreement``.
     refit : bool, default=True
         Fit the chosen setting on all rows.
     n_jobs : int, optional

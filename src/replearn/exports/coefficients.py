@@ -24,6 +24,7 @@ def to_csv(source: Any, *, large: bool = False, spreadsheet: bool = False) -> st
     Parameters
     ----------
     source : Model or fitted classifier
+        What is exported.
     large : bool, default=False
         Decode a model of more than 2^18 features, or a map of more than 2^24 numbers, from a file.
     spreadsheet : bool, default=False
@@ -52,6 +53,14 @@ def to_csv(source: Any, *, large: bool = False, spreadsheet: bool = False) -> st
     exponential of the coefficient. That is per published scale, which comes from the pilot, and
     not per standard deviation of anybody's rows: it is the same at every site. A report of
     ``replearn evaluate`` has what one standard deviation of its own rows adds.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(2000, 3, margin=0.3, random_state=0)
+    >>> fitted = rl.ReplicableSVMClassifier(margin=0.3, max_disagreement=0.9).fit(X, y)
+    >>> print(rl.to_csv(fitted).splitlines()[0])
+    "feature","coefficient"
     """
     model = model_of(source, large)
     rule = rule_of(model)

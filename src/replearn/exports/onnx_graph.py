@@ -28,6 +28,7 @@ def to_onnx(
     Parameters
     ----------
     source : Model or fitted classifier
+        What is exported.
     encoded : bool, default=False
         Of a model with an encoding: leave the encoding out, and take a matrix of encoded rows.
     single_precision : bool, default=False
@@ -55,6 +56,14 @@ def to_onnx(
 
     Metadata: ``replearn.fingerprint``, ``replearn.labels`` as JSON, ``replearn.version`` and
     ``replearn.format``.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(2000, 3, margin=0.3, random_state=0)
+    >>> fitted = rl.ReplicableSVMClassifier(margin=0.3, max_disagreement=0.9).fit(X, y)
+    >>> rl.to_onnx(fitted) == rl.to_onnx(fitted.model_)
+    True
     """
     _require_onnx()
     from onnx import TensorProto, helper

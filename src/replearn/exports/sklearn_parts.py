@@ -20,6 +20,7 @@ def to_sklearn(source: Any, *, encoded: bool = False, large: bool = False) -> An
     Parameters
     ----------
     source : Model or fitted classifier
+        What is exported.
     encoded : bool, default=False
         Of a model with an encoding: leave the encoding out, and take rows that the model's
         ``encoding.transform`` has encoded.

@@ -48,6 +48,7 @@ def to_sql(source: Any, table: str = "rows", *, large: bool = False) -> Sql:
     Parameters
     ----------
     source : Model or fitted classifier
+        What is exported.
     table : str, default="rows"
         Name or alias of the table, in front of every column's name: SQLite would take the name
         of a column that does not exist for a text.
@@ -57,6 +58,7 @@ def to_sql(source: Any, table: str = "rows", *, large: bool = False) -> Sql:
     Returns
     -------
     Sql
+        ``score``, ``label`` and ``probability`` as expressions, ``query`` as a statement.
 
     Notes
     -----

@@ -33,10 +33,26 @@ def save_choice(
     Parameters
     ----------
     choice : Choice
+        ``choice_`` of a fitted `ReplicableChoiceClassifier`.
     path : path
+        By custom it ends in ``.choice.json``.
     provenance : mapping, optional
         Facts about the run (rows, scores, noise scale). Kept in the file, not part of the
         fingerprint.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> y = np.arange(400) % 2
+    >>> chosen = rl.ReplicableChoiceClassifier([0, 1]).fit(np.column_stack([y, 1 - y]), y)
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.choice.json")
+    ...     rl.save_choice(chosen.choice_, path, provenance={"rows": 400})
+    ...     print(rl.load_choice(path).index)
+    0
     """
     content = {
         "choice": choice.content(),
@@ -49,10 +65,34 @@ def save_choice(
 def load_choice(path: str | os.PathLike[str]) -> Choice:
     """Read and check a choice file.
 
+    Parameters
+    ----------
+    path : path
+        Of a file that `save_choice` or the command line wrote.
+
+    Returns
+    -------
+    Choice
+        What the file holds; nothing is executed.
+
     Raises
     ------
     InvalidFile
         If the file is not a whole, consistent choice of a known format.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> y = np.arange(400) % 2
+    >>> chosen = rl.ReplicableChoiceClassifier([0, 1]).fit(np.column_stack([y, 1 - y]), y)
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.choice.json")
+    ...     rl.save_choice(chosen.choice_, path)
+    ...     print(rl.load_choice(path).fingerprint == chosen.fingerprint_)
+    True
     """
     document = read_json(path)
     try:

@@ -57,11 +57,26 @@ def save(
     Parameters
     ----------
     model : Model
+        Of any algorithm.
     path : path
+        By custom it ends in ``.model.json``.
     provenance : mapping, optional
         Facts about the run (rows, date, versions). Kept in the file, not part of the fingerprint.
     protocol : mapping, optional
         Content of the study's protocol, so that others can repeat it on their rows. Likewise.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(2000, 3, margin=0.3, random_state=0)
+    >>> fitted = rl.ReplicableSVMClassifier(margin=0.3, max_disagreement=0.9).fit(X, y)
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.model.json")
+    ...     rl.save(fitted.model_, path, provenance={"rows": 2000})
+    ...     print(path.read_text()[:1])
+    {
     """
     content: dict[str, Any] = {
         "feature_names": None if model.feature_names is None else list(model.feature_names),
@@ -77,10 +92,33 @@ def save(
 def load(path: str | os.PathLike[str]) -> Model:
     """Read and check a model file.
 
+    Parameters
+    ----------
+    path : path
+        Of a file that `save` or the command line wrote.
+
+    Returns
+    -------
+    Model
+        The integers and names of the file; nothing is executed.
+
     Raises
     ------
     InvalidFile
         If the file is not a whole, consistent model of a known format.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(2000, 3, margin=0.3, random_state=0)
+    >>> fitted = rl.ReplicableSVMClassifier(margin=0.3, max_disagreement=0.9).fit(X, y)
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.model.json")
+    ...     rl.save(fitted.model_, path)
+    ...     print(rl.load(path).fingerprint == fitted.fingerprint_)
+    True
     """
     document = read_json(path)
     _expect_keys(document, {"feature_names", "fingerprint", "model", "provenance"}, path)

@@ -100,6 +100,21 @@ def fit_file(
     the SVM and the SGD classifier learn out of core; the others need all rows in memory. For the
     logistic classifier the order of the rows does not matter: nothing is shuffled, and the files
     are read once for each of its steps.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(2000, 3, margin=0.3, random_state=0)
+    >>> fitted = rl.ReplicableSVMClassifier(margin=0.3, max_disagreement=0.9).fit(X, y)
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "rows.npz")
+    ...     np.savez(path, X=X, y=y)
+    ...     again = rl.fit_file(rl.ReplicableSVMClassifier(margin=0.3, max_disagreement=0.9), path)
+    >>> again.fingerprint_ == fitted.fingerprint_
+    True
     """
     show, name = partial(_pass_watch, estimator.verbose, watch), Path(path).name
     if weights is not None and estimator._no_weights is not None:

@@ -293,6 +293,13 @@ class ChoicePlan:
     without_noise : float or None
         Probability that not all sites would have the same best score, as far as a pilot can tell.
         If that is small, one candidate is far ahead, and noise is hardly needed.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> plan = rl.plan_choice(12, samples_per_site=20_000, row_disagreement=0.05)
+    >>> plan.noise_scale, plan.max_disagreement
+    ('0.00892', 0.1)
     """
 
     n_candidates: int

@@ -88,18 +88,23 @@ def plan(
     Parameters
     ----------
     algorithm : {"svm", "sgd", "net", "dp", "boost-box", "boost-foam"}, default="svm"
+        Row of Table 1.
     n_features : int
+        Number of columns.
     margin, max_error, max_disagreement : float or None
         The promise. With ``n_samples``, one of them may be None: the plan then has the smallest
         value that this number of rows allows.
     failure_prob : float, default=0.05
+        Probability that the error may be larger than ``max_error``.
     n_samples : int, optional
         Rows of each site. Given together with the whole promise, it is checked.
     mode : {"practical", "certified", "paper"}, default="practical"
+        Where the sizes come from: calibrated, proved, or the formulas of the paper.
     n_sites : int, default=2
         ``max_disagreement`` is the chance that *not all* sites agree; two of them may then differ
         with probability ``max_disagreement / (n_sites - 1)`` (union bound against one site).
     fit_intercept : bool, default=True
+        A constant column is appended: one input more.
     constants : dict, optional
         Paper mode: the constants of the algorithm, default 1.
     hint_bits : int, default=0
@@ -349,12 +354,16 @@ def table1(
     Parameters
     ----------
     margin, max_error, max_disagreement, failure_prob : float
+        The promise, as for `plan`.
     n_features : int, default=50
+        Number of columns.
     fit_intercept : bool, default=True
+        A constant column is appended: one input more.
 
     Returns
     -------
     Table1
+        Rows of the table, with reasons where an algorithm refuses; it prints as a table.
 
     Examples
     --------

@@ -281,6 +281,13 @@ class Plan:
         Names of the sizes that the user set.
     spent : Spent or None
         After a fit: what was used.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> plan = rl.plan("svm", margin=0.2, n_features=50)
+    >>> plan.n_samples, plan.mode, plan.guarantee.max_error
+    (31900, 'practical', 0.05)
     """
 
     algorithm: str

@@ -43,7 +43,7 @@ def shuffle_file(
     scratch: str | os.PathLike[str] | None = None,
     watch: "Watch | None" = None,
 ) -> int:
-    """Write the rows of a file in the order in which ``fit`` with ``shuffle=True`` takes them.
+    r"""Write the rows of a file in the order in which ``fit`` with ``shuffle=True`` takes them.
 
     A fit on the new file with ``shuffle=False`` gives the model of a fit on the old one with
     ``shuffle=True`` and the same seed, to the bit, and reads the rows as a stream.
@@ -55,6 +55,7 @@ def shuffle_file(
     out : path
         A file of the same format; text may be compressed (``.gz``).
     shared_seed : int or str, default=0
+        The published seed, whose stream "order" gives the rows their keys.
     random_state : int, optional
         Instead of the shared seed: a private key.
     scratch : path, optional
@@ -66,11 +67,24 @@ def shuffle_file(
     Returns
     -------
     n_rows : int
+        Rows that were written.
 
     Notes
     -----
     Memory does not depend on the number of rows; see `ShuffledSource`. An npz file is shuffled
     in memory.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import replearn as rl
+    >>> with TemporaryDirectory() as folder:
+    ...     size = Path(folder, "rows.csv").write_text("a,label\n1,0\n2,1\n3,0\n")
+    ...     print(rl.shuffle_file(Path(folder, "rows.csv"), Path(folder, "shuffled.csv"), 2024))
+    ...     print(sorted(Path(folder, "shuffled.csv").read_text().split()))
+    3
+    ['1,0', '2,1', '3,0', 'a,label']
     """
     place = Path(out)
     source = open_source(path, raw=True)

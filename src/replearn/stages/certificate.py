@@ -42,6 +42,16 @@ class Certificate:
     assumes : str
         What the bound assumes.
     n_batches : int
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(2000, 3, margin=0.3, random_state=0)
+    >>> fitted = rl.ReplicableSVMClassifier(margin=0.3, max_disagreement=0.9).fit(X, y)
+    >>> fitted.certificate_.confidence
+    1.0
+    >>> fitted.certificate_.assumes
+    'rows drawn independently from one population, by both labs, the same number'
     """
 
     estimated_disagreement: float | None

@@ -109,6 +109,12 @@ def common_hint(unsafe: Sequence[Collection[int]], hint_bits: int) -> int:
     unsafe : sequence of collections of int
         What every site published.
     hint_bits : int
+        Of the protocol: there are ``2**hint_bits`` hints.
+
+    Returns
+    -------
+    int
+        The hint that all sites fit with.
 
     Examples
     --------

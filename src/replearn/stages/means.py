@@ -41,6 +41,7 @@ def replicable_mean(
     Returns
     -------
     mean : float
+        The middle of a cell: the same number at every lab, most of the time.
 
     Raises
     ------

@@ -110,6 +110,7 @@ def noisy_best(
     Returns
     -------
     index : int
+        Of the chosen candidate.
 
     Notes
     -----

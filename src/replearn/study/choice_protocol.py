@@ -90,6 +90,25 @@ class ChoiceProtocol:
         The published seed.
     notes : dict
         What the plan predicted; for people, part of the hash like everything else.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(2000, 3, margin=0.3, random_state=0)
+    >>> fitted = rl.ReplicableSVMClassifier(margin=0.3, max_disagreement=0.9).fit(X, y)
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     names = [Path(folder, f"{seed}.model.json") for seed in (1, 2)]
+    ...     for seed, path in enumerate(names):
+    ...         classifier = rl.ReplicableSVMClassifier(
+    ...             margin=0.3, max_disagreement=0.9, shared_seed=seed
+    ...         )
+    ...         rl.save(classifier.fit(X, y).model_, path)
+    ...     new_X, new_y = rl.datasets.make_margin(500, 3, margin=0.3, random_state=1)
+    ...     protocol, plan = rl.publish_choice(names, new_X, new_y, samples_per_site=5000)
+    >>> protocol.scoring, protocol.max_disagreement
+    (Scoring(name='accuracy', prevalence=None, costs=None), '0.1')
     """
 
     candidates: tuple[Candidate, ...]
@@ -356,7 +375,9 @@ def publish_choice(
     prevalence : sequence of float, optional
         With "balanced_accuracy"; default: the shares of the pilot, which are published.
     max_disagreement : float, default=0.1
+        Probability that not all sites choose the same candidate.
     shared_seed : int or str, default=0
+        The published seed.
     classes : sequence of labels, optional
         Default: those of ``y``.
     features : sequence of str, optional
@@ -364,11 +385,33 @@ def publish_choice(
     target : str, optional
         Name of the label column, for the sites.
     limits : OnnxLimits, optional
+        Time and memory for ONNX files, which run in a process of their own.
 
     Returns
     -------
     protocol : ChoiceProtocol
+        For the sites.
     plan : ChoicePlan
+        What the noise costs.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> X, y = rl.datasets.make_margin(2000, 3, margin=0.3, random_state=0)
+    >>> fitted = rl.ReplicableSVMClassifier(margin=0.3, max_disagreement=0.9).fit(X, y)
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     names = [Path(folder, f"{seed}.model.json") for seed in (1, 2)]
+    ...     for seed, path in enumerate(names):
+    ...         classifier = rl.ReplicableSVMClassifier(
+    ...             margin=0.3, max_disagreement=0.9, shared_seed=seed
+    ...         )
+    ...         rl.save(classifier.fit(X, y).model_, path)
+    ...     new_X, new_y = rl.datasets.make_margin(500, 3, margin=0.3, random_state=1)
+    ...     protocol, plan = rl.publish_choice(names, new_X, new_y, samples_per_site=5000)
+    >>> [candidate.name for candidate in protocol.candidates]
+    ['1', '2']
     """
     check_share(max_disagreement, "max_disagreement")
     labels = labels_of(y, n_rows_of(X))

@@ -178,12 +178,21 @@ def reveal(commitments: Sequence[Commitment], openings: Sequence[Opening]) -> Re
     Returns
     -------
     Reveal
+        Whether all are the same, and the fingerprint of each site.
 
     Raises
     ------
     ReplearnError
         If a site is missing, stands twice, opened something else than it committed to, or
         committed under another protocol than the others.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> sites = [rl.commit("ab" * 32, site=site) for site in ("Oslo", "Rome")]
+    >>> commitments, openings = zip(*sites, strict=True)
+    >>> rl.reveal(commitments, openings).same
+    True
     """
     published = _by_site(commitments, "commitments")
     opened = _by_site(openings, "openings")

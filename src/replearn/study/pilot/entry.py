@@ -67,6 +67,7 @@ def plan_from_pilot(
         The first site publishes so many bits about where its estimate lies, and cells can be far
         narrower. 0 is the paper's notion of replicability.
     sites : int, default=2
+        All of them agree, except with probability ``max_disagreement``.
     scores : sequence of mappings or models
         Published scores, as weights of columns: they become the first directions. They know
         labels, so the study is an updating one.

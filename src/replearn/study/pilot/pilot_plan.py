@@ -98,6 +98,19 @@ class PilotPlan:
         max_disagreement, hint_bits, sites`` or ``shared_seed``, in a moment.
     judge_seed : callable
         ``plan.judge_seed(seed)``: cautions about a seed, if it is an unlucky one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2))
+    >>> y = X[:, 0] + rng.normal(size=2000) > 0
+    >>> plan = rl.plan_from_pilot(X[:200], y[:200], samples_per_site=900)
+    >>> plan.n_pilot, plan.study, plan.hint_bits
+    (200, 'updating', 0)
+    >>> plan.replan(hint_bits=4).hint_bits
+    4
     """
 
     study: str
