@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 import replearn as rl
-from replearn.audits.agreement import Agreement
+from replearn.audits.agreement import Agreement, at_other_size
 from replearn.codes.randomness import SharedRandomness
 from tests.error_budget import assert_rate_at_most, assert_rate_close
 
@@ -161,3 +161,29 @@ def test_the_certificate_and_the_audit_agree(seeds):
     estimate = question.estimated_disagreement
     assert 0.02 < estimate < 0.5
     assert_rate_close(question.fresh.n_different, 150, estimate, tolerance=0.06)
+
+
+@pytest.mark.parametrize("n_numbers", [1, 4])
+@pytest.mark.parametrize("factor", [4, 25])
+def test_a_disagreement_is_carried_over_to_more_rows(n_numbers, factor):
+    """Cubes, normal estimates: measured at one size, extrapolated, measured at the other.
+
+    The expected rate at the smaller size is .08 per number, so walls rarely come twice between two
+    labs. Extrapolated rates may differ from the true ones by a tenth, and by chance.
+    """
+    rng = np.random.default_rng(factor)
+    trials = 20_000
+
+    def rate(n_rows):
+        spread = 0.08 * math.sqrt(math.pi / 4 / n_rows)  # E|difference| is .08 with one row
+        shifts = rng.uniform(size=(trials, n_numbers))
+        labs = rng.normal(size=(2, trials, n_numbers)) * spread
+        codes = np.floor(labs + shifts)
+        return float((codes[0] != codes[1]).any(axis=1).mean())
+
+    small, large = rate(1), rate(factor)
+    expected = at_other_size(small, 1, factor)
+    error = 5 * math.sqrt(large / trials) + 5 * math.sqrt(small / trials) / math.sqrt(factor)
+    assert abs(expected - large) < 0.1 * large + error  # five standard deviations: 1e-6
+    assert at_other_size(1.0, 1, factor) == 1.0
+    assert at_other_size(0.3, 7, 7) == pytest.approx(0.3)

@@ -1,7 +1,9 @@
 """Audits: verdicts, samples, checkpoints."""
 
 import json
+import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,6 +11,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from scipy import stats
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -18,7 +21,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 import replearn as rl
 from replearn.audits.agreement import Agreement, pairs_needed
-from replearn.audits.findings import Pair
+from replearn.audits.auditing import _split
+from replearn.audits.findings import Pair, Question
+from replearn.audits.report import methods_paragraph, plain_verdict
 from replearn.audits.samples import copied_share, take
 from replearn.audits.twins import seed_names
 
@@ -399,3 +404,77 @@ def test_the_text_says_everything_once(table):
     text = str(rl.audit(classifier(), *table, n_pairs=10))
     for words in ("fresh seeds", "published seed", "labels that change", "angle", "halves"):
         assert words in text
+
+
+# --- the planned size ---------------------------------------------------------------------------
+
+
+class Fickle(ClassifierMixin, BaseEstimator):
+    """Another model for every sample, whatever the seed."""
+
+    def __init__(self, shared_seed=0, published=None):
+        self.shared_seed, self.published = shared_seed, published
+
+    def fit(self, X, y):
+        self.classes_, self.fingerprint_ = np.unique(y), str(X.sum())
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0])
+
+
+def test_samples_have_the_planned_size_if_the_rows_allow_it(table):
+    X, y = table
+    n = (len(y) - min(2000, len(y) // 10)) // 2
+    result = rl.audit(Fickle(), X, y, n_pairs=8, n_samples=n - 10)
+    assert (result.main.name, result.main.n_rows, result.main.at_planned) == (
+        "planned",
+        n - 10,
+        None,
+    )
+    assert result.verdict == "exceeds"
+    assert f"samples of the planned {n - 10:,} rows" in result.verdict_in_words
+    assert f"two disjoint samples of the planned {n - 10:,} rows" in methods_paragraph(result)
+    assert "refuted" in methods_paragraph(result)
+    tiny = rl.audit(Fickle(), X, y, n_pairs=2, n_samples=60)
+    assert [question.n_rows for question in tiny.questions] == [60, 60]
+    stage = _split(X, y, 8, "halves", None, "0", n - 10)[0]
+    first, second = stage.samples("planned", 3)
+    assert len(first[1]) == len(second[1]) == n - 10
+    assert not set(map(bytes, first[0])) & set(map(bytes, second[0]))
+
+
+def test_nothing_is_refuted_at_a_size_that_was_not_promised(table):
+    X, y = table
+    result = rl.audit(Fickle(), X, y, n_pairs=8, n_samples=100 * len(y))
+    half = result.main.n_rows
+    assert (result.main.name, result.verdict) == ("halves", "undecided")
+    assert result.main.main.verdict == "exceeds"
+    rate, (low, high) = result.main.at_planned
+    assert (rate, high) == (1.0, 1.0)
+    assert low == pytest.approx(1 - (1 - result.interval[0]) ** math.sqrt(half / 100 / len(y)))
+    text = str(result)
+    for words in (text, methods_paragraph(result), plain_verdict(result)):
+        assert "was refuted" not in words
+        assert "exceeds" not in words
+        assert f"planned {100 * len(y):,} rows per site" in words
+        assert "if the disagreement falls like one over the square root" in words.lower()
+    assert f"there are {len(y):,}" in text
+    assert result.data()["questions"][-1]["at_planned_rows"]["disagreement"] == 1.0
+    # a promise for fewer rows is not shown by more
+    larger = Question("samples", 900, (result.main.pairs[0],) * 60, 0.1, 0.95, planned=300)
+    clean = replace(larger, pairs=tuple(replace(pair, same=True) for pair in larger.pairs))
+    assert (larger.verdict(larger.main), clean.verdict(clean.main)) == ("exceeds", "undecided")
+
+
+def test_an_audit_of_a_protocol_knows_its_size(table):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 3))
+    y = (X[:, 0] + rng.logistic(size=1500) > 0).astype(int)
+    protocol = rl.plan_from_pilot(X[:500], y[:500], samples_per_site=400).protocol
+    settings = {"n_pairs": 2, "question": "halves"}
+    result = rl.audit(protocol.estimator(), X[500:], y[500:], **settings)
+    assert (result.main.name, result.main.n_rows) == ("planned", 400)
+    fickle = Fickle(published=rl.Published(notes={"samples_per_site": "4000"}))
+    result = rl.audit(fickle, X[500:], y[500:], **settings)
+    assert (result.main.name, result.main.planned) == ("halves", 4000)

@@ -165,6 +165,17 @@ class Agreement:
         )
 
 
+def at_other_size(disagreement: float, n_rows: int, other: int) -> float:
+    """A disagreement that was measured with ``n_rows`` rows, at another number of rows.
+
+    The distance of two labs falls like one over the square root of the rows, and so does the
+    rate at which walls of cells come between them: ``1 - (1 - d)**sqrt(n_rows / other)``. An
+    extrapolation, not a bound; with hint bits the disagreement falls faster. Tested in
+    tests/theory/test_audit.py.
+    """
+    return float(1 - (1 - disagreement) ** math.sqrt(n_rows / other))
+
+
 def verdict_in_words(agreement: Agreement, about: str = "") -> str:
     """One sentence about the claim, and ``about`` what it holds for."""
     claim = f"{agreement.max_disagreement:g}"

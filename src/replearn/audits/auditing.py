@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from replearn.audits.agreement import CONFIDENCE
-from replearn.audits.findings import AuditResult, Pair, Question
+from replearn.audits.findings import GIVEN_ROWS, AuditResult, Pair, Question
 from replearn.audits.samples import check_table, copied_share, n_rows_of, row_digest, take
 from replearn.audits.twins import (
     TestRows,
@@ -27,6 +27,7 @@ from replearn.audits.twins import (
     hint_bits,
     how_compared,
     labels_as_predicted,
+    planned_rows,
     published_hint,
     score_name,
     seed_names,
@@ -84,10 +85,14 @@ def audit(
         Answers two questions apart: *parts*, ``2 * n_pairs`` disjoint parts, so the pairs are
         independent but the samples small; and *halves*, cut in ``n_pairs`` random ways, each under
         a fresh seed: full size, but conditional on these rows. The verdict is that of the halves.
+        Samples are never larger than ``n_samples``.
     draw : callable, optional
         Instead of ``X, y``: ``draw(n, rng)`` gives n fresh rows of the population and labels.
     n_samples : int, optional
-        With ``draw``: rows of each sample.
+        With ``draw``: rows of each sample. With ``X, y``: rows per site that the promise is about;
+        default those that the estimator's protocol plans, if it has one. If the data hold two such
+        samples, they are audited at that size. If not, the disagreement is extrapolated, and
+        nothing that is seen at a smaller size refutes the promise.
     n_pairs : int, default=60
         59 clean pairs show a disagreement of at most 5 % at 95 % (`pairs_needed`).
     max_disagreement : float, default=0.1
@@ -149,17 +154,19 @@ def audit(
                 "draw must come with n_samples and without X and y, got "
                 f"n_samples={n_samples!r}. Pass audit(estimator, draw=f, n_samples=m)."
             )
+        planned = planned_rows(estimator)
         stage: _Drawn | _Split = _Drawn(draw, n_samples, str(audit_seed), copies)
         test = test if test is not None else draw(_MOST_TEST, _rng(str(audit_seed), "test", 0))
         asked = [("samples", n_samples, n_pairs)]
     else:
         check_table(X, y)
-        stage, test, asked, more = _split(X, y, n_pairs, question, test, str(audit_seed))
+        planned = planned_rows(estimator) if n_samples is None else n_samples
+        stage, test, asked, more = _split(X, y, n_pairs, question, test, str(audit_seed), planned)
         notes += more + _copy_notes(X, y, copies)
     spelled = labels_as_predicted(estimator, test[1])
     test_rows = TestRows(test[0], spelled, _rows_for_figures(test[0]))
     tasks = [(name, index) for name, _, count in asked for index in range(count)]
-    key = _key(estimator, stage.digest(), tasks, audit_seed, test)
+    key = _key(estimator, stage.digest(), asked, audit_seed, test)
     done = {} if checkpoint is None else _read_checkpoint(Path(checkpoint), key)
     notes += _hint_notes(estimator)
     pairs, first = _run(
@@ -177,6 +184,7 @@ def audit(
                 tuple(pair for pair in pairs if pair.question == name),
                 max_disagreement,
                 confidence,
+                planned,
             )
             for name, n_rows, _ in asked
         ),
@@ -231,11 +239,12 @@ class _Split:
     y: NDArray[Any]
     order: NDArray[np.int64]
     part_rows: int
+    full_rows: int
     seed: str
 
     def samples(self, question: str, index: int) -> tuple[LabelledRows, LabelledRows]:
-        if question == "halves":  # cut afresh: one cut under many seeds would be only one trial
-            order, size, first = self._cut(index), self.order.size // 2, 0
+        if question in GIVEN_ROWS:  # cut afresh: one cut under many seeds would be only one trial
+            order, size, first = self._cut(index), self.full_rows, 0
         else:
             order, size, first = self.order, self.part_rows, 2 * index
         return (
@@ -255,7 +264,13 @@ class _Split:
 
 
 def _split(
-    X: Any, y: Any, n_pairs: int, question: str, test: LabelledRows | None, seed: str
+    X: Any,
+    y: Any,
+    n_pairs: int,
+    question: str,
+    test: LabelledRows | None,
+    seed: str,
+    planned: int | None,
 ) -> tuple[_Split, LabelledRows, list[tuple[str, int, int]], list[str]]:
     """Set test rows aside, and decide which questions the rest can answer."""
     y = np.asarray(y)
@@ -266,6 +281,8 @@ def _split(
     if test is None:
         test = take(X, order[:n_test]), y[order[:n_test]]
     part_rows, half = kept.size // (2 * n_pairs), kept.size // 2
+    if planned is not None:
+        part_rows = min(part_rows, max(planned, _LEAST_PART))
     asked, notes = [], []
     if question in ("both", "parts"):
         if part_rows < _LEAST_PART:
@@ -282,8 +299,17 @@ def _split(
     if question in ("both", "halves"):
         if half < 2:
             raise ReplearnError(f"halves need at least 4 rows, got {n_rows}. Get more rows.")
-        asked.append(("halves", half, n_pairs))
-    return _Split(X, y, kept, part_rows, seed), test, asked, notes
+        if planned is not None and half >= planned:
+            asked.append(("planned", planned, n_pairs))
+        else:
+            asked.append(("halves", half, n_pairs))
+        if planned is not None and half < planned:
+            notes.append(
+                f"the study plans {planned:,} rows per site; two such samples, and test rows, need "
+                f"{math.ceil(2 * planned * n_rows / kept.size):,} rows, there are {n_rows:,}"
+            )
+    full_rows = half if planned is None else min(half, planned)
+    return _Split(X, y, kept, part_rows, full_rows, seed), test, asked, notes
 
 
 # --- fitting ----------------------------------------------------------------------------------
@@ -302,7 +328,7 @@ class _Rounds:
         if self.names:
             word = SharedRandomness(self.seed).words(f"audit/seeds/{question}", 1, row=index)[0]
             yield "fresh", int(word % np.uint64(1 << 31))
-        if question != "halves" or index == 0 or not self.names:
+        if question not in GIVEN_ROWS or index == 0 or not self.names:
             yield "published", None
 
     def pair(
@@ -466,7 +492,7 @@ def _rows_for_figures(X: Any) -> Any:
 
 
 def _key(
-    estimator: Any, data: str, tasks: Sequence[tuple[str, int]], seed: Any, test: LabelledRows
+    estimator: Any, data: str, asked: Sequence[tuple[str, int, int]], seed: Any, test: LabelledRows
 ) -> str:
     """What must be the same for two audits to share their pairs; more pairs may follow."""
     facts = [
@@ -475,8 +501,7 @@ def _key(
         str(seed),
         data,
         row_digest(*test),
-        ",".join(sorted({question for question, _ in tasks})),
-        str(sum(question == "parts" for question, _ in tasks)),  # it sets the size of a part
+        *(f"{question} {n_rows}" for question, n_rows, _ in asked),
     ]
     text = "\n".join(facts)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -48,7 +48,7 @@ def draw(paint: Callable[[Any], None], width: float = 4.8, height: float = 3.3) 
 
 # --- audits -----------------------------------------------------------------------------------
 
-_NAMES = {"samples": "samples", "parts": "parts", "halves": "halves"}
+_NAMES = {"samples": "samples", "parts": "parts", "halves": "halves", "planned": "planned size"}
 
 
 def agreement_figure(result: AuditResult) -> str:

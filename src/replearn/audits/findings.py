@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from replearn.audits.agreement import Agreement, pairs_needed, verdict_in_words
+from replearn.audits.agreement import (
+    Agreement,
+    at_other_size,
+    pairs_needed,
+    verdict_in_words,
+)
 from replearn.errors import ReplearnError
 
 
@@ -108,11 +113,13 @@ class Question:
 
     Attributes
     ----------
-    name : {"samples", "parts", "halves"}
+    name : {"samples", "parts", "halves", "planned"}
     n_rows : int
         Rows of each sample.
     pairs : tuple of Pair
     max_disagreement, confidence : float
+    planned : int or None
+        Rows per site that a study counts on: the promise is about them.
     """
 
     name: str
@@ -120,6 +127,7 @@ class Question:
     pairs: tuple[Pair, ...]
     max_disagreement: float
     confidence: float
+    planned: int | None = None
 
     def of(self, seeds: str) -> tuple[Pair, ...]:
         """The pairs with fresh seeds, or with the published one."""
@@ -146,6 +154,61 @@ class Question:
     def seeds(self) -> str:
         """Which pairs ``main`` counts."""
         return "fresh" if self.fresh is not None else "published"
+
+    @property
+    def other_size(self) -> int | None:
+        """The planned size, if samples had another one."""
+        return None if self.planned in (None, self.n_rows) else self.planned
+
+    def verdict(self, agreement: Agreement) -> str:
+        """What an agreement says about the claim: "within", "exceeds" or "undecided".
+
+        The disagreement falls with more rows. So samples that are smaller than planned can show
+        the claim but never refute it, and larger ones can refute it but not show it.
+        """
+        found = agreement.verdict
+        if self.other_size is None:
+            return found
+        cannot = "exceeds" if self.n_rows < self.other_size else "within"
+        return "undecided" if found == cannot else found
+
+    @property
+    def at_planned(self) -> tuple[float, tuple[float, float]] | None:
+        """Disagreement and interval at the planned size, extrapolated; None if it was measured."""
+        other = self.other_size
+        if other is None:
+            return None
+        low, high = (at_other_size(end, self.n_rows, other) for end in self.main.interval)
+        return at_other_size(self.main.disagreement, self.n_rows, other), (low, high)
+
+    @property
+    def extrapolation(self) -> str:
+        """What is to be expected at the planned size, in words; "" if it was measured."""
+        if self.at_planned is None:
+            return ""
+        rate, (low, high) = self.at_planned
+        return (
+            f"if the disagreement falls like one over the square root of the rows, it is "
+            f"{rate:.3f} ({low:.3f} to {high:.3f}: the {self.confidence:.0%} interval of the "
+            f"measured one, carried over) for the planned {self.planned:,} rows per site"
+        )
+
+    @property
+    def in_words(self) -> str:
+        """The verdict, one or two sentences."""
+        agreement = self.main
+        if self.verdict(agreement) == agreement.verdict:
+            text = verdict_in_words(agreement, self.about)
+        else:
+            needs = "more" if self.n_rows < (self.other_size or 0) else "fewer"
+            text = (
+                f"undecided about {agreement.max_disagreement:g} for the planned {self.planned:,} "
+                f"rows per site: {agreement.n_different} of {agreement.n_pairs} pairs of fits gave "
+                f"different models, {self.about}, a size for which nothing was promised. Audit "
+                f"samples of {needs} rows."
+            )
+        more = self.extrapolation
+        return f"{text} {more[0].upper()}{more[1:]}." if more else text
 
     @property
     def about(self) -> str:
@@ -226,6 +289,10 @@ class Question:
         return {
             "question": self.name,
             "rows_per_sample": self.n_rows,
+            "planned_rows": self.planned,
+            "at_planned_rows": None
+            if self.at_planned is None
+            else {"disagreement": self.at_planned[0], "interval": list(self.at_planned[1])},
             "fresh_seeds": None if self.fresh is None else self.fresh.data(),
             "published_seed": None if self.published is None else self.published.data(),
             "pointwise_agreement": self.pointwise_agreement,
@@ -258,6 +325,8 @@ ASKED = {
     "parts": "disjoint parts of the data, {rows:,} rows each (independent pairs, small samples)",
     "halves": "disjoint halves of the data, {rows:,} rows each, cut at random for each pair "
     "(full size, but it speaks about these rows)",
+    "planned": "disjoint samples of {rows:,} rows each, as the study plans, taken from the data at "
+    "random for each pair (it speaks about these rows)",
 }
 
 #: What a verdict holds for, in words.
@@ -265,7 +334,12 @@ ABOUT = {
     "samples": "for samples of {rows:,} rows of this population{seeds}",
     "parts": "for samples of {rows:,} rows of the population of these rows{seeds}",
     "halves": "given these rows: for halves of {rows:,} rows that are cut at random{seeds}",
+    "planned": "given these rows: for samples of the planned {rows:,} rows that are taken from "
+    "them at random{seeds}",
 }
+
+#: Questions whose pairs are cut from the same rows again and again.
+GIVEN_ROWS = ("halves", "planned")
 
 
 @dataclass(frozen=True)
@@ -332,12 +406,12 @@ class AuditResult:
     @property
     def verdict(self) -> str:
         """Of the main question: "within", "exceeds" or "undecided"."""
-        return self.main.main.verdict
+        return self.main.verdict(self.main.main)
 
     @property
     def verdict_in_words(self) -> str:
         """One sentence for people."""
-        return verdict_in_words(self.main.main, self.main.about)
+        return self.main.in_words
 
     def question(self, name: str) -> Question:
         """The question with this name."""
@@ -379,10 +453,13 @@ class AuditResult:
 def _question_lines(question: Question, n_test: int) -> list[str]:
     lines = [f"  {ASKED[question.name].format(rows=question.n_rows)}"]
     if question.fresh is not None:
-        lines.append(f"  fresh seeds   {question.fresh} ({question.fresh.verdict})")
+        verdict = question.verdict(question.fresh)
+        lines.append(f"  fresh seeds   {question.fresh} ({verdict})")
     if question.published is not None:
         name = "published seed" if question.fresh is not None else "the method"
-        lines.append(f"  {name}  {question.published} ({question.published.verdict})")
+        lines.append(f"  {name}  {question.published} ({question.verdict(question.published)})")
+    if question.extrapolation:
+        lines.append(f"  planned size  {question.extrapolation}")
     churn = question.churn_when_different
     lines.append(
         f"  test rows     error {question.test_error:.4f}; labels that change {question.churn:.4f}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from replearn import __version__
-from replearn.audits.findings import AuditResult, Question
+from replearn.audits.findings import GIVEN_ROWS, AuditResult, Question
 from replearn.audits.sites import Sites, group_name
 from replearn.codes.model import Model
 from replearn.errors import ReplearnError
@@ -17,6 +17,7 @@ _COLUMNS = {
     "samples": "independent samples",
     "parts": "small parts",
     "halves": "full-size halves",
+    "planned": "samples of the planned size",
 }
 
 
@@ -187,10 +188,12 @@ def plain_verdict(result: AuditResult) -> str:
     main = result.main
     agreement = main.main
     same, pairs = agreement.n_pairs - agreement.n_different, agreement.n_pairs
-    if main.name == "halves":  # given these rows: nothing is said about others
+    if main.name in GIVEN_ROWS:  # nothing is said about others
+        pieces = "halves" if main.name == "halves" else "samples"
         head = (
-            f"These data were cut into two halves of {main.n_rows:,} rows in {pairs} random ways, "
-            f"which stood for two labs. In {same} of {pairs} both got exactly the same model. "
+            f"Two {pieces} of {main.n_rows:,} rows were cut from these data in {pairs} random "
+            f"ways, which stood for two labs. In {same} of {pairs} both got exactly the same "
+            "model. "
         )
         share = f"in at most {percent(agreement.max_disagreement)} of all ways to cut these data"
     else:
@@ -199,9 +202,15 @@ def plain_verdict(result: AuditResult) -> str:
             "exactly the same model. "
         )
         share = f"in at most {percent(agreement.max_disagreement)} of studies like this"
-    if agreement.verdict == "within":
+    verdict = main.verdict(agreement)
+    if verdict != agreement.verdict:
+        return head + (
+            f"That says nothing for or against the study, which plans {main.planned:,} rows per "
+            f"site: {main.extrapolation}."
+        )
+    if verdict == "within":
         return head + f"That is enough to say that they disagree {share}."
-    if agreement.verdict == "exceeds":
+    if verdict == "exceeds":
         allowed = percent(agreement.max_disagreement)
         return head + f"They disagree more often than the {allowed} that were allowed."
     return head + (
@@ -220,6 +229,8 @@ def methods_paragraph(result: AuditResult) -> str:
         "each",
         "halves": f"two disjoint halves of the data ({main.n_rows:,} rows each), cut in "
         f"{agreement.n_pairs} random ways",
+        "planned": f"two disjoint samples of the planned {main.n_rows:,} rows each, taken from the "
+        f"data in {agreement.n_pairs} random ways",
     }[main.name]
     seeds = (
         f"The two fits of a pair shared a {result.seed_parameter}, drawn afresh for each pair; "
@@ -227,15 +238,17 @@ def methods_paragraph(result: AuditResult) -> str:
         if main.seeds == "fresh"
         else ""
     )
+    claim = f"The claim of a disagreement of at most {agreement.max_disagreement:g}"
+    if main.other_size is not None:
+        claim += f" for {main.planned:,} rows per site"
     verdict = {
-        "within": f"The claim of a disagreement of at most {agreement.max_disagreement:g} was "
-        f"confirmed (one-sided upper bound {agreement.upper:.3f}).",
-        "exceeds": f"The claim of a disagreement of at most {agreement.max_disagreement:g} was "
-        f"refuted (one-sided lower bound {agreement.lower:.3f}).",
-        "undecided": f"The claim of a disagreement of at most {agreement.max_disagreement:g} "
-        "could be neither confirmed nor refuted.",
-    }[agreement.verdict]
-    given = " given these data" if main.name == "halves" else ""
+        "within": f"{claim} was confirmed (one-sided upper bound {agreement.upper:.3f}).",
+        "exceeds": f"{claim} was refuted (one-sided lower bound {agreement.lower:.3f}).",
+        "undecided": f"{claim} could be neither confirmed nor refuted.",
+    }[main.verdict(agreement)]
+    if more := main.extrapolation:
+        verdict += f" By extrapolation: {more}."
+    given = " given these data" if main.name in GIVEN_ROWS else ""
     return (
         f"Replicability was audited with replearn {__version__}. The method was fitted to {how}. "
         f"{seeds}Two models counted as the same if these were equal: {result.compared}. "
@@ -355,22 +368,33 @@ def _table(result: AuditResult) -> list[dict[str, Any]]:
     def row(name: str, cell: Any) -> dict[str, Any]:
         return {"name": name, "cells": [cell(question) for question in result.questions]}
 
-    def rate(agreement: Any) -> str:
+    def rate(question: Question, agreement: Any) -> str:
         if agreement is None:
             return "–"
         low, high = agreement.interval
         return (
             f"{agreement.n_different} of {agreement.n_pairs} = {agreement.disagreement:.3f} "
-            f"({low:.3f} to {high:.3f}), {agreement.verdict}"
+            f"({low:.3f} to {high:.3f}), {question.verdict(agreement)}"
         )
+
+    def planned(question: Question) -> str:
+        if question.at_planned is None:
+            return "–"
+        value, (low, high) = question.at_planned
+        return f"{value:.3f} ({low:.3f} to {high:.3f}) at {question.planned:,} rows"
 
     def number(value: float | None, digits: str = ".4f") -> str:
         return "–" if value is None else f"{value:{digits}}"
 
     return [
         row("rows at each lab", lambda question: f"{question.n_rows:,}"),
-        row("different models, fresh seeds", lambda question: rate(question.fresh)),
-        row("different models, published seed", lambda question: rate(question.published)),
+        row("different models, fresh seeds", lambda q: rate(q, q.fresh)),
+        row("different models, published seed", lambda q: rate(q, q.published)),
+        *(
+            [row("extrapolated to the planned size", planned)]
+            if any(question.at_planned for question in result.questions)
+            else []
+        ),
         row("estimated by the fits", lambda q: number(q.estimated_disagreement, ".3f")),
         row("test error", lambda question: number(question.test_error)),
         row("same class (pointwise agreement)", lambda q: number(q.pointwise_agreement)),

@@ -70,6 +70,17 @@ def hint_bits(estimator: Any) -> int:
     return int(bits) if getattr(final, "hint", None) is None else 0
 
 
+def planned_rows(estimator: Any) -> int | None:
+    """Rows per site that the protocol of an estimator counts on; None without a protocol."""
+    published = getattr(_final(estimator), "published", None)
+    if published is None:
+        return None
+    if published.design is not None:
+        return int(published.design.samples_per_site)
+    planned = (published.notes or {}).get("samples_per_site")
+    return int(planned) if isinstance(planned, str) and planned.isdecimal() else None
+
+
 def published_hint(first: Any) -> dict[str, int]:
     """Parameters by which a second lab takes the hint of the first; none without hint bits."""
     if hint_bits(first) == 0:

@@ -47,6 +47,10 @@ the pairs with different models are counted. Two questions are answered apart: s
 (independent pairs, each of n/(2*pairs) rows) and halves, cut at random for each pair (full size,
 but given these rows). The verdict is that of the halves, if they were asked for.
 
+A protocol plans rows per site, and its promise is about such samples. If the file holds two of
+them, samples have that size instead of half of the rows. If not, the disagreement is extrapolated
+to it, and what is seen at a smaller size refutes nothing.
+
 59 clean pairs show a disagreement of at most 5 %, and 29 one of at most 10 %, at 95 % confidence.
 
 exit codes: 0 within --max-disagreement; 1 the disagreement exceeds it; 2 bad usage or bad input;
@@ -54,8 +58,8 @@ exit codes: 0 within --max-disagreement; 1 the disagreement exceeds it; 2 bad us
 
 JSON keys: algorithm, verdict, verdict_in_words, disagreement, interval, max_disagreement,
   confidence, clean_pairs_needed, method, compared, seed_parameter, published_seed, test_rows,
-  questions (question, rows_per_sample, fresh_seeds, published_seed, pointwise_agreement, churn,
-  churn_when_different, test_error, angle_degrees, coefficient_distance,
+  questions (question, rows_per_sample, planned_rows, at_planned_rows, fresh_seeds, published_seed,
+  pointwise_agreement, churn, churn_when_different, test_error, angle_degrees, coefficient_distance,
   estimated_disagreement, codes), notes, command, score_name, report, warnings""",
     )
     add_file(parser, "data", metavar="DATA", help="rows of this lab, with labels")
