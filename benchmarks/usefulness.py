@@ -13,6 +13,7 @@ LogisticRegression on one lab's rows, and the pilot's own model.
 --pilot N           rows of a pilot (default 1000)
 --before            also the plan of version 0.1: Algorithm 1, as `algorithm="svm"` still makes it
 --json FILE         all numbers
+--markdown FILE...  no measurement: the table of docs/usefulness.md from such files; later ones win
 """
 
 import argparse
@@ -317,6 +318,30 @@ def show(line):
     )
 
 
+def markdown(lines):
+    """One row for each task and study: AUC by hint bits, beside what a sceptic asks for."""
+    print(
+        "| task | rows per lab | study | AUC: 0 bits | 2 | 4 | 8 | pilot's own model | full model "
+        "| balanced accuracy, 4 bits | log-loss, 4 bits: planned, measured "
+        "| differ: 0 bits, 2, 4, 8 | evidence, 4 bits |"
+    )
+    print("|---|--:|---|--:|--:|--:|--:|--:|--:|--:|---|---|--:|")
+    by_key = {(line["task"], line["study"], line["bits"]): line for line in lines}
+    for task in dict.fromkeys(line["task"] for line in lines):
+        for study in STUDIES:
+            some = [by_key[task, study, bits] for bits in BITS]
+            four = some[2]
+            differ = ", ".join(f"{np.mean(line['differ']):.3f}" for line in some)
+            aucs = " | ".join(f"{mean(line['ours'], 'auc'):.3f}" for line in some)
+            pilot = "" if four["pilot"][0] is None else f"{mean(four['pilot'], 'auc'):.3f}"
+            print(
+                f"| {task} | {four['rows']:,} | {study} | {aucs} | {pilot} "
+                f"| {mean(four['full'], 'auc'):.3f} | {mean(four['ours'], 'balanced'):.3f} "
+                f"| {mean(four['planned'], 'log_loss'):.3f}, {mean(four['ours'], 'log_loss'):.3f} "
+                f"| {differ} | {np.mean(four['evidence']):.1f} |"
+            )
+
+
 def summary(lines):
     print("\nover all tasks")
     old = [kept(line) for line in lines if line["study"] == "0.1"]
@@ -354,13 +379,22 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("data", type=Path)
+    parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--pilot", type=int, default=1000)
     parser.add_argument("--before", action="store_true")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--markdown", type=Path, nargs="+")
     options = parser.parse_args()
+    if options.markdown:
+        read = [json.loads(path.read_text()) for path in options.markdown]
+        merged = {(x["task"], x["study"], x["bits"]): x for lines in read for x in lines}
+        markdown(merged.values())
+        summary(list(merged.values()))
+        return
+    if options.data is None:
+        parser.error("name the folder of the data sets, or --markdown FILE")
     warnings.simplefilter("ignore")
     lines = []
     for name in options.tasks.split(","):
