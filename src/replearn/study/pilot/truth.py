@@ -16,6 +16,7 @@ from replearn.study.pilot.ridge import Truth, log_loss
 from replearn.types import Matrix, Vector
 
 _DRAWS = 60  # of the rounding noise
+_ELSEWHERE = 20  # weights near the pilot's
 
 #: Gains and losses of AUC smaller than this are within what a pilot can tell.
 _TIE = 0.002
@@ -145,17 +146,40 @@ class SeedJudge:
         moved = self._moved(seed)
         loss = log_loss(self.truth, moved)
         if loss <= max(self._seen, self._nine_of_ten):
-            return []
+            return self._inverted(seed)
         return [
             f"This seed is unlucky: if the sites' rows say what the pilot's say, their model has "
             f"log-loss {loss:.4f} and AUC {auc(moved, self.truth).value:.3f}, worse than under "
             f"nine of ten seeds. {_OTHER_VALUE}"
         ]
 
-    def _moved(self, seed: str) -> Vector:
-        """Held-out log-odds after rounding under a seed."""
-        moved = rounded(self.design, seed, self.theta) - self.theta
+    def _moved(self, seed: str, theta: Vector | None = None) -> Vector:
+        """Held-out log-odds after rounding under a seed, of sites at ``theta`` or elsewhere."""
+        moved = rounded(self.design, seed, self.theta if theta is None else theta) - self.theta
         return np.asarray(self.scores + self.columns @ moved)
+
+    def _inverted(self, seed: str) -> list[str]:
+        """A caution, if sites that the pilot cannot exclude would rank the wrong way round."""
+        n_inverted = sum(
+            auc(self._moved(seed, theta), self.truth).value < 0.5 - _TIE
+            for theta in self._elsewhere
+        )
+        if n_inverted * 10 <= len(self._elsewhere):
+            return []
+        return [
+            f"Under this seed the model may rank the wrong way round: {n_inverted} of "
+            f"{len(self._elsewhere)} weights that the pilot cannot exclude end up so. "
+            f"{_OTHER_VALUE}"
+        ]
+
+    @cached_property
+    def _elsewhere(self) -> Matrix:
+        """Weights that the pilot cannot exclude, drawn as far from its own as its size allows."""
+        design, q = self.design, self.theta.size
+        rows = design.samples_per_site / (2 * self.truth.size)
+        normals = SharedRandomness("pilot/seeds").normals("elsewhere", _ELSEWHERE * q)
+        cells = normals.reshape(_ELSEWHERE, q) * design.spread_numbers * math.sqrt(rows)
+        return np.asarray(self.theta + np.linalg.solve(design.encode_numbers, cells.T).T)
 
     @property
     def _seen(self) -> float:
