@@ -17,6 +17,11 @@ is what the results of all tasks weigh, pickled: all that travels to the client.
 time of a task that gives such a result without reading or adding a row: Dask's, and that of the
 sums themselves. All fits must give one fingerprint. ``--kill`` also kills the first of several
 workers when the first task of a fit is done.
+
+    python benchmarks/cluster.py --logistic 50000000 [--workers 1 2]
+
+fits the logistic classifier (one step, ten features in float32) on so many rows, which the workers
+draw: no file, no shuffle. "drawing" is the CPU time of that, measured apart and taken off.
 """
 
 import argparse
@@ -43,10 +48,14 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--kill", action="store_true")
+    parser.add_argument("--logistic", type=int, metavar="ROWS")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         print(json.dumps(measure(*options.measure)))
+        return
+    if options.logistic:
+        logistic(options.logistic, options.workers)
         return
     cores, memory = os.cpu_count(), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     print(f"{cores} cores, {memory / 2**30:.0f} GiB, {options.numbers:,} numbers, {FILES} files\n")
@@ -273,6 +282,138 @@ def empty_tasks(client, columns: int) -> float:
     tasks = [task(columns + 1, 100) for _ in range(EMPTY_TASKS)]
     reduce(BatchSums.merge, (result for _, result in completed(client, tasks)))
     return time.perf_counter() - start
+
+
+FEATURES, CHUNK = 10, 250_000
+
+
+def logistic(n_rows: int, workers: list[int]) -> None:
+    """Logistic fits of rows that the workers draw."""
+    warnings.simplefilter("ignore")
+    n_chunks = -(-n_rows // CHUNK)
+    times = alone()
+    print(
+        f"{n_chunks * CHUNK:,} rows x {FEATURES} features, {n_chunks} partitions, one core alone: "
+        f"drawing {times['draw']:.0f} ns/row, sums {times['sums']:.0f} ns/row "
+        f"({1e9 / times['sums']:,.0f} rows/s)\n"
+    )
+    print(
+        f"{'workers':>8}{'s':>8}{'CPU s':>8}{'without drawing':>17}{'rows/s and core':>17}", end=""
+    )
+    print(f"{'bytes':>10}{'B/part':>8}{'ms/part':>9}  fingerprint")
+    for n in workers:
+        found = logistic_on(n, n_chunks)
+        draw = times["draw"] * 1e-9 * n_chunks * CHUNK * 2  # for the labels, and for the step
+        rest = found["cpu"] - draw
+        print(
+            f"{n:>8}{found['seconds']:>8.1f}{found['cpu']:>8.1f}{rest:>13.1f}"
+            f"{n_chunks * CHUNK / rest:>17,.0f}{found['bytes']:>10,}"
+            f"{found['bytes'] // n_chunks:>8,}{1000 * found['empty']:>9.2f}"
+            f"  {found['fingerprint'][:16]}",
+            flush=True,
+        )
+
+
+def one_step():
+    """The classifier, with a design of one step."""
+    from dataclasses import replace
+
+    import replearn as rl
+
+    plain = rl.ReplicableLogisticClassifier(samples_per_site=10**7, n_components=4)
+    X, y = drawn(0)
+    design = replace(plain.fit(X[:1000], y[:1000]).plan_.design, n_steps=1)
+    return plain.set_params(published=rl.Published(design=design, classes=(0, 1)))
+
+
+def drawn(number: int):
+    """One partition: features and labels."""
+    import numpy as np
+
+    rng = np.random.default_rng(number)
+    X = rng.standard_normal((CHUNK, FEATURES), dtype=np.float32)
+    return X, (rng.random(CHUNK, dtype=np.float32) < 1 / (1 + np.exp(-X[:, 0]))).astype(np.int8)
+
+
+def alone() -> dict[str, float]:
+    """Nanoseconds of CPU per row, of drawing and of adding up, in this process."""
+    from functools import partial
+
+    from replearn.stages.batches import add_blocks
+    from replearn.stages.scores import score_terms
+
+    estimator = one_step()
+    design = estimator.published.design
+    terms = partial(score_terms, design, design.space.start_numbers)
+    X, y = drawn(0)
+    targets = estimator.labels().targets(y)
+    add_blocks(terms, X, targets)  # compiles
+    found = {}
+    for name, work in (("draw", lambda: drawn(1)), ("sums", lambda: add_blocks(terms, X, targets))):
+        best = min(cpu_of(work) for _ in range(8))
+        found[name] = best / CHUNK * 1e9
+    return found
+
+
+def cpu_of(work) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def logistic_on(workers: int, n_chunks: int) -> dict[str, float]:
+    import dask
+    import dask.array as da
+    import numpy as np
+    from distributed import Client, LocalCluster
+
+    from replearn.fits import clusters
+    from replearn.fits.clusters import samples
+    from replearn.fits.clusters.tasks import completed, guarded
+
+    n_bytes, plain = 0, samples.completed
+
+    def weighed(*arguments):
+        nonlocal n_bytes
+        for number, result in plain(*arguments):
+            n_bytes += len(pickle.dumps(result))
+            yield number, result
+
+    def arrays(n):
+        pairs = [dask.delayed(drawn, nout=2)(number) for number in range(n)]
+        X = [da.from_delayed(pair[0], (CHUNK, FEATURES), np.float32) for pair in pairs]
+        return da.concatenate(X), da.concatenate(
+            [da.from_delayed(pair[1], (CHUNK,), np.int8) for pair in pairs]
+        )
+
+    with (
+        warnings.catch_warnings(),
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+        ) as local,
+        Client(local) as client,
+    ):
+        warnings.simplefilter("ignore")
+        clusters.fit(one_step(), *arrays(2 * workers), client=client)  # all workers compile
+        pids = list(client.run(os.getpid).values())
+        samples.completed = weighed
+        with Usage([os.getpid(), *pids]) as usage:
+            start = time.perf_counter()
+            done = clusters.fit(one_step(), *arrays(n_chunks), client=client)
+            seconds = time.perf_counter() - start
+        samples.completed = plain
+        start = time.perf_counter()
+        nothing = guarded(abs)
+        for _ in completed(client, [nothing(number) for number in range(EMPTY_TASKS)]):
+            pass
+        empty = (time.perf_counter() - start) / EMPTY_TASKS
+    return {
+        "seconds": seconds,
+        "cpu": usage.cpu,
+        "bytes": n_bytes,
+        "empty": empty,
+        "fingerprint": done.fingerprint_,
+    }
 
 
 def killer(pid: int):

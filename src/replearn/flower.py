@@ -77,6 +77,7 @@ def server_app() -> Any:
 
     def main(grid: Any, context: Any) -> None:
         study = _Study.of(grid, context.run_config)
+        study.refuse_others()
         found = study.coalition() if study.mode == "coalition" else study.compare()
         logging.getLogger("flwr").info("%s", found)
 
@@ -216,6 +217,18 @@ class _Study:
         out.mkdir(parents=True, exist_ok=True)
         return cls(grid, Protocol.load(str(run["protocol"])), mode, n_sites, out, seconds)
 
+    def refuse_others(self) -> None:
+        """Refuse to start if it would be chance which sites take part.
+
+        Not later: a SuperNode that was killed stays connected for a while, beside its next life.
+        """
+        n_nodes = len(list(self.grid.get_node_ids()))
+        if n_nodes > self.n_sites:
+            raise ReplearnError(
+                f"{self.n_sites} sites must be connected, got {n_nodes}. Set n-sites, or stop the "
+                "SuperNodes that do not belong to the study."
+            )
+
     def coalition(self) -> Coalition:
         """All rounds; the model is in ``model.json``."""
         after: CoalitionRound | None = None
@@ -296,11 +309,6 @@ class _Study:
             nodes = sorted(set(self.grid.get_node_ids()) - asked)
             if only_one:
                 nodes = nodes[: 1 - len(asked)]
-            elif not asked and len(nodes) > self.n_sites:
-                raise ReplearnError(
-                    f"{self.n_sites} sites must be connected, got {len(nodes)}. Set n-sites, or "
-                    "stop the SuperNodes that do not belong to the study."
-                )
             asked.update(nodes)
             waiting.update(self.grid.push_messages(self._messages(question, nodes)))
             for reply in self.grid.pull_messages(sorted(waiting)) if waiting else ():

@@ -3,11 +3,12 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 
 import pytest
+
+from tests.engines.loopback import free_port
 
 
 def pytest_collection_modifyitems(items):
@@ -25,12 +26,6 @@ def java_trouble():
     if version is None or int(version[1]) < 17:
         return f"Spark needs Java 17 or later, got {said.splitlines()[:1]}"
     return None
-
-
-def free_port():
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return door.getsockname()[1]
 
 
 @pytest.fixture(scope="session")
