@@ -145,20 +145,11 @@ function partsOf(rounding, k) { // for each code: the name of its rounding, and 
   return names;
 }
 
-<<<<<<< Updated upstream
 function pointOfCodes(model, rounding, width, k, bits = 0, hint = 0, row = 0) {
   const o = uniforms(model.seed, "rounding/offset", model.codes.length, row);
   let power = 1;
   return partsOf(rounding, k).map(([name, place], j) => {
     const m = ((hint * power) % 2 ** bits) / 2 ** bits, moved = o[j] >= 1 - m ? o[j] - (1 - m) : o[j] + m;
-=======
-function pointOfCodes(model, rounding, width, k, bits = 0, hint = 0) {
-  const o = uniforms(model.seed, "rounding/offset", model.codes.length);
-  let power = 1;
-  return partsOf(rounding, k).map(([name, place], j) => {
-    let moved = o[j] + ((hint * power) % 2 ** bits) / 2 ** bits;
-    if (moved >= 1) moved -= 1;
->>>>>>> Stashed changes
     power = (power * GENERATORS[bits]) % 2 ** bits;
     return cellPoint(name, model.codes[j], moved, place) * width;
   }).slice(0, k);
