@@ -2,10 +2,7 @@
 
 import html
 import json
-import os
 import re
-import shutil
-import subprocess
 import warnings
 from pathlib import Path
 
@@ -20,11 +17,9 @@ pytest.importorskip("jinja2")
 
 from replearn.audits.evaluation_page import Study, evaluation_report
 from replearn.audits.report import audit_report, model_report
+from tests.browser import browse, needs_chromium
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium here: install Debian's package chromium to run this"
-)
+pytestmark = needs_chromium
 
 # what a reader sees, written into the page by a copy of it that may run scripts
 MEASURE = """
@@ -75,20 +70,6 @@ def supplement(folder):
     found = rl.evaluate_file(model, folder / "rows.csv", "label", by="site", describe=True)
     study = Study(model, {"rows": 2200, "estimated_disagreement": "0.05"}, protocol)
     return evaluation_report(found, "replearn evaluate m.json rows.csv", study)
-
-
-def browse(page: Path, *options: str) -> subprocess.CompletedProcess:
-    """Open a page in a browser that cannot reach any network."""
-    assert CHROMIUM is not None
-    profile = page.parent / f"profile-{os.getpid()}"
-    command = [
-        *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"),
-        *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
-        *("--disable-sync", "--hide-scrollbars", "--enable-logging=stderr", "--v=0"),
-        *("--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={profile}"),
-        *(*options, page.as_uri()),
-    ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 def measured(page: Path, width: int) -> dict:
