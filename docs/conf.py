@@ -121,6 +121,7 @@ html_theme_options = {
     },
     "header_links_before_dropdown": 6,
     "navbar_align": "left",
+    "navbar_end": ["planner-link", "theme-switcher"],
     "show_toc_level": 2,
     "show_prev_next": True,
     "navigation_with_keys": False,
