@@ -3,6 +3,8 @@
 import html
 import json
 import re
+import shutil
+import subprocess
 import warnings
 from pathlib import Path
 
