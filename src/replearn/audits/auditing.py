@@ -189,9 +189,17 @@ def audit(
             for name, n_rows, _ in asked
         ),
         n_test=n_rows_of(test[0]),
-        notes=tuple(notes),
+        notes=(*notes, *_signal_note(first)),
         extra={"score_name": score_name(first)},
     )
+
+
+def _signal_note(fitted: Any) -> tuple[str, ...]:
+    """Whether the rows hold any signal: labs agree on noise, too."""
+    signal = getattr(fitted, "signal_", None)
+    if signal is None:
+        return ()
+    return (f"signal in the rows of the first lab: {signal}. Agreement on noise is worth nothing.",)
 
 
 # --- where samples come from ------------------------------------------------------------------

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from replearn import __version__
 from replearn.codes.encoding import CategoryColumn, Column, Encoding, NumberColumn
 from replearn.codes.randomness import SharedRandomness
-from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
 from replearn.files.atomic import write_atomically
 from replearn.fits.file_fit import fit_file
 from replearn.study.protocol import Protocol
@@ -207,6 +207,7 @@ def _as_csv(table: Mapping[str, NDArray[Any]]) -> str:
 def _rehearsed(protocol: Protocol, path: Path, target: str) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReplicabilityWarning)  # the rows are few, and made up
+        warnings.simplefilter("ignore", UselessModelWarning)
         return fit_file(protocol.estimator(), path, target).fingerprint_
 
 

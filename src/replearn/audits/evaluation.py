@@ -22,6 +22,7 @@ from replearn.stages.calibration import Bin, calibration_bins
 from replearn.stages.intervals import CONFIDENCE, Measured
 from replearn.stages.planned import Planned
 from replearn.stages.ranking import roc_points
+from replearn.stages.signal import Signal
 from replearn.stages.worth import Worth, worth
 from replearn.types import IntegerArray, Matrix, Vector
 
@@ -187,6 +188,7 @@ def evaluate_file(
     describe: bool = False,
     planned: Planned | None = None,
     watch: "Watch | None" = None,
+    signal: Signal | None = None,
 ) -> Evaluation:
     """Say what a model is worth on the labelled rows of a file, or a folder of files, of any size.
 
@@ -208,6 +210,9 @@ def evaluate_file(
         What a pilot expected: warn if the model falls short of it, too.
     watch : callable, optional
         Told the share of the rows that have been read.
+    signal : Signal, optional
+        Of a fit on these very rows, which has warned if they show none: its p-value takes the
+        place of that of the scores, since the model has seen the rows.
 
     Returns
     -------
@@ -258,7 +263,7 @@ def evaluate_file(
     found = collected.evaluation(model.fingerprint, place, by, groups, confidence)
     if describe:
         found = replace(found, spreads=moments.spreads())
-    return concluded(found, encoding, collected.seen, planned)
+    return concluded(found, encoding, collected.seen, planned, signal)
 
 
 def concluded(
@@ -266,6 +271,7 @@ def concluded(
     encoding: Encoding | None = None,
     seen: Seen | None = None,
     planned: Planned | None = None,
+    signal: Signal | None = None,
 ) -> Evaluation:
     """Add what the columns held, and warn of what is wrong with them or with the model.
 
@@ -278,6 +284,8 @@ def concluded(
         What was missing or unknown in the rows.
     planned : Planned, optional
         What the protocol planned.
+    signal : Signal, optional
+        As for `evaluate_file`.
 
     Returns
     -------
@@ -289,7 +297,10 @@ def concluded(
         if trouble:
             message = f"{found.place} is coded differently: {trouble}."
             warnings.warn(message, ReplicabilityWarning, stacklevel=3)
-    warn_if_useless(found.worth, planned, stacklevel=4)
+    if signal is not None:
+        found = replace(found, worth=replace(found.worth, signal_p=signal.p_value))
+    if signal is None or signal.found:
+        warn_if_useless(found.worth, planned, stacklevel=4)
     return found
 
 

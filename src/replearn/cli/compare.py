@@ -11,7 +11,7 @@ from replearn.cli.files import check_target, writing
 from replearn.cli.options import add_command, add_file
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.scoring import piecewise_scores, reading
-from replearn.cli.text import aligned, command_line, evidence_words
+from replearn.cli.text import aligned, command_line, evidence_words, signal_words
 from replearn.errors import ReplearnError
 from replearn.terminal import printable, printable_lines
 
@@ -50,7 +50,8 @@ exit codes: 0 all have the same model, or committed; 1 different models; 2 bad u
 
 JSON keys: same, groups (the largest first, with fingerprint, sites, against_first), n_rows,
   rows_changed (between groups), files, fingerprints (of the files), picture, evidence_bits (of a
-  match, if all carry one protocol; or null), warnings;
+  match, if all carry one protocol; or null), signal_p (by file: whether its rows hold any signal,
+  as the site says), warnings;
   of two models also: parts, differences, notes, n_codes_differing, n_codes, n_rows_changed,
   angle_degrees (null: other inputs);
   of choices: same, groups (with fingerprint, sites, chosen), against_first, files, fingerprints;
@@ -130,6 +131,8 @@ def _compare(options: argparse.Namespace) -> Outcome:
     bits = _evidence(paths)
     if sites.same and bits is not None:
         text += f"\n  evidence: {evidence_words(bits)}"
+    signals = _signals(paths)
+    text += f"\n  signal: {signal_words(signals)}"
     if options.picture is not None:
         _draw(sites, options)
         text += f"\n  picture: {options.picture}"
@@ -141,6 +144,7 @@ def _compare(options: argparse.Namespace) -> Outcome:
             "fingerprints": [model.fingerprint for model in models.values()],
             "picture": options.picture,
             "evidence_bits": bits,
+            "signal_p": signals,
         }
     )
     return Outcome(printable_lines(text), data, DONE if sites.same else DIFFERENT)
@@ -155,6 +159,20 @@ def _evidence(paths: Sequence[str]) -> float | None:
     if None in protocols or len(known) != 1 or protocols[0] is None:
         return None
     return protocols[0].evidence_bits
+
+
+def _signals(paths: Sequence[str]) -> dict[str, float | None]:
+    """What each site's file says of its rows: the p-value of "no signal", or None."""
+    from replearn.files.jsonfile import read_json
+
+    found: dict[str, float | None] = {}
+    for path in paths:
+        said = read_json(path)["provenance"].get("signal_p")
+        try:
+            found[path] = float(said)
+        except (TypeError, ValueError):  # anybody may have written it
+            found[path] = None
+    return found
 
 
 def _model_files(places: Sequence[str]) -> list[str]:

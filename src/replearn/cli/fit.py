@@ -69,10 +69,10 @@ exit codes: 0 done; 1 --expect was given and the fingerprint is another one (--o
 
 JSON keys: fingerprint, algorithm, out, hint, hint_file, protocol (its hash), rows, batches,
   batch_size, rows_left_over, mode, rows_needed, estimated_disagreement (null: not estimable),
-  disagreement_bound, bound_confidence, bound_assumes, as_expected (null without --expect), worth
-  (on these rows, as `replearn evaluate` has it; null with --cluster), columns (rows with a missing
-  or unknown value, by column), planned (what the pilot expected), warnings. With --unsafe: unsafe,
-  out, hints (their number)""",
+  disagreement_bound, bound_confidence, bound_assumes, signal_p (null: not tested), as_expected
+  (null without --expect), worth (on these rows, as `replearn evaluate` says; null with --cluster),
+  columns (rows with a missing or unknown value, by column), planned (what the pilot expected),
+  warnings (with --unsafe: unsafe, out, hints)""",
     )
     add_file(parser, "data", metavar="DATA", help="training rows of this lab")
     add_target(parser)
@@ -189,7 +189,7 @@ def run(options: argparse.Namespace) -> Outcome:
         from replearn.files.checkpoint import clear
 
         clear(options.checkpoint)
-    found = _own_worth(model, options, protocol)
+    found = _own_worth(estimator, options, protocol)
     if found is not None:  # the fit is safe: what its rows say about it goes into the file, too
         _save(model, options.out, provenance | _facts(found), protocol)
     return _outcome(model, estimator, options, found, protocol, hint_file)
@@ -313,9 +313,12 @@ def _fitted_there(
 
 
 def _own_worth(
-    model: "Model", options: argparse.Namespace, protocol: "Protocol | None"
+    estimator: "ReplicableClassifier", options: argparse.Namespace, protocol: "Protocol | None"
 ) -> "Evaluation | None":
-    """What the model is worth on the rows that it was fitted on; None if these are elsewhere."""
+    """What the model is worth on the rows that it was fitted on; None if these are elsewhere.
+
+    The p-value is that of the rows, not of the model, which has seen them.
+    """
     if options.cluster is not None:
         return None
     from replearn.audits.evaluation import evaluate_file
@@ -323,7 +326,14 @@ def _own_worth(
 
     planned = None if protocol is None else Planned.of(protocol.notes)
     with shown_progress(f"evaluating {Path(options.data).name}") as watch:
-        return evaluate_file(model, options.data, options.target, planned=planned, watch=watch)
+        return evaluate_file(
+            estimator.model_,
+            options.data,
+            options.target,
+            planned=planned,
+            watch=watch,
+            signal=estimator.signal_,
+        )
 
 
 def _facts(found: "Evaluation") -> dict[str, Any]:
@@ -353,6 +363,7 @@ def _provenance(
         "columns": _column_counts(estimator),
         **({} if protocol is None else {"protocol": protocol.fingerprint}),
         "estimated_disagreement": None if estimate is None else f"{estimate:.4g}",
+        "signal_p": None if estimator.signal_ is None else f"{estimator.signal_.p_value:.2g}",
         "mode": estimator.plan_.mode,
         "replearn": __version__,
         "rows": spent.n_rows,
@@ -377,6 +388,7 @@ def _outcome(
         ("model", describe(model)),
         ("rows", _rows_words(plan)),
         *chances(certificate, has_batches=hasattr(plan, "n_batches")),
+        ("signal", str(estimator.signal_ or "not tested: they are not in memory")),
         ("fingerprint", model.fingerprint),
     ]
     if options.out is not None:
@@ -414,6 +426,7 @@ def _outcome(
         "disagreement_bound": certificate.disagreement_bound,
         "bound_confidence": certificate.confidence,
         "bound_assumes": certificate.assumes,
+        "signal_p": None if estimator.signal_ is None else estimator.signal_.p_value,
         "as_expected": met,
         "worth": None if found is None else found.worth.data(),
         "columns": columns,

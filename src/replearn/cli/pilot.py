@@ -106,7 +106,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--samples-per-site", type=positive, metavar="N", help="rows that each site will have"
     )
-    parser.add_argument("--seed", help="published seed that the protocol fixes (default 0)")
+    parser.add_argument(
+        "--seed",
+        help="seed that the protocol fixes (default 0); whoever chooses one may try several, so a "
+        "public value is better: --register, --public-value",
+    )
     parser.add_argument(
         "--public-value",
         metavar="TEXT",

@@ -136,13 +136,19 @@ def _outcome(
     same, planned = result.same, Planned.of(protocol.notes)
     with shown_progress(f"evaluating {Path(options.data).name}") as watch:
         worth = evaluate_file(
-            estimator.model_, options.data, options.target, planned=planned, watch=watch
+            estimator.model_,
+            options.data,
+            options.target,
+            planned=planned,
+            watch=watch,
+            signal=estimator.signal_,
         ).worth
     verdict = "the same model" if same else f"NOT the same model: {'; '.join(result.differences)}"
     lines = [
         ("replicated", verdict),
         ("rows", f"{n_rows:,}"),
         ("evidence", evidence_words(bits) if same else "none: no match"),
+        ("signal", str(estimator.signal_ or "not tested: they are not in memory")),
         (
             "expected",
             "it cannot be said how often another lab gets another model"
@@ -163,6 +169,7 @@ def _outcome(
         "hint": estimator.model_.hint if protocol.hint_bits else None,
         "evidence_bits": bits,
         "rows": n_rows,
+        "signal_p": None if estimator.signal_ is None else estimator.signal_.p_value,
         "estimated_disagreement": estimate,
         "disagreement_bound": certificate.disagreement_bound,
         "bound_confidence": certificate.confidence,

@@ -52,6 +52,21 @@ def evidence_words(bits: float | None) -> str:
     )
 
 
+def signal_words(p_values: Mapping[str, float | None]) -> str:
+    """Whether the rows of the sites hold any signal, as they say; a match alone is no proof."""
+    from replearn.stages.signal import LEVEL
+
+    shown = [name for name, p in p_values.items() if p is not None and 0 <= p < LEVEL]
+    none = [name for name, p in p_values.items() if p is not None and not 0 <= p < LEVEL]
+    silent = [name for name, p in p_values.items() if p is None]
+    parts = [f"shown by the rows of {len(shown)} of {len(p_values)} sites, as their files say"]
+    if none:
+        parts.append(f"NOT by those of {', '.join(none[:4])}{', ...' if len(none) > 4 else ''}")
+    if silent:
+        parts.append(f"{len(silent)} of them say nothing")
+    return "; ".join(parts) + ". A match is no proof: noise and a pilot's own model can match, too"
+
+
 #: Words of Python and of the command line.
 _OPTIONS = {
     'copies="allow"': "--allow-copies",

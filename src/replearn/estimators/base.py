@@ -20,6 +20,7 @@ from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.checks import refuse_odd_parameters, refuse_unwritable
 from replearn.estimators.frames import eager_table
+from replearn.estimators.useless import warn_of_noise
 from replearn.files.modelfile import MAX_CODE
 from replearn.plans.sizes import Guarantee
 from replearn.progress import tracked
@@ -27,6 +28,7 @@ from replearn.sources.labels import Labels, label_values
 from replearn.stages.batches import Rows, UnorderedSample
 from replearn.stages.certificate import Certificate
 from replearn.stages.net_search import PointSource
+from replearn.stages.signal import Signal, signal_of
 from replearn.stages.weights import whole_weights, with_weights
 from replearn.types import BlockMap, Vector
 
@@ -67,6 +69,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     plan_: Any
     model_: Model
     certificate_: Certificate
+    signal_: Signal | None  # whether the rows know anything of the labels; None: not tested
     seen_: Seen  # what was missing or unknown in the columns of an encoding
     residual_: Vector | None  # place of the mean in its cell, in grid widths; audits read it
 
@@ -206,6 +209,10 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             n_inputs = self.n_features_in_ + bool(self.fit_intercept)
             plan, fitted = self._learn(sample, n_inputs, shared, run)
         self._publish(plan, fitted, shared)
+        # rows elsewhere would have to be read once more
+        self.signal_ = (
+            signal_of(sample.X, sample.signs, sample.order) if isinstance(sample, Rows) else None
+        )
         self._warn()
         return self
 
@@ -219,6 +226,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     def _publish(self, plan: Any, fitted: Any, shared: SharedRandomness) -> None:
         """Set what a fit leaves behind."""
         _check_codes(fitted)
+        self.signal_ = None
         self.plan_ = plan.with_spent(fitted.spent)
         self.model_ = self._model(plan, fitted, shared)
         self.residual_ = fitted.residual
@@ -243,6 +251,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         """Say what the user must know about this fit, in words."""
         for message in self._messages():
             warnings.warn(message, ReplicabilityWarning, stacklevel=4)
+        warn_of_noise(self.signal_, stacklevel=5)
 
     def _remedies(self) -> str:
         """What helps besides more rows; a protocol has fixed what else one could set."""

@@ -398,7 +398,7 @@ class ReplicableLogisticClassifier(Streaming):
     def _judge(self, rows: Rows) -> None:
         if self._design is not None:
             weighted = bool(self._design.class_weights)
-            judge_fit(self.model_, rows, self.agreed.notes, weighted)
+            judge_fit(self.model_, rows, self.agreed.notes, weighted, self.signal_)
 
     def _troubles(self) -> Iterator[str]:
         spent = self.plan_.spent

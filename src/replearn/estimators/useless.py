@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from replearn.codes.model import Model
 from replearn.errors import UselessModelWarning
 from replearn.stages.batches import Rows
 from replearn.stages.planned import Planned
+from replearn.stages.signal import Signal
 from replearn.stages.weights import parted
 from replearn.stages.worth import Worth, worth
 
@@ -35,7 +37,15 @@ def warn_if_useless(found: Worth, planned: Planned | None = None, stacklevel: in
         warnings.warn(" ".join(problems), UselessModelWarning, stacklevel=stacklevel)
 
 
-def judge_fit(model: Model, rows: Rows, notes: Any, class_weights: bool) -> None:
+def warn_of_noise(signal: Signal | None, stacklevel: int = 3) -> None:
+    """Warn if the rows of a fit show no signal."""
+    if signal is not None and signal.problem and _judged.get():
+        warnings.warn(signal.problem, UselessModelWarning, stacklevel=stacklevel)
+
+
+def judge_fit(
+    model: Model, rows: Rows, notes: Any, class_weights: bool, signal: Signal | None
+) -> None:
     """Warn if a logistic model is worth nothing on the rows that it was fitted on.
 
     Parameters
@@ -48,8 +58,13 @@ def judge_fit(model: Model, rows: Rows, notes: Any, class_weights: bool) -> None
         What the protocol says about its pilot.
     class_weights : bool
         Classes count by published weights, so probabilities are not those of these rows.
+    signal : Signal or None
+        Whether the rows hold any: if they show none, that was said. The scores on rows that the
+        model has seen prove nothing.
     """
     numbers, weights = parted(rows.signs)
+    if signal is not None and not signal.found:
+        return
     if weights is not None or not _judged.get():  # weighted rows are another population
         return
     scores = model.scores(rows.X)
@@ -61,4 +76,6 @@ def judge_fit(model: Model, rows: Rows, notes: Any, class_weights: bool) -> None
         probabilities=None if class_weights else model.probabilities(scores)[:, 1],
         calibrated=False,
     )
+    if signal is not None:
+        found = replace(found, signal_p=signal.p_value)
     warn_if_useless(found, Planned.of(notes), stacklevel=5)

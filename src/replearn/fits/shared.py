@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from replearn import __version__
-from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
 
 
 class Shared:
@@ -32,6 +32,7 @@ def called(function: Callable[[Any], Any], item: Any) -> Any:
     """A function's result on a worker, where nobody sees warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReplicabilityWarning)
+        warnings.simplefilter("ignore", UselessModelWarning)
         return function(item)
 
 

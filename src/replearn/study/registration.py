@@ -142,7 +142,9 @@ def policy_in_words(content: Mapping[str, Any]) -> str:
     if registration is None:
         if value is None:
             return (
-                "explicit seed, chosen by the authors of the protocol: they may have tried several"
+                "explicit seed, chosen by the authors of the protocol: they may have tried several "
+                "after a look at the pilot. Better: a public value that is drawn after the plan is "
+                "registered (--register, --public-value)"
             )
         return (
             f"derived from this protocol and the public value {value!r}, but not registered before "

@@ -1,0 +1,154 @@
+"""Whether rows hold any signal: labs that agree on noise agree on nothing."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.stages.ranking import auc, signal_p_value
+from replearn.stages.weights import parted
+from replearn.types import Order, Vector, is_sparse
+
+#: P-values from here on are called no signal.
+LEVEL = 0.05
+
+_FIRST_LOOK = 20_000  # rows; all of them only if these show nothing
+_FEWEST = 40  # rows
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A test of "the labels know nothing of the rows".
+
+    Attributes
+    ----------
+    p_value : float
+        If the labels are independent of the rows, it is below any p with probability at most p.
+    auc : float
+        How well a direction that was learned on one half of the rows orders the other half.
+    n_rows : int
+        Rows that were looked at.
+    """
+
+    p_value: float
+    auc: float
+    n_rows: int
+
+    @property
+    def found(self) -> bool:
+        """Whether the rows show any."""
+        return self.p_value < LEVEL
+
+    def __str__(self) -> str:
+        p = f"p = {self.p_value:.2g}" if self.p_value >= 1e-6 else "p < 1e-6"
+        head = "yes" if self.found else "NOT SHOWN"
+        return (
+            f"{head}: half of {self.n_rows:,} rows orders the other half with AUC {self.auc:.3f}, "
+            f"guessing 0.5, {p}"
+        )
+
+    @property
+    def problem(self) -> str:
+        """What to say if the rows show no signal; "" if they do."""
+        if self.found:
+            return ""
+        return (
+            f"These {self.n_rows:,} rows show no signal: a direction learned on one half orders "
+            f"the other half with AUC {self.auc:.3f}, where guessing has 0.5 (p = "
+            f"{self.p_value:.2g}). Labs that agree on such rows agree on noise. Check labels and "
+            "columns, or get more rows."
+        )
+
+
+def signal_of(X: Any, targets: NDArray[Any], order: Order | None = None) -> Signal | None:
+    """Test whether the labels know anything of the rows, as a linear model could use it.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n_rows, n_features)
+        Finite numbers.
+    targets : array of shape (n_rows,)
+        Signs or class numbers; weights do not count.
+    order : int64 array, optional
+        In which the rows are looked at; a random one, if the rows are sorted.
+
+    Returns
+    -------
+    Signal or None
+        None if there are too few rows to say anything: fewer than 40, or than 4 of a class.
+
+    Notes
+    -----
+    The rows are cut into two halves. The difference of the class means of one half, over the
+    variances of the columns, is a direction; the test of Mann and Whitney, one-sided, says
+    whether it orders the other half. If labels and rows are independent, a direction of one half
+    knows nothing of the other, in any dimension, so its p-value is valid; a score of the model
+    itself on the rows that it was fitted on would look like signal where there is none. There are
+    two halves, K classes (one if K = 2), and two looks, the first at 20,000 rows: the smallest
+    p-value is multiplied by their number. Calibration and power: tests/theory/test_signal.py.
+    """
+    numbers, _ = parted(targets)
+    members = np.arange(numbers.size) if order is None else order
+    classes = np.unique(numbers)
+    if members.size < _FEWEST or classes.size < 2 or _fewest(numbers[members]) < 4:
+        return None
+    look = members[:_FIRST_LOOK] if order is not None else _spaced(members)
+    n_looks = 1 if look.size == members.size else 2
+    found = _look(X, numbers, look, n_looks)
+    if n_looks == 2 and not found.p_value < LEVEL / 10:
+        found = _look(X, numbers, members, n_looks)
+    return found
+
+
+def _spaced(members: Order) -> Order:
+    """Rows from all over the table, which may be sorted."""
+    return members[:: -(-members.size // _FIRST_LOOK)]
+
+
+def _fewest(numbers: NDArray[Any]) -> int:
+    return int(np.unique(numbers, return_counts=True)[1].min())
+
+
+def _look(X: Any, numbers: NDArray[Any], members: Order, n_looks: int) -> Signal:
+    kinds = np.unique(numbers)[1:] if np.unique(numbers).size == 2 else np.unique(numbers)
+    tests = [
+        _half_on_half(X, numbers == kind, learned, tested)
+        for kind in kinds
+        for learned, tested in (
+            (members[0::2], members[1::2]),
+            (members[1::2], members[0::2]),
+        )
+    ]
+    smallest = min(p for p, _ in tests) * len(tests) * n_looks
+    return Signal(min(1.0, smallest), float(np.mean([a for _, a in tests])), members.size)
+
+
+def _half_on_half(
+    X: Any, positive: NDArray[np.bool_], learned: Order, tested: Order
+) -> tuple[float, float]:
+    """One-sided p-value and area of a direction of some rows on other rows."""
+    with np.errstate(all="ignore"):  # rows of extreme length say nothing
+        scores = np.nan_to_num(np.asarray(X[tested] @ _direction(X[learned], positive[learned])))
+    hits = positive[tested]
+    if hits.all() or not hits.any():
+        return 1.0, 0.5
+    area = auc(scores, hits).value
+    two_sided = signal_p_value(scores, hits)
+    return (two_sided / 2 if area > 0.5 else 1 - two_sided / 2), area
+
+
+def _direction(X: Any, positive: NDArray[np.bool_]) -> Vector:
+    """Difference of the class means over the variances of the columns."""
+    n, n_positive = positive.size, int(positive.sum())
+    if n_positive in (0, n):
+        return np.zeros(X.shape[1])
+    weights = np.where(positive, 1 / n_positive, -1 / (n - n_positive))
+    difference = np.asarray(X.T @ weights, dtype=np.float64)
+    if is_sparse(X):
+        means = np.asarray(X.mean(axis=0)).ravel()
+        variances = np.asarray(X.multiply(X).mean(axis=0)).ravel() - means**2
+    else:
+        variances = X.var(axis=0, dtype=np.float64)
+    usable = variances > 0
+    return np.where(usable, difference / np.where(usable, variances, 1.0), 0.0)
