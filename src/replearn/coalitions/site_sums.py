@@ -150,6 +150,11 @@ def design_of(protocol: Protocol) -> Design:
             f"rounds of sums need a protocol of a logistic study, got algorithm "
             f"{protocol.algorithm!r}. Plan one: replearn plan --pilot."
         )
+    if protocol.design.space.n_classes > 2:
+        raise ReplearnError(
+            f"sums of sites are for two classes, got {protocol.design.space.n_classes}. Fit each "
+            "site by itself, or merge classes."
+        )
     return protocol.design
 
 

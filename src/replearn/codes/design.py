@@ -35,7 +35,8 @@ class Design:
         Exponents of two: the product of a row with direction j is cut to ``+-2**limits[j]`` in
         training, so that no single row can push far.
     pushes : tuple of str
-        An entry of a row's score ``(p - t) (1, D x)`` is cut to this size: q numbers.
+        An entry of a row's score ``(p - t) (1, D x)`` is cut to this size: k + 1 numbers, for every
+        class.
     reach : tuple of str
         Farthest from the start, in cells, that a coordinate may go.
     spread : tuple of str
@@ -110,6 +111,11 @@ class Design:
     def push_numbers(self) -> Vector:
         """Largest size of an entry of a row's score, as it counts."""
         return np.minimum(numbers(self.pushes), self.units)
+
+    @property
+    def n_outputs(self) -> int:
+        """Classes after the first."""
+        return self.space.n_classes - 1
 
     @cached_property
     def class_factors(self) -> Vector | None:

@@ -18,7 +18,7 @@ from replearn.codes.randomness import SharedRandomness
 from replearn.codes.score_space import ScoreSpace
 from replearn.codes.space import CodeSpace, unit
 from replearn.errors import ReplearnError
-from replearn.kernels.portable import sigmoid
+from replearn.kernels.portable import sigmoid, softmax
 from replearn.kernels.scores import capped_scores, scores
 from replearn.types import Codes, Matrix, Vector, is_sparse
 
@@ -149,10 +149,11 @@ class Model:
         return self.space.hint if isinstance(self.space, ScoreSpace | CodeSpace) else 0
 
     @cached_property
-    def weights(self) -> Vector:
+    def weights(self) -> Any:
         """Weights of the decision, intercept last; the same bits on every machine.
 
-        Of length 1, but for log-odds, whose length means something.
+        Of length 1, but for log-odds, whose length means something. Of more than two classes, a row
+        for each; the first one's are 0.
         """
         if not self.is_halfspace:
             raise AttributeError(
@@ -162,29 +163,51 @@ class Model:
         decoded = self.space.decode(self.codes, self.shared)
         if not isinstance(self.space, ScoreSpace):
             return unit(decoded)
+        if len(self.classes) > 2:
+            return decoded
         decoded[-1] -= float(self.space.threshold)
         return decoded
 
     @property
+    def n_classes(self) -> int:
+        """Labels that a row may get."""
+        return len(self.classes)
+
+    @property
     def direction(self) -> Vector:
         """The halfspace's normal, length 1, intercept last."""
+        self.require_two_classes("a direction")
         return unit(self.weights) if self.has_probabilities else self.weights
 
-    @property
-    def coef(self) -> Vector:
-        """Weights of the features."""
-        return self.weights[: self.n_features]
+    def require_two_classes(self, what: str) -> None:
+        """Refuse what a model of more classes does not have."""
+        if self.n_classes > 2:
+            raise ReplearnError(
+                f"{what} is for models of two classes, got {self.n_classes}. Use predict_proba, or "
+                "the weights of one class: model.coef[i]."
+            )
 
     @property
-    def intercept(self) -> float:
-        """Weight of the constant; 0 without one."""
+    def coef(self) -> Any:
+        """Weights of the features; of more than two classes, a row for each."""
+        return self.weights[..., : self.n_features]
+
+    @property
+    def intercept(self) -> Any:
+        """Weight of the constant, 0 without one; of more than two classes, an array."""
+        if self.n_classes > 2:
+            return self.weights[:, -1]
         return float(self.weights[-1]) if self.fit_intercept else 0.0
 
     def largest_weights(self, n_shown: int) -> list[tuple[str, float]]:
-        """Names and weights of the features that count most, the largest first."""
-        places = np.argsort(-np.abs(self.coef), kind="stable")[:n_shown].tolist()
+        """Names and weights of the features that count most, the largest first.
+
+        Of more than two classes: the spread of a feature's weights over the classes.
+        """
+        sizes = self.coef if self.n_classes == 2 else np.ptp(self.coef, axis=0)
+        places = np.argsort(-np.abs(sizes), kind="stable")[:n_shown].tolist()
         names = self.feature_names
-        return [(f"x{i}" if names is None else names[i], float(self.coef[i])) for i in places]
+        return [(f"x{i}" if names is None else names[i], float(sizes[i])) for i in places]
 
     @cached_property
     def halfspaces(self) -> Matrix:
@@ -193,18 +216,19 @@ class Model:
         One row, ``direction``, unless the model is a majority.
         """
         if self.is_halfspace:
-            return self.weights[None, :]
+            return np.atleast_2d(self.weights)
         assert isinstance(self.space, BoostSpace)
         return self.space.voters(self.codes, self.shared)
 
-    def decision_function(self, X: Any) -> Vector:
+    def decision_function(self, X: Any) -> Any:
         """Signed distance to the boundary, of each row (array, CSR, or table with columns).
 
-        Of a majority: the mean of its votes, each +1 or -1.
+        Of a majority: the mean of its votes, each +1 or -1. Of more than two classes: a column for
+        each, log-odds against the first.
         """
         scores = self.scores(self._numbers(X))
         if not np.isfinite(scores).all():
-            row = int(np.argmin(np.isfinite(scores)))
+            row = int(np.argmin(np.isfinite(scores.reshape(len(scores), -1)).all(axis=1)))
             raise ReplearnError(f"X must be finite, got NaN or inf in row {row}. Fill or drop it.")
         return scores
 
@@ -244,7 +268,7 @@ class Model:
                 return f"the table has {name!r} where the model has {expected!r}"
         return None
 
-    def scores(self, X: Any) -> Vector:
+    def scores(self, X: Any) -> Any:
         """``decision_function`` of finite rows that are encoded already."""
         n_columns = np.shape(X)[1] if len(np.shape(X)) == 2 else None
         if n_columns != self.n_features:
@@ -254,7 +278,11 @@ class Model:
             )
         rows = X if is_sparse(X) else np.asarray(X)
         if isinstance(self.space, ScoreSpace):
-            return capped_scores(rows, self.coef, self.intercept, float(self.space.cap))
+            cap = float(self.space.cap)
+            if self.n_classes == 2:
+                return capped_scores(rows, self.coef, self.intercept, cap)
+            others = capped_scores(rows, self.coef[1:], self.intercept[1:], cap)
+            return np.column_stack([np.zeros(len(others)), others])
         if self.is_halfspace:
             return scores(rows, self.coef, self.intercept)
         weights = self.halfspaces[:, : self.n_features]
@@ -268,17 +296,25 @@ class Model:
         """Probability of each class; only models with log-odds have them."""
         return self.probabilities(self.decision_function(X))
 
-    def probabilities(self, scores: Vector) -> Matrix:
+    def probabilities(self, scores: Any) -> Matrix:
         """Probability of each class, from the decision function."""
         if not isinstance(self.space, ScoreSpace):
             raise AttributeError(
                 f"a model of the recipe {self.recipe!r} has scores and no probabilities. Plan a "
                 "logistic study for those."
             )
+        if self.n_classes > 2:
+            return softmax(np.ascontiguousarray(scores[:, 1:]))
         positive = sigmoid(scores + float(self.space.threshold))
         return np.column_stack([1 - positive, positive])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of each row."""
-        positive = self.decision_function(X) > 0
-        return np.array(self.classes)[positive.astype(np.int64)]
+        return np.array(self.classes)[self.decided(self.decision_function(X))]
+
+    def decided(self, scores: Any) -> NDArray[np.int64]:
+        """Numbers of the classes that scores decide for; of equal scores the first class."""
+        if self.n_classes > 2:
+            return np.argmax(scores, axis=1)
+        return (scores > 0).astype(np.int64)
+

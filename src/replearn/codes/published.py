@@ -20,7 +20,7 @@ class Published:
     ----------
     encoding : Encoding or None
         Scaling and categories of the columns.
-    classes : tuple of two labels or None
+    classes : tuple of labels or None
         The labels; rows with others are refused.
     basis : Basis or None
         Directions to round in.
@@ -59,9 +59,11 @@ class Published:
                     f"{name} must be None or a {kind.__name__}, got {value!r:.80}. Take it from a "
                     "protocol: Protocol.load(path).estimator()."
                 )
-        if self.classes is not None and not _are_two(self.classes):
+        n_classes = 2 if self.design is None else self.design.space.n_classes
+        if self.classes is not None and not _are_labels(self.classes, n_classes):
+            number = "two" if n_classes == 2 else n_classes
             raise ReplearnError(
-                "classes must be None or two different labels of one type (string, integer, "
+                f"classes must be None or {number} different labels of one type (string, integer, "
                 f"boolean) in a tuple, got {self.classes!r:.80}."
             )
         if not isinstance(self.unit_mean, bool):
@@ -90,11 +92,11 @@ class Published:
         return f"<Published: {', '.join(parts) or 'nothing'}; {digest[:16]}>"
 
 
-def _are_two(classes: object) -> bool:
+def _are_labels(classes: object, n_classes: int) -> bool:
     return (
         isinstance(classes, tuple)
-        and len(classes) == 2
+        and len(classes) == n_classes
         and isinstance(classes[0], bool | int | str)
-        and type(classes[0]) is type(classes[1])
-        and classes[0] != classes[1]
+        and len({type(label) for label in classes}) == 1
+        and len(set(classes)) == n_classes
     )

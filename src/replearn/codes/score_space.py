@@ -34,7 +34,8 @@ class ScoreSpace:
     cap : str
         Longest row; a decimal number, like all numbers here.
     start : tuple of str
-        q = k + 1 numbers: the published model, intercept first.
+        q = k + 1 numbers: the published model, intercept first. With K > 2 classes K - 1 times as
+        many, for one class after the other; the first class has the score 0.
     shrink : tuple of str
         q numbers from 0 to 1: how much of a centre is believed, next to what the start knows.
         Wide cells say little, so they should not carry a model far from its published start.
@@ -118,14 +119,18 @@ class ScoreSpace:
         centre = unround(codes, self.n_components, 1.0, self.rounding, self._coins(shared))
         return self.start_numbers + times(self._lift, self._drawn_in(centre))
 
-    def decode(self, codes: Codes, shared: SharedRandomness) -> Vector:
-        """Log-odds weights of the features, and the intercept last."""
+    def decode(self, codes: Codes, shared: SharedRandomness) -> Vector | Matrix:
+        """Log-odds weights of the features, and the intercept last; of several classes, by row."""
         return self.lifted(self.theta(codes, shared))
 
-    def lifted(self, theta: Vector) -> Vector:
-        """Weights of the features of an intercept and weights of the directions."""
+    def lifted(self, theta: Vector) -> Vector | Matrix:
+        """Weights of the features of an intercept and weights of the directions.
+
+        With more than two classes there is a row for each, the first of zeros.
+        """
         plain = replace(self.directions, widths=("1",) * self.directions.rows.shape[0])
-        return np.append(plain.lift(theta[1:]), theta[0])
+        found = [np.append(plain.lift(row[1:]), row[0]) for row in self.by_output(theta)]
+        return found[0] if len(found) == 1 else np.array([np.zeros_like(found[0]), *found])
 
     @cached_property
     def start_numbers(self) -> Vector:

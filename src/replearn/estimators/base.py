@@ -282,13 +282,15 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Signed distance of each row to the boundary; positive means ``classes_[1]``.
 
+        With more than two classes, a score for each of them, and the largest decides.
+
         Parameters
         ----------
         X : array, dataframe or CSR matrix of shape (n_samples, n_features)
 
         Returns
         -------
-        scores : array of shape (n_samples,)
+        scores : array of shape (n_samples,), or (n_samples, n_classes)
         """
         model = self._fitted_model()
         X, seen = self._encoded(X)
@@ -304,7 +306,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         _check_finite(X, self)
         scores = model.scores(X)
         if not np.isfinite(scores).all():
-            row = int(np.argmin(np.isfinite(scores)))
+            row = int(np.argmin(np.isfinite(scores.reshape(len(scores), -1)).all(axis=1)))
             raise ReplearnError(
                 "X must hold numbers whose weighted sum is a number, got larger ones in row "
                 f"{row}. Scale its rows: their directions decide."
@@ -322,8 +324,8 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         -------
         labels : array of shape (n_samples,)
         """
-        scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(np.int64)]
+        model = self._fitted_model()
+        return self.classes_[model.decided(self.decision_function(X))]
 
     def to_sklearn(self, *, encoded: bool = False) -> Any:
         """The same classifier in plain scikit-learn parts: see `replearn.to_sklearn`.
@@ -345,13 +347,13 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def coef_(self) -> NDArray[np.float64]:
-        """Weights of the features, shape (1, n_features)."""
-        return self._fitted_model().coef[None, :]
+        """Weights of the features, shape (1, n_features); more than two classes: a row for each."""
+        return np.atleast_2d(self._fitted_model().coef)
 
     @property
     def intercept_(self) -> NDArray[np.float64]:
-        """Weight of the constant, shape (1,)."""
-        return np.array([self._fitted_model().intercept])
+        """Weight of the constant, shape (1,), or one for each of more than two classes."""
+        return np.atleast_1d(self._fitted_model().intercept)
 
     @property
     def fingerprint_(self) -> str:
@@ -372,7 +374,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = self._many_classes
         return tags
 
     def _guarantee(self, margin: float | str | None = None) -> Guarantee:

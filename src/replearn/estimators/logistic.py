@@ -78,7 +78,8 @@ class ReplicableLogisticClassifier(Streaming):
     n_components : int or "auto", default="auto"
         Directions: by default all features, but at most eight shared random ones.
     threshold : float, default=0.5
-        Probability from which on a row gets ``classes_[1]``.
+        Probability from which on a row gets ``classes_[1]``. With more than two classes the most
+        probable one is taken.
     hint_bits : int, default=0
         The first lab publishes this many bits about where its point lies, and cells can be far
         narrower; see docs/theory.md. 0 is the paper's notion of replicability.
@@ -108,9 +109,9 @@ class ReplicableLogisticClassifier(Streaming):
         Every size that was used.
     certificate_ : Certificate
         How likely another lab gets the same model.
-    coef_ : array of shape (1, n_features)
-    intercept_ : array of shape (1,)
-    classes_ : array of shape (2,)
+    coef_ : array of shape (1, n_features), or (n_classes, n_features) if there are more than two
+    intercept_ : array of shape (1,), or (n_classes,)
+    classes_ : array of shape (n_classes,)
     n_features_in_ : int
     feature_names_in_ : array of str, if X had column names
 
@@ -119,7 +120,9 @@ class ReplicableLogisticClassifier(Streaming):
     Without a design rows are directions, scaled to one length. A design from a pilot
     (`replearn.plan_from_pilot`) knows the scales and the useful directions, and is worth more.
     ``decision_function`` is the log-odds minus those of the threshold; rows that are longer than
-    the published length are shortened to it, also at prediction.
+    the published length are shortened to it, also at prediction. K classes share the directions:
+    K - 1 times as many numbers are coded, and the first class has the score 0 (see
+    docs/many-classes.md).
 
     Examples
     --------
@@ -288,7 +291,7 @@ class ReplicableLogisticClassifier(Streaming):
 
         Returns
         -------
-        probabilities : array of shape (n_samples, 2)
+        probabilities : array of shape (n_samples, n_classes)
         """
         return self._fitted_model().probabilities(self.decision_function(X))
 
@@ -313,6 +316,7 @@ class ReplicableLogisticClassifier(Streaming):
                 hint_bits=self.hint_bits,
                 threshold=log_odds(self.threshold),
                 class_weights=class_factors(self.class_weight, self.classes_),
+                n_classes=len(self.classes_),
             )
         elif self.class_weight is not None:
             raise ReplearnError(
@@ -365,17 +369,6 @@ class ReplicableLogisticClassifier(Streaming):
         self._publish(plan, scored, shared)
         self._warn()
         return self
-
-    def _describe(
-        self, n_features: int, classes: NDArray[Any], names: tuple[str, ...] | None
-    ) -> None:
-        if classes.size > 2:
-            raise ReplearnError(
-                f"y must hold two classes, got more: {', '.join(map(repr, classes.tolist()[:4]))}. "
-                "Only binary classification is supported: keep the rows of two labels, or name "
-                "another label column."
-            )
-        super()._describe(n_features, classes, names)
 
     def _fit(self, sample: Any) -> Self:
         super()._fit(sample)

@@ -13,7 +13,7 @@ from replearn.codes.score_space import ScoreSpace
 from replearn.files.jsonfile import Unfit, read_basis, read_decimal, read_integer, read_object
 
 #: Coded numbers of a model, at the most.
-MAX_CODED = 64
+MAX_CODED = 256
 
 #: Largest number in a published matrix: products with codes of 53 bits stay finite when squared.
 _LARGEST = 1e60
@@ -34,8 +34,11 @@ def read_score_space(value: Any, n_features: int | None = None) -> ScoreSpace:
     if not isinstance(rounding, str) or not is_rounding(rounding):
         raise Unfit("rounding must be the name of cells, such as centre, e8 or d4+centre")
     directions = _directions(content["directions"], n_features)
-    if len(directions.rows) != q - 1:
-        raise Unfit(f"there must be {q - 1} directions, one fewer than numbers of the start")
+    if q % (len(directions.rows) + 1):
+        raise Unfit(
+            f"the start must have {len(directions.rows) + 1} numbers for each class but the first, "
+            f"one more than directions, got {q}"
+        )
     shrink = _decimals(content["shrink"], "shrink", q)
     if not all(0 <= float(number) <= 1 for number in shrink):
         raise Unfit("shrink must hold numbers from 0 to 1")
@@ -61,14 +64,14 @@ def read_design(value: Any) -> Design:
     }  # fmt: skip
     content = read_object(value, "'design'", keys, optional={"class_weights"})
     space = read_score_space(content["space"])
-    q = space.n_components
-    names = ("pushes", "reach", "spread")
-    pushes, reach, spread = (_decimals(content[name], name, q) for name in names)
+    q, k = space.n_components, len(space.directions.rows)
+    pushes = _decimals(content["pushes"], "pushes", k + 1)
+    reach, spread = (_decimals(content[name], name, q) for name in ("reach", "spread"))
     if not all(float(number) > 0 for number in pushes + reach + spread):
         raise Unfit("pushes, reach and spread must hold positive numbers")
     limits = content["limits"]
-    if not isinstance(limits, list) or len(limits) != q - 1:
-        raise Unfit(f"limits must be a list of {q - 1} integers")
+    if not isinstance(limits, list) or len(limits) != k:
+        raise Unfit(f"limits must be a list of {k} integers")
     return Design(
         space=space,
         encode=_table(content["encode"], "encode", q),

@@ -157,22 +157,29 @@ def read_hash(value: Any, name: str) -> str:
     return value
 
 
-def read_classes(value: Any) -> tuple[Label, ...]:
-    """Two labels."""
+#: Classes of a model, at the most.
+MAX_CLASSES = 100
+
+
+def read_classes(value: Any, most: int = MAX_CLASSES) -> tuple[Label, ...]:
+    """Two labels, or more."""
     if (
         not isinstance(value, list)
-        or len(value) != 2
-        or type(value[0]) is not type(value[1])
+        or not 2 <= len(value) <= most
+        or len({type(label) for label in value}) != 1
         or not isinstance(value[0], bool | int | str)
-        or value[0] == value[1]
+        or len(set(value)) != len(value)
     ):
-        raise Unfit("classes must be two different labels of one type (string, integer, boolean)")
+        number = "two" if most == 2 else f"2 to {most}"
+        raise Unfit(
+            f"classes must be {number} different labels of one type (string, integer, boolean)"
+        )
     for label in value:
         if isinstance(label, str):
             read_text(label, "a label")
         else:
             read_integer(int(label), "a label", -(2**53), 2**53)
-    return value[0], value[1]
+    return tuple(value)
 
 
 def read_object(

@@ -12,10 +12,11 @@ from replearn.codes.canonical import canonical_json
 from replearn.codes.cells import CELLS, is_rounding
 from replearn.codes.encoding import Encoding
 from replearn.codes.hints import MAX_HINT_BITS
-from replearn.codes.model import FORMAT, FORMAT_VERSION, Model, Space
+from replearn.codes.model import FORMAT, FORMAT_VERSION, Label, Model, Space
 from replearn.codes.net_space import NetSpace
 from replearn.codes.nets import NETS, lattice_size
 from replearn.codes.projection import PROJECTIONS, map_draws
+from replearn.codes.score_space import ScoreSpace
 from replearn.codes.space import CodeSpace
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.files.atomic import write_atomically
@@ -169,7 +170,7 @@ def _model(content: Any, feature_names: Any) -> Model:
         fit_intercept=fit_intercept,
         space=space,
         seed=read_text(content["seed"], "seed"),
-        classes=read_classes(content["classes"]),
+        classes=_classes(content["classes"], space),
         codes=_codes(content["codes"], space),
         feature_names=_names(feature_names, n_features),
         encoding=_encoding(content.get("encoding"), n_features),
@@ -177,6 +178,16 @@ def _model(content: Any, feature_names: Any) -> Model:
     if version != model.format_version:
         raise Unfit(f"a model of this kind has version {model.format_version}, got {version}")
     return model
+
+
+def _classes(value: Any, space: Space) -> tuple[Label, ...]:
+    """As many labels as the codes tell apart."""
+    if not isinstance(space, ScoreSpace):
+        return read_classes(value, most=2)
+    classes = read_classes(value)
+    if len(classes) != space.n_classes:
+        raise Unfit(f"there must be {space.n_classes} classes, as in the start, got {len(classes)}")
+    return classes
 
 
 def _encoding(content: Any, n_features: int) -> Encoding | None:

@@ -102,7 +102,8 @@ class LogisticPlan:
             f"Plan: logistic ({self.basis})",
             f"  promise          disagreement <= {self.max_disagreement:g}{hint}",
             f"  samples needed   {self.n_samples:,}",
-            f"  estimate         {space.n_components - 1} directions and an intercept, {steps}",
+            f"  estimate         {len(space.directions.rows)} directions and an intercept"
+            f"{_for_classes(space.n_classes)}, {steps}",
             f"  code space       {space.n_features:,} features > {space.n_components} numbers > "
             f"{space.rounding}; rows longer than {space.cap} are shortened",
         ]
@@ -122,6 +123,10 @@ class LogisticPlan:
         return "\n".join(lines)
 
 
+def _for_classes(n_classes: int) -> str:
+    return "" if n_classes == 2 else f" for each of {n_classes - 1} classes against the first"
+
+
 def promised_design(
     n_features: int,
     shared: SharedRandomness,
@@ -132,6 +137,7 @@ def promised_design(
     hint_bits: int = 0,
     threshold: str = "0",
     class_weights: Decimals = (),
+    n_classes: int = 2,
 ) -> Design:
     """A design that follows from a promise and the number of features alone.
 
@@ -150,6 +156,7 @@ def promised_design(
         Log-odds from which on a row is positive.
     class_weights : tuple of str
         What a row of each class counts in the loss; none: all the same.
+    n_classes : int, default=2
 
     Returns
     -------
@@ -163,6 +170,11 @@ def promised_design(
     better; see `replearn.plan_from_pilot`.
     """
     k = min(n_features, MAX_COMPONENTS) if n_components is None else n_components
+    if n_classes > 2:
+        directions = Basis.from_directions(_directions(n_features, k, shared))
+        return _of_many_classes(
+            directions, n_classes, max_disagreement, samples_per_site, hint_bits, class_weights
+        )
     q = k + 1
     information = np.concatenate([[0.25], np.full(k, 0.25 * float(SHORT) ** 2 / k)])
     sd = math.sqrt(2 / samples_per_site)
@@ -185,6 +197,47 @@ def promised_design(
         n_steps=N_STEPS,
         limits=(_SHORT_EXPONENT,) * k,
         pushes=("1",) * q,
+        reach=("1000000",) * q,
+        spread=decimals(np.full(q, sd / width)),
+        samples_per_site=samples_per_site,
+        class_weights=class_weights,
+    )
+
+
+def _of_many_classes(
+    directions: Basis,
+    n_classes: int,
+    max_disagreement: float,
+    samples_per_site: int,
+    hint_bits: int,
+    class_weights: Decimals,
+) -> Design:
+    """The same for more than two classes, equally likely at the start."""
+    k, C = len(directions.rows), n_classes - 1
+    q = C * (k + 1)
+    by_class = np.eye(C) / n_classes - 1 / n_classes**2
+    sizes = np.concatenate([[1.0], np.full(k, float(SHORT) ** 2 / k)])
+    information = np.kron(by_class, np.diag(sizes))
+    metric = np.kron(np.linalg.cholesky(by_class).T, np.diag(np.sqrt(sizes)))
+    sd = math.sqrt(2 / samples_per_site)
+    width = float(decimal(width_ratio(q, hint_bits, max_disagreement) * sd))
+    space = ScoreSpace(
+        directions=directions,
+        cap=SHORT,
+        start=("0",) * q,
+        shrink=("1",) * q,
+        lift=decimal_table(width * np.linalg.inv(metric)),
+        rounding="centre",
+        hint_bits=hint_bits,
+    )
+    return Design(
+        space=space,
+        encode=decimal_table(metric / width),
+        curvature=decimal_table(information * (1 + RIDGE)),
+        penalty=decimal_table(information * RIDGE),
+        n_steps=N_STEPS,
+        limits=(_SHORT_EXPONENT,) * k,
+        pushes=("1",) * (k + 1),
         reach=("1000000",) * q,
         spread=decimals(np.full(q, sd / width)),
         samples_per_site=samples_per_site,

@@ -9,10 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from replearn.codes.encoding import as_text
 from replearn.codes.model import Label
 from replearn.errors import ReplearnError
+from replearn.files.jsonfile import MAX_CLASSES
 from replearn.types import Signs
-
-#: Classes of a table, at the most.
-MAX_CLASSES = 100
 
 #: How two pairs of labels say the same.
 _YES_NO = {"False": "0", "True": "1", "0": "False", "1": "True"}

@@ -174,7 +174,7 @@ def term_reach(design: Design) -> Vector:
     A row adds ``-S (p - t) a`` with ``a = (1, D x)``, entries of the score cut to their pushes.
     """
     sensitivity = design.encode_numbers @ np.linalg.inv(design.curvature_numbers)
-    return np.asarray(np.abs(sensitivity) @ design.push_numbers)
+    return np.asarray(np.abs(sensitivity) @ np.tile(design.push_numbers, design.n_outputs))
 
 
 def _root(covariance: Matrix) -> Matrix:

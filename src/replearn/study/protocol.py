@@ -70,7 +70,7 @@ class Protocol:
         Of the estimator: numbers as decimal strings, so that everybody reads the same.
     seed : str
         The published seed.
-    classes : tuple of two labels
+    classes : tuple of labels
     encoding : Encoding or None
         Columns, scaling and categories.
     basis : Basis or None
@@ -365,6 +365,9 @@ def _protocol(document: dict[str, Any]) -> Protocol:
         design=None if design is None else read_design(design),
         target=None if target is None else read_text(target, "target"),
     )
+    n_classes = 2 if protocol.design is None else protocol.design.space.n_classes
+    if len(protocol.classes) != n_classes:
+        raise Unfit(f"there must be {n_classes} classes, got {len(protocol.classes)}")
     if version != protocol.content()["version"]:
         raise Unfit("a protocol without design, target and hint bits has version 1, others 2")
     check_seed(protocol.content())

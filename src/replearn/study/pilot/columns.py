@@ -20,21 +20,24 @@ from replearn.errors import ReplearnError
 from replearn.plans.sizes import decimal
 from replearn.sources.labels import Labels, label_values
 from replearn.study.pilot.safe_columns import RARE, published_categories
-from replearn.types import Signs, Vector
+from replearn.types import IntegerArray, Vector
 
 MIN_ROWS, MIN_OF_CLASS = 100, 5
 
 
-def read_labels(y: Any) -> tuple[Signs, tuple[Any, ...]]:
-    """Labels as signs, and the two labels."""
-    labels = Labels()
-    signs = labels.signs(y)
-    if signs.size < MIN_ROWS or min(np.bincount(signs + 1)[[0, 2]]) < MIN_OF_CLASS:
+def read_labels(y: Any) -> tuple[IntegerArray, tuple[Any, ...]]:
+    """Numbers of the rows' classes, and the labels."""
+    labels = Labels(many=True)
+    numbers = labels.targets(y).astype(np.int64)
+    counts = np.bincount(numbers, minlength=labels.classes.size)
+    if numbers.size < MIN_ROWS or counts.min() < MIN_OF_CLASS:
+        rare = labels.classes[int(np.argmin(counts))]
         raise ReplearnError(
             f"a pilot needs at least {MIN_ROWS} rows and {MIN_OF_CLASS} of each class, got "
-            f"{signs.size} rows. A thousand rows are good."
+            f"{numbers.size} rows, {counts.min()} of class {rare!r}. A thousand rows are good; "
+            "merge rare classes."
         )
-    return signs, label_values(labels.classes)
+    return numbers, label_values(labels.classes)
 
 
 def encodings(X: Any, categories: Sequence[str], rare: int = RARE) -> list[tuple[str, Encoding]]:

@@ -48,7 +48,7 @@ def design_of(
     """
     family, q = allotment.family, allotment.size
     raw = family.directions[: q - 1] @ span
-    factors, limits = _limited(np.asarray(pilot.rows @ raw.T))
+    factors, limits = limited(np.asarray(pilot.rows @ raw.T))
     directions = Basis.from_directions(raw * factors[:, None])
     columns = with_constant(np.asarray(pilot.rows @ (directions.rows * UNIT).T))
     frame = orthonormal_frame(columns, family.weights)
@@ -80,7 +80,7 @@ def design_of(
     )
 
 
-def _limited(products: Matrix) -> tuple[Vector, tuple[int, ...]]:
+def limited(products: Matrix) -> tuple[Vector, tuple[int, ...]]:
     """Factors from 1/2 to 1 that make far products powers of two, and their exponents."""
     sizes = np.abs(products.mean(axis=0)) + _FAR * products.std(axis=0)
     limits = [math.floor(math.log2(max(size, 1e-9))) for size in sizes.tolist()]

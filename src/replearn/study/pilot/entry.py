@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes.decimals import Decimals
 from replearn.codes.hints import MAX_HINT_BITS
@@ -13,10 +12,12 @@ from replearn.errors import ReplearnError
 from replearn.estimators.checks import check_whole, class_factors
 from replearn.plans.sizes import decimal
 from replearn.study.pilot.columns import read_labels
+from replearn.study.pilot.many_classes import plan_many_classes
 from replearn.study.pilot.pilot_plan import PilotPlan, Request, plan_logistic_study
 from replearn.study.pilot.safe_columns import RARE, publishable
 from replearn.study.pilot.scores import PublishedScore
 from replearn.study.pilot.svm_plan import SvmPilotPlan, plan_svm_study
+from replearn.types import IntegerArray, Signs
 
 
 def plan_from_pilot(
@@ -50,7 +51,7 @@ def plan_from_pilot(
     ----------
     X : dataframe, mapping of columns, array or CSR matrix of shape (n_pilot, n_columns)
         At least 100 rows; 1,000 are good. Text columns are categories.
-    y : array of two labels, or None
+    y : array of labels, or None
         Without labels the study is a discovery, and needs ``classes`` and ``share``.
     samples_per_site : int
         Rows that each site will have.
@@ -129,10 +130,19 @@ def plan_from_pilot(
         )
     if classes is not None:
         classes = Published(classes=tuple(classes)).classes  # checked before any work
-    signs, classes = (None, classes) if y is None else read_labels(y)
+    numbers, classes = (None, classes) if y is None else read_labels(y)
+    signs: Signs | None = None
+    if numbers is not None:
+        signs = np.where(numbers > 0, 1, -1).astype(np.int8)
     choice = {"columns": columns, "drop": drop, "categories": categories, "numeric": numeric}
     X, remarks = publishable(X, signs, choice, rare)
+    many = classes is not None and len(classes) > 2
     if algorithm == "svm":
+        if many:
+            raise ReplearnError(
+                f"Algorithm 1 is planned for two classes, got {classes!r:.80}. Use "
+                'algorithm="logistic", or merge classes.'
+            )
         if (
             signs is None
             or classes is None
@@ -158,18 +168,13 @@ def plan_from_pilot(
             rare=rare,
             failure_prob=failure_prob,
             target=target,
-            class_weights=_class_weights(class_weight, signs, classes),
+            class_weights=_class_weights(class_weight, (signs > 0).astype(np.int64), classes),
             hint_bits=hint_bits,
             **svm,
         )
     if svm:
         raise ReplearnError(
             f'{sorted(svm)[0]} belongs to algorithm="svm", got algorithm="logistic". Leave it out.'
-        )
-    if class_weight is not None:
-        raise ReplearnError(
-            'class_weight belongs to algorithm="svm", got algorithm="logistic". Leave it out, and '
-            "set threshold instead."
         )
     request = Request(
         samples_per_site=samples_per_site,
@@ -186,11 +191,27 @@ def plan_from_pilot(
         target=target,
         share=share,
     )
+    weights: Decimals = ()
+    if class_weight is not None:
+        if numbers is None or classes is None:
+            raise ReplearnError("class_weight needs labels in the pilot, got none. Leave it out.")
+        weights = _class_weights(class_weight, numbers, classes)
+    if many or weights:
+        if numbers is None or classes is None:
+            raise ReplearnError(
+                f"a pilot without labels is for two classes, got {classes!r:.80}. Label the pilot."
+            )
+        if many and threshold != "share":
+            raise ReplearnError(
+                f"threshold is for two classes, got {threshold!r} and {len(classes)} classes: the "
+                "most probable one is taken. Leave it out."
+            )
+        return plan_many_classes(X, numbers, classes, weights, remarks, request)
     return plan_logistic_study(X, signs, classes, remarks, request)
 
 
 def _class_weights(
-    class_weight: dict[Any, float] | str | None, numbers: NDArray[Any], classes: tuple[Any, ...]
+    class_weight: dict[Any, float] | str | None, numbers: IntegerArray, classes: tuple[Any, ...]
 ) -> Decimals:
     """Published weights of the classes; "balanced" is resolved by the pilot's counts."""
     if isinstance(class_weight, str) and class_weight == "balanced":

@@ -53,7 +53,7 @@ STUDIES = ("updating", "discovery")
 SHOWN_BITS = (0, 2, 4, 8)
 
 #: The protocol aims below the disagreement that was asked for, since a pilot errs too.
-_SAFETY = 0.8
+SAFETY = 0.8
 
 #: Cost of a missed positive, and of a false alarm.
 _COSTS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?):([0-9]{1,9}(?:\.[0-9]{1,9})?)")
@@ -98,6 +98,7 @@ class PilotPlan:
         max_disagreement, hint_bits, sites`` or ``shared_seed``, in a moment.
     judge_seed : callable
         ``plan.judge_seed(seed)``: cautions about a seed, if it is an unlucky one.
+    n_classes : int
 
     Examples
     --------
@@ -132,6 +133,7 @@ class PilotPlan:
     protocol: Protocol = field(repr=False)
     replan: "Callable[..., PilotPlan]" = field(repr=False, compare=False)
     judge_seed: Callable[[str], list[str]] = field(repr=False, compare=False)
+    n_classes: int = 2
 
     def under(self, protocol: Protocol) -> "PilotPlan":
         """The plan after its protocol was registered, or got the seed of a public value."""
@@ -147,10 +149,12 @@ class PilotPlan:
             "updating": "directions that know the pilot's labels",
             "discovery": "directions that know no label",
         }[self.study]
+        n_directions = self.n_codes // (self.n_classes - 1) - 1
+        classes = "" if self.n_classes == 2 else f" for {self.n_classes - 1} of the classes"
         return (
-            f"The protocol decides the columns and their scaling, {self.n_codes - 1} {labels} "
+            f"The protocol decides the columns and their scaling, {n_directions} {labels} "
             f"({self.directions}), the start and the grid. The sites decide {self.n_codes} numbers:"
-            f" the intercept and the weight of each direction."
+            f" the intercept and the weight of each direction{classes}."
         )
 
     def __str__(self) -> str:
@@ -257,12 +261,12 @@ def _planned(found: "_Studied", request: Request) -> PilotPlan:
     shared = SharedRandomness(seed_text(request.shared_seed, "shared_seed"))
     agreement = Agreement(
         request.samples_per_site,
-        _SAFETY * request.max_disagreement,
+        SAFETY * request.max_disagreement,
         request.hint_bits,
         request.sites,
     )
     allotment = best_allotment(found.families, agreement)
-    threshold = _threshold(request.threshold, found.share)
+    threshold = threshold_of(request.threshold, found.share)
     design = design_of(allotment, found.pilot, found.span, threshold, found.residuals)
     noise = _seed_noise(found, allotment, design)
     rows = _rows(found, allotment, design, noise)
@@ -576,7 +580,8 @@ def _notes(
     return notes
 
 
-def _threshold(threshold: float | str, share: float) -> str:
+def threshold_of(threshold: float | str, share: float) -> str:
+    """Published log-odds of a threshold as it was asked for."""
     if threshold == "share":
         return log_odds(float(f"{share:.3g}"))
     if threshold == "half":

@@ -1,0 +1,546 @@
+"""Plans for more than two classes, or for classes of published weights.
+
+As for two classes, but with K - 1 outputs that share their directions: coordinates come by
+direction, and within a direction by class, so that the first k directions are the first
+``(k + 1)(K - 1)`` coordinates.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from replearn.codes.basis import UNIT, Basis
+from replearn.codes.decimals import Decimals, decimal_table, decimals
+from replearn.codes.decimals import numbers as floats
+from replearn.codes.design import Design
+from replearn.codes.randomness import SharedRandomness, seed_text
+from replearn.codes.score_space import ScoreSpace
+from replearn.errors import ReplearnError
+from replearn.plans.hint_table import N_CODES
+from replearn.stages.ranking import auc
+from replearn.study.pilot.allotment import Agreement, Allotment, allot
+from replearn.study.pilot.cross_fit import Family, orthonormal_frame, strong_columns, with_constant
+from replearn.study.pilot.designs import limited
+from replearn.study.pilot.encoders import EncodedPilot, encoded_pilots, in_own_span
+from replearn.study.pilot.families import principal
+from replearn.study.pilot.pilot_plan import (
+    SAFETY,
+    SHOWN_BITS,
+    PilotPlan,
+    Request,
+    threshold_of,
+)
+from replearn.study.pilot.safe_columns import Remark
+from replearn.study.pilot.softmax import N_FOLDS, Fits, held_out_fits, moments, weighted_loss
+from replearn.study.pilot.truth import PlanRow, cautions
+from replearn.study.protocol import Protocol
+from replearn.types import IntegerArray, Matrix, Vector
+
+#: Directions at the most, pilot rows for each of them, and coded numbers at the most.
+_MAX_DIRECTIONS, _ROWS_PER_DIRECTION, _MAX_CODED = 16, 40, 128
+
+_VARIANCE_FLOOR = 0.3
+_THEORY_WEIGHT = 2.0
+_ENOUGH = 0.95
+_RIDGE, _CAUTION = 0.02, 1.2
+_DISCOVERY_STEPS, _DISCOVERY_RIDGE, _DISCOVERY_CAUTION = 8, 0.05, 1.5
+_FAR_PUSH = 6.0
+_SINGLE = "all rows of one site, not replicable"
+
+
+@dataclass(frozen=True)
+class _Studied:
+    """A pilot in its best scaling, with what it says about directions."""
+
+    pilot: EncodedPilot
+    rows: Matrix
+    span: Matrix
+    numbers: IntegerArray
+    counts: Vector
+    fits: Fits
+    classes: tuple[Any, ...]
+    class_weights: Decimals
+    remarks: tuple[Remark, ...]
+    family: Family | None = None
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.classes) - 1
+
+    @property
+    def shares(self) -> Vector:
+        """Of each class, by what its rows count."""
+        found = np.bincount(self.numbers, self.counts, len(self.classes))
+        return np.asarray(found / found.sum())
+
+
+def plan_many_classes(
+    X: Any,
+    numbers: IntegerArray,
+    classes: tuple[Any, ...],
+    class_weights: Decimals,
+    remarks: tuple[Remark, ...],
+    request: Request,
+) -> PilotPlan:
+    """Plan a logistic study of more than two classes, or with weights of classes.
+
+    See `replearn.plan_from_pilot`.
+    """
+    request.check(has_labels=True)
+    if request.scores:
+        raise ReplearnError(
+            "published scores are for two classes of equal weight, got more or others. Leave them "
+            "out."
+        )
+    counts = np.ones(numbers.size)
+    if class_weights:
+        counts = floats(class_weights)[numbers]
+    coins, ways = SharedRandomness("pilot"), []
+    for pilot in encoded_pilots(X, request.categories, request.rare):
+        rows, span = in_own_span(pilot.rows)
+        fits = held_out_fits(rows, numbers, counts, coins)
+        found = _Studied(pilot, rows, span, numbers, counts, fits, classes, class_weights, remarks)
+        ways.append((weighted_loss(numbers, fits.scores, counts), found))
+    found = min(ways, key=lambda way: way[0])[1]
+    make = _supervised if request.study == "updating" else _unsupervised
+    return _planned(replace(found, family=make(found)), request)
+
+
+# --- directions -------------------------------------------------------------------------------
+
+
+def _most_directions(found: _Studied) -> int:
+    n_rows, n_columns = found.rows.shape
+    return min(_MAX_DIRECTIONS, n_columns, max(1, n_rows // _ROWS_PER_DIRECTION))
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Directions, the triangular map that makes their columns orthonormal, and the start."""
+
+    directions: Matrix
+    frame: Matrix
+    start: Matrix  # (columns, outputs)
+
+    def columns(self, rows: Matrix) -> Matrix:
+        return np.asarray(with_constant(rows @ self.directions.T) @ self.frame)
+
+    def orthogonal(self) -> Matrix:
+        mixed = self.frame[1:, 1:].T @ self.directions
+        return np.asarray(mixed / np.linalg.norm(mixed, axis=1, keepdims=True))
+
+
+def _of_fit(rows: Matrix, fit: Matrix, slope: float, most: int) -> _Frame:
+    """The directions in which the scores of a fit vary most, then principal ones."""
+    weights, scores = fit[:, 1:], rows @ fit[:, 1:].T
+    middle = scores.mean(axis=0)
+    turn = np.linalg.svd(scores - middle, full_matrices=False)[2]
+    n_own = min(most, len(fit) - 1, len(turn))
+    own = turn[:n_own] @ weights
+    more = principal(rows, most - n_own) if most > n_own else np.empty((0, rows.shape[1]))
+    directions = np.vstack([own, more])
+    columns = with_constant(rows @ directions.T)
+    kept = strong_columns(columns, np.ones(len(rows)), n_own + 1)
+    frame = orthonormal_frame(columns[:, kept], np.ones(len(rows)))
+    # scores of the classes in these directions, against the first class
+    theta = np.zeros((columns.shape[1], len(fit)))
+    inside = turn[:n_own].T @ turn[:n_own]
+    theta[0] = fit[:, 0] + middle - inside @ middle
+    theta[1 : n_own + 1] = turn[:n_own]
+    theta = slope * (theta - theta[:, :1])[kept, 1:]
+    start = np.asarray(np.linalg.solve(frame, theta), dtype=np.float64)
+    return _Frame(directions[kept[1:] - 1], frame, start)
+
+
+def _supervised(found: _Studied) -> Family:
+    """Directions of the pilot's own fit, with what held-out rows say about them."""
+    most, fits, rows = _most_directions(found), found.fits, found.rows
+    seen_parts = [fits.fold != left_out for left_out in range(N_FOLDS)]
+    frames = [
+        _of_fit(rows[seen], fit, fits.slope, most)
+        for seen, fit in zip(seen_parts, fits.by_fold, strict=True)
+    ]
+    whole = _of_fit(rows, fits.whole, fits.slope, most)
+    q = min(len(frame.start) for frame in (*frames, whole))
+    size = q * found.n_outputs
+    information, meat, held, n_held = np.zeros((size, size)), np.zeros((size, size)), [], []
+    for frame, seen in zip(frames, seen_parts, strict=True):
+        columns = frame.columns(rows[~seen])[:, :q]
+        theta = frame.start[:q]
+        score, curvature, second = moments(
+            columns, found.numbers[~seen], found.counts[~seen], theta
+        )
+        information += curvature / N_FOLDS
+        meat += second / N_FOLDS
+        held.append(score)
+        n_held.append(len(columns))
+    information = _nearly_by_direction(information, found.n_outputs)
+    to_metric = np.linalg.inv(np.linalg.cholesky(information))
+    variance = np.maximum(np.diag(to_metric @ meat @ to_metric.T), _VARIANCE_FLOOR)
+    squares = np.mean([(to_metric @ score) ** 2 for score in held], axis=0)
+    excess = squares - variance * float(np.mean(1 / np.array(n_held)))
+    return Family(
+        name="softmax",
+        directions=whole.orthogonal()[: q - 1],
+        weights=np.ones(len(rows)),
+        start=whole.start[:q].ravel(),
+        information=information,
+        variance=variance,
+        signal=_smoothed(excess, variance / len(rows), found.n_outputs),
+        ridge=_RIDGE,
+        caution=_CAUTION,
+    )
+
+
+def _unsupervised(found: _Studied) -> Family:
+    """Principal directions, and a start that knows nothing but the shares of the classes."""
+    rows, C = found.rows, found.n_outputs
+    directions = principal(rows, _most_directions(found))
+    columns = with_constant(rows @ directions.T)
+    kept = strong_columns(columns, np.ones(len(rows)), 2, 1 / 66)
+    frame = orthonormal_frame(columns[:, kept], np.ones(len(rows)))
+    shares = found.shares
+    start = np.zeros((kept.size, C))
+    start[0] = np.log(shares[1:] / shares[0]) / frame[0, 0]
+    made = _Frame(directions[kept[1:] - 1], frame, start)
+    framed = columns[:, kept] @ frame
+    by_class = (np.diag(shares[1:]) - np.outer(shares[1:], shares[1:])) * float(found.counts.mean())
+    information = np.asarray(np.kron(np.eye(kept.size), by_class), dtype=np.float64)
+    metric = np.linalg.cholesky(information).T
+    theta = _fitted(framed, found.numbers, found.counts, start)
+    variance = np.diag(metric @ _sandwich(found, framed, start) @ metric.T)
+    variance = np.maximum(variance, _VARIANCE_FLOOR)
+    squares = (metric @ (theta - start).ravel()) ** 2
+    return Family(
+        name="pca",
+        directions=made.orthogonal(),
+        weights=np.ones(len(rows)),
+        start=start.ravel(),
+        information=information,
+        variance=variance,
+        signal=_block_means(squares, variance / len(rows), C),
+        n_steps=_DISCOVERY_STEPS,
+        ridge=_DISCOVERY_RIDGE,
+        caution=_DISCOVERY_CAUTION,
+    )
+
+
+def _fitted(columns: Matrix, numbers: IntegerArray, counts: Vector, start: Matrix) -> Matrix:
+    """Weights after the steps of a site; see `replearn.stages.scores.logistic`."""
+    theta = start
+    for _ in range(_DISCOVERY_STEPS):
+        score, curvature, _ = moments(columns, numbers, counts, theta, smooth=0.0)
+        ridge = _DISCOVERY_RIDGE * np.eye(len(curvature))
+        slope = score + ridge @ (theta - start).ravel()
+        step = np.linalg.solve(curvature + ridge, slope)
+        length = math.sqrt(max(float(step @ (curvature + ridge) @ step), 1e-300))
+        theta = theta - (step * min(1.0, 1.0 / length)).reshape(theta.shape)
+    return theta
+
+
+def _sandwich(found: _Studied, columns: Matrix, start: Matrix) -> Matrix:
+    """Covariance of one row's part in the weights, by rows that the fits have not seen."""
+    information, meat = _DISCOVERY_RIDGE * np.eye(start.size), np.zeros((start.size, start.size))
+    for left_out in range(N_FOLDS):
+        seen = found.fits.fold != left_out
+        theta = _fitted(columns[seen], found.numbers[seen], found.counts[seen], start)
+        parts = columns[~seen], found.numbers[~seen], found.counts[~seen]
+        _, curvature, second = moments(*parts, theta, smooth=0.0)
+        information += curvature / N_FOLDS
+        meat += second / N_FOLDS
+    bread = np.linalg.inv(information)
+    return np.asarray(bread @ meat @ bread)
+
+
+def _nearly_by_direction(information: Matrix, n_outputs: int) -> Matrix:
+    """Half of what is between directions is believed: the frames make it small to begin with."""
+    direction = np.arange(len(information)) // n_outputs
+    same = direction[:, None] == direction
+    return np.where(same, information, 0.5 * information)
+
+
+def _blocks(size: int, n_outputs: int) -> list[slice]:
+    """Coordinates of the intercepts, and of directions in groups of doubling size."""
+    pairs = pairwise((0, 1, 2, 4, 8, 16, 32))
+    found = [slice(low * n_outputs, min(high * n_outputs, size)) for low, high in pairs]
+    return [block for block in found if block.start < size]
+
+
+def _smoothed(excess: Vector, theory: Vector, n_outputs: int) -> Vector:
+    """Signal by groups of directions, drawn towards what theory expects of a fit on a pilot."""
+    signal = np.empty_like(theory)
+    for block in _blocks(theory.size, n_outputs):
+        seen, n = float((excess[block] / theory[block]).sum()), theory[block].size
+        weight = _THEORY_WEIGHT * n_outputs
+        signal[block] = theory[block] * np.clip((weight + seen) / (weight + n), 0.25, 1e6)
+    return signal
+
+
+def _block_means(squares: Vector, noise: Vector, n_outputs: int) -> Vector:
+    """Signal by groups of directions; never below half the noise."""
+    signal = np.empty_like(squares)
+    for block in _blocks(squares.size, n_outputs):
+        seen = float((squares[block] - noise[block]).mean())
+        least = (4.0 if block.start == 0 else 0.5) * float(noise[block].mean())
+        signal[block] = max(seen, least)
+    return signal
+
+
+# --- the plan ---------------------------------------------------------------------------------
+
+
+def _best(family: Family, n_outputs: int, agreement: Agreement) -> Allotment:
+    """The fewest directions that nearly have the largest gain."""
+    most = min(family.signal.size, N_CODES[-1] if agreement.hint_bits else _MAX_CODED)
+    candidates = [
+        allot(family, size, agreement) for size in range(2 * n_outputs, most + 1, n_outputs)
+    ]
+    if not candidates:
+        raise ReplearnError(
+            f"one direction for each of {n_outputs} classes against the first makes "
+            f"{2 * n_outputs} coded numbers, and there is room for {most}. Merge classes, or plan "
+            "without hint bits."
+        )
+    enough = _ENOUGH * max(candidate.gain for candidate in candidates)
+    return next(candidate for candidate in candidates if candidate.gain >= enough)
+
+
+def _planned(found: _Studied, request: Request) -> PilotPlan:
+    """The plan of a pilot that has been studied."""
+    family, C = found.family, found.n_outputs
+    assert family is not None
+    shared = SharedRandomness(seed_text(request.shared_seed, "shared_seed"))
+    rho = SAFETY * request.max_disagreement
+    agreement = Agreement(request.samples_per_site, rho, request.hint_bits, request.sites)
+    allotment = _best(family, C, agreement)
+    design = _design(found, allotment, request)
+    base, own = _base(found.shares), _of_scores(found, found.fits.scores)
+    has_room = N_CODES[-1] >= 2 * C
+    narrow = _best(family, C, replace(agreement, hint_bits=SHOWN_BITS[-1] if has_room else 0))
+    single = _expected(_SINGLE, own, base, narrow.full_gain)
+    if family.n_steps > 1:
+        single = replace(
+            _of_scores(found, _discovered(found, family)), name=_SINGLE, disagreement=None
+        )
+
+    def expected(name: str, made: Allotment) -> PlanRow:
+        if family.n_steps == 1:
+            return _expected(name, own, base, made.gain)
+        lost = 1 - made.gain / narrow.full_gain  # what rounding leaves of one site's rows
+        return _expected(name, single, base, -lost * (base.log_loss - single.log_loss))
+
+    planned = replace(expected("this protocol", allotment), disagreement=rho)
+    rows = (base, own, planned, single)
+    protocol = Protocol(
+        algorithm="logistic",
+        parameters={
+            "failure_prob": repr(request.failure_prob),
+            "max_disagreement": repr(request.max_disagreement),
+        },
+        seed=str(shared.seed),
+        classes=found.classes,
+        encoding=found.pilot.encoding,
+        basis=None,
+        notes=_notes(found, allotment, request, rows),
+        design=design,
+        target=request.target,
+    )
+
+    def of_bits(bits: int) -> tuple[int, PlanRow, int]:
+        made = _best(family, C, replace(agreement, hint_bits=bits))
+        return bits, expected("", made), made.size
+
+    def of_rows(factor: float) -> tuple[int, PlanRow]:
+        n = max(100, round(request.samples_per_site * factor))
+        return n, expected("", _best(family, C, replace(agreement, samples_per_site=n)))
+
+    return PilotPlan(
+        study=request.study,
+        n_pilot=found.numbers.size,
+        n_positive=0,
+        table=rows,
+        by_bits=tuple(of_bits(bits) for bits in SHOWN_BITS if bits == 0 or has_room),
+        by_rows=tuple(of_rows(factor) for factor in (0.01, 0.1, 1, 10, 100)),
+        rows_to_halve=None,
+        directions=_words(found, request),
+        n_codes=allotment.size,
+        hint_bits=request.hint_bits,
+        n_sites=request.sites,
+        samples_per_site=request.samples_per_site,
+        evidence_bits=allotment.evidence_bits,
+        remarks=found.remarks,
+        rare=request.rare,
+        cautions=tuple(cautions(base, own, planned, own_model=request.study == "updating")),
+        protocol=protocol,
+        replan=partial(_replanned, found, request),
+        judge_seed=lambda seed: [],
+        n_classes=len(found.classes),
+    )
+
+
+def _replanned(found: _Studied, request: Request, **changes: Any) -> PilotPlan:
+    changed = replace(request, **changes)
+    changed.check(has_labels=True)
+    return _planned(found, changed)
+
+
+def _words(found: _Studied, request: Request) -> str:
+    kind = "principal directions"
+    if request.study == "updating":
+        kind = "directions in which the pilot's own fit tells classes apart, then principal ones"
+    spread = "its own" if found.pilot.scaling == "own" else "a common"
+    return f"{kind}; each column scaled by {spread} spread"
+
+
+def _notes(
+    found: _Studied, allotment: Allotment, request: Request, rows: Sequence[PlanRow]
+) -> dict[str, str]:
+    _, own, planned, _ = rows
+    return {
+        "directions": allotment.family.name,
+        "evidence_bits": f"{allotment.evidence_bits:.1f}",
+        "expected_auc": f"{planned.auc:.4f}",
+        "expected_balanced_accuracy": f"{planned.balanced_accuracy:.4f}",
+        "expected_disagreement": f"{allotment.agreement.disagreement:.3f}",
+        "expected_log_loss": f"{planned.log_loss:.4f}",
+        "n_pilot": str(found.numbers.size),
+        "pilot_auc": f"{own.auc:.4f}",
+        "pilot_log_loss": f"{own.log_loss:.4f}",
+        "samples_per_site": str(request.samples_per_site),
+        "scaling": found.pilot.scaling,
+        "sites": str(request.sites),
+        "study": request.study,
+    }
+
+
+# --- what it is worth -------------------------------------------------------------------------
+
+
+def _base(shares: Vector) -> PlanRow:
+    """The shares of the classes for everybody."""
+    entropy = float(-(shares * np.log(shares)).sum())
+    return PlanRow("always the base rate", entropy, 0.5, 1 / shares.size, float(shares.max()), 0.0)
+
+
+def _discovered(found: _Studied, family: Family) -> Matrix:
+    """Held-out scores of a discovery, before any rounding."""
+    columns = with_constant(found.rows @ family.directions.T)
+    columns = columns @ orthonormal_frame(columns, family.weights)
+    start = family.start.reshape(-1, found.n_outputs)
+    scores = np.zeros((len(columns), found.n_outputs + 1))
+    for left_out in range(N_FOLDS):
+        seen = found.fits.fold != left_out
+        theta = _fitted(columns[seen], found.numbers[seen], found.counts[seen], start)
+        scores[~seen, 1:] = columns[~seen] @ theta
+    return scores
+
+
+def _of_scores(found: _Studied, scores: Matrix) -> PlanRow:
+    """Of held-out scores; AUC is the mean over classes, each against the rest."""
+    numbers, counts = found.numbers, found.counts
+    chance = softmax(scores, axis=1)
+    decided = np.argmax(scores, axis=1)
+    n_classes = len(found.classes)
+    areas = [auc(chance[:, c], numbers == c).value for c in range(n_classes)]
+    hits = [float((decided[numbers == c] == c).mean()) for c in range(n_classes)]
+    return PlanRow(
+        "the pilot's own model, as it is",
+        weighted_loss(numbers, scores, counts),
+        float(np.mean(areas)),
+        float(np.mean(hits)),
+        float(np.average(decided == numbers, weights=counts)),
+        0.0,
+    )
+
+
+def _expected(name: str, own: PlanRow, base: PlanRow, gain: float) -> PlanRow:
+    """Of a model that is better than the pilot's own by a gain in log-loss.
+
+    What ranks and decides grows like the root of what the log-loss explains.
+    """
+    explained = max(base.log_loss - own.log_loss, 1e-9)
+    loss = min(max(own.log_loss - gain, 1e-6), base.log_loss)
+    factor = math.sqrt(max(base.log_loss - loss, 0.0) / explained)
+
+    def grown(value: float, least: float) -> float:
+        return min(0.9999, least + (value - least) * factor)
+
+    return PlanRow(
+        name,
+        loss,
+        grown(own.auc, 0.5),
+        grown(own.balanced_accuracy, base.balanced_accuracy),
+        grown(own.accuracy, base.accuracy),
+    )
+
+
+# --- the design -------------------------------------------------------------------------------
+
+
+def _design(found: _Studied, allotment: Allotment, request: Request) -> Design:
+    """The published form of an allotment; see `replearn.study.pilot.designs.design_of`."""
+    family, C, size = allotment.family, found.n_outputs, allotment.size
+    q = size // C
+    raw = family.directions[: q - 1] @ found.span
+    factors, limits = limited(np.asarray(found.pilot.rows @ raw.T))
+    directions = Basis.from_directions(raw * factors[:, None])
+    columns = with_constant(np.asarray(found.pilot.rows @ (directions.rows * UNIT).T))
+    frame = orthonormal_frame(columns, family.weights)
+    # from coordinates by direction to the published ones, class after class
+    written = np.einsum("ij,ce->cije", frame, np.eye(C)).reshape(size, size)
+    inverse = np.linalg.inv(written)
+    information = family.information[:size, :size]
+    metric = np.linalg.cholesky(information).T
+    ridge = family.ridge * np.eye(size)
+    if family.n_steps > 1:
+        ridge = family.ridge * information / max(float(np.diag(information).mean()), 1e-9)
+    threshold = "0"
+    if C == 1:
+        threshold = threshold_of(request.threshold, float(found.shares[1]))
+    space = ScoreSpace(
+        directions=directions,
+        cap=found.pilot.cap,
+        start=decimals(written @ family.start[:size]),
+        shrink=decimals(allotment.shrink),
+        lift=decimal_table(written @ np.linalg.inv(metric) * allotment.widths),
+        rounding=allotment.rounding,
+        threshold=threshold,
+        hint_bits=allotment.agreement.hint_bits,
+    )
+    return Design(
+        space=space,
+        encode=decimal_table((metric / allotment.widths[:, None]) @ inverse),
+        curvature=decimal_table(_symmetric(inverse.T @ (information + ridge) @ inverse)),
+        penalty=decimal_table(_symmetric(inverse.T @ ridge @ inverse)),
+        n_steps=family.n_steps,
+        limits=limits,
+        pushes=_pushes(found, columns, family.n_steps, limits),
+        reach=decimals(allotment.reach / allotment.widths),
+        spread=decimals(allotment.spread / allotment.widths),
+        samples_per_site=allotment.agreement.samples_per_site,
+        class_weights=found.class_weights,
+    )
+
+
+def _pushes(
+    found: _Studied, columns: Matrix, n_steps: int, limits: tuple[int, ...]
+) -> tuple[str, ...]:
+    """Sizes to which a row's score is cut, where that makes a proof tight: with one step."""
+    largest = np.array([1.0, *(2.0**limit for limit in limits)])
+    if n_steps > 1:
+        return decimals(largest)
+    truth = np.eye(len(found.classes))[found.numbers]
+    residuals = (softmax(found.fits.scores, axis=1) - truth) * found.counts[:, None]
+    squares = (columns**2).T @ (residuals**2) / len(columns)
+    sizes = np.sqrt(squares.max(axis=1))
+    return decimals(np.minimum(largest, _FAR_PUSH * np.maximum(sizes, 1e-6 * largest)))
+
+
+def _symmetric(matrix: Matrix) -> Matrix:
+    return np.asarray((matrix + matrix.T) / 2)

@@ -1,0 +1,160 @@
+"""More than two classes: one model, one file, one fingerprint; the same bytes wherever rows are."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import replearn as rl
+from tests.error_budget import assert_mean_close, assert_rate_at_most
+
+K, D, N = 4, 5, 3000
+CENTRES = np.random.default_rng(5).normal(size=(K, D))
+LABELS = np.array(["ash", "elm", "fir", "oak"])
+NAMES = list("abcde")
+
+
+def draw(n_rows=N, seed=1):
+    rng = np.random.default_rng(seed)
+    y = rng.choice(K, n_rows, p=[0.4, 0.3, 0.2, 0.1])
+    X = pd.DataFrame(0.8 * CENTRES[y] + rng.normal(size=(n_rows, D)), columns=NAMES)
+    return X, LABELS[y]
+
+
+X, Y = draw()
+
+
+def quiet(function, *arguments, **keywords):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rl.ReplicabilityWarning)
+        return function(*arguments, **keywords)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return rl.plan_from_pilot(*draw(800, 2), samples_per_site=N, target="tree")
+
+
+@pytest.fixture(scope="module")
+def model(plan):
+    return quiet(plan.protocol.estimator().fit, X, Y)
+
+
+def test_probabilities_classes_and_scores_say_the_same(model):
+    chance, scores = model.predict_proba(X), model.decision_function(X)
+    assert chance.shape == scores.shape == (N, K)
+    np.testing.assert_allclose(chance.sum(axis=1), 1, atol=1e-14)
+    np.testing.assert_allclose(chance, np.exp(scores) / np.exp(scores).sum(axis=1)[:, None])
+    assert (model.predict(X) == model.classes_[chance.argmax(axis=1)]).all()
+    assert model.classes_.tolist() == LABELS.tolist()
+    assert model.coef_.shape == (K, D)
+    assert model.score(X, Y) > 0.55
+
+
+def test_a_model_is_one_file(model, tmp_path):
+    rl.save(model.model_, tmp_path / "a.model.json")
+    again = rl.load(tmp_path / "a.model.json")
+    assert again == model.model_
+    assert (again.predict_proba(X) == model.predict_proba(X)).all()
+    assert again.classes == tuple(LABELS)
+
+
+def test_no_order_chunk_or_format_changes_a_byte(model, plan, tmp_path):
+    protocol = plan.protocol
+    frame = X.assign(tree=Y)
+    frame.sort_values("tree").to_csv(tmp_path / "rows.csv", index=False)
+    frame[::-1].to_parquet(tmp_path / "rows.parquet", index=False)
+    for name in ("rows.csv", "rows.parquet"):
+        found = quiet(rl.fit_file, protocol.estimator(n_jobs=2), tmp_path / name, "tree")
+        assert found.fingerprint_ == model.fingerprint_
+    stream = protocol.estimator()
+    for part in np.array_split(np.argsort(Y, kind="stable"), 5):
+        stream.partial_fit(X.iloc[part], Y[part], classes=LABELS)
+    assert stream.fingerprint_ == model.fingerprint_
+
+
+def test_without_a_protocol_labels_of_files_are_found_first(tmp_path):
+    make = rl.ReplicableLogisticClassifier
+    expected = quiet(make(samples_per_site=N).fit, X, Y)
+    X.assign(tree=Y).sort_values("tree").to_csv(tmp_path / "rows.csv", index=False)
+    found = quiet(rl.fit_file, make(samples_per_site=N), tmp_path / "rows.csv", "tree")
+    assert found.fingerprint_ == expected.fingerprint_
+    weighted = quiet(make(samples_per_site=N).fit, X, Y, np.full(N, 3.0))
+    assert weighted.fingerprint_ == expected.fingerprint_
+
+
+def test_a_plan_tells_what_is_decided(plan):
+    text = str(plan)
+    assert "for 3 of the classes" in text
+    base, own, planned, single = plan.table
+    assert own.log_loss < base.log_loss
+    assert single.log_loss <= planned.log_loss <= base.log_loss
+    assert plan.n_codes % (K - 1) == 0
+
+
+def test_protocols_round_trip(plan, tmp_path):
+    plan.protocol.save(tmp_path / "study.json")
+    assert rl.Protocol.load(tmp_path / "study.json").fingerprint == plan.protocol.fingerprint
+
+
+@pytest.mark.parametrize(("study", "bits"), [("updating", 0), ("updating", 4), ("discovery", 2)])
+def test_labs_agree_as_planned(study, bits):
+    plan = rl.plan_from_pilot(
+        *draw(800, 2), samples_per_site=2000, study=study, hint_bits=bits, max_disagreement=0.2
+    )
+    differ, estimates = [], []
+    for pair in range(40):
+        protocol = replace(plan.protocol, seed=str(pair))
+        first = quiet(protocol.estimator().fit, *draw(2000, 100 + pair))
+        hint = {"hint": first.hint_} if bits else {}
+        second = quiet(protocol.estimator(**hint).fit, *draw(2000, 1000 + pair))
+        differ.append(first.fingerprint_ != second.fingerprint_)
+        estimates.append(first.certificate_.estimated_disagreement)
+        assert (first.certificate_.disagreement_bound < 1) <= (plan.protocol.design.n_steps == 1)
+    assert_rate_at_most(sum(differ), 40, 0.2, 1e-6)
+    # would catch a true rate of .6 with probability .9
+    assert_mean_close(np.array(differ) - np.array(estimates), 0.0, 0.03, 1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_balanced_weights_are_planned_and_published(n_classes):
+    def some(n_rows, seed):
+        frame, y = draw(n_rows, seed)
+        return frame, (y if n_classes == 4 else np.where(y == "oak", "oak", "other"))
+
+    plan = rl.plan_from_pilot(*some(800, 2), samples_per_site=10**6, class_weight="balanced")
+    weights = [float(weight) for weight in plan.protocol.design.class_weights]
+    assert len(weights) == n_classes
+    assert max(weights) == 1
+    rows, y = some(20_000, 3)
+    heavy = quiet(plan.protocol.estimator().fit, rows, y)
+    plain = rl.plan_from_pilot(*some(800, 2), samples_per_site=10**6, threshold="share").protocol
+    light = quiet(plain.estimator().fit, rows, y)
+    chances = [
+        model.predict_proba(rows)[y == "oak", list(model.classes_).index("oak")].mean()
+        for model in (heavy, light)
+    ]
+    assert chances[0] > chances[1] + 0.1
+
+
+def test_what_is_for_two_classes_says_so(plan):
+    with pytest.raises(rl.ReplearnError, match="two classes"):
+        rl.plan_from_pilot(*draw(800, 2), samples_per_site=N, algorithm="svm")
+    with pytest.raises(rl.ReplearnError, match="most probable"):
+        rl.plan_from_pilot(*draw(800, 2), samples_per_site=N, threshold=0.3)
+    with pytest.raises(rl.ReplearnError, match="sums of sites are for two classes"):
+        rl.row_sums(plan.protocol, X, Y)
+    with pytest.raises(rl.ReplearnError, match="ReplicableLogisticClassifier"):
+        rl.ReplicableSVMClassifier().fit(X, Y)
+    with pytest.raises(rl.ReplearnError, match="labels of the protocol"):
+        plan.protocol.estimator().fit(X, np.where(Y == "oak", "yew", Y))
+
+
+def test_a_class_that_a_site_does_not_have_is_no_error(plan):
+    kept = Y != "oak"
+    model = quiet(plan.protocol.estimator().fit, X[kept], Y[kept])
+    assert model.classes_.tolist() == LABELS.tolist()
+    with pytest.raises(rl.ReplearnError, match="one class"):
+        plan.protocol.estimator().fit(X[Y == "oak"], Y[Y == "oak"])
