@@ -18,7 +18,7 @@ import replearn as rl
 
 
 @pytest.mark.filterwarnings("ignore::replearn.ReplicabilityWarning")
-@parametrize_with_checks([rl.ReplicableLogisticClassifier(samples_per_site=100)])
+@parametrize_with_checks([rl.ReplicableLogisticClassifier(samples_per_site=1_000_000)])
 def test_sklearn_checks(estimator, check):
     check(estimator)
 

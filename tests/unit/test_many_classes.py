@@ -1,5 +1,6 @@
 """More than two classes: one model, one file, one fingerprint; the same bytes wherever rows are."""
 
+import io
 import warnings
 from dataclasses import replace
 
@@ -28,7 +29,7 @@ X, Y = draw()
 
 def quiet(function, *arguments, **keywords):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", rl.ReplicabilityWarning)
+        warnings.simplefilter("ignore", UserWarning)  # few rows
         return function(*arguments, **keywords)
 
 
@@ -158,3 +159,53 @@ def test_a_class_that_a_site_does_not_have_is_no_error(plan):
     assert model.classes_.tolist() == LABELS.tolist()
     with pytest.raises(rl.ReplearnError, match="one class"):
         plan.protocol.estimator().fit(X[Y == "oak"], Y[Y == "oak"])
+
+
+# --- what knows the model ---------------------------------------------------------------------
+
+
+def test_exports_give_its_classes_and_probabilities(model):
+    import sqlite3
+
+    import onnxruntime as ort
+
+    few = X[:200]
+    chance, labels = model.predict_proba(few), model.predict(few)
+    plain = rl.to_sklearn(model)
+    assert (plain.predict(few) == labels).all()
+    np.testing.assert_allclose(plain.predict_proba(few), chance, atol=1e-12)
+    session = ort.InferenceSession(rl.to_onnx(model))
+    found = session.run(None, {name: few[name].to_numpy() for name in NAMES})
+    assert (np.array(found[0]) == labels).all()
+    np.testing.assert_allclose(found[2], chance, atol=1e-12)
+    base = sqlite3.connect(":memory:")
+    few.to_sql("rows", base, index=False)
+    rows = base.execute(rl.to_sql(model).query).fetchall()
+    assert [row[-1] for row in rows] == labels.tolist()
+    np.testing.assert_allclose([row[-2] for row in rows], chance.max(axis=1), atol=1e-12)
+    table = pd.read_csv(io.StringIO(rl.to_csv(model)))
+    assert len(table) == (K - 1) * (D + 1) + 1
+
+
+def test_the_command_line_knows_many_classes(plan, tmp_path, capsys):
+    from replearn.cli import main
+
+    pilot, y = draw(600, 2)
+    pilot.assign(tree=y).to_csv(tmp_path / "pilot.csv", index=False)
+    X.assign(tree=Y).to_csv(tmp_path / "site.csv", index=False)
+    X[:100].to_csv(tmp_path / "new.csv", index=False)
+    place = {name: str(tmp_path / name) for name in ("pilot.csv", "site.csv", "new.csv")}
+    study, out = str(tmp_path / "study.json"), str(tmp_path / "a.model.json")
+    options = ["--target", "tree", "--samples-per-site", str(N), "--seed", "7", "--out", study]
+    assert quiet(main, ["plan", "--pilot", place["pilot.csv"], *options]) == 0
+    assert quiet(main, ["fit", place["site.csv"], "--protocol", study, "--out", out]) == 0
+    again = str(tmp_path / "b.model.json")
+    assert quiet(main, ["fit", place["site.csv"], "--protocol", study, "--out", again]) == 0
+    assert quiet(main, ["compare", out, again]) == 0
+    assert quiet(main, ["show", out]) == 0
+    assert "the most probable one" in capsys.readouterr().out
+    predictions = str(tmp_path / "p.csv")
+    assert quiet(main, ["predict", out, place["new.csv"], "--out", predictions]) == 0
+    assert pd.read_csv(predictions).shape == (100, K + 1)
+    page = str(tmp_path / "page.html")
+    assert quiet(main, ["evaluate", out, place["site.csv"], "--report", page]) == 0

@@ -333,7 +333,7 @@ def _predictions_of(model: Any, X: Any, *, encoded: bool) -> _Predictions:
     if isinstance(model, Model):
         scores = model.scores(X) if encoded else model.decision_function(X)
         chances = model.probabilities(scores) if model.has_probabilities else None
-        predicted = (scores > 0).astype(np.uint8)
+        predicted = model.decided(scores).astype(np.uint8)
         return _Predictions(predicted, None if chances is not None else scores, chances)
     predicted = _labels(_classes(model), "predictions").numbers(model.predict(X))
     if hasattr(model, "predict_proba"):

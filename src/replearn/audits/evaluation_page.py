@@ -64,7 +64,7 @@ def evaluation_report(found: Evaluation, command: str, study: Study | None = Non
     require_report_packages()
     study = study or Study()
     model = study.model
-    halfspace = model is not None and model.is_halfspace
+    halfspace = model is not None and model.is_halfspace and model.n_classes == 2
     listed, more = (
         largest(weights_of(model, found.spreads)) if model is not None and halfspace else ([], 0)
     )
@@ -183,12 +183,14 @@ def _decided(protocol: Protocol | None) -> list[tuple[str, str]]:
         if name in notes
     ]
     if protocol.design is not None:
-        n_numbers = protocol.design.space.n_components
+        space = protocol.design.space
+        n_numbers, n_directions = space.n_components, len(space.directions.rows)
+        classes = "" if space.n_classes == 2 else f", for {space.n_classes - 1} of the classes"
         facts.append(
             (
                 "left to the sites",
-                f"{n_numbers} numbers: an intercept and the weights of {n_numbers - 1} published "
-                "directions",
+                f"{n_numbers} numbers: an intercept and the weights of {n_directions} published "
+                f"directions{classes}",
             )
         )
     facts.append(("seed", protocol.seed_policy))

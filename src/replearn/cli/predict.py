@@ -102,11 +102,15 @@ def _write(
     counts = dict.fromkeys(model.classes, 0)
     shown = {label: harmless(label) if options.spreadsheet else label for label in model.classes}
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["prediction", "score"])
+    many = model.n_classes > 2
+    added = [f"probability {shown[label]}" for label in model.classes] if many else ["score"]
+    writer.writerow(["prediction", *added])
     for (scores,) in piecewise_scores([model], options.data, options.model, columns):
-        labels = [model.classes[int(score > 0)] for score in scores]
+        labels = [model.classes[place] for place in model.decided(scores).tolist()]
+        numbers = model.probabilities(scores).tolist() if many else [[score] for score in scores]
         writer.writerows(
-            (shown[label], f"{score:.9g}") for label, score in zip(labels, scores, strict=True)
+            (shown[label], *(f"{number:.9g}" for number in row))
+            for label, row in zip(labels, numbers, strict=True)
         )
         for label in model.classes:
             counts[label] += labels.count(label)

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> Outcome:
         )
     lines = [
         ("model", describe(model)),
-        ("labels", f"{model.classes[0]!r} and {model.classes[1]!r} (positive score)"),
+        ("labels", _label_words(model)),
         ("seed", model.seed),
         ("code space", _space_words(model)),
         *_log_odds_words(model),
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> Outcome:
         "model": model.content(),
         "feature_names": names,
         "coef": model.coef.tolist() if decoded and options.json else None,
-        "intercept": model.intercept if decoded else None,
+        "intercept": _plain(model.intercept) if decoded else None,
         "provenance": provenance,
     }
     if options.report is not None:
@@ -85,6 +85,16 @@ def run(options: argparse.Namespace) -> Outcome:
             write_report(model_report(model, provenance, command_line(options)), options.report)
         lines.append(("report", options.report))
     return Outcome(aligned(lines), data | {"report": options.report})
+
+
+def _label_words(model: "Model") -> str:
+    if model.n_classes > 2:
+        return ", ".join(map(repr, model.classes)) + " (the most probable one)"
+    return f"{model.classes[0]!r} and {model.classes[1]!r} (positive score)"
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _space_words(model: "Model") -> str:

@@ -248,6 +248,8 @@ def _angle(first: Model, second: Model, parts: set[str]) -> float | None:
         return None
     if not parts:
         return 0.0
+    if max(first.n_classes, second.n_classes) > 2:
+        return None
     if first.is_large or second.is_large:
         return None
     return math.degrees(math.acos(float(np.clip(first.direction @ second.direction, -1, 1))))

@@ -317,4 +317,3 @@ class Model:
         if self.n_classes > 2:
             return np.argmax(scores, axis=1)
         return (scores > 0).astype(np.int64)
-

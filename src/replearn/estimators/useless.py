@@ -70,10 +70,10 @@ def judge_fit(
     scores = model.scores(rows.X)
     found = worth(
         numbers.astype(np.int64),
-        (scores > 0).astype(np.int64),
+        model.decided(scores),
         labels=model.classes,
         scores=scores,
-        probabilities=None if class_weights else model.probabilities(scores)[:, 1],
+        probabilities=None if class_weights else model.probabilities(scores),
         calibrated=False,
     )
     if signal is not None:

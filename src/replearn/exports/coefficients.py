@@ -52,7 +52,9 @@ def to_csv(source: Any, *, large: bool = False, spreadsheet: bool = False) -> st
     category; ``odds_ratio_per_unit``, its exponential; and ``odds_ratio_per_scale``, the
     exponential of the coefficient. That is per published scale, which comes from the pilot, and
     not per standard deviation of anybody's rows: it is the same at every site. A report of
-    ``replearn evaluate`` has what one standard deviation of its own rows adds.
+    ``replearn evaluate`` has what one standard deviation of its own rows adds. Of more than two
+    classes the first column is ``class``; sums are log-odds against the first class, whose lines
+    are left out, and the last line is the length of a row.
 
     Examples
     --------
@@ -68,6 +70,8 @@ def to_csv(source: Any, *, large: bool = False, spreadsheet: bool = False) -> st
     # all text is quoted: older versions of Python leave a lone "\r" in a name without quotes
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     lines = _halfspace_lines if rule.threshold is None else _log_odds_lines
+    if model.n_classes > 2:
+        lines = _class_lines
     rows = lines(model, rule)
     writer.writerows([map(harmless, row) for row in rows] if spreadsheet else rows)
     return text.getvalue()
@@ -86,6 +90,23 @@ def _halfspace_lines(model: Model, rule: Rule) -> list[list[Any]]:
             lines.append([*number, feature, float(weight), *origin])
         lines.append([*number, INTERCEPT, float(intercept), *[""] * (len(header) - 2)])
     return lines
+
+
+def _class_lines(model: Model, rule: Rule) -> list[list[Any]]:
+    """The header, and the lines of each class but the first."""
+    origins = _origins(model)
+    header = ["feature", "coefficient", *(_ORIGIN if model.encoding is not None else [])]
+    blank = [""] * (len(header) - 2)
+    lines: list[list[Any]] = [["class", *header]]
+    for label, weights, intercept in zip(
+        model.classes[1:], rule.weights[1:], rule.intercepts[1:], strict=True
+    ):
+        shown = check_text(label, "a label", "CSV") if isinstance(label, str) else label
+        for name, weight, origin in zip(rule.names, weights, origins, strict=True):
+            feature = check_text(name, "a feature's name", "CSV")
+            lines.append([shown, feature, float(weight), *origin])
+        lines.append([shown, INTERCEPT, float(intercept), *blank])
+    return [*lines, ["", LONGEST, rule.cap, *blank]]
 
 
 def _log_odds_lines(model: Model, rule: Rule) -> list[list[Any]]:
@@ -140,6 +161,13 @@ def in_words(model: Model, n_shown: int = 5) -> list[tuple[str, str]]:
     theta = space.theta(model.codes, model.shared)
     probability = float(sigmoid(np.array([rule.threshold]))[0])
     hint = "none: 0 bits" if space.hint_bits == 0 else f"{space.hint} of {1 << space.hint_bits}"
+    if model.n_classes > 2:
+        return [
+            ("directions", f"{len(space.directions.rows)} published, shared by the classes"),
+            ("intercepts", " ".join(f"{value:+.4g}" for value in rule.intercepts)),
+            ("hint", hint),
+            ("longest row", f"{space.cap}; longer ones are shortened to it"),
+        ]
     per_unit = rule.weights[0] * output_heights(model)
     largest = np.argsort(-np.abs(rule.weights[0]), kind="stable")[:n_shown]
     ratios = exponential(per_unit)

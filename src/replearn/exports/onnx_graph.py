@@ -52,7 +52,8 @@ def to_onnx(
     refuse a row: if a number is NaN that must not be, the score is NaN and the label means nothing.
     A logistic model has ``probabilities`` (double, shape (rows, 2)) as a third output; rows longer
     than its published length are shortened in the graph. There the score is NaN, too, if the
-    squared length of a row overflows.
+    squared length of a row overflows. With more than two classes ``score`` and ``probabilities``
+    have a column for each.
 
     Metadata: ``replearn.fingerprint``, ``replearn.labels`` as JSON, ``replearn.version`` and
     ``replearn.format``.
@@ -79,21 +80,26 @@ def to_onnx(
         rows = graph.node("Cast", "X", to=TensorProto.DOUBLE) if single_precision else "X"
     else:
         rows = _encode(graph, encoding)
-    _score(graph, rows, rule, model.is_halfspace, score)
-    _label(graph, score, model, label)
+    many = model.n_classes > 2
     probabilities = None
-    if rule.threshold is not None:
+    if many:
+        _scores_of_classes(graph, rows, rule, score)
+        _label_of_classes(graph, score, model, label)
+        probabilities = graph.node("Softmax", score, out=graph.new_name("probabilities"), axis=1)
+    else:
+        _score(graph, rows, rule, model.is_halfspace, score)
+        _label(graph, score, model, label)
+    if rule.threshold is not None and not many:
         probabilities = graph.new_name("probabilities")
         _probabilities(graph, score, rule.threshold, probabilities)
     kind = TensorProto.STRING if isinstance(model.classes[0], str) else TensorProto.INT64
+    by_class: list[str | int | None] = ["rows", model.n_classes]
     outputs = [
         helper.make_tensor_value_info(label, kind, ["rows"]),
-        helper.make_tensor_value_info(score, TensorProto.DOUBLE, ["rows"]),
+        helper.make_tensor_value_info(score, TensorProto.DOUBLE, by_class if many else ["rows"]),
     ]
     if probabilities is not None:
-        outputs.append(
-            helper.make_tensor_value_info(probabilities, TensorProto.DOUBLE, ["rows", 2])
-        )
+        outputs.append(helper.make_tensor_value_info(probabilities, TensorProto.DOUBLE, by_class))
     proto = helper.make_model(
         helper.make_graph(graph.nodes, "replearn", inputs, outputs, graph.constants),
         producer_name="replearn",
@@ -189,6 +195,24 @@ def _score(graph: _Graph, rows: str, rule: Rule, is_halfspace: bool, out: str) -
     votes = graph.node("Where", agree, graph.constant(1.0), graph.constant(-1.0))
     total = graph.node("ReduceSum", votes, graph.constant(np.array([1])), keepdims=0)
     graph.node("Div", total, graph.constant(float(len(rule.weights))), out=out)
+
+
+def _scores_of_classes(graph: _Graph, rows: str, rule: Rule, out: str) -> None:
+    """The products with the weights of each class."""
+    products = graph.node("MatMul", rows, graph.constant(np.ascontiguousarray(rule.weights.T)))
+    shorter = _shortening(graph, rows, rule.cap)
+    standing = graph.node("Unsqueeze", shorter, graph.constant(np.array([1])))
+    products = graph.node("Mul", products, standing)
+    graph.node("Add", products, graph.constant(rule.intercepts), out=out)
+
+
+def _label_of_classes(graph: _Graph, score: str, model: Model, out: str) -> None:
+    """The label of the largest score; the first one of equal ones."""
+    labels = [_tensor(label) for label in model.classes]
+    kind = object if isinstance(model.classes[0], str) else np.int64
+    known = graph.constant(np.array([label.item() for label in labels], dtype=kind))
+    place = graph.node("ArgMax", score, axis=1, keepdims=0)
+    graph.node("Gather", known, place, axis=0, out=out)
 
 
 def _shortening(graph: _Graph, rows: str, cap: float) -> str:

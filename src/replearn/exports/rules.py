@@ -20,7 +20,7 @@ class Rule:
     Attributes
     ----------
     weights : array of shape (n_halfspaces, n_features)
-        One row, or one for each vote of a majority.
+        One row, or one for each vote of a majority, or for each of more than two classes.
     intercepts : array of shape (n_halfspaces,)
     names : tuple of str
         Of the features, after encoding; x0, x1, ... if the model has none.

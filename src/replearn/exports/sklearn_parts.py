@@ -103,8 +103,8 @@ def _logistic(rule: Rule, threshold: float, classes: NDArray[Any]) -> Any:
 
     classifier = LogisticRegression()
     classifier.classes_ = classes
-    classifier.coef_ = rule.weights[[0]]
-    classifier.intercept_ = rule.intercepts[[0]] + threshold
+    classifier.coef_ = rule.weights.copy()  # of two classes one row, else one for each
+    classifier.intercept_ = rule.intercepts + threshold
     classifier.n_features_in_ = rule.weights.shape[1]
     classifier.n_iter_ = np.array([1], dtype=np.int32)
     if threshold == 0:

@@ -33,7 +33,10 @@ class Sql:
         Statement: all columns of the table, ``replearn_score``, of a logistic model
         ``replearn_probability``, and ``replearn_label``.
     probability : str or None
-        Scalar expression: the probability of the second label, of a logistic model.
+        Scalar expression: the probability of the second label, of a logistic model; of more than
+        two classes that of the label which is given.
+
+    Of more than two classes ``score`` is the largest of their scores.
     """
 
     score: str
@@ -84,6 +87,8 @@ def to_sql(source: Any, table: str = "rows", *, large: bool = False) -> Sql:
     model = model_of(source, large)
     rule, name = rule_of(model), quoted(table)
     columns = _columns(model, rule)
+    if model.n_classes > 2:
+        return _of_classes(model, rule, columns, name)
     missing = [f"{name}.{quoted(c.name)} IS NULL" for c in columns if _must_be_known(c)]
     products = [
         _joined([*_terms(columns, weights, name), *constant], "+")
@@ -114,6 +119,53 @@ FROM (SELECT {name}.*, {score} AS "{SCORE}"
 FROM {name}) AS "scored"
 """
     return Sql(score, label, query, probability)
+
+
+def _of_classes(model: Model, rule: Rule, columns: Sequence[Column], name: str) -> Sql:
+    """A logistic model of more than two classes; the first one has the score 0."""
+    factor = _shortening(_joined(list(_squares(columns, name)), "+"), rule.cap)
+    products = [_joined(list(_terms(columns, weights, name)), "+") for weights in rule.weights]
+    scores = [
+        f"({product} * {factor} + {number(intercept)})"
+        for product, intercept in zip(products, rule.intercepts, strict=True)
+    ]
+    labels = [literal(label) for label in model.classes]
+    places = [f'"scored"."{SCORE}_{place}"' for place in range(len(scores))]
+    listed = ", ".join(f'{score} AS "{SCORE}_{place}"' for place, score in enumerate(scores))
+    query = f"""\
+SELECT "scored".*,
+{_largest(places, places)} AS "{SCORE}",
+{_chance_of_largest(places)} AS "{PROBABILITY}",
+{_largest(places, labels)} AS "{LABEL}"
+FROM (SELECT {name}.*, {listed}
+FROM {name}) AS "scored"
+"""
+    return Sql(
+        _largest(scores, scores), _largest(scores, labels), query, _chance_of_largest(scores)
+    )
+
+
+def _largest(scores: Sequence[str], values: Sequence[str]) -> str:
+    """The value of the largest score, the first of equal ones; NULL if there is none."""
+    cases = []
+    for place, score in enumerate(scores):
+        others = [
+            f"{score} {'>' if other < place else '>='} {found}"
+            for other, found in enumerate(scores)
+            if other != place
+        ]
+        cases.append(f"WHEN {_joined(others, 'AND')} THEN {values[place]}")
+    return f"(CASE {' '.join(cases)} END)"
+
+
+def _chance_of_largest(scores: Sequence[str]) -> str:
+    """Its probability: one over the sum of exponentials of what the others lack."""
+    top, least = _largest(scores, scores), number(-_LARGEST_EXPONENT)
+    terms = []
+    for score in scores:
+        lack = f"({score} - {top})"
+        terms.append(f"EXP(CASE WHEN {lack} < {least} THEN {least} ELSE {lack} END)")
+    return f"(1e0 / {_joined(terms, '+')})"
 
 
 def _columns(model: Model, rule: Rule) -> Sequence[Column]:
