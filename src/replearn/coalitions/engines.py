@@ -17,7 +17,7 @@ from sklearn.utils import check_array
 
 from replearn.coalitions.rounds import CoalitionRound
 from replearn.coalitions.site_batches import SiteBatches
-from replearn.coalitions.site_sums import SiteSums, n_rounds, n_vector, read_name
+from replearn.coalitions.site_sums import SiteSums, design_of, n_rounds, n_vector, read_name
 from replearn.codes.encoding import Seen
 from replearn.errors import ReplearnError
 from replearn.files.jsonfile import Unfit
@@ -310,7 +310,7 @@ def _added(
     if protocol.design is None:
         sums, seen = _batches(protocol, pieces, labels, place, assume_shuffled)
     else:
-        design = protocol.design
+        design = design_of(protocol)
         theta = design.space.start_numbers if after is None else after.steps.following
         checked = (_checked(piece, design.space.n_features) for piece in pieces)
         added = add_pieces(partial(score_terms, design, theta), checked, labels)
