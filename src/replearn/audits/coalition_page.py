@@ -55,6 +55,8 @@ def forest_figure(found: Coalition, number: int) -> str:
             axes.plot(middle, place, "s", color=colour, markersize=size)
         names = [f"{site.site[:24]} ({site.n_rows:,})" for site in reversed(sites)]
         axes.set_yticks(range(len(sites)), names)
-        axes.set(ylim=(-0.7, len(sites) - 0.3), xlabel="difference from all sites, in cells")
+        axes.set_ylim(-0.7, len(sites) - 0.3)
+        # to the left, below the names: long ones leave little room for the axes
+        axes.set_xlabel("difference from all sites, in cells", loc="right")
 
     return draw(paint, height=1.1 + 0.32 * len(sites))
