@@ -18,6 +18,8 @@ from replearn.codes.rounding import ROUNDINGS
 from replearn.codes.space import CodeSpace
 from replearn.plans.plan_svm import plan_svm
 from replearn.plans.sizes import Guarantee, Sizes
+from replearn.plans.space_sizes import lattice_exponent
+from replearn.stages.hints import safest_hint
 from replearn.stages.recipes import code_space
 from tests.error_budget import assert_rate_at_least, assert_rate_at_most, assert_rate_close
 
@@ -90,6 +92,32 @@ def test_margin_after_rotation(rounding, m, level, seeds):
     # deviation of 22 % and 86 % to above
 
 
+@pytest.mark.parametrize(("rounding", "d"), [("leech", 24), ("e8+centre", 17)])
+def test_margin_after_rotation_in_lattices(rounding, d, seeds):
+    # E exp(-n m^2 / (2 width^2 |r|^2)), bounded by the covering radius and the second moment
+    n_seeds, m, level = 1200, 0.5, 0.1
+    width = m * math.sqrt(d / (2 * lattice_exponent(rounding, d, level)))
+    space = CodeSpace(d, "rotation", d, rounding, repr(width))
+    n_wrong = count_wrong(space, *pair_with_margin(m, 1.0, d), seeds(n_seeds))
+    assert_rate_at_most(n_wrong, n_seeds, level, FALSE_ALARM)
+    # what the bound gives away: the cubes of the same d may be at most 6 % wider
+    cube = m / math.sqrt(2 / 12 * math.log(1 / level))
+    assert 0.75 < width / cube < 1.2
+
+
+def test_margin_with_a_hint(seeds):
+    # the place is uniform on a smaller cube: the bound without hints holds
+    n_seeds, d, m, level, n_wrong = 1500, 10, 0.4, 0.1, 0
+    width = m / math.sqrt(2 / 12 * math.log(1 / level))
+    direction, point = pair_with_margin(m, 1.0, d)
+    for seed in seeds(n_seeds):
+        shared = SharedRandomness(seed)
+        space = CodeSpace(d, "rotation", d, "centre", repr(width), hint_bits=2)
+        space = space.with_hint(safest_hint(space.project(direction, shared), space, shared))
+        n_wrong += bool(space.decode(space.encode(direction, shared), shared) @ point <= 0)
+    assert_rate_at_most(n_wrong, n_seeds, level, FALSE_ALARM)
+
+
 # ---------------------------------------------------------------- two labs
 
 
@@ -141,14 +169,18 @@ def test_lemma_projecting_rounding_is_replicable(
     # relative to the bound: .83 to .90 (isotropic), .66 to .75 (one axis).
 
 
-@pytest.mark.parametrize("projection", ["gaussian", "rotation"])
-def test_certified_plan_keeps_its_disagreement(projection, seeds, seed_block):
-    # The population of the proof's worst case: unit vectors without a mean, variance 1.
+@pytest.mark.parametrize(
+    ("projection", "rounding"), [("gaussian", "centre"), ("rotation", "centre"), ("rotation", "e8")]
+)
+def test_certified_plan_keeps_its_disagreement(projection, rounding, seeds, seed_block):
+    # The worst case of the proof: vectors whose variance is the box constraint.
     rho = 0.1
-    plan = plan_svm(Guarantee(0.5, 0.1, rho, 0.05), 10, "certified", Sizes(projection=projection))
-    n_seeds = 2000
+    sizes = Sizes(projection=projection, rounding=rounding)
+    plan = plan_svm(Guarantee(0.5, 0.1, rho, 0.05), 10, "certified", sizes)
+    n_seeds, spread = 2000, math.sqrt(plan.box_constraint)
     rng = np.random.default_rng([seed_block, 2])
-    n_flips = count_disagreements(code_space(plan), 1.0, plan.n_batches, True, seeds(n_seeds), rng)
+    space = code_space(plan)
+    n_flips = count_disagreements(space, spread, plan.n_batches, True, seeds(n_seeds), rng)
     assert_rate_at_most(n_flips, n_seeds, rho)
     # would catch a true rate of .15 with probability .98; seen: .09 to .10, so the plan wastes
     # nothing on this population

@@ -169,16 +169,24 @@ class HintedCubes:
         by_fourth = fourth * (3 * mean_square**2 + step**2 * mean_square)
         return min(1.0, start + min(second * mean_square, by_fourth))
 
-    def allowed(self, disagreement: float, step: float = 0.0) -> float:
-        """Largest mean squared distance, in squared grid widths, with at most this bound."""
-        low, high = 1e-30, 1e6
-        for _ in range(_HALVINGS * 2):
-            middle = math.sqrt(low * high)
-            if self.bound(middle, step) > disagreement:
-                high = middle
-            else:
-                low = middle
-        return low
+    def allowed(self, disagreement: float) -> float:
+        """Largest mean squared distance, in squared grid widths, with at most this bound.
+
+        That is of vectors of which none is long.
+        """
+        return _allowed(self, disagreement)
+
+
+@lru_cache(maxsize=4096)
+def _allowed(law: HintedCubes, disagreement: float) -> float:
+    low, high = 1e-30, 1e6
+    for _ in range(_HALVINGS * 2):
+        middle = math.sqrt(low * high)
+        if law.bound(middle, 0.0) > disagreement:
+            high = middle
+        else:
+            low = middle
+    return low
 
 
 @lru_cache(maxsize=256)

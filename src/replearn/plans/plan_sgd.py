@@ -18,6 +18,7 @@ from statistics import NormalDist
 
 from replearn.codes.cells import provable_flip_constant
 from replearn.errors import ReplearnError
+from replearn.plans.block_hints import HintedCubes
 from replearn.plans.sizes import MODES, BatchPlan, Guarantee, Sizes, decimal
 from replearn.plans.space_sizes import (
     allowed_spread,
@@ -25,7 +26,7 @@ from replearn.plans.space_sizes import (
     check_constants,
     components,
     paper_rounding,
-    provable_rounding,
+    provable_roundings,
     provable_space,
     refuse_hints,
     weight_text,
@@ -204,7 +205,7 @@ def _certified_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPl
     and fewer rows in all, ``T B ~ 1/r^2``, until Bernstein needs more blocks than the rounding.
     Each step is tested in tests/theory/test_sgd.py.
     """
-    rounding = provable_rounding(sizes)
+    rounding = provable_roundings(sizes, n_inputs)[0]
     for name in {"basis", "unit_mean"} & set(sizes.given()):
         raise ReplearnError(
             f'nothing is proved with {name}. Leave it out, or use mode="practical".'
@@ -232,6 +233,7 @@ def _certified_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPl
         grid_width=best.width,
         basis="proved for every distribution with this margin",
         by_hand=tuple(sizes.given()),
+        hint_bits=sizes.hint_bits or 0,
     )
 
 
@@ -241,14 +243,19 @@ def _proved(guarantee: Guarantee, n_inputs: int, rounding: str, sizes: Sizes) ->
     for share, slack, shift, projection in product(
         (0.5, 0.6, 0.7, 0.8, 0.9),
         (i / 100 for i in range(10, 60, 2)),
-        (tau * i / 100 for i in (1, 2, 4, 8)),
-        [sizes.projection] if sizes.projection else ["gaussian", "rotation"],
+        (tau * i / 100 for i in (1, 2, 4, 8, 16, 28, 40)),
+        [sizes.projection] if sizes.projection else _projections(sizes),
     ):
         failure = (1 - share) * eps * guarantee.failure_prob
         margin = (1 - slack) * tau - shift
         n_components, width = provable_space(projection, rounding, margin, 0.9 * failure, n_inputs)
+        rho = guarantee.max_disagreement
         constant = provable_flip_constant(projection, rounding, n_inputs, n_components)
-        allowed = (width * guarantee.max_disagreement / constant) ** 2 / 2
+        allowed = (width * rho / constant) ** 2 / 2
+        if sizes.hint_bits:
+            # a hundredth pays for the length of one block's vector, beside the variance
+            law = HintedCubes(projection, n_components, sizes.hint_bits)
+            allowed = 0.99 * law.allowed(rho) * width**2 / 2
         for_bernstein = math.log(1 / (0.1 * failure)) / shift**2
         for part in (0.8, 0.9, 0.95, 0.98, 0.99, 0.995):
             weight = decimal(0.995 * part * 2 * slack * share * eps * tau**2)
@@ -259,6 +266,11 @@ def _proved(guarantee: Guarantee, n_inputs: int, rounding: str, sizes: Sizes) ->
             for_flips = variance / allowed
             n_batches = math.ceil(max(for_flips, for_bernstein * (2 * variance + 4 * shift / 3)))
             yield _Proved(batch_size, n_batches, weight, projection, n_components, decimal(width))
+
+
+def _projections(sizes: Sizes) -> list[str]:
+    """With hint bits only the rotation, whose law has one number of components."""
+    return ["rotation"] if sizes.hint_bits else ["gaussian", "rotation"]
 
 
 # --- practical mode -------------------------------------------------------------------------

@@ -1,11 +1,13 @@
 """Sizes of Algorithm 1, in the three modes."""
 
 import math
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from replearn.codes.cells import provable_flip_constant
 from replearn.errors import ReplearnError
+from replearn.plans.block_hints import HintedCubes
 from replearn.plans.sizes import MODES, Accuracy, BatchPlan, Guarantee, Sizes, decimal
 from replearn.plans.space_sizes import (
     allowed_spread,
@@ -14,7 +16,7 @@ from replearn.plans.space_sizes import (
     check_constants,
     components,
     paper_rounding,
-    provable_rounding,
+    provable_roundings,
     provable_space,
     refuse_hints,
     refuse_pilot_choices,
@@ -109,78 +111,210 @@ def _paper_svm(
 _GAP_SHARE = 0.05
 
 
+@dataclass(frozen=True)
+class _Split:
+    """How a promise is divided among the steps of the proof; all in hundredths.
+
+    Attributes
+    ----------
+    before : int
+        Share of the error that the mean vector may have before it is rounded.
+    slack : int
+        What the mean vector may lose of the margin (s).
+    shift : int
+        What the mean of a lab's batches may lose of it (t).
+    tail : int
+        Share of the failure probability after rounding that goes to the rounding.
+    box : int
+        Box constraint C of the batch SVMs.
+    """
+
+    before: int
+    slack: int
+    shift: int
+    tail: int
+    box: int
+
+    def nearby(self, step: int) -> Iterator["_Split"]:
+        """Splits in which one share is different."""
+        for name, (low, high) in _RANGES.items():
+            for sign in (-1, 1):
+                value = getattr(self, name) + sign * step
+                if low <= value <= high:
+                    yield replace(self, **{name: value})
+        for sign in (-step, step):  # what one step of the proof gives up, the other may lose
+            slack, shift = self.slack + sign, self.shift - sign
+            if _RANGES["slack"][0] <= slack and _RANGES["shift"][0] <= shift:
+                yield replace(self, slack=slack, shift=shift)
+
+
+#: A smaller C needs up to 9 % fewer rows, in batches so large that they take long to solve.
+_RANGES = {"before": (5, 98), "slack": (2, 95), "shift": (1, 90), "tail": (5, 99), "box": (10, 200)}
+
+
+#: Where searches start: few rows for many batches, or with hints.
+_STARTS = (_Split(88, 32, 6, 98, 10), _Split(80, 40, 25, 90, 20))
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """What a certified plan has to prove, and where."""
+
+    guarantee: Guarantee
+    n_inputs: int
+    projection: str
+    rounding: str
+    hint_bits: int
+
+    def sizes(self, split: _Split) -> tuple[float, int, int, int, float] | None:
+        """Rows, rows of a batch, batches, components and width; None if no margin is left."""
+        promise, tau = self.guarantee, self.guarantee.margin
+        left = 100 - split.slack - split.shift
+        if left <= 0:
+            return None
+        slack, shift, box = split.slack / 100, split.shift / 100 * tau, split.box / 100
+        before = split.before / 100 * promise.max_error
+        failure = (1 - split.before / 100) * promise.max_error * promise.failure_prob
+        hinge = max(1.0, (1 + box) / (2 * box)) / tau**2
+        batch_size = math.ceil(hinge / ((1 - _GAP_SHARE) * slack * before))
+        n_components, width = provable_space(
+            self.projection,
+            self.rounding,
+            left / 100 * tau,
+            split.tail / 100 * failure,
+            self.n_inputs,
+        )
+        variance = _certified_variance(box, tau, _GAP_SHARE * slack * before)
+        log = math.log(1 / ((1 - split.tail / 100) * failure))
+        for_bernstein = log / shift**2 * (2 * variance + 4 * shift / 3)
+        for_flips = variance / self.allowed(n_components, width)
+        n_batches = math.ceil(max(for_flips, for_bernstein))
+        return float(n_batches) * batch_size, batch_size, n_batches, n_components, width
+
+    def allowed(self, n_components: int, width: float) -> float:
+        """Variance of a lab's mean with which two labs disagree as often as promised."""
+        rho = self.guarantee.max_disagreement
+        if self.hint_bits:
+            law = HintedCubes(self.projection, n_components, self.hint_bits)
+            return law.allowed(rho) * width**2 / 2 * _STEP_SHARE
+        constant = provable_flip_constant(
+            self.projection, self.rounding, self.n_inputs, n_components
+        )
+        return (width * rho / constant) ** 2 / 2
+
+    def best(self) -> tuple[_Split, tuple[float, int, int, int, float]]:
+        """The split with the fewest rows, of those that two searches find."""
+        return min((self.found(start) for start in _STARTS), key=lambda option: option[1][0])
+
+    def found(self, split: _Split) -> tuple[_Split, tuple[float, int, int, int, float]]:
+        """The best of the neighbours of a split, and of theirs, until none is better."""
+        found = self.sizes(split)
+        assert found is not None
+        for step in (16, 8, 4, 2, 1):
+            better = True
+            while better:
+                better = False
+                for other in split.nearby(step):
+                    sizes = self.sizes(other)
+                    if sizes is not None and sizes[0] < found[0]:
+                        split, found, better = other, sizes, True
+                        break
+        return split, found
+
+
+#: With hints the length of one batch's vector counts too, beside the variance: next to nothing.
+_STEP_SHARE = 0.99
+
+
+def _certified_variance(box: float, margin: float, gap: float) -> float:
+    """Variance of margin * u for a box constraint, at most, if the population has the margin.
+
+    ``gap`` is how far a solution may be from the optimum.
+    """
+    return min(1.0, (math.sqrt(box) + margin * gap) ** 2)
+
+
 def _certified_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPlan:
     """Sizes for which error and disagreement are proved, for every distribution with the margin.
 
-    Averages ``tau u_i`` of soft-margin SVMs with C = 1. Notation: ``slack`` s, ``shift`` t.
+    Averages ``tau u_i`` of soft-margin SVMs with box constraint C. Notation: ``slack`` s, ``shift``
+    t, error e1 before and e2 after rounding.
 
-    1. Leave-one-out: ``E hinge <= 1/(tau^2 (n+1))``, so with n = 1/(.95 s e1 tau^2) the mean
-       vector has margin below ``(1-s) tau`` on at most e1 of the population (Jensen, Markov;
-       5 % of the budget pay for the duality gap, ``|u - u*| <= sqrt(2 gap)``).
-    2. Bernstein: the average of B batches is within t of it on each point.
-    3. Projection and rounding keep the sign of a margin ``m0 = (1-s) tau - t`` except with
+    1. Leave-one-out: ``E hinge <= h/(tau^2 (n+1))`` with ``h = max(1, (1 + C)/(2 C))``, so with
+       n = h/(.95 s e1 tau^2) the mean vector has margin below ``(1-s) tau`` on at most e1 of the
+       population (Jensen, Markov; 5 % of the budget pay for the duality gap,
+       ``|u - u*| <= sqrt(2 gap)``).
+    2. Efron-Stein: the variance of ``tau u`` is at most C, and at most 1.
+    3. Bernstein: the average of B batches is within t of it on each point.
+    4. Projection and rounding keep the sign of a margin ``m0 = (1-s) tau - t`` except with
        probability p (tests/theory/test_margin.py), grid and components chosen for that.
-    4. ``B >= 1/V`` batches make the codes agree with probability 1 - rho, for *every*
-       distribution, because each vector is at most 1 long.
+    5. B batches make the codes agree with probability 1 - rho (`provable_flip_constant`; with hint
+       bits `HintedCubes`).
+
+    e1, e2, s, t, C and the division of the failure probability are searched (docs/theory.md).
     """
-    rounding = provable_rounding(sizes)
-    tau, eps = guarantee.margin, guarantee.max_error
-    delta, rho = guarantee.failure_prob, guarantee.max_disagreement
-    error_before = error_after = eps / 2
-    best: tuple[int, BatchPlan] | None = None
-    for slack in (i / 100 for i in range(5, 60)):
-        batch_size = math.ceil(1 / ((1 - _GAP_SHARE) * slack * error_before * tau**2))
-        for shift in (j / 100 * tau for j in (1, 2, 3, 4, 6, 8, 10)):
-            margin = (1 - slack) * tau - shift
-            for projection in [sizes.projection] if sizes.projection else ["gaussian", "rotation"]:
-                n_components, width = provable_space(
-                    projection, rounding, margin, 0.9 * error_after * delta, n_inputs
-                )
-                constant = provable_flip_constant(projection, rounding, n_inputs, n_components)
-                variance = (width * rho / constant) ** 2 / 2
-                for_bernstein = math.log(1 / (0.1 * error_after * delta)) / shift**2
-                n_batches = math.ceil(max(1 / variance, for_bernstein * (2 + 4 * shift / 3)))
-                total = n_batches * batch_size
-                if best and total >= best[0]:
-                    continue
-                plan = BatchPlan(
-                    algorithm="svm",
-                    mode="certified",
-                    guarantee=guarantee,
-                    n_inputs=n_inputs,
-                    batch_size=batch_size,
-                    n_batches=n_batches,
-                    regularization=repr(1 / batch_size),
-                    length_cap=1.0,
-                    projection=projection,
-                    n_components=n_components,
-                    rounding=rounding,
-                    grid_width=decimal(width),
-                    accuracy=Accuracy(
-                        abs_gap=(_GAP_SHARE * slack * error_before) ** 2 / 2,
-                        rel_gap=0.0,
-                        max_sweeps=100_000,
-                    ),
-                    basis="proved for every distribution with this margin",
-                    by_hand=tuple(sizes.given()),
-                )
-                best = total, plan
-    assert best is not None
-    plan = best[1]
-    for name in ("n_batches", "batch_size"):
+    bits = sizes.hint_bits or 0
+    projections = [sizes.projection] if sizes.projection else ["gaussian", "rotation"]
+    options = [
+        (_Proof(guarantee, n_inputs, projection, rounding, 0), rounding)
+        for rounding in provable_roundings(sizes, n_inputs)
+        for projection in projections
+        if projection == "rotation" or rounding in ("ak", "centre")
+    ]
+    found = []
+    for proof, rounding in options:
+        split, best = proof.best()
+        if bits:
+            hinted = replace(proof, hint_bits=bits)
+            # the law of a rotation has one number of components: search again
+            if proof.projection == "rotation":
+                split, best = hinted.best()
+            else:
+                with_hint = hinted.sizes(split)
+                assert with_hint is not None
+                best = with_hint
+        found.append((best[0], proof.projection, rounding, split, best))
+    _, projection, rounding, split, best = min(found, key=lambda option: option[0])
+    _, batch_size, n_batches, n_components, width = best
+    if bits:
+        law = HintedCubes(projection, n_components, bits)
+        variance = _certified_variance(split.box / 100, guarantee.margin, _gap(guarantee, split))
+        while (
+            law.bound(2 * variance / n_batches / width**2, 2 / n_batches / width)
+            > guarantee.max_disagreement
+        ):
+            n_batches = math.ceil(1.01 * n_batches)
+    for name, needed in (("n_batches", n_batches), ("batch_size", batch_size)):
         by_hand = getattr(sizes, name)
-        if by_hand is not None and by_hand < getattr(plan, name):
+        if by_hand is not None and by_hand < needed:
             raise ReplearnError(
-                f"certified mode needs {name} of at least {getattr(plan, name):,}, got "
-                f'{by_hand:,}. Leave it "auto", relax the promise, or use mode="practical".'
+                f"certified mode needs {name} of at least {needed:,}, got {by_hand:,}. Leave it "
+                '"auto", relax the promise, or use mode="practical".'
             )
-    batch_size = sizes.batch_size or plan.batch_size
-    return replace(
-        plan,
+    batch_size = sizes.batch_size or batch_size
+    return BatchPlan(
+        algorithm="svm",
+        mode="certified",
+        guarantee=guarantee,
+        n_inputs=n_inputs,
         batch_size=batch_size,
-        n_batches=sizes.n_batches or plan.n_batches,
-        regularization=repr(1 / batch_size),
+        n_batches=sizes.n_batches or n_batches,
+        regularization=repr(100 / (split.box * batch_size)),
+        length_cap=1.0,
+        projection=projection,
+        n_components=n_components,
+        rounding=rounding,
+        grid_width=decimal(width),
+        accuracy=Accuracy(abs_gap=_gap(guarantee, split) ** 2 / 2, rel_gap=0.0, max_sweeps=100_000),
+        basis="proved for every distribution with this margin",
+        by_hand=tuple(sizes.given()),
+        hint_bits=bits,
     )
+
+
+def _gap(guarantee: Guarantee, split: _Split) -> float:
+    """How far a solution may be from the optimum."""
+    return _GAP_SHARE * (split.slack / 100) * (split.before / 100) * guarantee.max_error
 
 
 # --- practical mode -------------------------------------------------------------------------

@@ -2,12 +2,16 @@
 
 import math
 from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
 
 from replearn.codes.basis import check_basis
-from replearn.codes.cells import CELLS, best_blocks, flip_constant, proxy_proved
+from replearn.codes.cells import CELLS, best_blocks, flip_constant, proxy_proved, runs
 from replearn.errors import ReplearnError
 from replearn.plans.block_hints import hinted_ratio, position_variance
 from replearn.plans.sizes import Sizes, decimal
+from replearn.types import Vector
 
 # --- numbers as text ------------------------------------------------------------------------
 
@@ -136,28 +140,42 @@ def components(projection: str, n_components: int, n_inputs: int) -> int:
 # --- certified mode: what is proved ---------------------------------------------------------
 
 
-def provable_rounding(sizes: Sizes) -> str:
-    """The rounding of a certified plan; refuses sizes for which nothing is proved."""
+#: Lattices for which certified plans are proved, behind a rotation: squared covering radius of the
+#: unit cell, and mean squared length of a place in it (Leech: our measurement plus five standard
+#: errors).
+_LATTICES = {"leech": (2.0, 24 * 0.06576), "e8": (1.0, 8 * 929 / 12960), "centre": (1 / 4, 1 / 12)}
+_MAX_INPUTS = 1024  # beyond that a rotation takes long, and so does this plan
+_ROUNDINGS = ("centre", "leech", "leech+centre", "leech+e8+centre", "e8", "e8+centre")
+
+
+def provable_roundings(sizes: Sizes, n_inputs: int) -> list[str]:
+    """Roundings of a certified plan; refuses sizes for which nothing is proved."""
     refused = {"n_components", "grid_width", "regularization"} & set(sizes.given())
     if refused:
         raise ReplearnError(
             f"certified mode derives {sorted(refused)[0]}; it cannot be set by hand. "
             'Leave it "auto", or use mode="practical".'
         )
-    if sizes.hint_bits:
-        raise ReplearnError("certified mode has no hints yet.")
-    rounding = sizes.rounding or "centre"
-    if rounding == "best" or not proxy_proved(rounding):
-        raise ReplearnError(
-            f'certified mode proves its error bound for the roundings "centre" and "ak", got '
-            f'{rounding!r}. Leave it "auto", or use mode="practical".'
-        )
     if sizes.projection not in (None, "gaussian", "rotation"):
         raise ReplearnError(
             f'certified mode needs a rotation-invariant projection, "gaussian" or "rotation", '
             f'got {sizes.projection!r}. Leave it "auto", or use mode="practical".'
         )
-    return rounding
+    rounding = sizes.rounding
+    if rounding is None:
+        if sizes.hint_bits or sizes.projection == "gaussian" or n_inputs > _MAX_INPUTS:
+            return ["centre"]
+        shapes = {runs(name, n_inputs): name for name in reversed(_ROUNDINGS)}
+        return sorted(shapes.values(), key=_ROUNDINGS.index)
+    cubes = rounding in ("ak", "centre")
+    known = all(part in _LATTICES for part in rounding.split("+"))
+    if not cubes and (not known or sizes.hint_bits or sizes.projection == "gaussian"):
+        raise ReplearnError(
+            'certified mode proves its error bound for the roundings "centre" and "ak", and behind '
+            'a rotation, without hint bits, for "leech", "e8" and both joined with "centre", got '
+            f'{rounding!r}. Leave it "auto", or use mode="practical".'
+        )
+    return [rounding]
 
 
 def provable_space(
@@ -167,15 +185,57 @@ def provable_space(
 
     Tested in tests/theory/test_margin.py.
     """
-    log, proxy = math.log(1 / failure), CELLS[rounding].second_moment
+    log = math.log(1 / failure)
     if projection == "gaussian":
+        proxy = CELLS[rounding].second_moment
         n_components = math.ceil(2 * log / math.log(1 + margin**2 / (2 - margin**2)))
         width = math.sqrt(1 / (proxy * n_components))
+    elif proxy_proved(rounding):
+        n_components = n_inputs
+        width = margin / math.sqrt(2 * CELLS[rounding].second_moment * log)
     else:
         n_components = n_inputs
-        width = math.sqrt(margin**2 / (2 * proxy * log))
+        width = margin * math.sqrt(n_inputs / (2 * lattice_exponent(rounding, n_inputs, failure)))
     # rounded down, so that the decimal that is used is on the safe side for the error
     return n_components, float(decimal(width * 0.995))
+
+
+@lru_cache(maxsize=4096)
+def lattice_exponent(rounding: str, n_inputs: int, failure: float) -> float:
+    """The least A for which ``E exp(-A / |r|^2)`` is proved to be at most ``failure``.
+
+    r is the place in the cells of all blocks, uniform and independent of the rotation R, so
+    ``<r, R x>`` has the law of ``|r|`` times a coordinate of a random unit vector:
+    ``P[width <r, R x> > m] <= E exp(-n m^2 / (2 width^2 |r|^2))``. The squared length of each
+    block is at most the squared covering radius, and its mean is known. ``exp(-A/q)`` is convex
+    in q up to A/2, so the worst law with these has two points: 0 and the largest. Tested in
+    tests/theory/test_margin.py.
+    """
+    squares, chances = _worst_squares(rounding, n_inputs)
+    low = 2 * float(squares[-1])  # convex from there on
+    high = low + float(squares[-1]) * math.log(1 / failure)  # enough, as 0 is the least
+    for _ in range(24):
+        middle = math.sqrt(low * high)
+        if float(chances @ np.exp(-middle / squares)) > failure:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@lru_cache(maxsize=256)
+def _worst_squares(rounding: str, n_inputs: int) -> tuple[Vector, Vector]:
+    """Squared lengths, 0 left out, of places in the worst case, and their chances."""
+    unit = 0.25  # all squared covering radii are multiples of it
+    chances = np.ones(1)
+    for run in runs(rounding, n_inputs):
+        largest, mean = _LATTICES[run.name]
+        jump = np.zeros(round(largest / unit) + 1)
+        jump[0], jump[-1] = 1 - mean / largest, mean / largest
+        for _ in range(run.n_blocks):
+            chances = np.convolve(chances, jump)
+    squares = unit * np.arange(chances.size, dtype=np.float64)
+    return np.asarray(squares[1:]), chances[1:]
 
 
 # --- paper mode -----------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from replearn.stages.net_search import Evidence
 from replearn.stages.recipes import Boosted, Fitted
 from replearn.types import Matrix, Vector
 
+_ASSUMES = "rows drawn independently from one population, by both labs, the same number"
 _DRAWS = 2000  # standard error .007 at a disagreement of .1
 _DRAWN_NUMBERS = 1 << 21  # in memory at once, for rows with many features
 _MIN_GROUPS = 4  # fewer batches than this say nothing about their own spread
@@ -114,7 +115,12 @@ def certify(fitted: Fitted, plan: BatchPlan, shared: SharedRandomness) -> Certif
         estimated_disagreement=None if estimate is None else min(1.0, estimate + fitted.doubt),
         disagreement_bound=bound,
         confidence=confidence,
-        assumes="rows drawn independently from one population, by both labs, the same number",
+        assumes=_ASSUMES
+        + (
+            f"; the population keeps the margin {plan.guarantee.margin:g}"
+            if plan.mode == "certified"
+            else ""
+        ),
         n_batches=sums.n_batches,
     )
 
@@ -273,7 +279,8 @@ def _prior_variance(sums: BatchSums, plan: BatchPlan) -> float:
 
     Vectors of length at most R have variance at most R^2. For soft-margin SVMs leave-one-out
     and Efron-Stein give ``tau^2 sum alpha_i^2 <= tau^2 C / lambda`` (tests/theory) for the exact
-    solution, with the box constraint ``C = 1 / (n lambda)`` of the n rows that a batch *has*: a
+    solution (certified mode: C, under the promise of a margin), with the box constraint
+    ``C = 1 / (n lambda)`` of the n rows that a batch *has*: a
     sample smaller than a batch has a larger one than was planned. A solver that stops at a duality
     gap g is within ``sqrt(2 g)`` of it, which adds to the standard deviation; batches that it gave
     up on may be anywhere. For gradient descent see `variance_bound`; it does not know the best of
@@ -288,6 +295,8 @@ def _prior_variance(sums: BatchSums, plan: BatchPlan) -> float:
     if plan.unit_vectors or weight == 0 or sums.tally.n_unconverged:
         return ball
     exact = margin / (weight * math.sqrt(sums.batch_size))
+    if plan.mode == "certified":  # the promise of a margin bounds the sum of the alphas
+        exact = min(exact, math.sqrt(1 / (sums.batch_size * weight)))
     return min(ball, (exact + margin * math.sqrt(2 * _largest_gap(plan))) ** 2)
 
 
