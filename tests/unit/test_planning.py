@@ -146,8 +146,8 @@ def test_table_is_plain_data():
 
 # Rows that an independent calculation of the certified formulas gives at error .1, disagreement
 # .1, failure .05. Ours may need a little more (a share kept for the solver, roundings to three
-# digits), and fewer where a plan searches its splits more finely or bounds the variance better
-# (Algorithm 2): never by an order of magnitude.
+# digits), and fewer where a plan searches its splits more finely, bounds the variance better or
+# rounds in lattices (Algorithm 1, up to 20 times fewer).
 CERTIFIED = [
     ("svm", 0.5, 1000, 1.0e8),
     ("svm", 0.3, 1000, 2.2e9),
@@ -176,7 +176,7 @@ def test_certified_sizes_have_the_order_of_an_independent_calculation(
         fit_intercept=False,
         mode="certified",
     )
-    assert expected / 10 < made.n_samples < 2 * expected
+    assert expected / 30 < made.n_samples < 2 * expected
 
 
 @pytest.mark.parametrize("algorithm", ["boost-box", "boost-foam"])
