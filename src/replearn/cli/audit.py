@@ -6,7 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replearn.cli.choice_files import add_choice_models, audit_choice, is_choice_protocol
+from replearn.cli.choice_files import (
+    add_choice_models,
+    audit_choice,
+    is_choice_protocol,
+    refuse_choice_options,
+)
 from replearn.cli.files import check_target, shown_progress, writing
 from replearn.cli.options import (
     add_allow_unknown,
@@ -71,7 +76,6 @@ JSON keys: algorithm, verdict, verdict_in_words, disagreement, interval, max_dis
     parser.add_argument(
         "--question",
         choices=("both", "parts", "halves"),
-        default="both",
         help="small independent parts, full-size halves, or both (default)",
     )
     parser.add_argument("--confidence", type=share, default=0.95, metavar="X", help="default 0.95")
@@ -112,6 +116,7 @@ def run(options: argparse.Namespace) -> Outcome:
         algorithm = "choice"
         result = audit_choice(options)
     else:
+        refuse_choice_options(options)
         protocol = read_protocol(options)
         estimator = make_estimator(options, protocol)
         options.target = label_column(options, protocol)
@@ -152,7 +157,8 @@ def _measure(estimator: "ReplicableClassifier", options: argparse.Namespace) -> 
     if estimator.published is not None:  # encoded once, instead of in every fit
         estimator.set_params(published=replace(estimator.published, encoding=None))
     estimator.set_params(verbose=0, n_jobs=1)
-    total = options.pairs * (2 if options.question == "both" else 1)
+    question = options.question or "both"
+    total = options.pairs * (2 if question == "both" else 1)
     with _client(options.cluster) as client, shown_progress("auditing", total) as advance:
         return audit(
             estimator,
@@ -161,7 +167,7 @@ def _measure(estimator: "ReplicableClassifier", options: argparse.Namespace) -> 
             n_pairs=options.pairs,
             max_disagreement=estimator.max_disagreement,
             confidence=options.confidence,
-            question=options.question,
+            question=question,
             copies="allow" if options.allow_copies else "refuse",
             audit_seed=options.audit_seed,
             n_jobs=options.jobs,

@@ -32,7 +32,6 @@ def add_choice_models(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model-seconds",
         type=seconds,
-        default=60.0,
         metavar="SECONDS",
         help="of a choice: time for an ONNX model to load, and for each 16,384 rows (default 60)",
     )
@@ -42,7 +41,19 @@ def limits_of(options: argparse.Namespace) -> "OnnxLimits":
     """What an ONNX model may cost."""
     from replearn.files.onnx_model import OnnxLimits
 
-    return OnnxLimits(seconds=options.model_seconds)
+    return (
+        OnnxLimits() if options.model_seconds is None else OnnxLimits(seconds=options.model_seconds)
+    )
+
+
+def refuse_choice_options(options: argparse.Namespace) -> None:
+    """Refuse what is for choices where there is none."""
+    for name in ("models", "model_seconds"):
+        if getattr(options, name) is not None:
+            raise ReplearnError(
+                f"--{name.replace('_', '-')} is for choices, got a model or its protocol. Leave it "
+                "out."
+            )
 
 
 def is_choice(path: str) -> bool:
@@ -232,6 +243,7 @@ def audit_choice(options: argparse.Namespace) -> "AuditResult":
     from replearn.stages.model_scores import NEEDS
     from replearn.study.choice_protocol import ChoiceProtocol
 
+    _refuse_training(options)
     protocol = ChoiceProtocol.load(options.protocol, options.lock)
     estimator = protocol.estimator(folder_of(options, options.protocol), limits_of(options))
     X, y = read_labelled_columns(options.data, options.target or protocol.target)
@@ -278,3 +290,18 @@ def audit_choice(options: argparse.Namespace) -> "AuditResult":
         f"{', '.join(f'{rows:,}' for rows in sorted(set(protocol.rows_per_site)))} rows per site"
     )
     return replace(result, notes=(*result.notes, note))
+
+
+def _refuse_training(options: argparse.Namespace) -> None:
+    """Refuse options of fits, which a choice does not make."""
+    named = ("algorithm", "margin", "max_error", "max_disagreement", "failure_prob", "seed")
+    given = [name for name in (*named, "cluster", "question") if getattr(options, name) is not None]
+    given += ["mode"] if options.mode != "practical" else []
+    given += [] if options.intercept else ["no-intercept"]
+    given += [] if options.shuffle else ["assume-shuffled"]
+    given += [name for name in ("allow_copies", "allow_unknown") if getattr(options, name)]
+    if given:
+        raise ReplearnError(
+            f"an audit of a choice asks candidates on halves of the rows, got "
+            f"--{given[0].replace('_', '-')}, which is for fits. Leave it out."
+        )

@@ -4,11 +4,16 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replearn.cli.choice_files import add_choice_models, evaluate_choice, is_choice
+from replearn.cli.choice_files import (
+    add_choice_models,
+    evaluate_choice,
+    is_choice,
+    refuse_choice_options,
+)
 from replearn.cli.files import check_target, shown_progress, target_of, writing
 from replearn.cli.options import add_command, add_file, add_lock, add_target, share
 from replearn.cli.outcome import Outcome
-from replearn.cli.text import command_line
+from replearn.cli.text import aligned, command_line
 from replearn.errors import ReplearnError
 from replearn.terminal import printable_lines
 
@@ -42,7 +47,7 @@ JSON keys: fingerprint, place, labels, rows, confidence, confusion (true class, 
   base_rates, predicted_shares, recalls, precisions, accuracy, balanced_accuracy, auc, log_loss,
   log_loss_gain, brier (each with value, interval, method), signal_p, base_log_loss, base_brier,
   calibration, calibration_bins, flags, problems, absent, by, groups, groups_left_out, columns
-  (rows with a missing or unknown value, by column), report, warnings""",
+  (rows with a missing or unknown value, by column), planned (by the protocol), report, warnings""",
     )
     add_file(parser, "model", metavar="MODEL", help="model file, or choice file")
     add_file(parser, "data", metavar="DATA", help="labelled rows: a file, or a folder of files")
@@ -54,7 +59,7 @@ JSON keys: fingerprint, place, labels, rows, confidence, confusion (true class, 
         parser,
         "--protocol",
         metavar="FILE",
-        help="protocol of the study: the report says what it planned and decided",
+        help="protocol of the study: what it planned stands beside, and in the report",
     )
     add_lock(parser)
     parser.add_argument("--confidence", type=share, default=0.95, metavar="X", help="default 0.95")
@@ -66,6 +71,7 @@ def run(options: argparse.Namespace) -> Outcome:
     """Evaluate, and write the report."""
     from replearn.audits.evaluation import evaluate_file
     from replearn.files.modelfile import load
+    from replearn.stages.planned import Planned
 
     check_target(options.report)
     if options.report is not None:
@@ -74,6 +80,9 @@ def run(options: argparse.Namespace) -> Outcome:
         require_report_packages()
     if is_choice(options.model):
         return _evaluate_choice(options)
+    refuse_choice_options(options)
+    if options.lock is not None and options.protocol is None:
+        raise ReplearnError("--lock is the hash of a protocol, got none. Add --protocol FILE.")
     model = load(options.model)
     protocol = None
     if options.protocol is not None:
@@ -82,6 +91,7 @@ def run(options: argparse.Namespace) -> Outcome:
         protocol = Protocol.load(options.protocol, options.lock)
     target = options.target or target_of(options.model, options.data)
     target = target or getattr(protocol, "target", None)
+    planned = Planned.of(None if protocol is None else protocol.notes)
     with shown_progress(f"reading {Path(options.data).name}") as advance:
         found = evaluate_file(
             model,
@@ -90,19 +100,24 @@ def run(options: argparse.Namespace) -> Outcome:
             by=options.by,
             confidence=options.confidence,
             describe=options.report is not None,
+            planned=planned,
             watch=advance,
         )
     text = printable_lines(str(found))
+    if beside := planned.lines(found.worth):
+        text += f"\n\nbeside the plan:\n{aligned(beside)}"
     if options.report is not None:
         _write_report(found, options, model, protocol)
         text += f"\nreport written to {options.report}"
-    return Outcome(text, found.data() | {"report": options.report})
+    data = found.data() | {"report": options.report, "planned": planned.data()}
+    return Outcome(text, data)
 
 
 def _evaluate_choice(options: argparse.Namespace) -> Outcome:
     """The same for the chosen model of a choice; its report knows no coefficients."""
-    if options.protocol is not None:
-        raise ReplearnError("--protocol is for models, got a choice. Leave it out.")
+    for name in ("protocol", "lock"):
+        if getattr(options, name) is not None:
+            raise ReplearnError(f"--{name} is for models, got a choice. Leave it out.")
     found = evaluate_choice(options)
     text = printable_lines(str(found))
     if options.report is not None:

@@ -6,7 +6,12 @@ import io
 import shlex
 from typing import TYPE_CHECKING, Any, TextIO
 
-from replearn.cli.choice_files import add_choice_models, is_choice, predict_choice
+from replearn.cli.choice_files import (
+    add_choice_models,
+    is_choice,
+    predict_choice,
+    refuse_choice_options,
+)
 from replearn.cli.files import check_target, target_of, writing
 from replearn.cli.options import add_command, add_file, add_spreadsheet, warn_of_formulas
 from replearn.cli.outcome import Outcome
@@ -52,6 +57,7 @@ def run(options: argparse.Namespace) -> Outcome:
     check_target(options.out)
     if is_choice(options.model):
         return predict_choice(options)
+    refuse_choice_options(options)
     model = load(options.model)
     warn_of_formulas(model.classes, options)
     if options.out is None:

@@ -23,6 +23,7 @@ from replearn.progress import no_progress, progress
 from replearn.sources import open_source, read_within
 from replearn.sources.labels import Labels
 from replearn.sources.shuffling import ShuffledSource
+from replearn.sources.svmlight_files import SvmlightSource
 from replearn.stages.batches import BatchKernel, BatchSums, LabelRuns, SignedRows, Total, add_blocks
 from replearn.stages.pieces import BatchStream
 from replearn.stages.weights import parted, whole_weights, with_weights
@@ -205,6 +206,11 @@ def training_source(
         raise ReplearnError(  # before something else is said about the columns
             f"{os.fspath(path)}: labels are needed, got none. Name the label column (target, on "
             "the command line --target)."
+        )
+    if n_features is not None and not isinstance(open_source(path, raw=True), SvmlightSource):
+        raise ReplearnError(
+            f"n_features (on the command line --features) is for svmlight files, got {n_features} "
+            f"for {os.fspath(path)}, which has its own columns. Leave it out."
         )
     encoding = estimator.agreed.encoding
     if weights is not None:
