@@ -1,5 +1,6 @@
 from . import datasets as datasets
 from . import flower as flower
+from . import metrics as metrics
 from . import spark as spark
 from .audits.agreement import pairs_needed as pairs_needed
 from .audits.auditing import audit as audit

@@ -1,5 +1,6 @@
 """Array aliases used in every signature."""
 
+import html
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -18,6 +19,17 @@ Signs = NDArray[np.int8]
 def is_sparse(X: Any) -> bool:
     """Whether X is a sparse matrix or array of SciPy; it is not loaded for the answer."""
     return any(kind.__module__.startswith("scipy.sparse") for kind in type(X).__mro__)
+
+
+class InNotebooks:
+    """What is printed as text, as HTML for notebooks: its first line as a heading."""
+
+    def _repr_html_(self) -> str:
+        head, _, rest = str(self).partition("\n")
+        return (
+            f'<div class="replearn"><strong>{html.escape(head)}</strong>'
+            f'<pre style="margin:0.3em 0 0 0">{html.escape(rest)}</pre></div>'
+        )
 
 
 #: A backend: applies a function to block descriptors, in any order, anywhere.

@@ -14,6 +14,7 @@ from replearn.audits.agreement import (
     verdict_in_words,
 )
 from replearn.errors import ReplearnError
+from replearn.types import InNotebooks
 
 
 @dataclass(frozen=True)
@@ -343,7 +344,7 @@ GIVEN_ROWS = ("halves", "planned")
 
 
 @dataclass(frozen=True)
-class AuditResult:
+class AuditResult(InNotebooks):
     """What an audit found.
 
     Attributes

@@ -20,7 +20,7 @@ from replearn.codes.space import CodeSpace, unit
 from replearn.errors import ReplearnError
 from replearn.kernels.portable import sigmoid, softmax
 from replearn.kernels.scores import capped_scores, scores
-from replearn.types import Codes, Matrix, Vector, is_sparse
+from replearn.types import Codes, InNotebooks, Matrix, Vector, is_sparse
 
 FORMAT = "replearn-model"
 FORMAT_VERSION = 2
@@ -37,7 +37,7 @@ Label = bool | int | str
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class Model(InNotebooks):
     """A halfspace, as the integers that two labs compare.
 
     Two models are equal when their canonical bytes are: recipe, code space, seed, labels and
@@ -83,6 +83,20 @@ class Model:
     codes: Codes
     feature_names: tuple[str, ...] | None = None
     encoding: Encoding | None = None
+
+    def __str__(self) -> str:
+        """In a few lines; nothing is decoded."""
+        labels = ", ".join(map(repr, self.classes[:8])) + (" ..." if self.n_classes > 8 else "")
+        return "\n".join(
+            [
+                f"Model {self.fingerprint[:16]}...: {self.recipe}",
+                f"  features         {self.n_features:,}"
+                + (" and an intercept" if self.fit_intercept else ""),
+                f"  labels           {labels}",
+                f"  codes            {self.codes.size:,}",
+                f"  seed             {self.seed}",
+            ]
+        )
 
     def content(self) -> dict[str, Any]:
         """What defines the classifier, as JSON types. Reals are decimal strings."""

@@ -1,5 +1,6 @@
 """What all replicable classifiers share: checks, one fit, prediction."""
 
+import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,8 @@ from replearn.stages.net_search import PointSource
 from replearn.stages.signal import Signal, signal_of
 from replearn.stages.weights import whole_weights, with_weights
 from replearn.types import BlockMap, Vector
+
+_LOG = logging.getLogger("replearn")
 
 #: What an algorithm asks of its rows. "batches": sums over batches, which are consecutive rows in
 #: canonical order. "sums": sums over rows in any order. "counts": how many rows each candidate of a
@@ -231,6 +234,12 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         self.model_ = self._model(plan, fitted, shared)
         self.residual_ = fitted.residual
         self.certificate_ = self._certify(fitted, shared)
+        _LOG.info(
+            "%s: %s rows, model %s",
+            type(self).__name__,
+            fitted.spent.n_rows,
+            self.model_.fingerprint,
+        )
 
     def _model(self, plan: Any, fitted: Any, shared: SharedRandomness) -> Model:
         """The classifier that was learned."""

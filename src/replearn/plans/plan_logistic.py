@@ -16,7 +16,7 @@ from replearn.codes.space import unit
 from replearn.errors import ReplearnError
 from replearn.plans.cell_prices import width_ratio
 from replearn.plans.sizes import decimal
-from replearn.types import Matrix
+from replearn.types import InNotebooks, Matrix
 
 #: Without a published design: directions at the most, steps, and ridge in the Fisher metric.
 MAX_COMPONENTS = 8
@@ -60,7 +60,7 @@ class ScoresSpent:
 
 
 @dataclass(frozen=True)
-class LogisticPlan:
+class LogisticPlan(InNotebooks):
     """Every size of a logistic fit, before any data is spent.
 
     Attributes

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from replearn.codes.basis import Basis
 from replearn.errors import NotEnoughSamples, ReplearnError
+from replearn.types import InNotebooks
 
 MODES = ("practical", "certified", "paper")
 
@@ -266,7 +267,7 @@ class BoostSizes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(InNotebooks):
     """Every size of a fit, before any data is spent; a `BatchPlan`, `NetPlan` or `BoostPlan`.
 
     Attributes

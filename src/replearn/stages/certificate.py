@@ -19,7 +19,7 @@ from replearn.plans.sizes import BatchPlan, BoostPlan, NetPlan
 from replearn.stages.batches import BatchSums
 from replearn.stages.net_search import Evidence
 from replearn.stages.recipes import Boosted, Fitted
-from replearn.types import Matrix, Vector
+from replearn.types import InNotebooks, Matrix, Vector
 
 _ASSUMES = "rows drawn independently from one population, by both labs, the same number"
 _DRAWS = 2000  # standard error .007 at a disagreement of .1
@@ -28,7 +28,7 @@ _MIN_GROUPS = 4  # fewer batches than this say nothing about their own spread
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(InNotebooks):
     """What a fit can say about its own replicability.
 
     Attributes

@@ -41,6 +41,7 @@ from replearn.study.registration import (
     policy_in_words,
     registered_hash,
 )
+from replearn.types import InNotebooks
 
 FORMAT = "replearn-protocol"
 FORMAT_VERSION = 2
@@ -60,7 +61,7 @@ _FLAGS = ("fit_intercept", "unit_mean")
 
 
 @dataclass(frozen=True)
-class Protocol:
+class Protocol(InNotebooks):
     """What every site fixes before it looks at its own rows.
 
     Attributes
@@ -123,6 +124,19 @@ class Protocol:
             return content
         design = None if self.design is None else self.design.content()
         return content | {"design": design, "target": self.target}
+
+    def __str__(self) -> str:
+        """In a few lines; the file has the rest."""
+        labels = ", ".join(map(repr, self.classes[:8])) + (" ..." if len(self.classes) > 8 else "")
+        lines = [
+            f"Protocol {self.fingerprint[:16]}...: {self.algorithm}",
+            f"  labels           {labels}" + (f" in {self.target}" if self.target else ""),
+            f"  hint bits        {self.hint_bits}",
+            f"  seed             {self.seed_policy}",
+        ]
+        if self.encoding is not None:
+            lines.insert(2, f"  columns          {len(self.encoding.columns):,}")
+        return "\n".join(lines)
 
     @property
     def hint_bits(self) -> int:

@@ -45,7 +45,7 @@ from replearn.study.pilot.truth import (
     with_seeds,
 )
 from replearn.study.protocol import Protocol
-from replearn.types import Matrix, Signs, Vector
+from replearn.types import InNotebooks, Matrix, Signs, Vector
 
 STUDIES = ("updating", "discovery")
 
@@ -64,7 +64,7 @@ _ROWS_PER_DIRECTION = 40
 
 
 @dataclass(frozen=True)
-class PilotPlan:
+class PilotPlan(InNotebooks):
     """What a pilot says about a study, and the study's protocol.
 
     Attributes

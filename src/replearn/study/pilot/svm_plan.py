@@ -20,7 +20,7 @@ from replearn.study.pilot.svm_candidates import (
     scaled,
 )
 from replearn.study.protocol import Protocol
-from replearn.types import Signs
+from replearn.types import InNotebooks, Signs
 
 _TARGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 
@@ -32,7 +32,7 @@ _SAFETY = 0.6
 
 
 @dataclass(frozen=True)
-class SvmPilotPlan:
+class SvmPilotPlan(InNotebooks):
     """What a pilot says: the frontier, and the protocol of the chosen point.
 
     Attributes
