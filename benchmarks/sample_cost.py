@@ -9,8 +9,9 @@ Method, for the variants: labs of `rows` fresh rows each give mean vectors; the 
 that the error on fresh rows is .05; the difference of two real labs is scaled by sqrt(rows/m),
 rounded with many seeds by the real code, and m is found where a tenth of the pairs differ. The
 last lines are measured: pairs of fresh samples of just that size. "Promise only" is the default
-plan, from margin .1 alone: the rows of a lab are drawn and added up in chunks, each pair of labs is
-compared under many seeds. "Pilot" is `plan_from_pilot` on 1,000 other rows, a fresh seed a pair.
+plan, from margin .1 alone, without a hint and with 2 and 4 hint bits: the rows of a lab are drawn
+and added up in chunks, each pair of labs is compared under many seeds. "Pilot" is `plan_from_pilot`
+on 1,000 other rows, a fresh seed a pair.
 
 With --data, a folder with covtype.npz and mnist70k.npz, the variants are compared on real rows
 too: labs are halves of random splits, and the noise is set so that the error is .02 above that of
@@ -37,6 +38,7 @@ from replearn.datasets import make_margin
 from replearn.plans.plan_svm import plan_svm
 from replearn.plans.sizes import Guarantee, Sizes
 from replearn.stages.batches import Rows, max_margin, sum_batches
+from replearn.stages.hints import safest_hint
 from replearn.stages.recipes import code_space
 
 ERROR, DISAGREEMENT, MARGIN = 0.05, 0.1, 0.1
@@ -99,6 +101,10 @@ POPULATIONS = [
     ),
     Population("margins .1-.4, d=1000", 1000, 30_000, {}, 3_300_000, 20_000),
 ]
+
+
+#: Hint bits of the line "promise only", and how many times fewer rows than without them.
+HINTS = {0: 1, 2: 10, 4: 30}
 
 
 @dataclass(frozen=True)
@@ -204,17 +210,22 @@ def streamed_mean(population, plan, n_rows, lab):
     return total.mean()
 
 
-def promise_only(population, n_labs, n_seeds):
-    """The default plan: disagreement over pairs and seeds, their number, mean error."""
+def promise_only(population, n_labs, n_seeds, n_rows, bits=0):
+    """The default plan: disagreement over pairs and seeds, their number, mean error.
+
+    With hint bits the first lab of a pair chooses the offset of the grid, and the second takes it.
+    """
     guarantee = Guarantee(MARGIN, ERROR, DISAGREEMENT, 0.05)
-    plan = plan_svm(guarantee, population.n_features)
-    space = code_space(plan)
-    means = [streamed_mean(population, plan, population.promise_rows, i) for i in range(n_labs)]
+    plan = plan_svm(guarantee, population.n_features, sizes=Sizes(hint_bits=bits or None))
+    means = [streamed_mean(population, plan, n_rows, i) for i in range(n_labs)]
     X_test, y_test = population.draw(N_TEST, [3])
     differ, errors = [], []
     for pair in range(n_labs // 2):
         for seed in range(n_seeds):
             shared = SharedRandomness(f"{pair}/{seed}")
+            space = code_space(plan)
+            first = space.project(means[2 * pair], shared)
+            space = space.with_hint(safest_hint(first, space, shared))
             one, other = (space.encode(means[2 * pair + i], shared) for i in (0, 1))
             differ.append(not np.array_equal(one, other))
             if seed < 20:
@@ -269,10 +280,14 @@ def run(population, n_labs, n_seeds, n_pairs):
     results = []
     started = time.perf_counter()
     first = compare_variants(population, n_labs, n_seeds, results)
-    n_rows = population.promise_rows
-    rate, trials, error = promise_only(population, n_labs if n_rows < 2e6 else 4, n_seeds)
-    note = f"disagreement {rate:.3f} over {trials} (pair, seed), error {error:.3f}"
-    report(results, "promise only, measured", n_rows, first, note)
+    for bits, fewer in HINTS.items():
+        n_rows = population.promise_rows // fewer
+        labs = n_labs if n_rows < 2e6 else 4
+        seeds = n_seeds if bits == 0 else n_seeds // 4
+        rate, trials, error = promise_only(population, labs, seeds, n_rows, bits)
+        note = f"disagreement {rate:.3f} over {trials} (pair, seed), error {error:.3f}"
+        name = "promise only, measured" if bits == 0 else f"promise and {bits} hint bits, measured"
+        report(results, name, n_rows, first, note)
     n_rows = population.pilot_rows
     rate, low, high, error = measured(population, pilot_fit(population), n_rows, n_pairs)
     note = f"disagreement {rate:.3f} [{low:.3f}, {high:.3f}], {n_pairs} pairs, error {error:.3f}"
