@@ -68,6 +68,7 @@ class _Studied:
     class_weights: Decimals
     remarks: tuple[Remark, ...]
     family: Family | None = None
+    lost: Vector | None = None  # by the start in the first directions only, held out, in nats
 
     @property
     def n_outputs(self) -> int:
@@ -108,8 +109,10 @@ def plan_many_classes(
         found = _Studied(pilot, rows, span, numbers, counts, fits, classes, class_weights, remarks)
         ways.append((weighted_loss(numbers, fits.scores, counts), found))
     found = min(ways, key=lambda way: way[0])[1]
-    make = _supervised if request.study == "updating" else _unsupervised
-    return _planned(replace(found, family=make(found)), request)
+    if request.study == "updating":
+        family, lost = _supervised(found)
+        return _planned(replace(found, family=family, lost=lost), request)
+    return _planned(replace(found, family=_unsupervised(found)), request)
 
 
 # --- directions -------------------------------------------------------------------------------
@@ -158,8 +161,12 @@ def _of_fit(rows: Matrix, fit: Matrix, slope: float, most: int) -> _Frame:
     return _Frame(directions[kept[1:] - 1], frame, start)
 
 
-def _supervised(found: _Studied) -> Family:
-    """Directions of the pilot's own fit, with what held-out rows say about them."""
+def _supervised(found: _Studied) -> tuple[Family, Vector]:
+    """Directions of the pilot's own fit, and what held-out rows say about them.
+
+    Also, for each number of columns, what its start loses next to the whole of the pilot's own
+    model: in fewer directions than classes it is not whole.
+    """
     most, fits, rows = _most_directions(found), found.fits, found.rows
     seen_parts = [fits.fold != left_out for left_out in range(N_FOLDS)]
     frames = [
@@ -170,9 +177,15 @@ def _supervised(found: _Studied) -> Family:
     q = min(len(frame.start) for frame in (*frames, whole))
     size = q * found.n_outputs
     information, meat, held, n_held = np.zeros((size, size)), np.zeros((size, size)), [], []
+    losses = np.zeros(q)
     for frame, seen in zip(frames, seen_parts, strict=True):
         columns = frame.columns(rows[~seen])[:, :q]
         theta = frame.start[:q]
+        for j in range(q):
+            scores = with_constant(columns[:, : j + 1] @ theta[: j + 1])
+            scores[:, 0] = 0.0  # of the first class
+            held_rows = found.numbers[~seen], scores, found.counts[~seen]
+            losses[j] += weighted_loss(*held_rows) / N_FOLDS
         score, curvature, second = moments(
             columns, found.numbers[~seen], found.counts[~seen], theta
         )
@@ -185,7 +198,8 @@ def _supervised(found: _Studied) -> Family:
     variance = np.maximum(np.diag(to_metric @ meat @ to_metric.T), _VARIANCE_FLOOR)
     squares = np.mean([(to_metric @ score) ** 2 for score in held], axis=0)
     excess = squares - variance * float(np.mean(1 / np.array(n_held)))
-    return Family(
+    lost = np.maximum(0.0, losses - losses[min(found.n_outputs, q - 1)])
+    family = Family(
         name="softmax",
         directions=whole.orthogonal()[: q - 1],
         weights=np.ones(len(rows)),
@@ -196,6 +210,7 @@ def _supervised(found: _Studied) -> Family:
         ridge=_RIDGE,
         caution=_CAUTION,
     )
+    return family, lost
 
 
 def _unsupervised(found: _Studied) -> Family:
@@ -295,19 +310,25 @@ def _block_means(squares: Vector, noise: Vector, n_outputs: int) -> Vector:
 # --- the plan ---------------------------------------------------------------------------------
 
 
-def _best(family: Family, n_outputs: int, agreement: Agreement) -> Allotment:
-    """The fewest directions that nearly have the largest gain."""
+def _best(found: _Studied, agreement: Agreement) -> Allotment:
+    """The fewest directions that nearly have the largest gain on the pilot's own model."""
+    family, n_outputs = found.family, found.n_outputs
+    assert family is not None
+    lost = np.zeros(family.signal.size) if found.lost is None else found.lost
     most = min(family.signal.size, N_CODES[-1] if agreement.hint_bits else _MAX_CODED)
-    candidates = [
-        allot(family, size, agreement) for size in range(2 * n_outputs, most + 1, n_outputs)
-    ]
+    candidates = []
+    for size in range(2 * n_outputs, most + 1, n_outputs):
+        made = allot(family, size, agreement)
+        gain = made.gain - float(lost[size // n_outputs - 1])
+        candidates.append(replace(made, gain=gain))
     if not candidates:
         raise ReplearnError(
             f"one direction for each of {n_outputs} classes against the first makes "
             f"{2 * n_outputs} coded numbers, and there is room for {most}. Merge classes, or plan "
             "without hint bits."
         )
-    enough = _ENOUGH * max(candidate.gain for candidate in candidates)
+    largest = max(candidate.gain for candidate in candidates)
+    enough = largest - (1 - _ENOUGH) * abs(largest)
     return next(candidate for candidate in candidates if candidate.gain >= enough)
 
 
@@ -318,11 +339,11 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
     shared = SharedRandomness(seed_text(request.shared_seed, "shared_seed"))
     rho = SAFETY * request.max_disagreement
     agreement = Agreement(request.samples_per_site, rho, request.hint_bits, request.sites)
-    allotment = _best(family, C, agreement)
+    allotment = _best(found, agreement)
     design = _design(found, allotment, request)
     base, own = _base(found.shares), _of_scores(found, found.fits.scores)
     has_room = N_CODES[-1] >= 2 * C
-    narrow = _best(family, C, replace(agreement, hint_bits=SHOWN_BITS[-1] if has_room else 0))
+    narrow = _best(found, replace(agreement, hint_bits=SHOWN_BITS[-1] if has_room else 0))
     single = _expected(_SINGLE, own, base, narrow.full_gain)
     if family.n_steps > 1:
         single = replace(
@@ -353,12 +374,12 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
     )
 
     def of_bits(bits: int) -> tuple[int, PlanRow, int]:
-        made = _best(family, C, replace(agreement, hint_bits=bits))
+        made = _best(found, replace(agreement, hint_bits=bits))
         return bits, expected("", made), made.size
 
     def of_rows(factor: float) -> tuple[int, PlanRow]:
         n = max(100, round(request.samples_per_site * factor))
-        return n, expected("", _best(family, C, replace(agreement, samples_per_site=n)))
+        return n, expected("", _best(found, replace(agreement, samples_per_site=n)))
 
     return PilotPlan(
         study=request.study,
