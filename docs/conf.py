@@ -64,6 +64,7 @@ autosummary_generate = True
 autosummary_ignore_module_all = False
 autodoc_typehints = "none"  # the docstrings say the types
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False  # the templates in docs/_templates list them
 numpydoc_xref_param_type = False
 templates_path = ["_templates"]

@@ -146,8 +146,11 @@ def _prompted(commands: str) -> str:
 
 def _plain(text: str) -> str:
     """Text that Markdown shall show as it is: options in code, no accidental emphasis."""
-    text = re.sub(r"([*_|<>\[\]])", r"\\\1", text)
-    return re.sub(r"(?<![\w`-])(--[a-z][\w-]*)", r"`\1`", text)
+    parts = text.split("`")  # every second one is code already
+    for number in range(0, len(parts), 2):
+        escaped = re.sub(r"([*_|<>\[\]])", r"\\\1", parts[number])
+        parts[number] = re.sub(r"(?<![\w-])(--[a-z][\w-]*)", r"`\1`", escaped)
+    return "`".join(parts)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -174,6 +174,7 @@ def test_pages_of_the_command_line_have_every_command_and_option():
         options = {option for action in command._actions for option in action.option_strings}
         shown = set(re.findall(r"`(--?[\w-]+)", pages[name]))
         assert options <= shown, name
+        assert "``" not in pages[name].replace("```", ""), name  # code inside code
         assert f"[{name}]({name}.md)" in pages["index"]
 
 
