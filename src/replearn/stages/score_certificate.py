@@ -4,6 +4,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import rel_entr
 
 from replearn.codes.cells import CELLS, runs
 from replearn.codes.design import Design
@@ -86,7 +87,8 @@ def proved_bound(scored: Scored, plan: LogisticPlan) -> tuple[float, float]:
     through = _through(scored, design)
     squares = np.diag(through @ scored.sums.mean_second() @ through.T)
     reach = term_reach(design)
-    deviations = deviation_bounds(squares, reach, n_rows, failure / reach.size)
+    # with weights as many rows as the heaviest could make up: log-moments are convex in the weight
+    deviations = deviation_bounds(squares, reach, n_rows / heaviness, failure / reach.size)
     if design.space.hint_bits == 0:
         gaps = deviations * math.sqrt(2 / n_rows)
         thirds = (
@@ -100,12 +102,23 @@ def proved_bound(scored: Scored, plan: LogisticPlan) -> tuple[float, float]:
 def deviation_bounds(squares: Vector, reach: Vector, n_rows: float, failure: float) -> Vector:
     """Upper confidence bounds of root mean squares, from means of squares of bounded terms.
 
-    For ``Y = X^2 >= 0`` the lower tail is ``P[E Y - mean > t] <= exp(-n t^2 / (2 E Y^2))``
-    [Mau03], and ``E Y^2 <= reach^2 E Y``; solved for the root of ``E Y``. The variance of X is at
-    most ``E Y``.
+    ``Y = (X / reach)^2`` is between 0 and 1, so its mean over n rows is q or less with probability
+    ``exp(-n kl(q, E Y))`` at most, kl the divergence of two coins [Hoe63]: solved for ``E Y``. The
+    variance of X is at most ``E X^2``.
     """
-    small = reach * math.sqrt(math.log(1 / failure) / (2 * n_rows))
-    return np.asarray(small + np.sqrt(np.maximum(squares, 0.0) + small**2))
+    limits = np.maximum(reach, 1e-300)
+    shares = np.clip(squares / limits**2, 0.0, 1.0)
+    low, high = shares.copy(), np.ones_like(shares)
+    for _ in range(60):
+        middle = (low + high) / 2
+        far = n_rows * _divergence(shares, middle) > math.log(1 / failure)
+        low, high = np.where(far, low, middle), np.where(far, middle, high)
+    return np.asarray(limits * np.sqrt(high))
+
+
+def _divergence(share: Vector, truth: Vector) -> Vector:
+    """Divergence of a coin with one chance from a coin with another, in nats."""
+    return np.asarray(rel_entr(share, truth) + rel_entr(1 - share, 1 - truth))
 
 
 def proved_crossings(gaps: Vector, thirds: Vector, rounding: str) -> float:
