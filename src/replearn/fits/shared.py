@@ -21,11 +21,16 @@ class Shared:
     def unpacked(self) -> Any:
         """The content; another version of replearn is refused, since it may give other bytes."""
         if self._version != __version__:
-            raise ReplearnError(
-                f"all workers must have replearn {self._version}, as here, got {__version__} on "
-                "one. Install the same version everywhere."
-            )
+            raise other_version(self._version, __version__)
         return self._content
+
+
+def other_version(wanted: str, found: str) -> ReplearnError:
+    """What to say about a worker with another version, or "none"."""
+    return ReplearnError(
+        f"all workers must have replearn {wanted}, as here, got {found} on one. Install the same "
+        "version everywhere."
+    )
 
 
 def called(function: Callable[[Any], Any], item: Any) -> Any:

@@ -17,7 +17,7 @@ from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.fits.clusters.samples import ClusterSample
 from replearn.fits.clusters.tables import ClusterRows, RowsInFiles, RowsInPartitions
-from replearn.fits.clusters.tasks import connect, spread, usable_client
+from replearn.fits.clusters.tasks import connect, require_workers, spread, usable_client
 from replearn.fits.file_fit import refuse_other_codes, training_source
 from replearn.sources import Watch
 
@@ -89,6 +89,7 @@ def fit(
             "SVM, SGD, Net or DP."
         )
     client = usable_client(client)
+    require_workers(client)
     table = _table(estimator, X, y, target, columns, task_rows)
     table.when_seen(partial(_heed, estimator, X, allow_unknown))
     table.look(client)

@@ -2,14 +2,16 @@
 
 import logging
 import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from replearn import __version__
 from replearn.errors import ReplearnError
-from replearn.fits.shared import Shared, called, one_line
+from replearn.fits.shared import Shared, called, one_line, other_version
 from replearn.sources import Watch
 
 #: Dask gives a task up when some workers died with it (``allowed-failures``, usually 3), though it
@@ -21,6 +23,9 @@ RETRIES = 2
 
 #: What a Dask scheduler says to everybody who comes, and within how many bytes.
 _GREETING, _LONGEST_GREETING = b"pickle-protocol", 4096
+
+#: Seconds in which a cluster must show a worker, and a lost scheduler must come back.
+_PATIENCE = 12.0
 
 #: Results that are fetched together: one round trip for all, and not too many in memory.
 _GATHERED = 64
@@ -38,7 +43,7 @@ def require_dask() -> None:
 
 
 @contextmanager
-def connect(address: str, timeout: float = 10.0) -> Iterator[Any]:
+def connect(address: str, timeout: float = 10.0, security: Any = None) -> Iterator[Any]:
     """Connect to a cluster, and close the connection afterwards.
 
     Parameters
@@ -48,6 +53,8 @@ def connect(address: str, timeout: float = 10.0) -> Iterator[Any]:
         one process per core, which ends with the connection.
     timeout : float, default=10.0
         Seconds to wait for an answer.
+    security : distributed.Security, optional
+        Certificates, for a scheduler at ``tls://...``; default those of Dask's configuration.
 
     Yields
     ------
@@ -73,8 +80,8 @@ def connect(address: str, timeout: float = 10.0) -> Iterator[Any]:
         return
     try:
         _knock(address, timeout / 3)
-        client = Client(address, timeout=timeout, set_as_default=False)
-    except (OSError, ValueError, TypeError) as problem:
+        client = Client(address, timeout=timeout, set_as_default=False, security=security)
+    except (OSError, ValueError, TypeError, RuntimeError) as problem:
         raise ReplearnError(
             f"no Dask scheduler answers at {address!r} ({one_line(problem)}). Pass the address "
             'that the scheduler printed, like tcp://10.0.0.1:8786, or "local".'
@@ -133,6 +140,50 @@ def usable_client(client: Any = None) -> Any:
     return client
 
 
+def require_workers(client: Any) -> None:
+    """Refuse a cluster without workers, or with one that has no replearn or another version.
+
+    Workers that come later are found out by the tasks that they are given.
+    """
+    require_scheduler(client)
+    asked = client.submit(int, pure=False)  # clusters that grow with their work start a worker
+    try:
+        asked.result(timeout=_PATIENCE)
+    except Exception as problem:
+        require_scheduler(client)
+        raise ReplearnError(
+            f"the cluster at {_address(client)} must have a worker, and none did anything within "
+            f"{_PATIENCE:.0f} s ({type(problem).__name__}). Start workers: dask worker ADDRESS."
+        ) from None
+    finally:
+        asked.release()
+    # a builtin, since a worker may not be able to import anything of ours
+    found = client.run(eval, "__import__('replearn').__version__", on_error="return")
+    for worker, version in found.items():
+        if version != __version__:
+            what = version if isinstance(version, str) else "none"
+            raise ReplearnError(
+                f"all workers must have replearn {__version__}, as here, got {what} on {worker}. "
+                "Install the same version everywhere."
+            )
+
+
+def require_scheduler(client: Any) -> None:
+    """Refuse to go on without a scheduler; one that comes back soon is waited for."""
+    given_up = time.monotonic() + _PATIENCE
+    while client.status != "running":
+        if client.status == "closed" or time.monotonic() > given_up:
+            raise ReplearnError(
+                f"the scheduler at {_address(client)} is gone. Start it, connect anew, and fit "
+                "again: nothing was lost but time."
+            )
+        time.sleep(0.1)
+
+
+def _address(client: Any) -> str:
+    return str(getattr(client.scheduler, "address", None) or "an unknown address")
+
+
 def shared_task(content: Any) -> Any:
     """Something for all tasks, as a task; scattered data would be gone with their worker."""
     return guarded(Shared.unpacked)(Shared(content))
@@ -151,9 +202,12 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
 class _Guarded:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
+        self._version = __version__
         self.__name__ = f"replearn-{function.__name__.strip('_')}"  # on Dask's dashboard
 
     def __call__(self, *arguments: Any) -> Any:
+        if self._version != __version__:  # a worker that came later
+            return other_version(self._version, __version__)
         for argument in arguments:
             if isinstance(argument, ReplearnError):
                 return argument
@@ -200,6 +254,7 @@ def completed(
         left = sorted(lost)
         if not left:
             return
+        require_scheduler(client)
         if remake is not None:
             tasks = remake()
     raise ReplearnError(
@@ -267,6 +322,8 @@ def _result(future: Any) -> Any:
     except (KilledWorker, CommClosedError, CancelledError):
         return _Lost()
     except Exception as problem:
+        if "No module named 'replearn'" in f"{problem} {problem.__cause__}":
+            return other_version(__version__, "none")
         error = ReplearnError(
             f"a task failed on the cluster: {type(problem).__name__}: {one_line(problem)}. Check "
             "that the partitions can be computed, and that all workers have the same versions of "
@@ -294,6 +351,7 @@ def spread(
         As they come.
     """
     client = usable_client(client)
+    require_workers(client)
 
     def tasks() -> list[Any]:
         # too much data for the scheduler; should all workers that have them die, they are sent anew
