@@ -73,6 +73,7 @@ def files(tmp_path_factory):
 
 #: Ways to call each command: words with a slash are files.
 WAYS = {
+    "fit": ["/plain.csv --target y --margin .3", "/site.csv --protocol /study.json"],
     "bundle": ["/study.json --out sites"],
     "check": ["/site.csv --protocol /study.json"],
     "compare": ["/1.model.json /2.model.json"],
@@ -89,7 +90,7 @@ WAYS = {
 }
 
 #: Not in the table: each of their runs fits or plans, which takes too long for so many.
-LATER = {"demo", "choose", "plan", "fit", "audit"}
+LATER = {"demo", "choose", "plan", "audit"}
 
 #: What to add for an option; by command where that matters.
 ADDED = {
@@ -171,6 +172,8 @@ ADDED = {
 SILENT = {
     "--jobs": "threads change no number",
     "--memory": "nor does where rows are held",
+    "--scratch": "rows that fit in memory need none",
+    "--failure-prob": "no bound below 1 is proved for so few rows",
     "--allow-unknown": "without unknown values there is nothing to allow",
     "--allow-copies": "without copies there is nothing to allow",
     "--large": "small models need no permission",
