@@ -171,7 +171,11 @@ def heed(
 ) -> None:
     """Keep what was missing or unknown; refuse columns that are coded differently."""
     if seen is not None:
-        estimator.seen_ = seen
+        known = estimator.agreed.encoding
+        n_columns = len(seen.missing) if known is None else len(known.columns)
+        estimator.seen_ = Seen(  # without the column of weights, which is read as one more
+            seen.n_rows, seen.missing[:n_columns], seen.unknown[:n_columns]
+        )
         refuse_other_codes(place, encoding, allow_unknown, seen)
 
 
