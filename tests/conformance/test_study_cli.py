@@ -258,7 +258,10 @@ def test_a_model_file_carries_its_study(study):
     [
         ("fit a.csv --protocol study.json", "is it this one"),
         ("fit a.csv --protocol study.json --lead", "name that with --out"),
-        ("fit a.csv --protocol study.json --lead --hint a.hint.json", "one at a time, got --lead and --hint"),
+        (
+            "fit a.csv --protocol study.json --lead --hint a.hint.json",
+            "one at a time, got --lead and --hint",
+        ),
         ("fit a.csv --protocol study.json --hint study.json", "not a valid hint file"),
         ("fit a.csv --target sick --lead --out x.json", "--lead is for protocols with hint bits"),
         ("fit a.csv --protocol study.json --lead --out x.json --no-shuffle", "--assume-shuffled"),
