@@ -145,7 +145,7 @@ def components(projection: str, n_components: int, n_inputs: int) -> int:
 #: errors).
 _LATTICES = {"leech": (2.0, 24 * 0.06576), "e8": (1.0, 8 * 929 / 12960), "centre": (1 / 4, 1 / 12)}
 _MAX_INPUTS = 1024  # beyond that a rotation takes long, and so does this plan
-_ROUNDINGS = ("centre", "leech", "leech+centre", "leech+e8+centre", "e8", "e8+centre")
+_ROUNDINGS = ("centre", "leech", "e8", "leech+centre", "e8+centre", "leech+e8+centre")
 
 
 def provable_roundings(sizes: Sizes, n_inputs: int) -> list[str]:
