@@ -99,7 +99,7 @@ sphinx_gallery_conf = {
     "reference_url": {"replearn": None},
     "image_srcset": ["2x"],
     "abort_on_example_error": True,
-    "capture_repr": ("_repr_html_", "__repr__"),
+    "capture_repr": ("_repr_html_",),  # what is shown is printed
     "matplotlib_animations": False,
 }
 
