@@ -209,3 +209,13 @@ def test_the_command_line_knows_many_classes(plan, tmp_path, capsys):
     assert pd.read_csv(predictions).shape == (100, K + 1)
     page = str(tmp_path / "page.html")
     assert quiet(main, ["evaluate", out, place["site.csv"], "--report", page]) == 0
+
+
+def test_a_fit_is_judged_by_probabilities_as_an_evaluation_is():
+    # scores are relative to the first class, and would rank it by chance
+    roomy = rl.plan_from_pilot(*draw(800, 2), samples_per_site=N, hint_bits=8, target="tree")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = roomy.protocol.estimator().fit(X, Y)
+    assert rl.evaluate(fitted.model_, X, Y).worth.auc.value > roomy.table[1].auc - 0.01
+    assert [w for w in caught if issubclass(w.category, rl.UselessModelWarning)] == []

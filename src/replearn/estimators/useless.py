@@ -68,12 +68,14 @@ def judge_fit(
     if weights is not None or not _judged.get():  # weighted rows are another population
         return
     scores = model.scores(rows.X)
+    chances = model.probabilities(scores)
     found = worth(
         numbers.astype(np.int64),
         model.decided(scores),
         labels=model.classes,
-        scores=scores,
-        probabilities=None if class_weights else model.probabilities(scores),
+        # of several classes a score is relative to the first class: it ranks no class by itself
+        scores=scores if len(model.classes) == 2 else chances,
+        probabilities=None if class_weights else chances,
         calibrated=False,
     )
     if signal is not None:
