@@ -8,6 +8,7 @@ import re
 import runpy
 import subprocess
 import sys
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -234,6 +235,13 @@ def test_paper_cites_what_is_in_its_bibliography():
 
 
 # ---------------------------------------------------------------- the site
+
+
+def test_extra_of_the_documentation_brings_what_its_pages_use():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = extras["optional-dependencies"]["docs"]
+    ours = next(entry for entry in wanted if entry.startswith("replearn["))
+    assert {"data", "cli", "report", "onnx"} <= set(ours[9:-1].split(","))
 
 
 def test_broken_links_and_foreign_scripts_are_found(tmp_path):
