@@ -388,7 +388,7 @@ def _outcome(
         ("model", describe(model)),
         ("rows", _rows_words(plan)),
         *chances(certificate, has_batches=hasattr(plan, "n_batches")),
-        ("signal", str(estimator.signal_ or "not tested: they are not in memory")),
+        ("signal", str(estimator.signal_ or "not tested")),
         ("fingerprint", model.fingerprint),
     ]
     if options.out is not None:

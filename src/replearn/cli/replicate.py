@@ -148,7 +148,7 @@ def _outcome(
         ("replicated", verdict),
         ("rows", f"{n_rows:,}"),
         ("evidence", evidence_words(bits) if same else "none: no match"),
-        ("signal", str(estimator.signal_ or "not tested: they are not in memory")),
+        ("signal", str(estimator.signal_ or "not tested")),
         (
             "expected",
             "it cannot be said how often another lab gets another model"

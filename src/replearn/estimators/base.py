@@ -212,10 +212,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             n_inputs = self.n_features_in_ + bool(self.fit_intercept)
             plan, fitted = self._learn(sample, n_inputs, shared, run)
         self._publish(plan, fitted, shared)
-        # rows elsewhere would have to be read once more
-        self.signal_ = (
-            signal_of(sample.X, sample.signs, sample.order) if isinstance(sample, Rows) else None
-        )
+        self.signal_ = _signal(sample)
         self._warn()
         return self
 
@@ -518,6 +515,14 @@ def _check_finite(X: Any, estimator: Any, first_row: int = 0) -> None:
         f"{first_row + row}, column {column if names is None else repr(names[column])}. Fill in "
         "such values, or drop their rows."
     )
+
+
+def _signal(sample: Any) -> Signal | None:
+    """Whether the rows hold any signal; rows elsewhere say it, if a pass has kept some of them."""
+    if isinstance(sample, Rows):
+        return signal_of(sample.X, sample.signs, sample.order)
+    kept = getattr(sample, "signal", None)
+    return None if kept is None else kept()
 
 
 def _names(estimator: Any) -> tuple[str, ...] | None:

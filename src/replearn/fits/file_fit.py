@@ -26,6 +26,7 @@ from replearn.sources.shuffling import ShuffledSource
 from replearn.sources.svmlight_files import SvmlightSource
 from replearn.stages.batches import BatchKernel, BatchSums, LabelRuns, SignedRows, Total, add_blocks
 from replearn.stages.pieces import BatchStream
+from replearn.stages.signal import Signal, SpacedRows
 from replearn.stages.weights import parted, whole_weights, with_weights
 from replearn.types import BlockMap, Signs
 
@@ -307,6 +308,11 @@ class FileSample:
         self._seen: Seen | None = None
         self._n_rows: int | None = source.n_rows
         self._n_steps = 0
+        self._spaced = SpacedRows()
+
+    def signal(self) -> Signal | None:
+        """Whether the rows hold any signal, by some of them; None if nothing was kept."""
+        return self._spaced.signal()
 
     @property
     def n_rows(self) -> int:
@@ -331,8 +337,11 @@ class FileSample:
     def add_up(self, terms: Callable[[Any, Signs], Total], run: BlockMap = map) -> Total:
         """Sum of ``terms(X, signs)`` over pieces of the files."""
         labels, total = LabelRuns(), None
+        first_pass = self._heed is not None
         for X, targets in self._rows(0):
             labels = labels.then(LabelRuns.of(parted(targets)[0]))
+            if first_pass:
+                self._spaced.take(X, targets)
             part = add_blocks(terms, X, targets, run)
             total = part if total is None else total + part  # one by one: memory stays flat
         self._note(labels)

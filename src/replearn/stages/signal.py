@@ -15,6 +15,7 @@ LEVEL = 0.05
 
 _FIRST_LOOK = 20_000  # rows; all of them only if these show nothing
 _FEWEST = 40  # rows
+_MOST_NUMBERS = 1 << 24  # of rows that are kept of a stream
 
 
 @dataclass(frozen=True)
@@ -152,3 +153,43 @@ def _direction(X: Any, positive: NDArray[np.bool_]) -> Vector:
         variances = X.var(axis=0, dtype=np.float64)
     usable = variances > 0
     return np.where(usable, difference / np.where(usable, variances, 1.0), 0.0)
+
+
+class SpacedRows:
+    """Evenly spaced rows of a stream of any length, at most as many as the first look takes.
+
+    Every row is kept until there are too many; then every second one is dropped, and of the
+    following rows as many are skipped. So it takes little memory, and sorted rows do no harm.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Any, NDArray[Any]]] = []
+        self._n_kept = self._n_seen = 0
+        self._stride = 1
+
+    def take(self, X: Any, targets: NDArray[Any]) -> None:
+        """Look at the next rows."""
+        numbers, _ = parted(targets)
+        picked = np.arange(-self._n_seen % self._stride, numbers.size, self._stride)
+        self._n_seen += numbers.size
+        self._n_kept += picked.size
+        self._parts.append((X[picked], numbers[picked]))
+        most = max(_FEWEST, min(_FIRST_LOOK, _MOST_NUMBERS // max(1, X.shape[1])))
+        while self._n_kept > most:
+            rows, labels = self._joined()
+            self._parts = [(rows[::2], labels[::2])]
+            self._n_kept = -(-self._n_kept // 2)
+            self._stride *= 2
+
+    def signal(self) -> Signal | None:
+        """The test on what was kept."""
+        return signal_of(*self._joined()) if self._parts else None
+
+    def _joined(self) -> tuple[Any, NDArray[Any]]:
+        rows = [part for part, _ in self._parts]
+        labels = np.concatenate([part for _, part in self._parts])
+        if not is_sparse(rows[0]):
+            return np.vstack(rows), labels
+        import scipy.sparse as sp  # models are checked without scipy, and never come here
+
+        return sp.vstack(rows, format="csr"), labels
