@@ -52,7 +52,7 @@ useful = study(signal=1.0)
 print(noise)
 
 # %%
-# A p-value of one model is no verdict by itself. This is the fourth pilot that we tried for this
+# One p-value is no verdict. This is the fourth setting of pilot and bits that we tried for this
 # page; on new rows the noise gave AUCs of .500, .502, .517 and .516, with p = .97, .78, .04, .05.
 # An AUC of .52 is worth nothing, whatever its p-value.
 #
