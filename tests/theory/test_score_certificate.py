@@ -140,7 +140,7 @@ def pairs(request):
     design = make_design(case)
     plan = LogisticPlan(design, PLANNED, 0.05, "test")
     rng = np.random.default_rng(7)
-    differ, estimates, bounds = [], [], []
+    differ, estimates, bounds, followers = [], [], [], []
     for pair in range(N_PAIRS):
         shared = SharedRandomness(f"{request.param}/{pair}")
         first, second = (
@@ -154,11 +154,22 @@ def pairs(request):
         certificate = certify_scores(lead, plan)
         estimates.append(certificate.estimated_disagreement)
         bounds.append(certificate.disagreement_bound)
-    return case, np.array(differ), np.array(estimates), np.array(bounds)
+        followers.append(certify_scores(other, plan, follows=True).estimated_disagreement)
+    return case, *map(np.array, (differ, estimates, bounds, followers))
+
+
+def test_the_estimate_of_a_lab_that_follows_is_calibrated(pairs):
+    case, differ, estimates, _, followers = pairs
+    if not case.bits:
+        assert followers.mean() == pytest.approx(estimates.mean(), rel=0.3)
+        return
+    # it knows that the first lab chose a good place: no alarm where labs agree as planned
+    assert_mean_close(differ - followers, 0.0, 0.03, FALSE_ALARM)
+    # would catch an estimate that is off by .1, as one that forgets the first lab's choice is
 
 
 def test_the_estimate_is_calibrated(pairs):
-    _, differ, estimates, _ = pairs
+    _, differ, estimates, _, _ = pairs
     assert 0.02 < estimates.mean() < 0.3
     # the normal law and a lab's own covariance are not exact at 1,500 rows
     assert_mean_close(differ - estimates, 0.0, 0.02, FALSE_ALARM)
@@ -166,7 +177,7 @@ def test_the_estimate_is_calibrated(pairs):
 
 
 def test_the_proved_bound_holds(pairs):
-    case, differ, _, bounds = pairs
+    case, differ, _, bounds, _ = pairs
     if case.bits:
         # Bernstein's tails prove next to nothing for cells planned so narrow; see below
         assert (bounds > 0.9).all()

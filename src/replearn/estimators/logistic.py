@@ -386,7 +386,7 @@ class ReplicableLogisticClassifier(Streaming):
         self._components = fitted.components
 
     def _certify(self, fitted: Scored, shared: SharedRandomness) -> Certificate:
-        return certify_scores(fitted, self.plan_)
+        return certify_scores(fitted, self.plan_, follows=self.hint is not None)
 
     def _judge(self, rows: Rows) -> None:
         if self._design is not None:

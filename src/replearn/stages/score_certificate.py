@@ -17,16 +17,20 @@ from replearn.stages.scores import Scored
 from replearn.types import Matrix, Vector
 
 ASSUMES = "rows drawn independently from one population, by both labs, the same number"
+_CELLS_AROUND = 2  # in which the first lab may be
+
 ASSUMES_OF_WEIGHTS = ", with weights that were given before the rows were looked at"
 
 
-def certify_scores(scored: Scored, plan: LogisticPlan) -> Certificate:
+def certify_scores(scored: Scored, plan: LogisticPlan, follows: bool = False) -> Certificate:
     """Certificate of a logistic fit.
 
     Parameters
     ----------
     scored : Scored
     plan : LogisticPlan
+    follows : bool, default=False
+        The hint was published by another lab, with which the estimate is then concerned.
 
     Returns
     -------
@@ -35,7 +39,9 @@ def certify_scores(scored: Scored, plan: LogisticPlan) -> Certificate:
     Notes
     -----
     Estimate: another lab's point is normal around mine with twice the sandwich covariance of a
-    mean over my rows; counted is how often it leaves my cell. Bound, for one step: what is rounded
+    mean over my rows; counted is how often it leaves my cell. A lab that follows a hint knows more:
+    the first lab's point is near the centre of its cell (`chance_of_another_cell`). Bound, for
+    one step: what is rounded
     is an affine function of a mean of bounded vectors, so a coordinate of two labs' difference
     has a standard deviation of at most ``sqrt(2 v / n)``, and v has an empirical bound
     (`deviation_bounds`). Without a hint a wall is crossed with probability at most the sum of these
@@ -53,15 +59,52 @@ def certify_scores(scored: Scored, plan: LogisticPlan) -> Certificate:
     bound, confidence = 1.0, 1.0
     if plan.design.n_steps == 1:
         bound, confidence = proved_bound(scored, plan)
+    if follows and scored.space.rounding == "centre" and scored.space.hint_bits:
+        estimate = chance_of_another_cell(scored.residual, np.diag(covariance), n_rows, plan.design)
+    else:
+        left = chance_to_leave(scored.residual[None, :], spread, scored.space.rounding)
+        estimate = float(left[0])
     return Certificate(
-        estimated_disagreement=float(
-            chance_to_leave(scored.residual[None, :], spread, scored.space.rounding)[0]
-        ),
+        estimated_disagreement=estimate,
         disagreement_bound=bound,
         confidence=confidence,
         assumes=ASSUMES + (ASSUMES_OF_WEIGHTS if scored.sums.squares is not None else ""),
         n_batches=int(n_rows),
     )
+
+
+def chance_of_another_cell(
+    residual: Vector, variances: Vector, n_rows: float, design: Design
+) -> float:
+    """Probability that the first lab's cell is not that of a lab which follows its hint.
+
+    Parameters
+    ----------
+    residual : array of shape (q,)
+        The following lab's place in its cell, from the centre.
+    variances : array of shape (q,)
+        Of what one row adds, in cells.
+    n_rows : float
+    design : Design
+        With cubes and hint bits.
+
+    Notes
+    -----
+    The first lab's place in its cell has a known law, independent of how far the labs are apart
+    (docs/theory.md). So, coordinate by coordinate, a cell that is m further is as likely as the
+    density of "difference plus place" at ``residual + m``; coordinates are taken as independent.
+    """
+    ratios = 1 / np.maximum(design.spread_numbers, 1e-9)
+    places = _first_positions(tuple(ratios.tolist()), design.space.hint_bits)
+    spread = np.maximum(np.sqrt(2 * variances / n_rows), 1e-9)
+    own, all_cells = np.zeros(spread.size), np.zeros(spread.size)
+    for further in range(-_CELLS_AROUND, _CELLS_AROUND + 1):
+        distance = (residual[: spread.size] + further - places) / spread
+        density = np.exp(-(distance**2) / 2).mean(axis=0) + 1e-300
+        all_cells += density
+        if further == 0:
+            own = density
+    return float(1 - np.prod(own / all_cells))
 
 
 def covariance_of_row(scored: Scored, design: Design) -> Matrix:

@@ -80,10 +80,11 @@ def expected(name: str, start: PlanRow, base: PlanRow, gain: float) -> PlanRow:
     """
     explained = max(base.log_loss - start.log_loss, 1e-9)
     loss = max(start.log_loss - gain, 1e-6)
-    factor = math.sqrt(max(base.log_loss - loss, 0.0) / explained)
+    # a start that explains next to nothing says nothing about how what ranks grows
+    factor = min(4.0, math.sqrt(max(base.log_loss - loss, 0.0) / explained))
 
     def grown(value: float) -> float:
-        return min(0.9999, 0.5 + (value - 0.5) * factor)
+        return min(0.9999, max(0.0, 0.5 + (value - 0.5) * factor))
 
     balanced = grown(start.balanced_accuracy)
     accuracy = min(0.9999, start.accuracy + balanced - start.balanced_accuracy)
