@@ -49,6 +49,7 @@ def quiet_fit(estimator: Any, X: Any, y: Any) -> Any:
     """Fit without the warnings that so few rows deserve."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReplicabilityWarning)
+        warnings.simplefilter("ignore", rl.UselessModelWarning)
         return estimator.fit(X, y)
 
 
@@ -826,6 +827,9 @@ _VALUES: dict[str, list[Any]] = (
     | {"n_rounds": [value for value in _WHOLES if not isinstance(value,
     int) or not 100 < value <= 2**20]}
     | {"shared_seed": _SEEDS, "random_state": _SEEDS, "constants": _OTHERS}
+    | {"class_weight": [None, "balanced", {}, {-1: 2, 1: 0.5}, {"a": 1}, {-1: -1}, 3, [1, 2],
+       {-1: float("nan"), 1: 1}, {1: 10**400}]}
+    | {"hint_bits": [0, 2, 9, -1, True, 1.5, "x", None], "hint": [None, 0, 3, 99, "x", True]}
     | {"n_jobs": [None, 1, 2, 0, -1, "x", 1.5, True, [], 10**30], "verbose": [0, False, None]}
     | {"published": [None, [], "x", 0, *(rl.Published(classes=two) for two in _CLASSES)]}
 )  # fmt: skip

@@ -181,10 +181,6 @@ def test_probabilities_and_shares(name, value):
             r'certified mode derives grid_width; .* Leave it "auto", or use mode="practical"',
         ),
         (
-            {"mode": "certified", "rounding": "leech"},
-            r'certified mode proves .* got \'leech\'\. Leave it "auto"',
-        ),
-        (
             {"mode": "certified", "projection": "signs"},
             r"certified mode needs a rotation-invariant projection, .* got 'signs'",
         ),

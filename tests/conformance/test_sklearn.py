@@ -20,6 +20,9 @@ from replearn.datasets import make_margin
 # scikit-learn's data sets are far too small to say anything about another lab
 TINY = pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")
 
+#: Fifty noisy rows with weights of 1,000 and .0001: what is left of them is rounded away.
+HOPELESS = {"check_class_weight_classifiers": "the check fits fifty rows of noise"}
+
 X, Y = make_margin(6000, 5, margin=0.4, random_state=0)
 NAMES = ["age", "dose", "pulse", "size", "length"]
 
@@ -41,7 +44,8 @@ def classifier(**parameters):
             rounding="centre",
             n_jobs=2,
         ),
-    ]
+    ],
+    expected_failed_checks=lambda _: HOPELESS,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

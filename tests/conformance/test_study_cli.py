@@ -89,7 +89,7 @@ OPTIONS = {
     "--hint-bits": ("--hint-bits 3", "design"),
     "--scores": ("--scores score.csv --hint-bits 4", "design"),
     "--threshold": ("--threshold 5:1", "design"),
-    "--target": ("--target ward --drop sick", "must hold two classes|two labels|third"),
+    "--target": ("--target ward --drop sick", "classes"),
     "--classes": ("--classes no,yes --share .3", "--classes and --share are for a pilot without"),
     "--share": ("--share .3", "needs both --classes A,B and --share X"),
     "--columns": ("--columns age,dose", "encoding"),

@@ -238,9 +238,9 @@ def test_bad_rows_are_refused(protocol):
         rl.row_sums(protocol, X, y, site="two\nlines")
     with pytest.raises(rl.ReplearnError, match="same site"):
         rl.merged_sums([rl.row_sums(protocol, X, y, site=name) for name in "ab"])
-    svm = replace(protocol, design=None, algorithm="svm")
+    sgd = replace(protocol, design=None, algorithm="sgd")
     with pytest.raises(rl.ReplearnError, match="logistic study"):
-        rl.row_sums(svm, X, y)
+        rl.row_sums(sgd, X, y)
 
 
 # --- hostile files ------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ HOSTILE = [
     (("version",), True, "version True is unknown"),
     (("protocol",), "0" * 64, "belongs to the protocol"),
     (("round",), 2, "round must be an integer"),
-    (("round",), 1.0, "round must be an integer"),
+    (("round",), 1.5, "round must be an integer"),
     (("after",), "0" * 64, "only sums of the first round"),
     (("after",), "x", "64 hexadecimal digits"),
     (("site",), "", "site must be a name"),

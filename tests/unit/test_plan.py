@@ -283,7 +283,7 @@ def test_halving_the_disagreement_costs_about_four_times(guarantee, n_inputs, mo
     half = replace(guarantee, max_disagreement=guarantee.max_disagreement / 2)
     ratio = plan_svm(half, n_inputs, mode).n_samples / plan_svm(guarantee, n_inputs, mode).n_samples
     # less where Bernstein's inequality decides, more by the logarithm of paper mode
-    assert 1 <= ratio <= (4.01 if mode == "certified" else 8)
+    assert 1 <= ratio <= (4.1 if mode == "certified" else 8)
 
 
 def test_sizes_by_hand_are_kept():

@@ -141,7 +141,6 @@ def test_the_certified_plan_keeps_its_own_inequalities():
         ("certified", Sizes(n_validation=3), None, 'n_validation belongs to mode="paper"'),
         ("practical", Sizes(), {"C1": 1.0}, 'constants belong to mode="paper"'),
         ("certified", Sizes(grid_width=0.1), None, "derives grid_width"),
-        ("certified", Sizes(rounding="leech"), None, '"centre" and "ak"'),
         ("certified", Sizes(projection="signs"), None, "rotation-invariant"),
         ("certified", Sizes(unit_mean=True), None, "nothing is proved with unit_mean"),
         ("certified", Sizes(batch_size=10), None, "needs batch_size of at least"),

@@ -201,10 +201,11 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         if names is not None and self.agreed.encoding is None:
             self.feature_names_in_ = np.array(names, dtype=object)
         self._describe(n_features, classes, names)
-        return self._fit(sample)
+        # files that need an order may be read in pieces, and must then give the same: no test
+        return self._fit(sample, tested=self.asks != "batches")
 
-    def _fit(self, sample: Any) -> Self:
-        """Learn from checked rows, wherever they are."""
+    def _fit(self, sample: Any, tested: bool = True) -> Self:
+        """Learn from checked rows, wherever they are; test them for signal."""
         shared = self._shared()
         # samples elsewhere show the progress of their passes over the rows
         run = self._run() if isinstance(sample, Rows) else self._threads()
@@ -212,7 +213,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             n_inputs = self.n_features_in_ + bool(self.fit_intercept)
             plan, fitted = self._learn(sample, n_inputs, shared, run)
         self._publish(plan, fitted, shared)
-        self.signal_ = _signal(sample)
+        self.signal_ = _signal(sample) if tested else None
         self._warn()
         return self
 

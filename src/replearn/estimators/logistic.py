@@ -370,8 +370,8 @@ class ReplicableLogisticClassifier(Streaming):
         self._warn()
         return self
 
-    def _fit(self, sample: Any) -> Self:
-        super()._fit(sample)
+    def _fit(self, sample: Any, tested: bool = True) -> Self:
+        super()._fit(sample, tested)
         self.__dict__.pop("_stream", None)
         return self
 

@@ -179,8 +179,8 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
 
     _recipe = staticmethod(recipes.sgd)
 
-    def _fit(self, sample: Any) -> Self:
-        super()._fit(sample)
+    def _fit(self, sample: Any, tested: bool = True) -> Self:
+        super()._fit(sample, tested)
         self.__dict__.pop("_stream", None)
         return self
 

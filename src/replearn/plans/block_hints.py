@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import betaincinv, gammaln, ndtr
 
 from replearn.codes.cells import mean_length, runs, second_moment
 from replearn.types import Vector
@@ -28,6 +27,8 @@ def shares_left(bits: int) -> tuple[Vector, Vector]:
     """
     if bits == 0:
         return np.ones(1), np.ones(1)
+    from scipy.special import betaincinv  # plans without hints need no scipy
+
     # X exceeds these with the chances `above`, which are fine where places are least safe
     above = np.concatenate([np.linspace(1, 0.05, 200), np.geomspace(0.05, 1e-14, 250)[1:], [0.0]])
     values = 1 - betaincinv((1 << bits) - 1, 2, above)
@@ -36,6 +37,8 @@ def shares_left(bits: int) -> tuple[Vector, Vector]:
 
 def mean_excess(distance: Vector) -> Vector:
     """``E (g - distance)_+`` of a standard normal g."""
+    from scipy.special import ndtr
+
     density = np.exp(-(distance**2) / 2) / math.sqrt(2 * math.pi)
     return np.asarray(density - distance * ndtr(-distance))
 
@@ -110,7 +113,7 @@ def position_variance(rounding: str, n_components: int, bits: int) -> float:
     n_codes, n_offsets = runs(rounding, n_components)[-1].stop, 1 << bits
     power = 2 / n_codes
     shrink = math.exp(
-        gammaln(2 + power) + gammaln(n_offsets + 1) - gammaln(2) - gammaln(n_offsets + 1 + power)
+        math.lgamma(2 + power) + math.lgamma(n_offsets + 1) - math.lgamma(n_offsets + 1 + power)
     )
     return whole * ((1 + shrink) / 2 if rounding == "ak" else shrink)
 
