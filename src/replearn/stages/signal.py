@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.stages.ranking import auc, signal_p_value
 from replearn.stages.weights import parted
 from replearn.types import Order, Vector, is_sparse
 
@@ -129,6 +128,9 @@ def _half_on_half(
     X: Any, positive: NDArray[np.bool_], learned: Order, tested: Order
 ) -> tuple[float, float]:
     """One-sided p-value and area of a direction of some rows on other rows."""
+    # who compares models reads `LEVEL`, and has no scipy perhaps
+    from replearn.stages.ranking import auc, signal_p_value
+
     with np.errstate(all="ignore"):  # rows of extreme length say nothing
         scores = np.nan_to_num(np.asarray(X[tested] @ _direction(X[learned], positive[learned])))
     hits = positive[tested]
