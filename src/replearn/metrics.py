@@ -2,7 +2,7 @@
 
 >>> import replearn as rl
 >>> from replearn.metrics import churn, same_model_rate
->>> labs = [rl.datasets.make_margin(20_000, 3, margin=0.3, random_state=lab) for lab in (1, 2)]
+>>> labs = [rl.datasets.make_margin(90_000, 3, margin=0.3, random_state=lab) for lab in (1, 2)]
 >>> fits = [rl.ReplicableSVMClassifier(margin=0.3, shared_seed=7).fit(X, y) for X, y in labs]
 >>> same_model_rate(fits), churn(*fits, labs[0][0])
 (1.0, 0.0)

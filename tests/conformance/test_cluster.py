@@ -1,5 +1,6 @@
 """A fit on a cluster is the fit on one machine, to the byte, whatever dies on the way."""
 
+import dataclasses
 import os
 import signal
 import warnings
@@ -419,7 +420,9 @@ def test_an_audit_outlives_its_workers(client, pids, tmp_path):
     here = rl.audit(svm(shuffle=True), X, y, n_pairs=20)
     killer = Killer({1: pids})
     options = {"client": client, "advance": killer, "checkpoint": tmp_path / "audit.json"}
-    assert rl.audit(svm(shuffle=True), X, y, n_pairs=20, **options) == here
+    there = rl.audit(svm(shuffle=True), X, y, n_pairs=20, **options)
+    # rows elsewhere are not tested for signal, which is a note
+    assert dataclasses.replace(there, notes=()) == dataclasses.replace(here, notes=())
     assert killer.killed_all
 
 

@@ -175,6 +175,7 @@ SILENT = {
     "--jobs": "threads change no number",
     "--memory": "nor does where rows are held",
     "--scratch": "rows that fit in memory need none",
+    "--random-state": "another order of these rows gives the same codes",
     "--failure-prob": "no bound below 1 is proved for so few rows",
     "--allow-unknown": "without unknown values there is nothing to allow",
     "--allow-copies": "without copies there is nothing to allow",
