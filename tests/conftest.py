@@ -1,5 +1,6 @@
 """Settings of the whole suite: which seeds are taken, and how hypothesis draws."""
 
+import os
 from collections.abc import Callable
 
 import hypothesis
@@ -7,8 +8,13 @@ import pytest
 
 SEEDS_PER_BLOCK = 1_000_000
 
+#: Examples of a property; benchmarks/mutants.py takes fewer.
+EXAMPLES = int(os.environ.get("REPLEARN_EXAMPLES", "100"))
+
 # a failure on one machine is a failure on every machine
-hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
+hypothesis.settings.register_profile(
+    "fixed", derandomize=True, deadline=None, max_examples=EXAMPLES
+)
 # prints what reproduces a failure: @reproduce_failure(...)
 hypothesis.settings.register_profile("fresh", derandomize=False, deadline=None, print_blob=True)
 

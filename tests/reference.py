@@ -41,6 +41,14 @@ def exact_sum(hi: Any, lo: Any) -> list[Fraction]:
     ]
 
 
+# --- columns of tables ------------------------------------------------------------------------
+
+
+def scaled_column(values: Any, centre: float, scale: float) -> list[float]:
+    """A column moved and scaled, number by number; 0 for a missing value."""
+    return [0.0 if math.isnan(value) else (value - centre) / scale for value in values]
+
+
 # --- the logistic function --------------------------------------------------------------------
 
 
@@ -75,6 +83,11 @@ def score_integers(
     total: list[int] = []
     for x, label, weight in zip(X, own, weights, strict=True):
         a = projected_row(x, directions, cap, units)
+        if isinstance(label, float):
+            terms = number_terms(a, theta * units, label)
+            quanta = [weight * in_quanta(term) for term in terms]
+            total = [s + t for s, t in zip(total or [0] * len(quanta), quanta, strict=True)]
+            continue
         p = class_probabilities(a, theta * units)
         factor = 1.0 if factors is None else factors[label]
         v = [[(pc - (label == c)) * factor * ai for ai in a] for c, pc in enumerate(p, start=1)]
@@ -89,6 +102,40 @@ def score_integers(
         quanta = [weight * in_quanta(term) for term in terms]
         total = [s + t for s, t in zip(total or [0] * len(quanta), quanta, strict=True)]
     return total
+
+
+def slope_integers(
+    X: Any, signs: Any, direction: Any, class_weights: tuple[float, float] = (1.0, 1.0)
+) -> list[int]:
+    """Pull, loss (in units of 1024) and squared slope in quanta, from the definitions."""
+    direction = np.asarray(direction, float)
+    total = [0] * (direction.size + 2)
+    for x, sign in zip(np.asarray(X, float), signs, strict=True):
+        bias = float(direction.size > x.size)
+        size = lane_dot(x, x) + bias
+        if size == 0.0:
+            continue
+        factor = sign / math.sqrt(size)
+        score = factor * (lane_dot(x, direction[: x.size]) + bias * direction[-1])
+        weight = class_weights[int(sign > 0)]
+        slope = 1.0 / (1.0 + specified_exponential(score)) * weight
+        a = slope * factor
+        pull = [a * value for value in x.tolist()] + ([a] if bias else [])
+        loss = -math.log(1.0 / (1.0 + specified_exponential(-score))) * weight
+        terms = [*pull, loss / 1024, slope * slope]
+        total = [s + in_quanta(term) for s, term in zip(total, terms, strict=True)]
+    return total
+
+
+def number_terms(a: list[float], theta: Matrix, target: float) -> list[float]:
+    """What a row with a number adds: ``v``, the cut residual times a; ``a a'``; and ``v v'``."""
+    residual = theta[0, 0]
+    for weight, value in zip(theta[0, 1:].tolist(), a[1:], strict=True):
+        residual += weight * value
+    residual = min(max(residual - target, -1.0), 1.0)
+    v = [residual * ai for ai in a]
+    places = [(i, j) for i in range(len(a)) for j in range(i, len(a))]
+    return [*v, *(a[i] * a[j] for i, j in places), *(v[i] * v[j] for i, j in places)]
 
 
 def projected_row(x: Any, directions: Any, cap: float, units: Any) -> list[float]:

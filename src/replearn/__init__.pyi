@@ -9,6 +9,8 @@ from .audits.evaluation import Evaluation as Evaluation
 from .audits.evaluation import evaluate as evaluate
 from .audits.evaluation import evaluate_file as evaluate_file
 from .audits.findings import AuditResult as AuditResult
+from .audits.regression import RegressionWorth as RegressionWorth
+from .audits.regression import evaluate_regression as evaluate_regression
 from .audits.report import save_report as save_report
 from .audits.site_check import check_file as check_file
 from .audits.sites import compare_sites as compare_sites
@@ -33,6 +35,7 @@ from .errors import UselessModelWarning as UselessModelWarning
 from .estimators import ReplicableBoostingClassifier as ReplicableBoostingClassifier
 from .estimators import ReplicableChoiceClassifier as ReplicableChoiceClassifier
 from .estimators import ReplicableDPClassifier as ReplicableDPClassifier
+from .estimators import ReplicableLinearRegressor as ReplicableLinearRegressor
 from .estimators import ReplicableLogisticClassifier as ReplicableLogisticClassifier
 from .estimators import ReplicableNetClassifier as ReplicableNetClassifier
 from .estimators import ReplicableSearchCV as ReplicableSearchCV
@@ -72,5 +75,7 @@ from .study.commitments import reveal as reveal
 from .study.pilot import PilotPlan as PilotPlan
 from .study.pilot import plan_from_pilot as plan_from_pilot
 from .study.protocol import Protocol as Protocol
+from .study.regression_pilot import RegressionPlan as RegressionPlan
+from .study.regression_pilot import plan_regression as plan_regression
 
 __version__: str

@@ -287,7 +287,7 @@ class _Study:
         read: Callable[[Path, dict[str, Any]], Any],
         only_one: bool = False,
     ) -> list[tuple[Any, dict[str, Any]]]:
-        """Ask every node, late ones too, until so many sites have answered.
+        """Ask every node, late ones too, until enough sites have answered.
 
         A SuperNode that was killed comes back as another node: it is asked again, and what it may
         have answered before counts once, since it has one name.

@@ -19,7 +19,7 @@ from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.fits.adding import Added
 from replearn.fits.file_fit import heed
-from replearn.fits.label_parts import join_labels
+from replearn.fits.label_parts import join_labels, labels_of
 from replearn.fits.spark_jobs import add_up, look, results
 from replearn.sources.arrow_batches import arrow_pieces
 from replearn.stages.batches import Total
@@ -71,12 +71,12 @@ def fit(
     if estimator.asks != "sums":
         raise ReplearnError(
             f"rows of a Spark dataframe have no order, got {type(estimator).__name__}, which needs "
-            "one. Use ReplicableLogisticClassifier, or write shuffled Parquet files and use "
-            "replearn.clusters.fit."
+            'one. Use ReplicableLogisticClassifier, ReplicableSVMClassifier(estimate="rows"), or '
+            "write shuffled Parquet files and use replearn.clusters.fit."
         )
     encoding = estimator.agreed.encoding
     wanted = _wanted(X, target, columns, encoding)
-    labels = estimator.labels(f"the label column of {_PLACE}")
+    labels = labels_of(estimator, f"the label column of {_PLACE}")
     runs = join_labels(labels, results(_selected(X, [target]), partial(look, target, labels)))
     rows = _selected(X, [*wanted, target])
     sample = _SparkSample(rows, partial(add_up, target, encoding, labels), runs.n_rows)

@@ -2,6 +2,7 @@
 
 import html
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,25 @@ class InNotebooks:
             f'<div class="replearn"><strong>{html.escape(head)}</strong>'
             f'<pre style="margin:0.3em 0 0 0">{html.escape(rest)}</pre></div>'
         )
+
+
+class Drawable(InNotebooks):
+    """What has a picture, too."""
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw it; needs matplotlib (the extra "report").
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default on those of a new figure.
+
+        Returns
+        -------
+        ax : matplotlib axes
+        """
+        # a picture is a view from above: the room that draws knows all of these, not they it
+        return import_module("replearn.audits.pictures").plotted(self, ax)
 
 
 #: A backend: applies a function to block descriptors, in any order, anywhere.

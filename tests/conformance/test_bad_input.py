@@ -13,6 +13,7 @@ from replearn import (
     NotEnoughSamples,
     ReplearnError,
     ReplicabilityWarning,
+    ReplicableSGDClassifier,
     ReplicableSVMClassifier,
     load,
     save,
@@ -78,7 +79,7 @@ def test_one_class():
 def test_three_classes(labels, kind):
     message = rf"y must hold two classes, got more: {kind}.* Only binary classification is supp"
     with pytest.raises(ReplearnError, match=message):
-        classifier().fit(X, labels)
+        ReplicableSGDClassifier().fit(X, labels)
 
 
 def test_labels_that_are_not_classes():

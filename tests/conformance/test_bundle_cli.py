@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shlex
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -112,3 +113,19 @@ def test_check_says_what_stops_a_fit(study, run, tmp_path):
     data = json.loads(run(*arguments, "--json", code=1).out)
     assert data["ok"] is False
     assert data["columns"]["sex"]["unknown"] == 400
+
+
+def test_a_study_of_three_classes_has_a_bundle_whose_rehearsal_runs(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(400, 2)), columns=["a", "b"])
+    y = np.digitize(X["a"] + rng.logistic(size=400), [-0.5, 0.5])
+    plan = rl.plan_from_pilot(X, y, samples_per_site=2000, target="y")
+    plan.protocol.save(tmp_path / "study.json")
+    out = tmp_path / "sites"
+    assert cli.main(["bundle", str(tmp_path / "study.json"), "--out", str(out), "--json"]) == 0
+    expected = json.loads(capsys.readouterr().out)["expected_fingerprint"]
+    fit = ["fit", str(out / "rehearsal.csv"), "--protocol", str(out / "study.json")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rl.ReplicabilityWarning)
+        warnings.simplefilter("ignore", rl.UselessModelWarning)
+        assert cli.main([*fit, "--expect", expected]) == 0

@@ -153,7 +153,7 @@ def test_a_cluster_on_this_machine_writes_the_same_file(files, tmp_path):
         ("fit big.parquet --target label --cluster local", "needs --assume-shuffled"),
         (
             "fit big.parquet --target label --assume-shuffled --cluster local --checkpoint TMP",
-            "Leave that out",
+            "got --checkpoint too",
         ),
         (
             "fit big.parquet --target label --assume-shuffled --cluster nowhere",

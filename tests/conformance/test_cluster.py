@@ -156,8 +156,9 @@ def test_few_rows_give_the_same_bytes(client, n_rows, tmp_path):
         lambda: svm(margin="auto"),
         lambda: svm(fit_intercept=False, shared_seed="a word"),
         lambda: svm(mode="paper", n_batches=9, batch_size=50),
+        lambda: svm(estimate="rows"),
     ],
-    ids=["sgd", "auto", "no intercept", "paper"],
+    ids=["sgd", "auto", "no intercept", "paper", "rows"],
 )
 def test_other_algorithms_give_the_same_bytes(client, make, tmp_path):
     X, y = data()
@@ -497,11 +498,11 @@ def test_a_missing_label(client, label):
 def test_one_class_and_three_classes(client):
     X, y = data()
     one, three = np.ones(N, dtype=int), np.where(np.arange(N) == 5000, 7, y)
-    for labels in (one, three):
+    for labels, make in ((one, svm), (three, sgd)):
         with pytest.raises(ReplearnError) as here:
-            svm().fit(X, labels)
+            make().fit(X, labels)
         with pytest.raises(ReplearnError) as there:
-            clusters.fit(svm(), *arrays([3000, 3000], X, labels))
+            clusters.fit(make(), *arrays([3000, 3000], X, labels))
         assert str(there.value) == str(here.value)
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from replearn import cli
 from replearn.datasets import make_margin
 from replearn.files.modelfile import load
 
@@ -119,6 +120,17 @@ def test_an_interrupted_fit_ends_in_one_line_and_can_go_on(data, tmp_path):
 
 
 @pytest.fixture
+def run(capsys):
+    """The command line in this process: disks do not care, and a start takes seconds."""
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        code = cli.main([str(argument) for argument in arguments])
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MB of its own."""
     place = tmp_path / "disk"
@@ -174,10 +186,10 @@ def one_line(done: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.mark.parametrize("name", ["fit", "predict", "plan", "audit", "export", "shuffle"])
-def test_a_full_disk_leaves_the_old_file_whole(data, disk, name):
+def test_a_full_disk_leaves_the_old_file_whole(data, disk, run, name):
     before = old_files(disk, data)
     fill(disk)
-    done = replearn(*writers(disk, data)[name])
+    done = run(*writers(disk, data)[name])
     assert "No space left on device" in one_line(done)
     assert {path.name: path.read_bytes() for path in disk.iterdir() if path.name != "filler"} == (
         before
@@ -185,20 +197,20 @@ def test_a_full_disk_leaves_the_old_file_whole(data, disk, name):
 
 
 @pytest.mark.parametrize("name", ["fit", "predict", "plan", "audit", "export", "shuffle"])
-def test_a_read_only_disk_is_noticed_before_the_work(data, disk, name):
+def test_a_read_only_disk_is_noticed_before_the_work(data, disk, run, name):
     before = old_files(disk, data)
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-    done = replearn(*writers(disk, data)[name])
+    done = run(*writers(disk, data)[name])
     assert "Read-only" in one_line(done) or "no right to write" in one_line(done)
     assert {path.name: path.read_bytes() for path in disk.iterdir()} == before
 
 
 @pytest.mark.parametrize("option", ["--checkpoint", "--scratch"])
-def test_scratch_and_checkpoints_on_a_full_disk_give_one_line(data, disk, tmp_path, option):
+def test_scratch_and_checkpoints_on_a_full_disk_give_one_line(data, disk, run, tmp_path, option):
     out = tmp_path / "model.json"
     place = disk / "state"
     place.mkdir()
-    done = replearn(
+    done = run(
         *("fit", data / "rows", *FIT, "--out", out, option, place, "--memory", "1K"),
     )
     line = one_line(done)
@@ -209,10 +221,10 @@ def test_scratch_and_checkpoints_on_a_full_disk_give_one_line(data, disk, tmp_pa
         assert list(place.iterdir()) == []  # nothing is left behind
 
 
-def test_a_checkpoint_that_ran_out_of_space_goes_on_when_there_is_some(data, disk, tmp_path):
+def test_a_checkpoint_that_ran_out_of_space_goes_on_when_there_is_some(data, disk, run, tmp_path):
     out, state = tmp_path / "model.json", disk / "state"
     fit = ("fit", data / "rows", *FIT, "--out", out, "--checkpoint", state)
-    assert "No space left on device" in one_line(replearn(*fit, "--checkpoint-every", "0"))
+    assert "No space left on device" in one_line(run(*fit, "--checkpoint-every", "0"))
     subprocess.run(["mount", "-o", "remount,size=200m", str(disk)], check=True)
-    assert replearn(*fit).returncode == 0
+    assert run(*fit).returncode == 0
     assert load(out).fingerprint == load(data / "expected.json").fingerprint

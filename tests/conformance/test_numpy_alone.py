@@ -35,6 +35,10 @@ import json, pathlib
 import numpy as np
 import replearn as rl
 
+def hexed(value):
+    return [hexed(part) for part in value] if isinstance(value, list) else value.hex()
+
+
 record, folder = map(pathlib.Path, sys.argv[1:])
 found = []
 for case in json.loads(record.read_text(encoding="utf-8")):
@@ -47,12 +51,13 @@ for case in json.loads(record.read_text(encoding="utf-8")):
         X = np.array(X)
     probabilities = None
     if model.has_probabilities:
-        probabilities = [p.hex() for p in model.predict_proba(X)[:, 1].tolist()]
+        chances = model.predict_proba(X)
+        probabilities = hexed((chances if model.n_classes > 2 else chances[:, 1]).tolist())
     found.append({
         "name": case["name"],
         "same": bool(rl.compare(model, model, X)),
         "fingerprint": model.fingerprint,
-        "scores": [score.hex() for score in model.decision_function(X).tolist()],
+        "scores": hexed(model.decision_function(X).tolist()),
         "labels": model.predict(X).tolist(),
         "probabilities": probabilities,
     })

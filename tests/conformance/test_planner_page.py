@@ -206,7 +206,7 @@ def test_cells_for_other_numbers_of_sites_are_those_of_width_ratio():
 @needs_chromium
 def test_verdicts_and_notes(page):
     studies = [STUDY, STUDY | {"rows": 1000, "sites": 3}, STUDY | {"rows": 100, "bits": 0}]
-    studies += [STUDY | {"sites": 64}]
+    studies += [STUDY | {"sites": 64, "disagreement": 0.02}]
     found = seen(page(f"<script>const STUDIES = {json.dumps(studies)};</script>{TYPE}"))
     assert [said["verdict"].split(":")[0] for said in found[:3]] == [
         "Affordable",

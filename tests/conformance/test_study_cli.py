@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from replearn import Protocol, cli, load
-from replearn.cli.parser import make_parser
 
 N = 4000
 
@@ -69,49 +68,6 @@ def study(replearn, place):
 
 # ---------------------------------------------------------------- plans
 
-#: For each option of `plan` what to add to ``BASE``, and what becomes of it: a word of the protocol
-#: that differs then, None if the output does, or what is said against it.
-OPTIONS = {
-    "--json": ("--json", None),
-    "--margin": ("--margin .2", "--margin belongs to --algorithm svm"),
-    "--max-error": ("--max-error .2", "--max-error belongs to --algorithm svm"),
-    "--max-disagreement": ("--max-disagreement .3", "parameters"),
-    "--failure-prob": ("--failure-prob .01", "parameters"),
-    "--mode": ("--mode practical", "--mode is for a plan without a pilot"),
-    "--no-intercept": ("--no-intercept", "--no-intercept belongs to --algorithm svm"),
-    "--features": ("--features 5", "--features is for a plan without a pilot"),
-    "--algorithm": ("--algorithm svm", "algorithm"),
-    "--samples": ("--samples 5", "--samples is for a plan without a pilot"),
-    "--solve": ("--solve margin", "--solve is for a plan without a pilot"),
-    "--sites": ("--sites 9", "design"),
-    "--pilot": ("--pilot b.csv", "notes"),
-    "--study": ("--study discovery", "design"),
-    "--hint-bits": ("--hint-bits 3", "design"),
-    "--scores": ("--scores score.csv --hint-bits 4", "design"),
-    "--threshold": ("--threshold 5:1", "design"),
-    "--target": ("--target ward --drop sick", "classes"),
-    "--classes": ("--classes no,yes --share .3", "--classes and --share are for a pilot without"),
-    "--share": ("--share .3", "needs both --classes A,B and --share X"),
-    "--columns": ("--columns age,dose", "encoding"),
-    "--drop": ("--drop ward", "encoding"),
-    "--categories": ("--categories code", "encoding"),
-    "--numeric": ("--numeric nothing", "no column 'nothing'"),
-    "--rare": ("--rare 2", "encoding"),
-    "--samples-per-site": ("--samples-per-site 50000", "design"),
-    "--seed": ("--seed 8", "seed"),
-    "--public-value": ("--public-value 8", "seed"),
-    "--register": ("--register lottery --draw-date 2099-01-02", "seed"),
-    "--draw-date": ("--draw-date 2099-01-02", "--register and --draw-date go together"),
-    "--registered": ("--registered study.json", "--registered completes a protocol"),
-    "--out": ("--out other.json", None),
-}
-
-
-def test_every_option_of_a_plan_is_known_here():
-    commands = make_parser()._subparsers._group_actions[0].choices
-    options = {a.option_strings[-1] for a in commands["plan"]._actions if a.option_strings}
-    assert options - {"--help"} == set(OPTIONS)
-
 
 @pytest.fixture(scope="module")
 def base_plan(place):
@@ -123,21 +79,6 @@ def base_plan(place):
         shared_seed="0",
     )  # fmt: skip
     return plan.protocol.content()
-
-
-@pytest.mark.parametrize("option", OPTIONS)
-def test_no_option_of_a_plan_is_ignored(option, replearn, place, base_plan):
-    added, effect = OPTIONS[option]
-    if effect is None or effect in base_plan:
-        said = replearn(f"{BASE} --out planned.json {added}")
-        if effect is None:
-            assert (place / "other.json").exists() if option == "--out" else "table" in said
-            return
-        planned = json.loads((place / "planned.json").read_text())
-        assert planned[effect] != base_plan[effect]
-        return
-    err = replearn(f"{BASE} {added}", code=2)
-    assert any(words in err for words in effect.split("|"))
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,57 @@ def _models() -> dict[str, tuple[Model, Any]]:
         space = replace(model.space, rounding=rounding)
         codes = space.encode(far, SharedRandomness("golden"))
         found[f"logistic, {rounding}"] = replace(model, space=space, codes=codes), some
+    pilot = rows(400)
+    searched = rl.plan_from_pilot(
+        *pilot, samples_per_site=100_000, algorithm="net", shared_seed="golden"
+    )
+    found["net, published"] = searched.protocol.estimator().fit(*noisy()).model_, few
+    return found | _of_three_classes(wide, few)
+
+
+def _of_three_classes(wide: Any, few: Any) -> dict[str, tuple[Model, Any]]:
+    """Models of more than two classes, and rows for them."""
+    found: dict[str, tuple[Model, Any]] = {}
+    shared, three = (
+        SharedRandomness("golden"),
+        np.stack([DIRECTION, -DIRECTION[::-1], DIRECTION**2]),
+    )
+    for projection, k, rounding, bits, hint in (
+        ("hadamard", 9, "e8", 0, 0),
+        ("none", DIRECTION.size, "leech", 3, 5),
+        ("gaussian", 7, "ak", 2, 1),
+    ):
+        space = CodeSpace(
+            DIRECTION.size, projection, k, rounding, "0.125", hint_bits=bits, hint=hint, n_outputs=3
+        )
+        codes = space.encode(three.ravel(), shared)
+        labels = ("high", "low", "none")
+        model = Model("svm", DIRECTION.size - 1, True, space, "golden", labels, codes)
+        found[f"three classes, {projection}, {rounding}"] = model, wide
+    X, signs = noisy()
+    estimator = rl.ReplicableLogisticClassifier(
+        shared_seed="golden", samples_per_site=2000, hint_bits=2, hint=1
+    )
+    fitted = estimator.fit(X, np.where(X[:, 0] > 0.5, 2, signs > 0))
+    found["three classes, logistic"] = fitted.model_, few
     return found
+
+
+def _scores(model: Model, X: Any) -> list[Any]:
+    """Scores of rows in hexadecimal; of more than two classes a list for each row."""
+    return _hex(model.decision_function(X).tolist())
+
+
+def _probabilities(model: Model, X: Any) -> list[Any] | None:
+    """Those of the second class; of more than two classes all of them; none without log-odds."""
+    if not model.has_probabilities:
+        return None
+    found = model.predict_proba(X)
+    return _hex((found if model.n_classes > 2 else found[:, 1]).tolist())
+
+
+def _hex(values: Any) -> Any:
+    return [_hex(value) for value in values] if isinstance(values, list) else values.hex()
 
 
 def _plain(X: Any) -> list[Any]:
@@ -108,17 +158,14 @@ def _record() -> None:
         for name, (model, X) in _models().items():
             path = Path(folder) / "model.json"
             rl.save(model, path)
-            probabilities = None
-            if model.has_probabilities:
-                probabilities = [p.hex() for p in model.predict_proba(X)[:, 1].tolist()]
             documents.append(
                 {
                     "name": name,
                     "file": json.loads(path.read_text(encoding="utf-8")),
                     "rows": _plain(X),
-                    "scores": [score.hex() for score in model.decision_function(X).tolist()],
+                    "scores": _scores(model, X),
                     "labels": model.predict(X).tolist(),
-                    "probabilities": probabilities,
+                    "probabilities": _probabilities(model, X),
                 }
             )
     lines = ",\n".join(json.dumps(document, ensure_ascii=False) for document in documents)
@@ -132,11 +179,9 @@ def test_recorded_files_predict_what_they_did(case: dict[str, Any], tmp_path: Pa
     model = rl.load(path)
     X = pd.DataFrame(case["rows"]) if isinstance(case["rows"][0], dict) else np.array(case["rows"])
     assert model.fingerprint == case["file"]["fingerprint"]
-    assert [score.hex() for score in model.decision_function(X).tolist()] == case["scores"]
+    assert _scores(model, X) == case["scores"]
     assert model.predict(X).tolist() == case["labels"]
-    if case["probabilities"] is not None:
-        found = [p.hex() for p in model.predict_proba(X)[:, 1].tolist()]
-        assert found == case["probabilities"]
+    assert _probabilities(model, X) == case["probabilities"]
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ from replearn import Published, ReplicabilityWarning, ReplicableSVMClassifier
 from replearn.codes.basis import Basis
 from replearn.codes.cells import provable_flip_constant
 from replearn.datasets import make_margin
+from replearn.stages.certificate import largest_variance
 from tests.error_budget import FALSE_ALARM, assert_rate_at_most
+from tests.error_budget import power as rate_power
 
 N_ROWS = 6000
 N_PAIRS = 120
@@ -181,3 +183,28 @@ def test_a_large_estimate_warns_with_the_remedy() -> None:
     X, y = make_margin(3000, 20, 0.1, random_state=0)
     with pytest.warns(ReplicabilityWarning, match=r"Get more rows \(about .* per lab"):
         ReplicableSVMClassifier(margin=0.1).fit(X, y)
+
+
+@pytest.mark.parametrize(("n_pairs", "power"), [(5, 6), (60, 1), (2000, 6)])
+def test_the_bound_of_the_variance_holds(n_pairs: int, power: int, seed_block: int) -> None:
+    # half squared distances of vectors of length 1: u^power / 2 of their range, heavy for 6
+    rng = np.random.default_rng([seed_block, n_pairs, power])
+    trials, failure = 400, 0.1
+    halves = rng.random((trials, n_pairs)) ** power
+    truth = 1 / (power + 1)
+    found = [
+        largest_variance(n_pairs, float(2 * one.sum()), float(4 * (one**2).sum()), 1.0, failure)
+        for one in halves
+    ]
+    missed = sum(bound < truth for bound in found)
+    assert_rate_at_most(missed, trials, failure)
+    if n_pairs == 2000:
+        assert np.median(found) < 1.15 * truth
+    # would catch a rate of .25 with probability .99
+    assert rate_power(trials, failure, 0.25) > 0.99
+
+
+def test_the_bound_of_a_small_variance_has_no_wide_range_term() -> None:
+    # 100 pairs, variance .01 of vectors of length up to 1: an empirical Bernstein bound is .2
+    bound = largest_variance(100, 2.0, 0.04, 1.0, 0.05)
+    assert 0.01 < bound < 0.13

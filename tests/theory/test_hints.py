@@ -153,6 +153,19 @@ def test_the_table_of_widths_against_fresh_draws(n_codes, bits, disagreement):
     assert_mean_close(squares.mean(axis=1), variance, 0.08 * variance, FALSE_ALARM)
 
 
+@pytest.mark.parametrize(("n_codes", "bits"), [(1, 4), (2, 2), (5, 4), (9, 6), (4, 1)])
+def test_widths_for_many_sites(n_codes, bits):
+    # as many as 200 sites that follow a first one; chances to leave, averaged over other places
+    for n_sites in (20, 60, 200):
+        ratio = width_ratio(n_codes, bits, 0.1, n_sites)
+        found = hinted_disagreement(np.full(n_codes, ratio), bits) * (n_sites - 1)
+        assert 0.06 < found < 0.14
+    # beyond the table cells grow on, and are not too narrow
+    ratio = width_ratio(n_codes, bits, 0.1, 5000)
+    assert ratio > 1.05 * width_ratio(n_codes, bits, 0.1, 200)
+    assert hinted_disagreement(np.full(n_codes, ratio), bits) * 4999 < 0.14
+
+
 @pytest.mark.parametrize("n_sites", [2, 4])
 @pytest.mark.parametrize("n_codes", [1, 5])
 def test_the_formula_without_a_hint(n_codes, n_sites):

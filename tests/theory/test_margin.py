@@ -203,18 +203,26 @@ def displacements(d):
     }
 
 
-def count_moves(space, start, step, seeds):
-    """How many seeds give other codes after the step."""
-    n_flips = 0
+def count_moves(space, start, steps, seeds):
+    """How many seeds give other codes after each of the steps."""
+    n_flips = np.zeros(len(steps), dtype=int)
     for seed in seeds:
         shared = SharedRandomness(seed)
-        moved = space.encode(start + step, shared)
-        n_flips += bool(np.any(moved != space.encode(start, shared)))
-    return n_flips
+        before = space.encode(start, shared)
+        n_flips += [np.any(space.encode(start + step, shared) != before) for step in steps]
+    return n_flips.tolist()
 
 
-@pytest.mark.parametrize("projection", list(PROJECTIONS))
-@pytest.mark.parametrize("rounding", list(ROUNDINGS))
+#: Every rounding behind a random map and behind none, and every map before three roundings.
+MAPS_AND_ROUNDINGS = [
+    (projection, rounding)
+    for projection in PROJECTIONS
+    for rounding in ROUNDINGS
+    if projection in ("gaussian", "none") or rounding in ("ak", "e8", "leech")
+]
+
+
+@pytest.mark.parametrize(("projection", "rounding"), MAPS_AND_ROUNDINGS)
 def test_provable_flip_constant(projection, rounding, seeds):
     # 30 inputs: the last block of a full map is padded
     n_seeds = 1000
@@ -223,11 +231,9 @@ def test_provable_flip_constant(projection, rounding, seeds):
     space = CodeSpace(d, projection, k, rounding, "0.5")
     constant = provable_flip_constant(projection, rounding, d, k)
     start = np.random.default_rng(9).normal(size=d)
-    steps = displacements(d)
-    for direction in steps.values():
-        bound = 0.3
-        step = direction * (bound * 0.5 / constant)
-        n_flips = count_moves(space, start, step, seeds(n_seeds))
+    bound = 0.3
+    steps = [direction * (bound * 0.5 / constant) for direction in displacements(d).values()]
+    for n_flips in count_moves(space, start, steps, seeds(n_seeds)):
         assert_rate_at_most(n_flips, n_seeds, bound, FALSE_ALARM / len(steps))
     # would catch a rate of .389 with probability .8. Largest seen, relative to the bound: gaussian
     # .96, rotation .91, signs .92, hadamard .74, none .84
@@ -241,9 +247,8 @@ def test_hadamard_flips_no_more_than_signs(rounding, seeds):
     space = CodeSpace(d, "hadamard", k, rounding, "0.5")
     constant = provable_flip_constant("signs", rounding, d, k)
     start = np.random.default_rng(9).normal(size=d)
-    steps = displacements(d)
-    for direction in steps.values():
-        n_flips = count_moves(space, start, direction * (0.3 * 0.5 / constant), seeds(n_seeds))
+    steps = [direction * (0.3 * 0.5 / constant) for direction in displacements(d).values()]
+    for n_flips in count_moves(space, start, steps, seeds(n_seeds)):
         assert_rate_at_most(n_flips, n_seeds, 0.3, FALSE_ALARM / len(steps))
     # would catch a rate of .389 with probability .8
 

@@ -23,9 +23,9 @@ from replearn.plans.plan_choice import (
     tie_weights,
 )
 from replearn.stages.choice_certificate import (
-    _costs_from_middle,
     _costs_from_truth,
     certify_models,
+    cost_of_signs,
     proved_disagreement,
 )
 from replearn.stages.model_scores import ScoreSums, sum_scores
@@ -212,19 +212,21 @@ def test_certificates_estimate_the_disagreement(seed_block):
         sums = [draw_sums(rng, n) for _ in range(2)]
         noisy = [noisy_scores(one.scores, scale, shared, "choice") for one in sums]
         differ += int(np.argmax(noisy[0]) != np.argmax(noisy[1]))
-        found = certify_models(sums[0], noisy[0], scale, [n, n], 1.0, binary=True)
+        proves = seed < 100  # a bound takes longer than an estimate
+        found = certify_models(sums[0], noisy[0], scale, [n, n], 1.0, binary=True, published=proves)
         estimates.append(found.estimated_disagreement)
         expected.append(found.expected_disagreement)
-        bounds.append(found.disagreement_bound)
+        if proves:
+            bounds.append(found.disagreement_bound)
     # both estimates are right on average, and the bound holds
     assert_rate_close(differ, trials, float(np.mean(estimates)), tolerance=0.02)
     assert_rate_close(differ, trials, float(np.mean(expected)), tolerance=0.02)
     assert np.std(expected) < 0.1 * np.mean(expected)
     truth = expected_disagreement(CHANCES, spreads(), [n, n], scale)
-    assert_rate_at_least(sum(bound >= truth for bound in bounds), trials, 0.95)
+    assert_rate_at_least(sum(bound >= truth for bound in bounds), len(bounds), 0.95)
 
 
-def test_bounds_are_no_more_than_twice_the_truth(seed_block):
+def test_bounds_are_close_to_the_truth(seed_block):
     n = 10_000
     scale = noise_for(CHANCES, spreads(), [n, n], 0.1)
     rng = np.random.default_rng([seed_block, 29])
@@ -232,7 +234,7 @@ def test_bounds_are_no_more_than_twice_the_truth(seed_block):
         proved_disagreement(draw_sums(rng, n), scale, [n, n], 1.0, binary=True) for _ in range(5)
     ]
     truth = expected_disagreement(CHANCES, spreads(), [n, n], scale)
-    assert truth < np.median(bounds) < 2 * truth
+    assert truth < np.median(bounds) < 1.5 * truth
 
 
 def test_estimates_under_a_seed_tell_seeds_apart(seed_block):
@@ -244,7 +246,7 @@ def test_estimates_under_a_seed_tell_seeds_apart(seed_block):
         shared = SharedRandomness(f"{seed}")
         sums = [draw_sums(rng, n) for _ in range(2)]
         noisy = [noisy_scores(one.scores, scale, shared, "choice") for one in sums]
-        found = certify_models(sums[0], noisy[0], scale, [n, n], 1.0, binary=True)
+        found = certify_models(sums[0], noisy[0], scale, [n, n], 1.0, binary=True, published=False)
         group = differ[found.estimated_disagreement > 0.25]
         group[0] += int(np.argmax(noisy[0]) != np.argmax(noisy[1]))
         group[1] += 1
@@ -255,7 +257,7 @@ def test_estimates_under_a_seed_tell_seeds_apart(seed_block):
 def test_bounds_cover_rare_disagreements_and_many_sites(seed_block):
     # the population is drawn first, so the bound must hold with confidence over samples alone
     rng = np.random.default_rng([seed_block, 17])
-    trials, held = 300, {2: 0, 3: 0}
+    trials, held = 100, {2: 0, 3: 0}
     chances = np.array([0.99, 0.989, 0.988])
     for _ in range(trials):
         right = (rng.random((1500, 3)) < chances).astype(np.float64)
@@ -274,19 +276,20 @@ def test_bounds_cover_rare_disagreements_and_many_sites(seed_block):
 def test_costs_of_a_pair_bound_its_mean_excess(n_rows, seed_block):
     # what a unit of weight costs, by simulation of two sites with rare differences
     rng = np.random.default_rng([seed_block, n_rows])
-    scale, share = 4 / n_rows, 0.1
+    scale, share = 0.5 / math.sqrt(n_rows), 0.1
     moves = [
         (rng.multinomial(n_rows, [share / 2, share / 2, 1 - share], size=40_000) @ [1, -1, 0])
         / n_rows
         for _ in range(2)
     ]
-    square = np.full((1, 1), share)
+    square = np.array([share])
     apart = np.abs(moves[0] - moves[1]) / (2 * scale)
     middle = 2 * np.expm1(apart)
-    assert middle.mean() <= _costs_from_middle(square, scale, n_rows, 1.0)[0, 0]
+    variance = 2 * square / (n_rows * scale**2)
+    assert middle.mean() <= cost_of_signs(variance, 2 / (n_rows * scale))[0]
     up, down = np.maximum(*moves).clip(0), -np.minimum(*moves).clip(None, 0)
     truth = np.expm1(up / scale) + np.expm1(down / scale)
-    assert truth.mean() <= _costs_from_truth(square, scale, [n_rows, n_rows], 1.0)[0, 0]
+    assert truth.mean() <= _costs_from_truth(square, scale, [n_rows, n_rows], 1.0)[0]
 
 
 def test_plans_before_any_data_hold_for_tied_candidates(seed_block):

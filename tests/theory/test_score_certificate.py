@@ -178,11 +178,14 @@ def test_the_estimate_is_calibrated(pairs):
 
 def test_the_proved_bound_holds(pairs):
     case, differ, _, bounds, _ = pairs
-    if case.bits:
-        # Bernstein's tails prove next to nothing for cells planned so narrow; see below
+    if case.bits and case.weighted:  # Bernstein's tails prove next to nothing
         assert (bounds > 0.9).all()
         return
-    assert (bounds < (0.6 if case.weighted else 0.5)).all()
+    if case.bits:  # of 1,500 rows 30 are positive in one case: a few of its fits prove nothing
+        assert np.quantile(bounds, 0.9) < 0.95
+    else:
+        assert (bounds < (0.6 if case.weighted else 0.5)).all()
+    assert np.median(bounds) < 0.75
     assert_rate_at_most(int(differ.sum()), differ.size, float(bounds.min()), FALSE_ALARM)
 
 
@@ -193,15 +196,30 @@ def test_the_proved_bound_with_a_hint_holds_where_cells_are_wide(q):
     plan = LogisticPlan(design, PLANNED, 0.05, "test")
     rng = np.random.default_rng(9)
     differ, bounds = 0, []
-    for pair in range(150):
+    for pair in range(60):
         shared = SharedRandomness(f"wide/{pair}")
         first, second = (sums_of(*case.draw(rng, n_rows, q - 1), design) for _ in range(2))
         lead = from_one_pass(first, design, shared)
         other = from_one_pass(second, design, shared, lead.space.hint)
         differ += int((lead.codes != other.codes).any())
         bounds.append(certify_scores(lead, plan).disagreement_bound)
-    assert max(bounds) < 0.5
-    assert_rate_at_most(differ, 150, min(bounds), FALSE_ALARM)
+    assert max(bounds) < 0.1
+    assert_rate_at_most(differ, 60, min(bounds), FALSE_ALARM)
+
+
+@pytest.mark.parametrize("name", ["label noise, 4 bits", "heavy tails, 4 bits"])
+def test_the_proved_bound_with_a_hint_is_within_three_times_the_estimate(name):
+    case, n_rows = CASES[name], 10_000
+    design = make_design(case, n_rows)
+    plan = LogisticPlan(design, PLANNED, 0.05, "test")
+    sums = sums_of(*case.draw(np.random.default_rng(2), n_rows, case.q - 1), design)
+    certificates = [
+        certify_scores(from_one_pass(sums, design, SharedRandomness(f"{name}{seed}")), plan)
+        for seed in range(100)
+    ]
+    estimate = np.mean([found.estimated_disagreement for found in certificates])
+    assert 0.05 < estimate < 0.2
+    assert certificates[0].disagreement_bound < 3 * estimate
 
 
 @pytest.mark.parametrize("name", ["label noise", "heavy tails", "discrete columns"])

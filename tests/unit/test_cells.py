@@ -14,6 +14,7 @@ from replearn.codes.cells import (
     best_blocks,
     flip_constant,
     is_rounding,
+    mean_length,
     padded_size,
     price,
     provable_flip_constant,
@@ -141,3 +142,9 @@ def test_radii_are_those_of_balls_of_unit_volume():
         n = cell.block
         radius = math.exp(math.lgamma(n / 2 + 1) / n) / math.sqrt(math.pi)
         assert cell.radius == pytest.approx(radius, abs=5e-5)
+
+
+def test_mean_lengths_of_normal_vectors_are_the_known_ones() -> None:
+    known = {1: math.sqrt(2 / math.pi), 2: math.sqrt(math.pi / 2), 3: math.sqrt(8 / math.pi)}
+    for n, length in known.items():
+        assert mean_length(n) == pytest.approx(length, rel=1e-12)

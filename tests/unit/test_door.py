@@ -73,7 +73,7 @@ class Sums(ReplicableClassifier):
     def _plan(self, n_inputs):
         return self.Plan()
 
-    def _fit(self, sample, tested=True):
+    def _fit(self, sample, spaced=False):
         self.total = sample.add_up(_exact_sum, self._run())
         return self
 
@@ -91,3 +91,13 @@ def test_an_algorithm_of_sums_takes_rows_from_anywhere(rows, tmp_path):
     for name in ("rows.csv", "rows.parquet"):
         assert rl.fit_file(Sums(), tmp_path / name, "y").total.tolist() == here
         assert rl.fit_file(Sums(), tmp_path / name, "y", memory=0).total.tolist() == here
+
+
+def test_a_warning_names_the_line_of_the_user(rows, tmp_path):
+    X, y = rows
+    X.assign(y=y).to_csv(tmp_path / "rows.csv", index=False)
+    clf = rl.ReplicableSVMClassifier(margin=0.2, shared_seed=1)
+    for fit in (lambda: clf.fit(X, y), lambda: rl.fit_file(clf, tmp_path / "rows.csv", "y")):
+        with pytest.warns(rl.ReplicabilityWarning) as seen:
+            fit()
+        assert {warning.filename for warning in seen} == {__file__}

@@ -1,6 +1,7 @@
 """Evaluations: the same in memory and from files, by group, of any classifier."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -160,3 +161,16 @@ def test_the_page_has_everything_and_nothing_unsafe(table):
     assert "<script" not in page
     assert "<b>north" not in page
     assert page == evaluation_report(evaluate(fitted, X, y, by=by), "replearn evaluate '<script>'")
+
+
+def test_groups_of_three_classes_show_all_base_rates():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(1200, 2))
+    y = np.array(["a", "b", "c"])[np.argmax(X @ rng.normal(size=(2, 3)), axis=1)]
+    place = np.where(np.arange(1200) % 2, "north", "south")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rl.ReplicabilityWarning)  # few rows
+        clf = rl.ReplicableLogisticClassifier(samples_per_site=1200).fit(X, y)
+    line = next(line for line in str(evaluate(clf, X, y, by=place)).splitlines() if "north" in line)
+    shares = [f"{np.mean(y[place == 'north'] == label):.3f}" for label in "abc"]
+    assert " ".join(shares) in line

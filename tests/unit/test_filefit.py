@@ -160,8 +160,9 @@ def test_a_bad_cell_is_named_by_its_place_in_the_file(folder, tmp_path, memory):
 def test_other_than_two_labels_are_refused(tmp_path, labels, words, memory):
     path = tmp_path / "a.parquet"
     pq.write_table(table(labels), path)
+    halves = rl.ReplicableSGDClassifier(margin=0.2, shared_seed=5)  # one halfspace, two sides
     with pytest.raises(ReplearnError, match=words):
-        fit_file(svm(), path, "label", memory=memory)
+        fit_file(halves, path, "label", memory=memory)
 
 
 @pytest.mark.parametrize("memory", [0, 1 << 30], ids=["streamed", "in memory"])

@@ -377,10 +377,10 @@ def digest():
     for n_classes in (2, 3):
         X, D, classes, theta = population(n_classes=n_classes)
         weights = np.arange(700) % 5
-        for rows in (X, sp.csr_matrix(X)):
-            for counted in (None, weights):
-                sums = row_score_sums(rows, D, CAP, classes, theta, weights=counted, loss=True)
-                seen.update(sums.limbs.tobytes())
+        counted = (None, weights) if n_classes == 2 else (weights, None)
+        for rows, counts in zip((X, sp.csr_matrix(X)), counted, strict=True):
+            sums = row_score_sums(rows, D, CAP, classes, theta, weights=counts, loss=True)
+            seen.update(sums.limbs.tobytes())
         seen.update(capped_scores(X, D, np.ones(4), CAP).tobytes())
     return seen.hexdigest()
 

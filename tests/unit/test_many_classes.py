@@ -148,7 +148,7 @@ def test_what_is_for_two_classes_says_so(plan):
     with pytest.raises(rl.ReplearnError, match="sums of sites are for two classes"):
         rl.row_sums(plan.protocol, X, Y)
     with pytest.raises(rl.ReplearnError, match="ReplicableLogisticClassifier"):
-        rl.ReplicableSVMClassifier().fit(X, Y)
+        rl.ReplicableSGDClassifier().fit(X, Y)
     with pytest.raises(rl.ReplearnError, match="labels of the protocol"):
         plan.protocol.estimator().fit(X, np.where(Y == "oak", "yew", Y))
 
@@ -159,6 +159,39 @@ def test_a_class_that_a_site_does_not_have_is_no_error(plan):
     assert model.classes_.tolist() == LABELS.tolist()
     with pytest.raises(rl.ReplearnError, match="one class"):
         plan.protocol.estimator().fit(X[Y == "oak"], Y[Y == "oak"])
+
+
+@pytest.mark.parametrize(
+    ("study", "n_rows", "bits"), [("updating", N, 4), ("discovery", 10_000, 0)]
+)
+def test_a_plan_shows_its_range_over_seeds_and_names_unlucky_ones(study, n_rows, bits):
+    plan = rl.plan_from_pilot(*draw(800, 2), samples_per_site=n_rows, hint_bits=bits, study=study)
+    low, high = plan.table[2].log_loss_range
+    assert low < plan.table[2].log_loss < high
+    assert "10 % to 90 % over seeds" in str(plan)
+    judged = {seed: plan.judge_seed(seed) for seed in map(str, range(30))}
+    unlucky = [seed for seed, said in judged.items() if said]
+    # one in ten; 14 or more have probability 3e-7
+    assert 0 < len(unlucky) < 14
+    assert "This seed is unlucky" in str(plan.under(replace(plan.protocol, seed=unlucky[0])))
+    new, truth = draw(20_000, 5)
+    wanted, site = truth[:, None] == LABELS, draw(n_rows, 11)
+
+    def loss(seed):
+        fitted = quiet(replace(plan.protocol, seed=seed).estimator().fit, *site)
+        return -np.log(fitted.predict_proba(new)[wanted]).mean()
+
+    others = [seed for seed in judged if seed not in unlucky][:9]
+    assert np.median([*map(loss, unlucky[:5])]) > np.median([*map(loss, others)])
+
+
+def test_a_plan_says_if_a_hint_leaves_no_room():
+    rng = np.random.default_rng(0)
+    y = rng.integers(10, size=800)
+    rows = 3 * np.eye(10)[y] + rng.normal(size=(800, 10))
+    plan = rl.plan_from_pilot(rows, y, samples_per_site=3000)
+    assert "Without hint bits" not in str(plan)
+    assert "Without hint bits the study is expected to be better" in str(plan.replan(hint_bits=4))
 
 
 # --- what knows the model ---------------------------------------------------------------------

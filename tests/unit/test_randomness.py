@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import ndtri
 
-from replearn.codes.randomness import SharedRandomness
+from replearn.codes.randomness import MAX_TEXT, SharedRandomness, seed_text
+from replearn.errors import ReplearnError
 from replearn.kernels.ordering import order_by_keys
 from replearn.kernels.philox import natural_log
 
@@ -18,6 +19,23 @@ FALSE_ALARM = 1e-6
 
 def test_an_int_and_its_text_are_one_seed() -> None:
     assert (SharedRandomness(7).words("a", 5) == SharedRandomness("7").words("a", 5)).all()
+
+
+def test_a_seed_is_as_long_as_a_file_allows_and_no_longer() -> None:
+    assert seed_text("x" * MAX_TEXT, "seed") == "x" * MAX_TEXT
+    with pytest.raises(ReplearnError, match="at most 4096 Unicode characters"):
+        seed_text("x" * (MAX_TEXT + 1), "seed")
+    with pytest.raises(ReplearnError, match="must be an int or a string"):
+        seed_text(1.0, "seed")
+
+
+@pytest.mark.parametrize(
+    "kind", ["words", "uniforms", "signs", "normals", "gumbels", "exponentials"]
+)
+def test_draws_are_of_row_0_unless_another_is_asked_for(kind: str) -> None:
+    draw = getattr(SHARED, kind)
+    assert (draw("rows", 64) == draw("rows", 64, row=0)).all()
+    assert (draw("rows", 64) != draw("rows", 64, row=1)).any()
 
 
 def test_seed_and_name_cannot_be_confused() -> None:

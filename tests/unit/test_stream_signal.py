@@ -1,11 +1,15 @@
 """Signal in streams of rows."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 
 import replearn as rl
+from replearn.cli import main
+from replearn.stages import signal
 from replearn.stages.signal import SpacedRows
 
 
@@ -39,3 +43,88 @@ def test_fits_on_files_say_whether_there_is_signal(tmp_path):
     with pytest.warns(rl.UselessModelWarning, match="show no signal"):
         found = rl.fit_file(protocol.estimator(), tmp_path / "noise.parquet", "y")
     assert found.signal_.p_value > 0.05
+
+
+@pytest.fixture
+def site(tmp_path):
+    rng = np.random.default_rng(4)
+    X = pd.DataFrame(rng.normal(size=(3000, 3)), columns=list("abc"))
+    table = X.assign(y=(X["a"] + rng.normal(size=3000) > 0).astype(int))
+    table.to_parquet(tmp_path / "site.parquet")
+    return tmp_path / "site.parquet"
+
+
+@pytest.mark.filterwarnings("ignore::replearn.ReplicabilityWarning")
+@pytest.mark.parametrize("make", [rl.ReplicableSVMClassifier, rl.ReplicableSGDClassifier])
+def test_algorithms_1_and_2_test_files_of_any_size(make, site, tmp_path, monkeypatch):
+    monkeypatch.setattr(signal, "_FIRST_LOOK", 500)  # so that rows are left out
+    settings = {"margin": 0.3, "max_disagreement": 0.9}
+    here = rl.fit_file(make(**settings), site, "y")
+    assert here.signal_.p_value < 1e-6
+    assert here.signal_.n_rows == 375
+    assert here.untested_ == ""
+    for more in ({"memory": 1000}, {"checkpoint": tmp_path / "state"}):
+        assert rl.fit_file(make(**settings), site, "y", **more).signal_ == here.signal_
+    state = {"checkpoint": tmp_path / "state"}  # all rows are in it: they are only looked at
+    again = rl.fit_file(make(**settings), site, "y", **state)
+    assert (again.signal_, again.fingerprint_) == (here.signal_, here.fingerprint_)
+
+
+@pytest.mark.filterwarnings("ignore::replearn.ReplicabilityWarning")
+def test_a_model_without_a_test_says_why(site):
+    table = pd.read_parquet(site)
+    X, y = table[list("abc")].to_numpy(), table["y"].to_numpy()
+    few = rl.ReplicableSVMClassifier(max_disagreement=0.9).fit(X[:39], y[:39])
+    assert (few.signal_, few.untested_) == (None, signal.TOO_FEW)
+    stream = rl.ReplicableSGDClassifier(max_disagreement=0.9, batch_size=100).partial_fit(X, y)
+    assert (stream.signal_, stream.untested_) == (None, signal.NOT_KEPT)
+    stream.fit(X, y)
+    assert stream.signal_.found
+    assert stream.untested_ == ""
+    protocol = rl.plan_from_pilot(X[:500], y[:500], samples_per_site=2500).protocol
+    assert protocol.estimator().partial_fit(X, y).untested_ == signal.NOT_KEPT
+
+
+@pytest.mark.filterwarnings("ignore::replearn.ReplicabilityWarning")
+def test_every_command_that_makes_a_model_writes_its_test(site, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = pd.read_parquet(site)
+    pilot = table.head(500)
+    plan = rl.plan_from_pilot(pilot[list("abc")], pilot["y"], samples_per_site=2500, target="y")
+    plan.protocol.save("study.json")
+    lines = [
+        "fit site.parquet --protocol study.json --out fit.model.json",
+        "fit site.parquet --target y --margin .3 --out one.model.json",
+        "replicate fit.model.json site.parquet --out again.model.json",
+        "sums site.parquet --protocol study.json --out a.sums.json --site A",
+        "combine a.sums.json --protocol study.json --out all.model.json",
+    ]
+    for line in lines:
+        assert main(line.split()) == 0, capsys.readouterr().err
+    said = {
+        path.name: json.loads(path.read_text())["provenance"]
+        for path in tmp_path.glob("*.model.json")
+    }
+    for name in ("fit", "one", "again"):
+        assert float(said[f"{name}.model.json"]["signal_p"]) < 1e-6
+    assert said["again.model.json"] == said["fit.model.json"]
+    assert said["all.model.json"]["signal_untested"] == signal.ONLY_SUMS
+    capsys.readouterr()
+    assert main(["compare", "fit.model.json", "again.model.json", "all.model.json"]) == 0
+    words = capsys.readouterr().out
+    assert "shown by the rows of 2 of 3 sites" in words
+    assert f"not tested at all.model.json: {signal.ONLY_SUMS}" in words
+
+
+def test_variances_keep_their_digits():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(1001, 6)) * [1, 1, 1e-3, 0, 5, 1e200] + [0, 1e9, 1e6, 7, -3, 0]
+    with np.errstate(all="ignore"):
+        found, expected = signal._variances(X), X.var(axis=0)
+    np.testing.assert_allclose(found[:5], expected[:5], rtol=1e-7)
+    assert found[3] == 0
+    assert not np.isfinite(found[5])
+    single = X[:, :5].astype(np.float32)
+    np.testing.assert_allclose(
+        signal._variances(single), single.var(axis=0, dtype=float), rtol=1e-7
+    )

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from replearn.errors import ReplearnError
 from replearn.stages.calibration import calibrate, calibration_bins
 from replearn.stages.intervals import mean, share
+from replearn.stages.planned import Planned
 from replearn.stages.ranking import auc, mean_auc, roc_points, signal_p_value
 from replearn.stages.worth import worth
 from tests.reference import delong
@@ -310,3 +311,14 @@ def test_data_is_json_and_text_is_short(three):
     assert data["auc"]["interval"][0] < data["auc"]["value"] < data["auc"]["interval"][1]
     assert len(str(measured).splitlines()) <= 12
     assert "np." not in str(measured)
+
+
+def test_a_pilot_of_few_rows_is_not_called_better():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 20_000)
+    scores = rng.normal(size=labels.size) + 1.5 * labels
+    measured = worth(labels, (scores > 0.75).astype(int), labels=(0, 1), scores=scores)
+    area = measured.auc.value
+    for n_pilot, better in ((None, True), (100, False), (1_000_000, True)):
+        planned = Planned(pilot_auc=area + 0.02, n_pilot=n_pilot)
+        assert any("would be better" in text for text in planned.problems(measured)) == better

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 
 from replearn.audits.agreement import CONFIDENCE
 from replearn.audits.findings import GIVEN_ROWS, AuditResult, Pair, Question
@@ -37,11 +37,12 @@ from replearn.codes.canonical import canonical_json
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
 from replearn.estimators.scaling import check_pipeline
-from replearn.estimators.useless import unjudged
+from replearn.estimators.useless import without_warnings_of_worth
 from replearn.files.atomic import write_atomically
 from replearn.files.jsonfile import read_json
 from replearn.fits import clusters, spark_jobs
 from replearn.progress import Advance, no_progress
+from replearn.warn import warn
 
 #: ``draw(n, rng)`` gives n fresh rows and their labels.
 Draw = Callable[[int, np.random.Generator], tuple[Any, Any]]
@@ -144,6 +145,11 @@ def audit(
     (10, True)
     """
     _check_options(n_pairs, question, copies, max_disagreement, confidence)
+    if is_regressor(estimator):
+        raise ReplearnError(
+            f"an audit is for classifiers, got {type(estimator).__name__}. Compare fingerprints of "
+            "fits on halves of the rows: its sums are exact."
+        )
     names = seed_names(estimator)
     audit_seed = seed_text(audit_seed, "audit_seed")
     rounds = _Rounds(estimator, names, audit_seed)
@@ -196,10 +202,11 @@ def audit(
 
 def _signal_note(fitted: Any) -> tuple[str, ...]:
     """Whether the rows hold any signal: labs agree on noise, too."""
-    signal = getattr(fitted, "signal_", None)
-    if signal is None:
+    signal, why = getattr(fitted, "signal_", None), getattr(fitted, "untested_", "")
+    if signal is None and not why:
         return ()
-    return (f"signal in the rows of the first lab: {signal}. Agreement on noise is worth nothing.",)
+    words = signal or f"not tested: {why}"
+    return (f"signal in the rows of the first lab: {words}. Agreement on noise is worth nothing.",)
 
 
 # --- where samples come from ------------------------------------------------------------------
@@ -355,7 +362,7 @@ class _Rounds:
         if threads > 1:  # pairs run side by side, so fits do not
             quiet = {name: 1 for name in estimator.get_params() if name.endswith("n_jobs")}
             estimator.set_params(**quiet)
-        with unjudged():  # a verdict of many fits says what they are worth
+        with without_warnings_of_worth():  # a verdict of many fits says what they are worth
             return estimator.fit(*sample)
 
 
@@ -396,7 +403,7 @@ def _run(
     key: str,
     advance: Advance,
 ) -> tuple[list[Pair], Any]:
-    """Run what is not done yet; the pairs in a fixed order, and one fitted estimator."""
+    """Run what is not done yet; pairs in a fixed order, and the first estimator of the first."""
     threads = effective_n_jobs(n_jobs) if client is None else 2  # side by side, however many
     left = [task for task in tasks if task not in done]
     fitted, saved = None, time.monotonic()
@@ -406,7 +413,9 @@ def _run(
         warnings.simplefilter("ignore", ReplicabilityWarning)
         try:
             for task, (pairs, first) in _mapped(one, left, threads, client):
-                done[task], fitted = pairs, first
+                done[task] = pairs
+                if task == tasks[0]:  # whatever comes first, and wherever a checkpoint stopped
+                    fitted = first
                 advance(len(done))
                 if checkpoint is not None and time.monotonic() > saved + _SECONDS_PER_SAVE:
                     _write_checkpoint(Path(checkpoint), key, done)
@@ -414,7 +423,7 @@ def _run(
         finally:  # a stopped audit keeps what it has
             if checkpoint is not None and left:
                 _write_checkpoint(Path(checkpoint), key, done)
-        if fitted is None:  # all pairs were in the checkpoint
+        if fitted is None:  # it was in the checkpoint
             _, seed = next(rounds.seeds(*tasks[0]))
             fitted = rounds.fit(seed, stage.samples(*tasks[0])[0], threads)
     return [pair for task in tasks for pair in done[task]], fitted
@@ -482,10 +491,9 @@ def _copy_notes(X: Any, y: Any, copies: str) -> list[str]:
         f"{share:.0%} of the rows are exact copies of others; if these are copies of the same "
         "subjects, the samples overlap and the audit is too favourable. Remove copies first"
     )
-    warnings.warn(
+    warn(
         f'{note}, or pass copies="allow" if different subjects can have equal rows.',
         ReplicabilityWarning,
-        stacklevel=3,
     )
     return [note]
 

@@ -89,6 +89,7 @@ def write_bundle(
     ...     print(sorted(path.suffix for path in Path(folder, "for-the-sites").iterdir()))
     ['.csv', '.csv', '.json', '.json', '.md', '.md']
     """
+    protocol.require_labels("a bundle")
     target = target if target is not None else protocol.target
     if target is None:
         raise ReplearnError(
@@ -161,9 +162,9 @@ def rehearsal_rows(protocol: Protocol, target: str) -> dict[str, NDArray[Any]]:
     weights = coins.normals("weights", X.shape[1])
     scores = X @ weights
     scores = (scores - scores.mean()) / (scores.std() or 1.0) + 0.5 * coins.normals("noise", n_rows)
-    positive = scores > np.median(scores)
-    low, high = sorted(protocol.classes)
-    table[target] = np.where(positive, str(high), str(low)).astype(object)
+    names = np.array([str(label) for label in sorted(protocol.classes)], dtype=object)
+    cuts = np.quantile(scores, np.arange(1, names.size) / names.size)
+    table[target] = names[(scores[:, None] > cuts).sum(axis=1)]
     return table
 
 
@@ -226,8 +227,7 @@ def _dictionary(protocol: Protocol, target: str) -> str:
         else:
             about = f"about {column.centre}" if float(column.centre) else ""
             writer.writerow([column.name, "number", about, "yes" if column.fill_missing else "no"])
-    low, high = protocol.classes
-    writer.writerow([target, "label", f"{low} | {high}", "no"])
+    writer.writerow([target, "label", " | ".join(map(str, protocol.classes)), "no"])
     return text.getvalue()
 
 
@@ -240,7 +240,6 @@ def _page(name: str, **words: str) -> str:
 def _instructions(protocol: Protocol, target: str, fingerprint: str) -> str:
     assert protocol.encoding is not None
     planned = protocol.notes.get("samples_per_site")
-    low, high = protocol.classes
     return _page(
         "instructions.md",
         version=__version__,
@@ -248,7 +247,7 @@ def _instructions(protocol: Protocol, target: str, fingerprint: str) -> str:
         fingerprint=fingerprint,
         n_columns=str(len(protocol.encoding.columns)),
         target=target,
-        labels=f"{low!r} or {high!r}",
+        labels=" or ".join(map(repr, protocol.classes)),
         size=f" The study planned for about {int(planned):,} rows." if _is_count(planned) else "",
         hint=_HINT if protocol.hint_bits else "",
         rehearse=" --lead --out rehearsal.model.json" if protocol.hint_bits else "",

@@ -1,7 +1,6 @@
 """What a finished model is worth on labelled rows: in memory or in files of any size, by group."""
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from replearn.stages.ranking import roc_points
 from replearn.stages.signal import Signal
 from replearn.stages.worth import Worth, worth
 from replearn.types import IntegerArray, Matrix, Vector
+from replearn.warn import warn
 
 if TYPE_CHECKING:
     from replearn.sources import Watch
@@ -240,6 +240,7 @@ def evaluate_file(
     ...     print(rl.evaluate_file(fitted.model_, path).worth.flags)
     ()
     """
+    _classes(model)
     encoding = model.encoding
     place = os.fspath(path)
     source = open_source(
@@ -296,11 +297,11 @@ def concluded(
         found = replace(found, columns=encoding.counts(seen), trouble=trouble)
         if trouble:
             message = f"{found.place} is coded differently: {trouble}."
-            warnings.warn(message, ReplicabilityWarning, stacklevel=3)
+            warn(message, ReplicabilityWarning)
     if signal is not None:
         found = replace(found, worth=replace(found.worth, signal_p=signal.p_value))
     if signal is None or signal.found:
-        warn_if_useless(found.worth, planned, stacklevel=4)
+        warn_if_useless(found.worth, planned)
     return found
 
 
@@ -318,6 +319,10 @@ class _Predictions:
 
 def _classes(model: Any) -> tuple[Any, ...]:
     if isinstance(model, Model):
+        if model.is_numeric:
+            raise ReplearnError(
+                "evaluate is for labels, got a regression. Use evaluate_regression."
+            )
         return model.classes
     try:
         return tuple(np.asarray(model.classes_).tolist())
@@ -499,11 +504,11 @@ _HEADINGS = ("base rate", "AUC", "balanced accuracy", "log-loss")
 
 def _group_line(group: tuple[str, Worth]) -> tuple[str, ...]:
     name, found = group
-    rate = found.base_rates[1].value if len(found.labels) == 2 else None
+    rates = found.base_rates[1:] if len(found.labels) == 2 else found.base_rates
     return (
         name,
         f"{found.n_rows:,}",
-        "" if rate is None else f"{rate:.3f}",
+        " ".join(f"{rate.value:.3f}" for rate in rates),  # of more than two, in their order
         *(_in_words(m) for m in (found.auc, found.balanced_accuracy, found.log_loss)),
     )
 

@@ -13,7 +13,7 @@ from replearn.audits.sites import Sites, group_name
 from replearn.codes.model import Model
 
 BLUE, ORANGE, GREY = "#1f5fa8", "#c2410c", "#6b7280"
-_STYLE: Any = {
+STYLE: Any = {
     "svg.hashsalt": "replearn",
     "text.parse_math": False,  # a dollar sign in a name is a dollar sign
     "svg.fonttype": "none",  # text stays text: it can be read aloud, searched and copied
@@ -34,7 +34,7 @@ def draw(paint: Callable[[Any], None], width: float = 4.8, height: float = 3.3) 
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasSVG(figure)
         paint(figure.add_subplot())
@@ -53,6 +53,29 @@ _NAMES = {"samples": "samples", "parts": "parts", "halves": "halves", "planned":
 
 def agreement_figure(result: AuditResult) -> str:
     """Disagreement with its interval, beside the claim."""
+    n_rows = len(_agreements(result))
+    return draw(lambda axes: paint_agreement(axes, result), height=1.1 + 0.62 * n_rows)
+
+
+def paint_agreement(axes: Any, result: AuditResult) -> None:
+    """The same on given axes."""
+    rows = _agreements(result)
+    for place, (_, agreement) in enumerate(rows):
+        low, high = agreement.interval
+        axes.plot([low, high], [place, place], color=BLUE, linewidth=3, solid_capstyle="butt")
+        axes.plot(agreement.disagreement, place, "o", color=BLUE, markersize=8)
+    axes.axvline(result.main.max_disagreement, color=ORANGE, linestyle="--")
+    axes.text(result.main.max_disagreement, len(rows) - 0.45, " allowed", color=ORANGE, va="bottom")
+    axes.set_yticks(range(len(rows)), [name for name, _ in rows])
+    axes.set(
+        xlim=(-0.02, 1.02),
+        ylim=(-0.6, len(rows) - 0.1),
+        xlabel="share of pairs with different models",
+    )
+
+
+def _agreements(result: AuditResult) -> list[tuple[str, Agreement]]:
+    """What was measured, with words for each."""
     rows: list[tuple[str, Agreement]] = []
     for question in result.questions:
         for seeds, agreement in (("fresh", question.fresh), ("published", question.published)):
@@ -60,24 +83,7 @@ def agreement_figure(result: AuditResult) -> str:
                 name = f"{_NAMES[question.name]}, {question.n_rows:,} rows"
                 words = {"fresh": "fresh seeds", "published": "one seed"}[seeds]
                 rows.append((f"{name},\n{words}" if result.seed_parameter else name, agreement))
-
-    def paint(axes: Any) -> None:
-        for place, (_, agreement) in enumerate(rows):
-            low, high = agreement.interval
-            axes.plot([low, high], [place, place], color=BLUE, linewidth=3, solid_capstyle="butt")
-            axes.plot(agreement.disagreement, place, "o", color=BLUE, markersize=8)
-        axes.axvline(result.main.max_disagreement, color=ORANGE, linestyle="--")
-        axes.text(
-            result.main.max_disagreement, len(rows) - 0.45, " allowed", color=ORANGE, va="bottom"
-        )
-        axes.set_yticks(range(len(rows)), [name for name, _ in rows])
-        axes.set(
-            xlim=(-0.02, 1.02),
-            ylim=(-0.6, len(rows) - 0.1),
-            xlabel="share of pairs with different models",
-        )
-
-    return draw(paint, height=1.1 + 0.62 * len(rows))
+    return rows
 
 
 def rows_figure(result: AuditResult) -> str | None:
@@ -283,14 +289,21 @@ def _site_ticks(sites: Sites, edges: Any) -> tuple[Any, list[str]]:
 
 def weight_figure(model: Model, n_shown: int = 15) -> str:
     """The largest weights of a model."""
+    n_bars = min(n_shown, model.n_features)
+    return draw(lambda axes: paint_weights(axes, model, n_shown), height=0.9 + 0.28 * n_bars)
+
+
+def paint_weights(axes: Any, model: Model, n_shown: int = 15) -> None:
+    """The same on given axes."""
     largest = model.largest_weights(n_shown)[::-1]
-
-    def paint(axes: Any) -> None:
-        values = [weight for _, weight in largest]
-        colours = [BLUE if value > 0 else ORANGE for value in values]
-        axes.barh(range(len(largest)), values, color=colours)
-        axes.set_yticks(range(len(largest)), [name[:30] for name, _ in largest])
-        axes.axvline(0, color=GREY, linewidth=0.8)
-        axes.set(xlabel=f"weight (positive: {str(model.classes[1])[:30]!r})")
-
-    return draw(paint, height=0.9 + 0.28 * len(largest))
+    values = [weight for _, weight in largest]
+    colours = [BLUE if value > 0 else ORANGE for value in values]
+    axes.barh(range(len(largest)), values, color=colours)
+    axes.set_yticks(range(len(largest)), [name[:30] for name, _ in largest])
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    words = "spread of the weights over the classes"
+    if model.n_classes == 2:
+        words = f"weight (positive: {str(model.classes[1])[:30]!r})"
+    elif model.is_numeric:
+        words = "weight of an encoded column, in units of the number"
+    axes.set(xlabel=words)

@@ -14,7 +14,7 @@ from replearn.audits.agreement import (
     verdict_in_words,
 )
 from replearn.errors import ReplearnError
-from replearn.types import InNotebooks
+from replearn.types import Drawable
 
 
 @dataclass(frozen=True)
@@ -344,7 +344,7 @@ GIVEN_ROWS = ("halves", "planned")
 
 
 @dataclass(frozen=True)
-class AuditResult(InNotebooks):
+class AuditResult(Drawable):
     """What an audit found.
 
     Attributes

@@ -123,7 +123,11 @@ def model_report(model: Model, provenance: dict[str, Any], command: str) -> str:
         "weights",
         "Largest weights",
         figures.weight_figure(model),
-        f"Blue bars speak for {model.classes[1]!r}, orange bars for {model.classes[0]!r}.",
+        f"Blue bars speak for {model.classes[1]!r}, orange bars for {model.classes[0]!r}."
+        if model.n_classes == 2
+        else "Blue bars raise the number, orange bars lower it."
+        if model.is_numeric
+        else "How far the weights of a feature are apart, over the classes.",
     )
     rows = provenance.get("rows")
     learned = f" learned from {rows:,} rows" if isinstance(rows, int) else ""
@@ -131,7 +135,7 @@ def model_report(model: Model, provenance: dict[str, Any], command: str) -> str:
         "model.html",
         [drawing],
         model=model,
-        plain=f"A linear rule for {model.classes[0]!r} or {model.classes[1]!r} from "
+        plain=f"A linear rule for {_either(model)} from "
         f"{model.n_features:,} features{learned}, stored as {model.codes.size:,} whole numbers.",
         chance=_chance_words(provenance.get("estimated_disagreement")),
         facts=_model_facts(model, provenance),
@@ -139,7 +143,7 @@ def model_report(model: Model, provenance: dict[str, Any], command: str) -> str:
     )
 
 
-def sites_report(sites: Sites, command: str) -> str:
+def sites_report(sites: Sites, command: str, signal: str = "") -> str:
     """The page of a comparison of many sites.
 
     Parameters
@@ -147,6 +151,8 @@ def sites_report(sites: Sites, command: str) -> str:
     sites : Sites
     command : str
         What makes this page.
+    signal : str, optional
+        Whether the sites' rows hold any: sites agree on noise, too.
 
     Returns
     -------
@@ -176,6 +182,7 @@ def sites_report(sites: Sites, command: str) -> str:
             (group_name(place), group, sites.differences(place))
             for place, group in enumerate(sites.groups)
         ],
+        signal=signal,
         command=command,
     )
 
@@ -405,12 +412,32 @@ def _table(result: AuditResult) -> list[dict[str, Any]]:
     ]
 
 
+def _either(model: Model) -> str:
+    """The labels that a row may get, in words; of many the first ones."""
+    if model.is_numeric:
+        return "a number"
+    shown = [repr(label) for label in model.classes[:8]]
+    if model.n_classes > 8:
+        return ", ".join(shown) + f" or one of {model.n_classes - 8} more"
+    return ", ".join(shown[:-1]) + " or " + shown[-1]
+
+
+def label_words(model: Model) -> str:
+    """The labels, and what decides for one of them."""
+    if model.is_numeric:
+        return f"none: a number, {getattr(model.space, 'target_in_words', '')}"
+    labels = ", ".join(map(repr, model.classes))
+    if model.n_classes == 2:
+        return f"{labels} (positive score)"
+    return f"{labels} (the {'most probable one' if model.has_probabilities else 'largest score'})"
+
+
 def _model_facts(model: Model, provenance: dict[str, Any]) -> list[tuple[str, str]]:
     space = model.space
     return [
         ("algorithm", model.recipe),
         ("published seed", model.seed),
-        ("labels", f"{model.classes[0]!r}, {model.classes[1]!r} (positive score)"),
+        ("labels", label_words(model)),
         ("inputs", f"{space.n_inputs:,}" + (" (with a constant)" if model.fit_intercept else "")),
         *_space_facts(model),
         ("codes", " ".join(str(code) for code in model.codes[:200])),
@@ -434,7 +461,10 @@ def in_prose(value: Any) -> str:
 
 
 def _space_facts(model: Model) -> list[tuple[str, str]]:
-    if model.has_probabilities:  # its matrices would fill the page
+    if model.is_numeric:  # its matrices would fill the page
+        space: Any = model.space
+        return [("directions", f"{len(space.directions.rows)} published"), ("cap", space.cap)]
+    if model.has_probabilities:
         from replearn.exports.coefficients import in_words
 
         return in_words(model, n_shown=15)

@@ -141,6 +141,7 @@ def check_file(
     ...     print(rl.check_file(protocol, path, "label").ok)
     False
     """
+    protocol.require_labels("a check")
     place = os.fspath(path)
     target = target if target is not None else protocol.target
     try:

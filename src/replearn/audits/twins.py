@@ -128,6 +128,8 @@ def scores_of(fitted: Any, X: Any) -> tuple[float, ...]:
         scores = fitted.predict_proba(X)[:, 1]
     elif hasattr(fitted, "decision_function"):
         scores = fitted.decision_function(X) / (_length(_final(fitted)) or 1.0)
+        if scores.ndim == 2:  # of more than two classes, those of the second one
+            scores = scores[:, 1]
     else:
         scores = fitted.predict(X) == fitted.classes_[1]
     return tuple(float(f"{score:.4g}") for score in np.asarray(scores, dtype=np.float64))
@@ -212,9 +214,12 @@ def _cells(first: Any, second: Any) -> dict[str, Any]:
 
 def _blocks(space: CodeSpace) -> Iterator[tuple[str, slice]]:
     """Name of each cell, and which codes are its own."""
-    for run in runs(space.rounding, space.n_components):
-        for start in range(run.start, run.stop, run.cell.block):
-            yield run.name, slice(start, start + run.cell.block)
+    size = space.n_codes // space.n_outputs
+    for output in range(space.n_outputs):
+        for run in runs(space.rounding, space.n_components):
+            for start in range(run.start, run.stop, run.cell.block):
+                first = output * size + start
+                yield run.name, slice(first, first + run.cell.block)
 
 
 def _places(flags: NDArray[np.bool_]) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from replearn.cli.options import (
 from replearn.cli.outcome import DIFFERENT, DONE, UNDECIDED, Outcome
 from replearn.cli.text import command_line
 from replearn.cli.training import algorithm_of, label_column, make_estimator, read_protocol
+from replearn.errors import ReplearnError
 from replearn.terminal import printable_lines
 
 if TYPE_CHECKING:
@@ -112,12 +113,19 @@ def run(options: argparse.Namespace) -> Outcome:
         from replearn.audits.report import require_report_packages
 
         require_report_packages()
+    if options.cluster is not None and options.jobs != -1:
+        raise ReplearnError(
+            "--jobs are threads of this computer, got --cluster too, where the work is done. Leave "
+            "one out."
+        )
     if is_choice_protocol(options.protocol):
         algorithm = "choice"
         result = audit_choice(options)
     else:
         refuse_choice_options(options)
         protocol = read_protocol(options)
+        if protocol is not None:
+            protocol.require_labels("an audit")
         estimator = make_estimator(options, protocol)
         options.target = label_column(options, protocol)
         algorithm, result = algorithm_of(estimator), _measure(estimator, options)

@@ -86,6 +86,8 @@ def show_choice(options: argparse.Namespace) -> Outcome:
 
     if options.report is not None:
         raise ReplearnError("--report is for models, got a choice. Leave it out.")
+    if options.large:
+        raise ReplearnError("--large is for models, got a choice, which is small. Leave it out.")
     choice = load_choice(options.model)
     provenance = read_json(options.model)["provenance"]
     lines = [

@@ -151,10 +151,14 @@ def _write_report(found: "Coalition", options: argparse.Namespace) -> None:
 
 
 def _provenance(found: "Coalition") -> dict[str, Any]:
+    from replearn.stages.signal import ONLY_SUMS
+
     estimate = found.certificate.estimated_disagreement
     return {
         "estimated_disagreement": None if estimate is None else f"{estimate:.4g}",
         "replearn": __version__,
         "rows": found.n_rows,
+        "signal_p": None,
+        "signal_untested": ONLY_SUMS,
         "sites": len(found.sites),
     }

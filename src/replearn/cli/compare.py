@@ -131,10 +131,11 @@ def _compare(options: argparse.Namespace) -> Outcome:
     bits = _evidence(paths)
     if sites.same and bits is not None:
         text += f"\n  evidence: {evidence_words(bits)}"
-    signals = _signals(paths)
-    text += f"\n  signal: {signal_words(signals)}"
+    signals, reasons = _signals(paths)
+    signal = signal_words(signals, reasons)
+    text += f"\n  signal: {signal}"
     if options.picture is not None:
-        _draw(sites, options)
+        _draw(sites, options, signal)
         text += f"\n  picture: {options.picture}"
     data = (
         sites.data()
@@ -161,18 +162,21 @@ def _evidence(paths: Sequence[str]) -> float | None:
     return protocols[0].evidence_bits
 
 
-def _signals(paths: Sequence[str]) -> dict[str, float | None]:
-    """What each site's file says of its rows: the p-value of "no signal", or None."""
+def _signals(paths: Sequence[str]) -> tuple[dict[str, float | None], dict[str, str]]:
+    """What each site's file says of its rows: the p-value of "no signal", or why there is none."""
     from replearn.files.jsonfile import read_json
 
     found: dict[str, float | None] = {}
+    reasons: dict[str, str] = {}
     for path in paths:
-        said = read_json(path)["provenance"].get("signal_p")
+        provenance = read_json(path)["provenance"]
         try:
-            found[path] = float(said)
+            found[path] = float(provenance.get("signal_p"))
         except (TypeError, ValueError):  # anybody may have written it
             found[path] = None
-    return found
+            if provenance.get("signal_untested"):
+                reasons[path] = str(provenance["signal_untested"])[:200]
+    return found, reasons
 
 
 def _model_files(places: Sequence[str]) -> list[str]:
@@ -226,10 +230,17 @@ def _labels(models: "Sequence[Model]", data: str) -> "Sequence[NDArray[Any]]":
     labels: dict[int, NDArray[Any]] = {}
     for places in alike.values():
         chosen = [models[place] for place in places]
-        pieces = [np.array(scores) > 0 for scores in piecewise_scores(chosen, data, "the models")]
-        positive = np.concatenate(pieces, axis=1)
-        for place, flags in zip(places, positive, strict=True):
-            labels[place] = np.array(models[place].classes)[flags.astype(np.int8)]
+        pieces = [
+            [
+                found if model.is_numeric else model.decided(found)
+                for model, found in zip(chosen, scores, strict=True)
+            ]
+            for scores in piecewise_scores(chosen, data, "the models")
+        ]
+        for place, parts in zip(places, zip(*pieces, strict=True), strict=True):
+            found = np.concatenate(parts)
+            numeric = models[place].is_numeric
+            labels[place] = found if numeric else np.array(models[place].classes)[found]
     return [labels[place] for place in range(len(models))]
 
 
@@ -245,14 +256,14 @@ def _check_picture(path: str | None) -> None:
     require_report_packages()
 
 
-def _draw(sites: "Sites", options: argparse.Namespace) -> None:
+def _draw(sites: "Sites", options: argparse.Namespace, signal: str) -> None:
     from replearn.audits.figures import sites_figure
     from replearn.audits.report import sites_report, write_report
 
     if Path(options.picture).suffix.lower() == ".svg":
         page = sites_figure(sites)
     else:
-        page = sites_report(sites, command_line(options))
+        page = sites_report(sites, command_line(options), signal)
     with writing(options.picture):
         write_report(page, options.picture)
 

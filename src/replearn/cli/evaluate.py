@@ -40,6 +40,9 @@ Rows that the model has not seen say what it is worth on new ones; its own rows 
 number has an interval. DATA may have any format that `replearn fit` takes; it is read piece by
 piece. The label column is by default the one that the model was fitted with.
 
+Of a regression it is R2, RMSE and MAE, next to the mean (JSON keys: fingerprint, place, n_rows, r2,
+rmse, mae, mean_rmse, mean_mae).
+
 A model that is constant, upside down, not shown to know anything, or worse than always giving the
 base rate is warned of.
 
@@ -84,6 +87,8 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.lock is not None and options.protocol is None:
         raise ReplearnError("--lock is the hash of a protocol, got none. Add --protocol FILE.")
     model = load(options.model)
+    if model.is_numeric:
+        return _evaluate_numbers(options, model)
     protocol = None
     if options.protocol is not None:
         from replearn.study.protocol import Protocol
@@ -111,6 +116,21 @@ def run(options: argparse.Namespace) -> Outcome:
         text += f"\nreport written to {options.report}"
     data = found.data() | {"report": options.report, "planned": planned.data()}
     return Outcome(text, data)
+
+
+def _evaluate_numbers(options: argparse.Namespace, model: "Model") -> Outcome:
+    """The same for a regression, which has no groups and no report yet."""
+    from replearn.audits.regression import evaluate_regression_file
+
+    for name in ("by", "protocol", "lock", "report"):
+        if getattr(options, name) is not None:
+            raise ReplearnError(f"--{name} is for classifiers, got a regression. Leave it out.")
+    target = options.target or target_of(options.model, options.data)
+    with shown_progress(f"reading {Path(options.data).name}") as advance:
+        found = evaluate_regression_file(
+            model, options.data, target, confidence=options.confidence, watch=advance
+        )
+    return Outcome(printable_lines(str(found)), found.data())
 
 
 def _evaluate_choice(options: argparse.Namespace) -> Outcome:

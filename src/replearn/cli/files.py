@@ -60,6 +60,15 @@ def check_target(path: str | None) -> None:
         raise ReplearnError(f"{path} cannot be written: no right to write to {target.parent}.")
 
 
+def check_scratch(path: str | None) -> None:
+    """Refuse a scratch folder that is none, whether or not rows will need it."""
+    if path is not None and not (Path(path).is_dir() and os.access(path, os.W_OK)):
+        raise ReplearnError(
+            f"--scratch must be a folder that can be written to, got {path!r}. Make it first, or "
+            "name another one."
+        )
+
+
 @contextmanager
 def writing(path: str) -> Iterator[None]:
     """Name the file when it cannot be written."""

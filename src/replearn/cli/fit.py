@@ -4,8 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replearn import __version__
-from replearn.cli.files import check_target, shown_progress, writing
+from replearn.cli.files import check_scratch, check_target, shown_progress, writing
 from replearn.cli.options import (
     add_allow_unknown,
     add_cluster,
@@ -19,8 +18,21 @@ from replearn.cli.options import (
     seconds,
 )
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
-from replearn.cli.text import aligned, counted, describe, missing_words
-from replearn.cli.training import algorithm_of, label_column, make_estimator, read_protocol
+from replearn.cli.provenance import column_counts, facts_of, provenance_of, signal_line
+from replearn.cli.text import (
+    aligned,
+    counted,
+    describe,
+    missing_words,
+)
+from replearn.cli.training import (
+    algorithm_of,
+    label_column,
+    make_estimator,
+    read_protocol,
+    refuse_idle,
+    refuse_there,
+)
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
@@ -163,6 +175,7 @@ JSON keys: fingerprint, algorithm, out, hint, hint_file, protocol (its hash), ro
 def run(options: argparse.Namespace) -> Outcome:
     """Fit, and write the model."""
     check_target(options.out)
+    check_scratch(options.scratch)
     if options.checkpoint_every is not None and options.checkpoint is None:
         raise ReplearnError("--checkpoint-every needs --checkpoint DIR. Add it, or leave both out.")
     protocol = read_protocol(options)
@@ -178,7 +191,7 @@ def run(options: argparse.Namespace) -> Outcome:
     model = estimator.model_
     if options.unsafe is not None and protocol is not None:
         return _unsafe_hints(estimator, options, protocol)
-    provenance = _provenance(estimator, options.target, protocol)
+    provenance = provenance_of(estimator, options.target, protocol)
     _save(model, options.out, provenance, protocol)
     if hint_file is not None and protocol is not None:
         from replearn.study.hints import Hint
@@ -191,7 +204,7 @@ def run(options: argparse.Namespace) -> Outcome:
         clear(options.checkpoint)
     found = _own_worth(estimator, options, protocol)
     if found is not None:  # the fit is safe: what its rows say about it goes into the file, too
-        _save(model, options.out, provenance | _facts(found), protocol)
+        _save(model, options.out, provenance | facts_of(found), protocol)
     return _outcome(model, estimator, options, found, protocol, hint_file)
 
 
@@ -217,6 +230,8 @@ def _hint(options: argparse.Namespace, protocol: "Protocol | None") -> dict[str,
         )
     if options.unsafe is not None and options.out is not None:
         raise ReplearnError("--unsafe writes no model, got --out. Leave it out; fit again later.")
+    if options.unsafe is not None and options.expect is not None:
+        raise ReplearnError("--unsafe makes no model to expect, got --expect. Leave one out.")
     if given and bits == 0:
         raise ReplearnError(
             f"{given[0]} is for protocols with hint bits, which this one has not. Leave it out."
@@ -267,6 +282,7 @@ def _fitted_here(
 ) -> "ReplicableClassifier":
     from replearn.fits.file_fit import MEMORY, fit_file
 
+    refuse_idle(estimator, options)
     return fit_file(
         estimator,
         options.data,
@@ -289,13 +305,7 @@ def _fitted_there(
             "--cluster takes the rows in the order of the files, so it needs --assume-shuffled. "
             "Shuffle them once with `replearn shuffle`."
         )
-    if options.weights is not None:
-        raise ReplearnError("--weights needs the rows in one place, got --cluster. Leave one out.")
-    if options.checkpoint is not None or options.scratch is not None:
-        raise ReplearnError(
-            "--cluster keeps rows and results on the cluster, got --checkpoint or --scratch too. "
-            "Leave that out; workers may die."
-        )
+    refuse_there(options)
     from replearn.fits import clusters
 
     with (
@@ -319,7 +329,7 @@ def _own_worth(
 
     The p-value is that of the rows, not of the model, which has seen them.
     """
-    if options.cluster is not None:
+    if options.cluster is not None or estimator.model_.is_numeric:
         return None
     from replearn.audits.evaluation import evaluate_file
     from replearn.stages.planned import Planned
@@ -334,41 +344,6 @@ def _own_worth(
             watch=watch,
             signal=estimator.signal_,
         )
-
-
-def _facts(found: "Evaluation") -> dict[str, Any]:
-    """What a model file says about the rows of its fit: a few numbers, no value of a row."""
-    worth = found.worth
-    numbers = {
-        "accuracy": worth.accuracy,
-        "auc": worth.auc,
-        "balanced_accuracy": worth.balanced_accuracy,
-        "log_loss": worth.log_loss,
-    }
-    return {
-        "worth": {
-            "base_rates": [f"{rate.value:.3f}" for rate in worth.base_rates],
-            **{name: f"{m.value:.3f}" for name, m in numbers.items() if m is not None},
-        },
-    }
-
-
-def _provenance(
-    estimator: "ReplicableClassifier", target: str | None, protocol: "Protocol | None"
-) -> dict[str, Any]:
-    """Facts about the run; reals as decimal strings, as everywhere in the file."""
-    spent, estimate = estimator.plan_.spent, estimator.certificate_.estimated_disagreement
-    return {
-        "batches": getattr(spent, "n_batches", None),
-        "columns": _column_counts(estimator),
-        **({} if protocol is None else {"protocol": protocol.fingerprint}),
-        "estimated_disagreement": None if estimate is None else f"{estimate:.4g}",
-        "signal_p": None if estimator.signal_ is None else f"{estimator.signal_.p_value:.2g}",
-        "mode": estimator.plan_.mode,
-        "replearn": __version__,
-        "rows": spent.n_rows,
-        **({} if target is None else {"target": target}),
-    }
 
 
 def _outcome(
@@ -388,7 +363,7 @@ def _outcome(
         ("model", describe(model)),
         ("rows", _rows_words(plan)),
         *chances(certificate, has_batches=hasattr(plan, "n_batches")),
-        ("signal", str(estimator.signal_ or "not tested")),
+        ("signal", signal_line(estimator)),
         ("fingerprint", model.fingerprint),
     ]
     if options.out is not None:
@@ -403,10 +378,10 @@ def _outcome(
     text = aligned(lines)
     if found is not None:
         text += "\n\non its own rows, which the model has seen (new rows say more):\n"
-        text += aligned(found.worth.lines())
+        text += aligned(found.worth.lines(own=True))
         if beside := planned.lines(found.worth):
             text += f"\n\nbeside the plan:\n{aligned(beside)}"
-    columns = _column_counts(estimator)
+    columns = column_counts(estimator)
     if columns:
         text += f"\n{missing_words(columns, spent.n_rows)}"
     data = {
@@ -435,18 +410,15 @@ def _outcome(
     return Outcome(text, data, DIFFERENT if met is False else DONE)
 
 
-def _column_counts(estimator: "ReplicableClassifier") -> dict[str, dict[str, int]]:
-    """Rows with a missing or unknown value, by column of the protocol."""
-    encoding, seen = estimator.agreed.encoding, estimator.__dict__.get("seen_")
-    return {} if encoding is None or seen is None else encoding.counts(seen)
-
-
 def _rows_words(plan: Any) -> str:
     """What was done with the rows."""
+    from replearn.plans.plan_rows import RowPlan
     from replearn.plans.sizes import BatchPlan, BoostPlan, NetPlan
 
     spent = plan.spent
     words = f"{spent.n_rows:,}"
+    if isinstance(plan, RowPlan):
+        words += f", in {spent.n_row_visits // max(spent.n_rows, 1):,} passes over all of them"
     if isinstance(plan, BatchPlan):
         words += f", in {counted(spent.n_batches, 'batch', 'batches')} of {plan.batch_size:,}"
     elif isinstance(plan, BoostPlan):

@@ -3,12 +3,12 @@
 import argparse
 import re
 import shutil
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from replearn.cli.outcome import BAD_INPUT, CommandWarning, Outcome
 from replearn.terminal import printable
+from replearn.warn import warn
 
 #: What is promised: default (that of the estimators) and help of each number.
 PROMISE = {
@@ -156,11 +156,10 @@ def warn_of_formulas(texts: Iterable[Any], options: argparse.Namespace) -> None:
 
     found = next((text for text in texts if is_formula(text)), None)
     if found is not None and not options.spreadsheet:
-        warnings.warn(
+        warn(
             f"{found[:40]!r} begins like a formula, which a spreadsheet would compute. Pass "
             "--spreadsheet if the file is for one.",
             CommandWarning,
-            stacklevel=2,
         )
 
 

@@ -24,7 +24,7 @@ _FOR_PILOTS = (
     *("seed", "public_value", "register", "draw_date", "out"),
 )
 
-#: Options of a logistic study, and of one with Algorithm 1.
+#: Options of a logistic study, and of one with Algorithms 1 to 3.
 _LOGISTIC = ("study", "scores", "threshold", "classes", "share")
 _SVM = ("margin", "max_error", "no_intercept")
 
@@ -179,7 +179,7 @@ def run(options: argparse.Namespace) -> Outcome:
         "protocol": plan.protocol.fingerprint,
         "registered": plan.protocol.registered_hash,
         "out": options.out,
-        "algorithm": algorithm,
+        "algorithm": plan.protocol.algorithm,
     }
     return Outcome(printable_lines(text), data | plan.data())
 
@@ -188,17 +188,17 @@ def _settings(options: argparse.Namespace, algorithm: str) -> dict[str, Any]:
     """What was given, by the names of `plan_from_pilot`."""
     names = ("study", "hint_bits", "threshold", "classes", "share", "sites", "rare")
     settings = {name: getattr(options, name) for name in names if _given(options, name)}
-    if algorithm == "svm":
+    if algorithm not in ("logistic", "auto"):
         settings["fit_intercept"] = options.intercept
     return settings | given_promise(options)
 
 
 def _refuse_odd(options: argparse.Namespace, algorithm: str) -> None:
     """Refuse options that would be ignored, and what is missing."""
-    if algorithm not in ("logistic", "svm"):
+    if algorithm not in ("logistic", "svm", "sgd", "net", "auto"):
         raise ReplearnError(
-            f"--pilot plans --algorithm logistic or svm, got {algorithm}. Leave --pilot out, or "
-            "take one of these."
+            f"--pilot plans --algorithm logistic, svm, sgd, net or auto, got {algorithm}. Leave "
+            "--pilot out, or take one of these."
         )
     for name in _FOR_PROMISES:
         if _given(options, name):
@@ -207,8 +207,9 @@ def _refuse_odd(options: argparse.Namespace, algorithm: str) -> None:
                 f"{_option(name)} is for a plan without a pilot, got --pilot too. Leave one "
                 f"out.{remedy}"
             )
-    other = "svm" if algorithm == "logistic" else "logistic"
-    for name in _SVM if algorithm == "logistic" else (*_LOGISTIC, "sites"):
+    scored = algorithm in ("logistic", "auto")
+    other = "svm" if scored else "logistic"
+    for name in _SVM if scored else (*_LOGISTIC, "sites"):
         if _given(options, name):
             raise ReplearnError(
                 f"{_option(name)} belongs to --algorithm {other}, got {algorithm}. Leave it out, "

@@ -53,7 +53,9 @@ examples:
   replearn plan --pilot x.csv --samples-per-site 9000 --register "lottery" --draw-date 2027-05-06
   replearn plan --registered draft.json --public-value "3 17 22 31 40 44" --out study.json
 
-With --pilot a logistic study is planned (--algorithm svm: Algorithm 1). The plan says what the
+With --pilot a logistic study is planned (--algorithm svm, sgd or net: Algorithm 1, 2 or 3, the last
+with a net over at most six published directions; auto: logistic or Algorithm 1, whichever has the
+better balanced accuracy on held-out rows, and what the other would give). The plan says what the
 protocol is worth next to the base rate, the pilot's own model and one site's rows, and what the
 protocol has decided already. Study "updating": directions that know the pilot's labels. Study
 "discovery": directions that know none; a pilot without labels is enough, with --classes (those of
@@ -68,7 +70,7 @@ Everything in a protocol is published. Columns of a pilot that look like identif
 free text are refused, and categories that few rows have are folded into (other).
 
 With --pilot, JSON keys: protocol (its hash), registered (hash without a seed; or null), out,
-  algorithm, remarks (about columns), warnings;
+  algorithm, remarks (about columns), warnings, other (what the recipe not taken would give);
   logistic: study, n_pilot, n_positive, rows_to_halve, directions, n_codes, hint_bits, n_sites,
   samples_per_site, evidence_bits, decided, cautions, table, by_bits, by_rows
   (svm: pilot_accuracy, chosen, frontier, samples). With --registered: protocol, registered,
@@ -83,8 +85,9 @@ With --pilot, JSON keys: protocol (its hash), registered (hash without a seed; o
     parser.add_argument("--features", type=positive, metavar="N", help="number of columns")
     parser.add_argument(
         "--algorithm",
-        choices=("logistic", *ALGORITHMS),
-        help="row of Table 1 (default svm); with --pilot logistic (default) or svm",
+        choices=("logistic", *ALGORITHMS, "auto"),
+        help="row of Table 1 (default svm); with --pilot logistic (default), svm, sgd, net, or "
+        "auto: logistic or svm, whichever is better",
     )
     parser.add_argument(
         "--samples", type=positive, metavar="N", help="rows per site: check them, or --solve"
@@ -113,10 +116,10 @@ def run(options: argparse.Namespace) -> Outcome:
     pilot.refuse_without_pilot(options)
     if options.features is None:
         raise ReplearnError("plan needs --features N, or --pilot FILE with --samples-per-site N.")
-    if options.algorithm == "logistic":
+    if options.algorithm in ("logistic", "auto"):
         raise ReplearnError(
-            "a logistic study is planned from a pilot, got --algorithm logistic without one. Name "
-            "it with --pilot FILE."
+            f"a study is planned from a pilot, got --algorithm {options.algorithm} without one. "
+            "Name it with --pilot FILE."
         )
     from replearn.plans.planner import plan as make_plan
 

@@ -36,8 +36,9 @@ example:
 
 Columns are found by name if the model has names; others, such as labels, are ignored. If they
 stand in another order, a warning says so, unless a protocol fixed the names. The result has the
-columns prediction and score, one row for each row of DATA. DATA may have any format that
-`replearn fit` takes; it is read piece by piece.
+columns prediction and score, one row for each row of DATA; of more than two classes, a probability
+or score for each of them. DATA may have any format that `replearn fit` takes; it is read piece by
+piece.
 
 JSON keys: fingerprint, rows, counts (by label), columns (rows with a missing or unknown value, by
   column), predictions (without --out), chosen (of a choice: its name), warnings""",
@@ -108,12 +109,18 @@ def _write(
     counts = dict.fromkeys(model.classes, 0)
     shown = {label: harmless(label) if options.spreadsheet else label for label in model.classes}
     writer = csv.writer(out, lineterminator="\n")
-    many = model.n_classes > 2
-    added = [f"probability {shown[label]}" for label in model.classes] if many else ["score"]
+    many, word = model.n_classes > 2, "probability" if model.has_probabilities else "score"
+    added = [f"{word} {shown[label]}" for label in model.classes] if many else ["score"]
+    if model.is_numeric:
+        return _write_numbers(model, options, writer, kept)
     writer.writerow(["prediction", *added])
     for (scores,) in piecewise_scores([model], options.data, options.model, columns):
         labels = [model.classes[place] for place in model.decided(scores).tolist()]
-        numbers = model.probabilities(scores).tolist() if many else [[score] for score in scores]
+        if not many:
+            numbers = [[score] for score in scores]
+        else:
+            by_class = model.probabilities(scores) if model.has_probabilities else scores
+            numbers = by_class.tolist()
         writer.writerows(
             (shown[label], *(f"{number:.9g}" for number in row))
             for label, row in zip(labels, numbers, strict=True)
@@ -123,3 +130,18 @@ def _write(
         if kept is not None:
             kept += labels
     return counts, columns
+
+
+def _write_numbers(
+    model: "Model", options: argparse.Namespace, writer: Any, kept: "list[Any] | None"
+) -> "tuple[dict[Label, int], dict[str, dict[str, int]]]":
+    """The same for a regression: one number for each row."""
+    columns: dict[str, dict[str, int]] = {}
+    n_rows = 0
+    writer.writerow(["prediction"])
+    for (numbers,) in piecewise_scores([model], options.data, options.model, columns):
+        writer.writerows([f"{number:.9g}"] for number in numbers.tolist())
+        n_rows += len(numbers)
+        if kept is not None:
+            kept += numbers.tolist()
+    return {"numbers": n_rows}, columns

@@ -14,14 +14,17 @@ from replearn.cli.options import (
     positive,
 )
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
+from replearn.cli.provenance import facts_of, provenance_of, signal_line
 from replearn.cli.text import aligned, evidence_words
 from replearn.cli.training import label_column
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
+    from replearn.audits.evaluation import Evaluation
     from replearn.codes.comparison import Comparison
     from replearn.codes.model import Model
     from replearn.estimators.base import ReplicableClassifier
+    from replearn.stages.worth import Worth
     from replearn.study.protocol import Protocol
 
 
@@ -45,7 +48,7 @@ it from elsewhere, with --lock: a file can carry any protocol.
 exit codes: 0 the same model; 1 another one; 2 bad usage or bad input
 
 JSON keys: same, differences, fingerprint (of the new model), expected (that of the file), protocol
-  (its hash), hint (null: none), evidence_bits (of a match; null: not known), rows,
+  (its hash), hint (null: none), evidence_bits (of a match; null: not known), rows, signal_p,
   estimated_disagreement (null: not estimable), disagreement_bound, bound_confidence, worth (of the
   new model on these rows), planned, out, warnings""",
     )
@@ -73,13 +76,13 @@ def run(options: argparse.Namespace) -> Outcome:
     options.target = label_column(options, protocol)
     estimator = _fitted(published, protocol, options)
     model = estimator.model_
+    found = _own_worth(estimator, protocol, options)
     if options.out is not None:
-        facts = {"protocol": protocol.fingerprint, "rows": estimator.plan_.spent.n_rows}
-        facts |= {} if options.target is None else {"target": options.target}
+        provenance = provenance_of(estimator, options.target, protocol) | facts_of(found)
         with writing(options.out):
-            save(model, options.out, facts, protocol.content())
+            save(model, options.out, provenance, protocol.content())
     result = compare(published, model)
-    return _outcome(result, published.fingerprint, estimator, protocol, options)
+    return _outcome(result, published.fingerprint, estimator, protocol, options, found.worth)
 
 
 def _protocol(options: argparse.Namespace) -> "Protocol":
@@ -91,6 +94,7 @@ def _protocol(options: argparse.Namespace) -> "Protocol":
             f"{options.model} must carry the protocol of its study, got a model without one. Fit "
             "with `replearn fit --protocol study.json`, and `replearn compare` the two models."
         )
+    protocol.require_labels("replicate")
     if options.lock is not None and options.lock not in (
         protocol.fingerprint,
         protocol.registered_hash,
@@ -121,34 +125,43 @@ def _fitted(
     )
 
 
+def _own_worth(
+    estimator: "ReplicableClassifier", protocol: "Protocol", options: argparse.Namespace
+) -> "Evaluation":
+    """What the new model is worth on its own rows."""
+    from replearn.audits.evaluation import evaluate_file
+    from replearn.stages.planned import Planned
+
+    with shown_progress(f"evaluating {Path(options.data).name}") as watch:
+        return evaluate_file(
+            estimator.model_,
+            options.data,
+            options.target,
+            planned=Planned.of(protocol.notes),
+            watch=watch,
+            signal=estimator.signal_,
+        )
+
+
 def _outcome(
     result: "Comparison",
     expected: str,
     estimator: "ReplicableClassifier",
     protocol: "Protocol",
     options: argparse.Namespace,
+    worth: "Worth",
 ) -> Outcome:
-    from replearn.audits.evaluation import evaluate_file
     from replearn.stages.planned import Planned
 
     certificate, n_rows = estimator.certificate_, estimator.plan_.spent.n_rows
     estimate, bits = certificate.estimated_disagreement, protocol.evidence_bits
     same, planned = result.same, Planned.of(protocol.notes)
-    with shown_progress(f"evaluating {Path(options.data).name}") as watch:
-        worth = evaluate_file(
-            estimator.model_,
-            options.data,
-            options.target,
-            planned=planned,
-            watch=watch,
-            signal=estimator.signal_,
-        ).worth
     verdict = "the same model" if same else f"NOT the same model: {'; '.join(result.differences)}"
     lines = [
         ("replicated", verdict),
         ("rows", f"{n_rows:,}"),
         ("evidence", evidence_words(bits) if same else "none: no match"),
-        ("signal", str(estimator.signal_ or "not tested")),
+        ("signal", signal_line(estimator)),
         (
             "expected",
             "it cannot be said how often another lab gets another model"
@@ -178,4 +191,4 @@ def _outcome(
         "out": options.out,
     }
     text = aligned(lines) + "\n\non these rows, which the new model has seen:\n"
-    return Outcome(text + aligned(worth.lines()), data, DONE if same else DIFFERENT)
+    return Outcome(text + aligned(worth.lines(own=True)), data, DONE if same else DIFFERENT)

@@ -1,12 +1,12 @@
 """Scores of the rows of a file, by one model or by several that read it alike."""
 
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replearn.cli.files import shown_progress
 from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.warn import warn
 
 if TYPE_CHECKING:
     from replearn.codes.encoding import Encoding, Seen
@@ -73,7 +73,7 @@ def _warn_of_codes(encoding: "Encoding", seen: "Seen", data: str) -> None:
 
     if trouble := coded_differently(encoding, seen):
         message = f"{data} is coded differently: {trouble}."
-        warnings.warn(message, ReplicabilityWarning, stacklevel=2)
+        warn(message, ReplicabilityWarning)
 
 
 def _warn_of_order(model: "Model", data: str, place: str) -> None:
@@ -84,9 +84,8 @@ def _warn_of_order(model: "Model", data: str, place: str) -> None:
         return
     found = open_source(data, raw=True).names
     if found is not None and (odd := model.out_of_order(found)) is not None:
-        warnings.warn(
+        warn(
             f"the columns of {data} are taken by name, but {odd}. The fingerprint does not cover "
             f"the names: check that {place} has them right.",
             ReplicabilityWarning,
-            stacklevel=2,
         )

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> Outcome:
         )
     lines = [
         ("model", describe(model)),
-        ("labels", _label_words(model)),
+        ("numbers" if model.is_numeric else "labels", _label_words(model)),
         ("seed", model.seed),
         ("code space", _space_words(model)),
         *_log_odds_words(model),
@@ -88,8 +88,11 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _label_words(model: "Model") -> str:
+    if model.is_numeric:
+        return getattr(model.space, "target_in_words", "")
     if model.n_classes > 2:
-        return ", ".join(map(repr, model.classes)) + " (the most probable one)"
+        which = "most probable one" if model.has_probabilities else "largest score"
+        return ", ".join(map(repr, model.classes)) + f" (the {which})"
     return f"{model.classes[0]!r} and {model.classes[1]!r} (positive score)"
 
 

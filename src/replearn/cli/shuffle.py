@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from replearn.cli.files import check_target, shown_progress, writing
+from replearn.cli.files import check_scratch, check_target, shown_progress, writing
 from replearn.cli.options import add_command, add_file
 from replearn.cli.outcome import Outcome
 from replearn.terminal import printable
@@ -46,6 +46,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.sources.shuffled_files import shuffle_file
 
     check_target(options.out)
+    check_scratch(options.scratch)
     with shown_progress(f"shuffling {Path(options.data).name}") as watch, writing(options.out):
         n_rows = shuffle_file(
             options.data,

@@ -76,6 +76,11 @@ def run(options: argparse.Namespace) -> Outcome:
 
     check_target(options.out)
     protocol = Protocol.load(options.protocol, options.lock)
+    if options.assume_shuffled and protocol.design is not None:
+        raise ReplearnError(
+            "--assume-shuffled is for Algorithm 1; a logistic study adds up its rows in any order. "
+            "Leave it out."
+        )
     n_rounds = rounds_of(protocol)
     after = None if options.after is None else CoalitionRound.load(options.after, protocol)
     expected = 1 if after is None else after.round + 1

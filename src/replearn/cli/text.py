@@ -52,19 +52,34 @@ def evidence_words(bits: float | None) -> str:
     )
 
 
-def signal_words(p_values: Mapping[str, float | None]) -> str:
-    """Whether the rows of the sites hold any signal, as they say; a match alone is no proof."""
+def signal_words(
+    p_values: Mapping[str, float | None], reasons: Mapping[str, str] | None = None
+) -> str:
+    """Whether the rows of the sites hold any signal, as they say; a match alone is no proof.
+
+    Parameters
+    ----------
+    p_values : dict
+        By file; None if it has none.
+    reasons : dict, optional
+        Why there is none, by file.
+    """
     from replearn.stages.signal import LEVEL
 
     shown = [name for name, p in p_values.items() if p is not None and 0 <= p < LEVEL]
     none = [name for name, p in p_values.items() if p is not None and not 0 <= p < LEVEL]
-    silent = [name for name, p in p_values.items() if p is None]
     parts = [f"shown by the rows of {len(shown)} of {len(p_values)} sites, as their files say"]
     if none:
-        parts.append(f"NOT by those of {', '.join(none[:4])}{', ...' if len(none) > 4 else ''}")
-    if silent:
-        parts.append(f"{len(silent)} of them say nothing")
+        parts.append(f"NOT by those of {_some(none)}")
+    untested: dict[str, list[str]] = {}
+    for name in (name for name, p in p_values.items() if p is None):
+        untested.setdefault((reasons or {}).get(name, "the file does not say"), []).append(name)
+    parts += [f"not tested at {_some(names)}: {reason}" for reason, names in untested.items()]
     return "; ".join(parts) + ". A match is no proof: noise and a pilot's own model can match, too"
+
+
+def _some(names: Sequence[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 #: Words of Python and of the command line.

@@ -27,6 +27,39 @@ def read_protocol(options: argparse.Namespace) -> "Protocol | None":
     return Protocol.load(options.protocol, options.lock)
 
 
+def refuse_idle(estimator: "ReplicableClassifier", options: argparse.Namespace) -> None:
+    """Refuse what would do nothing: where rows are held, if nothing has to be put in order."""
+    held = [f"--{name}" for name in ("memory", "scratch") if getattr(options, name) is not None]
+    if estimator.asks != "batches":
+        why = "needs all rows in memory"
+    elif not options.shuffle:
+        why = "reads rows in the order of the file, which takes little memory"
+    else:
+        from replearn.sources import open_source
+
+        if not held or not open_source(options.data, raw=True).in_memory_only:
+            return
+        why = f"holds all rows of {options.data} in memory, as its format asks for"
+    if held:
+        raise ReplearnError(
+            f"{held[0]} is for rows that are shuffled by way of a folder, but this fit {why}. "
+            "Leave it out."
+        )
+
+
+def refuse_there(options: argparse.Namespace) -> None:
+    """Refuse what means nothing on a cluster, whose workers read and add up."""
+    names = ("weights", "checkpoint", "scratch", "memory", "features", "random_state")
+    given = [name for name in names if getattr(options, name) is not None]
+    given += ["jobs"] if options.jobs != -1 else []
+    if given:
+        raise ReplearnError(
+            "with --cluster the workers read Parquet files in their order and add them up, with "
+            f"threads and memory of their own, got --{given[0].replace('_', '-')} too. Leave one "
+            "out."
+        )
+
+
 def make_estimator(
     options: argparse.Namespace, protocol: "Protocol | None", **more: Any
 ) -> "ReplicableClassifier":
@@ -82,6 +115,15 @@ def check_training(options: argparse.Namespace) -> None:
             f"--margin auto needs --algorithm svm, got {options.algorithm}. Pass the margin as a "
             "number."
         )
+    if options.protocol is None and options.allow_unknown:
+        raise ReplearnError(
+            "--allow-unknown is about values that a protocol does not know, got none. Leave it "
+            "out, or add --protocol FILE."
+        )
+    if not options.shuffle and getattr(options, "random_state", None) is not None:
+        raise ReplearnError(
+            "--random-state is the key of a shuffle, got --assume-shuffled too. Leave one out."
+        )
 
 
 def _refuse_order(options: argparse.Namespace) -> None:
@@ -115,6 +157,7 @@ def _estimators() -> dict[str, tuple[type[Any], dict[str, str]]]:
     return {
         "svm": (estimators.ReplicableSVMClassifier, {}),
         "logistic": (estimators.ReplicableLogisticClassifier, {}),
+        "linear": (estimators.ReplicableLinearRegressor, {}),
         "sgd": (estimators.ReplicableSGDClassifier, {}),
         "net": (estimators.ReplicableNetClassifier, {}),
         "dp": (estimators.ReplicableDPClassifier, {}),

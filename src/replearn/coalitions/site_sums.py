@@ -150,6 +150,11 @@ def design_of(protocol: Protocol) -> Design:
             f"rounds of sums need a protocol of a logistic study, got algorithm "
             f"{protocol.algorithm!r}. Plan one: replearn plan --pilot."
         )
+    if protocol.design.space.is_numeric:
+        raise ReplearnError(
+            "sums of sites are for classifiers, got the protocol of a regression. Fit each site by "
+            "itself."
+        )
     if protocol.design.space.n_classes > 2:
         raise ReplearnError(
             f"sums of sites are for two classes, got {protocol.design.space.n_classes}. Fit each "
@@ -161,7 +166,7 @@ def design_of(protocol: Protocol) -> Design:
 def n_rounds(protocol: Protocol) -> int:
     """How often sites send sums; protocols whose sums do not add up are refused."""
     if protocol.design is not None:
-        return protocol.design.n_steps
+        return design_of(protocol).n_steps
     if protocol.algorithm != "svm":
         raise ReplearnError(
             "sums of sites need a protocol of a logistic study or of Algorithm 1, got algorithm "
@@ -181,6 +186,8 @@ def n_vector(protocol: Protocol) -> int | None:
 def _read_any(value: Any, protocol: Protocol) -> ScoreSums | SiteBatches:
     if protocol.design is not None:
         return read_sums(value, protocol.design)
+    if "batch_size" not in protocol.parameters:
+        raise Unfit("a fit on all rows takes several rounds, so its sums cannot be added up")
     return read_batches(value, n_vector(protocol), protocol.parameters["batch_size"])
 
 
@@ -262,22 +269,11 @@ def read_sums(value: Any, design: Design) -> ScoreSums:
             design.units,
             parts,
         )
-    except ValueError as problem:
-        raise Unfit(str(problem).rstrip(".")) from None
-    _check_moments(found)
+    except ValueError as refused:
+        raise Unfit(str(refused).rstrip(".")) from None
+    if problem := found.contradiction():
+        raise Unfit(problem)
     return found
-
-
-def _check_moments(sums: ScoreSums) -> None:
-    """Refuse moments that no rows have: negative squares, or a mean beyond its root mean square."""
-    squares, information = np.diag(sums.mean_second()), np.diag(sums.mean_fisher())
-    quantum = 2.0**-40 * np.maximum(1.0, sums.units**2)
-    if not ((squares >= 0).all() and (information >= 0).all()):
-        raise Unfit("sums of squares must not be negative; the numbers do not come from rows")
-    if not (sums.mean_score() ** 2 <= squares * (1 + 1e-9) + quantum).all():
-        raise Unfit("means must not exceed root mean squares; the numbers do not come from rows")
-    if sums.parts.loss and sums.mean_loss() < 0:
-        raise Unfit("the loss must not be negative; the numbers do not come from rows")
 
 
 def scores_of(site: SiteSums) -> ScoreSums:

@@ -102,7 +102,7 @@ class BoostSpace:
         reach = np.abs(moved).max(axis=0) / width
         others = np.empty(_MAX_NEIGHBOURS, dtype=np.int64)
         n_others = foam.near_proposals(point / width, reach, *key, own, others)
-        if n_others < 0:  # so many neighbours that most of the points leave
+        if n_others < 0:  # too many neighbours: most of the points leave
             return 1.0
         corner = self._corner(t, own, shared)
         points = np.ascontiguousarray((point + moved) / width)

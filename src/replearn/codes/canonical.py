@@ -5,6 +5,8 @@ import math
 from decimal import Decimal
 from typing import Any
 
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+
 
 def canonical_json(content: Any) -> bytes:
     """Canonical JSON (RFC 8785): keys in the order of UTF-16, numbers as ECMAScript writes them.
@@ -29,10 +31,6 @@ def _canonical(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(_canonical, value)) + "]"
     return _real(value) if isinstance(value, float) else _quoted(value)
-
-
-def _quoted(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _real(value: float) -> str:

@@ -1,4 +1,4 @@
-"""What a logistic study publishes: where to start, how to step, how to round."""
+"""What a study of scores publishes: where to start, how to step, how to round."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +13,7 @@ from replearn.types import Matrix, Vector
 
 @dataclass(frozen=True)
 class Design:
-    """Logistic regression in published directions, before any site looks at its rows.
+    """Regression in published directions, before any site looks at its rows.
 
     A site starts at ``space.start``, takes ``n_steps`` Newton steps on its own rows, and rounds
     ``encode @ (theta - start)``, cut to ``+-reach``, in cells of unit width.
@@ -114,8 +114,8 @@ class Design:
 
     @property
     def n_outputs(self) -> int:
-        """Classes after the first."""
-        return self.space.n_classes - 1
+        """Scores of a row: classes after the first, or 1."""
+        return self.space.n_outputs
 
     @cached_property
     def class_factors(self) -> Vector | None:

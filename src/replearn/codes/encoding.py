@@ -5,12 +5,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
+from replearn.kernels.columns import write_scaled
 from replearn.types import IntegerArray, Matrix, Vector, is_sparse
 
 #: A number as text that has only one meaning; 007 is a code, not a number.
@@ -56,30 +57,20 @@ class NumberColumn:
 
     def transform(self, values: NDArray[Any]) -> Matrix:
         """Scaled values, as one column."""
-        return _written(self, values)
+        return _alone(self, values)
 
-    def write(self, values: NDArray[Any], out: Matrix) -> tuple[int, int]:
-        """Put the scaled values into the one row of ``out``; None and NaN are missing values.
+    def numbers(self, values: NDArray[Any]) -> Vector:
+        """Values as they are, in float64; None and NaN are missing values, NaN."""
+        return values if values.dtype == np.float64 else self._numbers(values)
 
-        Returns
-        -------
-        n_missing, n_unknown : int
-        """
-        numbers = values if values.dtype == np.float64 else self._numbers(values)
-        missing = np.isnan(numbers)
-        n_missing = int(np.count_nonzero(missing))
+    def refuse_missing(self, n_missing: int) -> None:
+        """Refuse missing values that the protocol does not fill."""
         if n_missing and not self.fill_missing:
             raise ReplearnError(
                 f"column {self.name!r} has {n_missing:,} missing values, and the protocol does not "
                 "say what to do with them. Fill or drop them, or plan with a pilot in which the "
                 "column has missing values."
             )
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is seen later
-            np.subtract(numbers, float(self.centre), out=out[0])
-            np.divide(out[0], float(self.scale), out=out[0])
-        if n_missing:
-            out[0, missing] = 0.0
-        return n_missing, 0
 
     def _numbers(self, values: NDArray[Any]) -> Vector:
         try:
@@ -143,10 +134,10 @@ class CategoryColumn:
 
     def transform(self, values: NDArray[Any]) -> Matrix:
         """Indicators of the published values, one column for each."""
-        return _written(self, values)
+        return _alone(self, values)
 
     def write(self, values: NDArray[Any], out: Matrix) -> tuple[int, int]:
-        """Put the indicators of each published value into a row of ``out``.
+        """Put the indicators of each published value into a column of ``out``.
 
         Returns
         -------
@@ -160,7 +151,7 @@ class CategoryColumn:
             places[unknown] = len(self.values)
         known = np.flatnonzero(places >= 0)
         out[:] = 0.0
-        out[places[known], known] = self.heights[places[known]]
+        out[known, places[known]] = self.heights[places[known]]
         return n_missing, n_unknown
 
     @property
@@ -218,10 +209,8 @@ class _Places(dict[Any, int]):
 Column = NumberColumn | CategoryColumn
 
 
-def _written(column: Column, values: NDArray[Any]) -> Matrix:
-    out: Matrix = np.empty((column.n_outputs, len(values)))
-    column.write(values, out)
-    return out.T
+def _alone(column: Column, values: NDArray[Any]) -> Matrix:
+    return Encoding((column,)).encoded({column.name: values}).X
 
 
 @dataclass(frozen=True)
@@ -245,6 +234,22 @@ class Seen:
             tuple(map(add, self.missing, other.missing)),
             tuple(map(add, self.unknown, other.unknown)),
         )
+
+
+class Encoded(NamedTuple):
+    """Rows of an encoding.
+
+    Attributes
+    ----------
+    X : float64 array of shape (n_rows, n_outputs)
+    seen : Seen
+    finite : bool
+        Whether all numbers of X are.
+    """
+
+    X: Matrix
+    seen: Seen
+    finite: bool
 
 
 @dataclass(frozen=True)
@@ -293,16 +298,32 @@ class Encoding:
             nothing = (0,) * len(self.columns)
             return self._scale_sparse(X), Seen(X.shape[0], nothing, nothing)
         table = columns_of(X, [column.name for column in self.columns])
-        n_rows = table[self.columns[0].name].shape[0]
-        by_column: Matrix = np.empty((self.n_outputs, n_rows))
-        start, counts = 0, []
-        for column in self.columns:
-            out = by_column[start : start + column.n_outputs]
-            counts.append(column.write(table[column.name], out))
-            start += column.n_outputs
-        missing, unknown = zip(*counts, strict=True)
-        # transposed at once, which goes through the caches in blocks
-        return np.ascontiguousarray(by_column.T), Seen(n_rows, missing, unknown)
+        return self.encoded(table)[:2]
+
+    def encoded(self, table: Mapping[str, NDArray[Any]]) -> "Encoded":
+        """Encode columns by name, count what is missing or unknown, look for what is infinite."""
+        names = [column.name for column in self.columns]
+        starts = np.cumsum([0, *(column.n_outputs for column in self.columns)])
+        X: Matrix = np.empty((len(table[names[0]]), int(starts[-1])))
+        missing, unknown = np.zeros((2, len(names)), np.int64)
+        numeric = [i for i, c in enumerate(self.columns) if isinstance(c, NumberColumn)]
+        columns = [c for c in self.columns if isinstance(c, NumberColumn)]
+        missing[numeric], finite = write_scaled(
+            [column.numbers(table[column.name]) for column in columns],
+            np.array([float(column.centre) for column in columns]),
+            np.array([float(column.scale) for column in columns]),
+            starts[numeric],
+            X,
+        )
+        for i, column in enumerate(self.columns):
+            if isinstance(column, NumberColumn):
+                column.refuse_missing(int(missing[i]))
+            else:
+                out = X[:, starts[i] : starts[i + 1]]
+                missing[i], unknown[i] = column.write(table[column.name], out)
+        return Encoded(
+            X, Seen(X.shape[0], tuple(missing.tolist()), tuple(unknown.tolist())), finite
+        )
 
     def troubles(self, seen: Seen) -> list[str]:
         """What a site codes differently, one sentence per column; empty if nothing.

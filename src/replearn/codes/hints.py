@@ -72,18 +72,22 @@ def hinted(shared: SharedRandomness, bits: int, hint: int) -> SharedRandomness:
 
 @dataclass(frozen=True)
 class RedrawnRandomness(SharedRandomness):
-    """The published coins of a study, with an offset of the grid that belongs to a hint.
+    """The published coins of a study, with a grid that belongs to a hint and to a halfspace.
 
-    Row ``hint`` of the stream "rounding/offset"; row 0 is the offset without hints.
+    Row ``256 output + hint`` of the stream "rounding/offset", and row ``256 output`` of the other
+    ones of a rounding; row 0 is that of the only halfspace, or of the first one, without hints.
     """
 
     hint: int = 0
+    output: int = 0
 
     def uniforms(self, stream: str, n: int, row: int = 0) -> Vector:
-        """``n`` uniforms on ``[0, 1)``; those of the grid's offset are the hint's own."""
-        return super().uniforms(stream, n, self.hint if stream == "rounding/offset" else row)
+        """``n`` uniforms on ``[0, 1)``; those of the grid are the hint's and halfspace's own."""
+        if stream.startswith("rounding/"):
+            row += self.output << MAX_HINT_BITS
+        return super().uniforms(stream, n, row + self.hint if stream == "rounding/offset" else row)
 
 
-def redrawn(shared: SharedRandomness, hint: int) -> SharedRandomness:
-    """The coins with the offset of a hint; the same coins for hint 0."""
-    return RedrawnRandomness(shared.seed, hint) if hint else shared
+def redrawn(shared: SharedRandomness, hint: int, output: int = 0) -> SharedRandomness:
+    """The coins with the grid of a hint and a halfspace; the same coins if both are 0."""
+    return RedrawnRandomness(shared.seed, hint, output) if hint or output else shared

@@ -20,10 +20,10 @@ from replearn.codes.space import CodeSpace, unit
 from replearn.errors import ReplearnError
 from replearn.kernels.portable import sigmoid, softmax
 from replearn.kernels.scores import capped_scores, scores
-from replearn.types import Codes, InNotebooks, Matrix, Vector, is_sparse
+from replearn.types import Codes, Drawable, Matrix, Vector, is_sparse
 
 FORMAT = "replearn-model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 #: What turns codes into a classifier, for each kind of algorithm.
 Space = CodeSpace | NetSpace | BoostSpace | ScoreSpace
@@ -37,7 +37,7 @@ Label = bool | int | str
 
 
 @dataclass(frozen=True, eq=False)
-class Model(InNotebooks):
+class Model(Drawable):
     """A halfspace, as the integers that two labs compare.
 
     Two models are equal when their canonical bytes are: recipe, code space, seed, labels and
@@ -54,7 +54,7 @@ class Model(InNotebooks):
     seed : str
         The published seed.
     classes : tuple of labels
-        Of two, ``decision_function(x) > 0`` is the second.
+        Of two, ``decision_function(x) > 0`` is the second. None: it predicts numbers.
     codes : int64 array
     feature_names : tuple of str or None
         Kept in the file, checked at prediction; not part of the fingerprint, since a lab may
@@ -87,12 +87,14 @@ class Model(InNotebooks):
     def __str__(self) -> str:
         """In a few lines; nothing is decoded."""
         labels = ", ".join(map(repr, self.classes[:8])) + (" ..." if self.n_classes > 8 else "")
+        if isinstance(self.space, ScoreSpace) and self.is_numeric:
+            labels = f"a number, {self.space.target_in_words}"
         return "\n".join(
             [
                 f"Model {self.fingerprint[:16]}...: {self.recipe}",
                 f"  features         {self.n_features:,}"
                 + (" and an intercept" if self.fit_intercept else ""),
-                f"  labels           {labels}",
+                f"  {'predicts' if self.is_numeric else 'labels  '}         {labels}",
                 f"  codes            {self.codes.size:,}",
                 f"  seed             {self.seed}",
             ]
@@ -116,7 +118,11 @@ class Model(InNotebooks):
     def format_version(self) -> int:
         """The oldest version of the format that can hold the model."""
         hinted = isinstance(self.space, CodeSpace) and self.space.hint_bits > 0
-        return FORMAT_VERSION if self.has_probabilities or hinted else 1
+        if self.is_numeric or (isinstance(self.space, CodeSpace) and self.space.n_outputs > 1):
+            return 3
+        if isinstance(self.space, NetSpace) and self.space.basis is not None:
+            return 3
+        return 2 if self.has_probabilities or hinted else 1
 
     def canonical_bytes(self) -> bytes:
         """Canonical JSON (RFC 8785) of the content; the fingerprint is its SHA-256."""
@@ -146,7 +152,12 @@ class Model(InNotebooks):
     @property
     def has_probabilities(self) -> bool:
         """Whether the scores are log-odds."""
-        return isinstance(self.space, ScoreSpace)
+        return isinstance(self.space, ScoreSpace) and not self.space.is_numeric
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether it predicts numbers; then it has no classes."""
+        return isinstance(self.space, ScoreSpace) and self.space.is_numeric
 
     @property
     def is_large(self) -> bool:
@@ -155,7 +166,8 @@ class Model(InNotebooks):
         n_draws = 0
         if isinstance(space, CodeSpace | NetSpace):
             n_draws = map_draws(space.projection, space.n_inputs, space.n_components)
-        return self.n_features > EASY_FEATURES or n_draws > EASY_DRAWS
+        n_maps = space.n_outputs if isinstance(space, CodeSpace) else 1
+        return n_maps * self.n_features > EASY_FEATURES or n_maps * n_draws > EASY_DRAWS
 
     @property
     def hint(self) -> int:
@@ -167,7 +179,7 @@ class Model(InNotebooks):
         """Weights of the decision, intercept last; the same bits on every machine.
 
         Of length 1, but for log-odds, whose length means something. Of more than two classes, a row
-        for each; the first one's are 0.
+        for each; of log-odds, the first one's are 0.
         """
         if not self.is_halfspace:
             raise AttributeError(
@@ -176,8 +188,8 @@ class Model(InNotebooks):
             )
         decoded = self.space.decode(self.codes, self.shared)
         if not isinstance(self.space, ScoreSpace):
-            return unit(decoded)
-        if len(self.classes) > 2:
+            return unit(decoded) if decoded.ndim == 1 else np.array([unit(row) for row in decoded])
+        if len(self.classes) > 2 or self.is_numeric:
             return decoded
         decoded[-1] -= float(self.space.threshold)
         return decoded
@@ -191,14 +203,14 @@ class Model(InNotebooks):
     def direction(self) -> Vector:
         """The halfspace's normal, length 1, intercept last."""
         self.require_two_classes("a direction")
-        return unit(self.weights) if self.has_probabilities else self.weights
+        return unit(self.weights) if isinstance(self.space, ScoreSpace) else self.weights
 
     def require_two_classes(self, what: str) -> None:
         """Refuse what a model of more classes does not have."""
         if self.n_classes > 2:
             raise ReplearnError(
-                f"{what} is for models of two classes, got {self.n_classes}. Use predict_proba, or "
-                "the weights of one class: model.coef[i]."
+                f"{what} is for models of two classes, got {self.n_classes}. Use predict, or the "
+                "weights of one class: model.coef[i]."
             )
 
     @property
@@ -210,7 +222,7 @@ class Model(InNotebooks):
     def intercept(self) -> Any:
         """Weight of the constant, 0 without one; of more than two classes, an array."""
         if self.n_classes > 2:
-            return self.weights[:, -1]
+            return self.weights[:, -1] if self.fit_intercept else np.zeros(self.n_classes)
         return float(self.weights[-1]) if self.fit_intercept else 0.0
 
     def largest_weights(self, n_shown: int) -> list[tuple[str, float]]:
@@ -218,7 +230,7 @@ class Model(InNotebooks):
 
         Of more than two classes: the spread of a feature's weights over the classes.
         """
-        sizes = self.coef if self.n_classes == 2 else np.ptp(self.coef, axis=0)
+        sizes = self.coef if self.n_classes <= 2 else np.ptp(self.coef, axis=0)
         places = np.argsort(-np.abs(sizes), kind="stable")[:n_shown].tolist()
         names = self.feature_names
         return [(f"x{i}" if names is None else names[i], float(sizes[i])) for i in places]
@@ -238,7 +250,7 @@ class Model(InNotebooks):
         """Signed distance to the boundary, of each row (array, CSR, or table with columns).
 
         Of a majority: the mean of its votes, each +1 or -1. Of more than two classes: a column for
-        each, log-odds against the first.
+        each, signed distances or log-odds against the first.
         """
         scores = self.scores(self._numbers(X))
         if not np.isfinite(scores).all():
@@ -293,10 +305,13 @@ class Model(InNotebooks):
         rows = X if is_sparse(X) else np.asarray(X)
         if isinstance(self.space, ScoreSpace):
             cap = float(self.space.cap)
-            if self.n_classes == 2:
+            if self.n_classes <= 2:
                 return capped_scores(rows, self.coef, self.intercept, cap)
             others = capped_scores(rows, self.coef[1:], self.intercept[1:], cap)
             return np.column_stack([np.zeros(len(others)), others])
+        if self.n_classes > 2:
+            by_class = zip(self.coef, self.intercept, strict=True)
+            return np.column_stack([scores(rows, *halfspace) for halfspace in by_class])
         if self.is_halfspace:
             return scores(rows, self.coef, self.intercept)
         weights = self.halfspaces[:, : self.n_features]
@@ -312,7 +327,7 @@ class Model(InNotebooks):
 
     def probabilities(self, scores: Any) -> Matrix:
         """Probability of each class, from the decision function."""
-        if not isinstance(self.space, ScoreSpace):
+        if not isinstance(self.space, ScoreSpace) or self.is_numeric:
             raise AttributeError(
                 f"a model of the recipe {self.recipe!r} has scores and no probabilities. Plan a "
                 "logistic study for those."
@@ -323,7 +338,9 @@ class Model(InNotebooks):
         return np.column_stack([1 - positive, positive])
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Label of each row."""
+        """Label of each row, or the number that is predicted."""
+        if self.is_numeric:
+            return np.asarray(self.decision_function(X))
         return np.array(self.classes)[self.decided(self.decision_function(X))]
 
     def decided(self, scores: Any) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from replearn.codes.basis import Basis
 from replearn.codes.nets import lattice_volumes
 from replearn.codes.projection import PROJECTIONS
 from replearn.codes.randomness import SharedRandomness
@@ -24,7 +25,7 @@ class NetSpace:
     n_inputs : int
         Length of a direction (features, and one more for the intercept).
     projection : str
-        A name in ``PROJECTIONS``.
+        A name in ``PROJECTIONS``; "published" uses ``basis``.
     n_components : int
         Of a candidate.
     net : {"random", "lattice"}
@@ -32,6 +33,8 @@ class NetSpace:
         Indices run from 0 to ``n_candidates - 1``.
     radius : str
         Of the lattice net, as a decimal; empty for the random net.
+    basis : Basis or None
+        Published directions, for the projection "published".
     """
 
     n_inputs: int
@@ -40,6 +43,7 @@ class NetSpace:
     net: str
     n_candidates: int
     radius: str = ""
+    basis: Basis | None = None
 
     def content(self) -> dict[str, Any]:
         """As JSON types."""
@@ -49,6 +53,8 @@ class NetSpace:
             "net": self.net,
             "projection": self.projection,
         }
+        if self.basis is not None:
+            content["basis"] = self.basis.content()
         return content | {"radius": self.radius} if self.radius else content
 
     @property
@@ -68,10 +74,14 @@ class NetSpace:
     def decode(self, codes: Codes, shared: SharedRandomness) -> Vector:
         """Direction of a candidate: a function of its index and of coins alone."""
         candidate = self.candidates(codes, shared)[0].astype(np.float64)
-        return PROJECTIONS[self.projection].lift(candidate, self.n_inputs, shared)
+        return self._lifted(candidate, shared)
 
     def matrix(self, shared: SharedRandomness) -> Matrix:
         """The projection, transposed: shape (n_inputs, n_components)."""
-        lift = PROJECTIONS[self.projection].lift
         axes = np.eye(self.n_components)
-        return np.stack([lift(axis, self.n_inputs, shared) for axis in axes], axis=1)
+        return np.stack([self._lifted(axis, shared) for axis in axes], axis=1)
+
+    def _lifted(self, components: Vector, shared: SharedRandomness) -> Vector:
+        if self.basis is not None:
+            return self.basis.lift(components)
+        return PROJECTIONS[self.projection].lift(components, self.n_inputs, shared)

@@ -60,6 +60,8 @@ class Published:
                     "protocol: Protocol.load(path).estimator()."
                 )
         n_classes = 2 if self.design is None else self.design.space.n_classes
+        if n_classes == 0 and self.classes is not None:
+            raise ReplearnError(f"a regression has no classes, got {self.classes!r:.80}.")
         if self.classes is not None and not _are_labels(self.classes, n_classes):
             number = "two" if n_classes == 2 else n_classes
             raise ReplearnError(

@@ -225,7 +225,7 @@ class _From:
 
 @functools.lru_cache(maxsize=64)
 def rounding_named(name: str, n_components: int) -> Rounding:
-    """The rounding of a name, which may join several, for so many components.
+    """The rounding of a name, which may join several, for a number of components.
 
     Examples
     --------

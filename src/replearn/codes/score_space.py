@@ -1,4 +1,4 @@
-"""The code space of logistic regression in published directions."""
+"""The code space of logistic and linear regression in published directions."""
 
 import math
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from replearn.types import Codes, Matrix, Vector
 
 @dataclass(frozen=True)
 class ScoreSpace:
-    """A published map from integer codes to a logistic regression, and the cells of the codes.
+    """A published map from integer codes to a regression, and the cells of the codes.
 
     A row x of ``n_features`` numbers is shortened to length ``cap`` if it is longer; with the
     directions D its log-odds are ``theta[0] + theta[1:] @ (D x)``. Codes stand for a cell of
@@ -47,6 +47,9 @@ class ScoreSpace:
         Log-odds from which on a row gets the second label.
     hint_bits, hint : int
         ``2**hint_bits`` published moves of the grid, and the one that is used.
+    target : tuple of str
+        Of a linear regression: centre and width of the published range of its numbers, whose score
+        is ``(y - centre) / width``. Nothing: the score is log-odds.
     """
 
     directions: Basis
@@ -58,10 +61,11 @@ class ScoreSpace:
     threshold: str = "0"
     hint_bits: int = 0
     hint: int = 0
+    target: Decimals = ()
 
     def content(self) -> dict[str, Any]:
         """As JSON types."""
-        return {
+        return ({"target": list(self.target)} if self.target else {}) | {
             "cap": self.cap,
             "directions": self.directions.rows.tolist(),
             "hint": self.hint,
@@ -89,9 +93,31 @@ class ScoreSpace:
         return len(self.start)
 
     @property
+    def n_outputs(self) -> int:
+        """Scores of a row: one, or one for each of several classes after the first."""
+        return self.n_components // (len(self.directions.rows) + 1)
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the score is a number to predict, and not log-odds of labels."""
+        return bool(self.target)
+
+    @property
+    def target_range(self) -> tuple[float, float]:
+        """Smallest and largest number, of a linear regression; others are cut to them."""
+        centre, width = (float(number) for number in self.target)
+        return centre - width / 2, centre + width / 2
+
+    @property
+    def target_in_words(self) -> str:
+        """The range of the numbers, of a linear regression."""
+        low, high = self.target_range
+        return f"published range {low:g} to {high:g}"
+
+    @property
     def n_classes(self) -> int:
-        """Labels that a row may have."""
-        return self.n_components // (len(self.directions.rows) + 1) + 1
+        """Labels that a row may have; none, if a number is predicted."""
+        return 0 if self.is_numeric else self.n_outputs + 1
 
     @property
     def n_codes(self) -> int:
@@ -120,7 +146,7 @@ class ScoreSpace:
         return self.start_numbers + times(self._lift, self._drawn_in(centre))
 
     def decode(self, codes: Codes, shared: SharedRandomness) -> Vector | Matrix:
-        """Log-odds weights of the features, and the intercept last; of several classes, by row."""
+        """Weights of the features, and the intercept last; of several classes, by row."""
         return self.lifted(self.theta(codes, shared))
 
     def lifted(self, theta: Vector) -> Vector | Matrix:
@@ -128,6 +154,10 @@ class ScoreSpace:
 
         With more than two classes there is a row for each, the first of zeros.
         """
+        if self.is_numeric:
+            centre, width = (float(number) for number in self.target)
+            theta = theta * width
+            theta[0] += centre
         plain = replace(self.directions, widths=("1",) * self.directions.rows.shape[0])
         found = [np.append(plain.lift(row[1:]), row[0]) for row in self.by_output(theta)]
         return found[0] if len(found) == 1 else np.array([np.zeros_like(found[0]), *found])

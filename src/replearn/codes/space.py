@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from replearn.codes.basis import Basis
 from replearn.codes.cells import padded_size
 from replearn.codes.hints import redrawn
@@ -11,7 +13,7 @@ from replearn.codes.projection import PROJECTIONS
 from replearn.codes.randomness import SharedRandomness
 from replearn.codes.rounding import residual, round_codes, unround
 from replearn.kernels.lanes import square
-from replearn.types import Codes, Vector
+from replearn.types import Codes, Matrix, Vector
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,10 @@ class CodeSpace:
         Published directions, for the projection "published".
     hint_bits, hint : int
         ``2**hint_bits`` published offsets of the grid, and the one that is used.
+    n_outputs : int
+        Halfspaces: 1, or one for each of more than two classes. They share the projection, and
+        each has a grid of its own. Directions, components and codes then come one halfspace after
+        the other.
     """
 
     n_inputs: int
@@ -41,6 +47,7 @@ class CodeSpace:
     basis: Basis | None = None
     hint_bits: int = 0
     hint: int = 0
+    n_outputs: int = 1
 
     def content(self) -> dict[str, Any]:
         """As JSON types."""
@@ -54,12 +61,14 @@ class CodeSpace:
             content["basis"] = self.basis.content()
         if self.hint_bits:
             content |= {"hint": self.hint, "hint_bits": self.hint_bits}
+        if self.n_outputs > 1:
+            content["n_outputs"] = self.n_outputs
         return content
 
     @property
     def n_codes(self) -> int:
         """Number of integers that describe a classifier."""
-        return padded_size(self.n_components, self.rounding)
+        return self.n_outputs * padded_size(self.n_components, self.rounding)
 
     def with_hint(self, hint: int) -> "CodeSpace":
         """The space under one of its offsets."""
@@ -67,6 +76,10 @@ class CodeSpace:
 
     def project(self, direction: Vector, shared: SharedRandomness) -> Vector:
         """Components of a direction, before rounding."""
+        parts = direction.reshape(self.n_outputs, -1)
+        return _joined([self._projected(part, shared) for part in parts])
+
+    def _projected(self, direction: Vector, shared: SharedRandomness) -> Vector:
         if self.basis is not None:
             return self.basis.apply(direction)
         return PROJECTIONS[self.projection].apply(direction, self.n_components, shared)
@@ -77,26 +90,50 @@ class CodeSpace:
 
     def round(self, components: Vector, shared: SharedRandomness) -> tuple[Codes, Vector]:
         """Codes of components, and where they lie in their cell, in grid widths."""
-        coins, width = redrawn(shared, self.hint), float(self.grid_width)
-        codes = round_codes(components, width, self.rounding, coins)
-        return codes, residual(components, codes, width, self.rounding, coins)
+        width, found = float(self.grid_width), []
+        for output, part in enumerate(components.reshape(self.n_outputs, -1)):
+            coins = redrawn(shared, self.hint, output)
+            codes = round_codes(part, width, self.rounding, coins)
+            found.append((codes, residual(part, codes, width, self.rounding, coins)))
+        return _joined([codes for codes, _ in found]), _joined([place for _, place in found])
 
     def residual(self, direction: Vector, codes: Codes, shared: SharedRandomness) -> Vector:
         """Where a direction lies in the cell of its codes, from the centre, in grid widths."""
-        components, coins = self.project(direction, shared), redrawn(shared, self.hint)
-        return residual(components, codes, float(self.grid_width), self.rounding, coins)
+        components = self.project(direction, shared).reshape(self.n_outputs, -1)
+        parts = zip(components, codes.reshape(self.n_outputs, -1), strict=True)
+        width, rounding = float(self.grid_width), self.rounding
+        return _joined(
+            [
+                residual(point, cell, width, rounding, redrawn(shared, self.hint, output))
+                for output, (point, cell) in enumerate(parts)
+            ]
+        )
 
     def rounded(self, codes: Codes, shared: SharedRandomness) -> Vector:
         """Components that stand for the codes."""
-        coins, width = redrawn(shared, self.hint), float(self.grid_width)
-        return unround(codes, self.n_components, width, self.rounding, coins)
+        width, k, parts = float(self.grid_width), self.n_components, []
+        for output, part in enumerate(codes.reshape(self.n_outputs, -1)):
+            parts.append(unround(part, k, width, self.rounding, redrawn(shared, self.hint, output)))
+        return _joined(parts)
 
-    def decode(self, codes: Codes, shared: SharedRandomness) -> Vector:
-        """Direction that stands for the codes: a function of codes and coins alone."""
-        components = self.rounded(codes, shared)
+    def decode(self, codes: Codes, shared: SharedRandomness) -> Vector | Matrix:
+        """Direction that stands for the codes: a function of codes and coins alone.
+
+        Of more than one halfspace, a row for each.
+        """
+        components = self.rounded(codes, shared).reshape(self.n_outputs, -1)
+        found = [self._lifted(part, shared) for part in components]
+        return found[0] if len(found) == 1 else np.array(found)
+
+    def _lifted(self, components: Vector, shared: SharedRandomness) -> Vector:
         if self.basis is not None:
             return self.basis.lift(components)
         return PROJECTIONS[self.projection].lift(components, self.n_inputs, shared)
+
+
+def _joined(parts: list[Any]) -> Any:
+    """One halfspace after the other; of one, its own array."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def unit(vector: Vector) -> Vector:

@@ -1,8 +1,9 @@
-"""scikit-learn classifiers: thin shells around plans, recipes and models."""
+"""scikit-learn estimators: thin shells around plans, recipes and models."""
 
 from replearn.estimators.boosting import ReplicableBoostingClassifier
 from replearn.estimators.choice import ReplicableChoiceClassifier
 from replearn.estimators.dp import ReplicableDPClassifier
+from replearn.estimators.linear import ReplicableLinearRegressor
 from replearn.estimators.logistic import ReplicableLogisticClassifier
 from replearn.estimators.net import ReplicableNetClassifier
 from replearn.estimators.search import ReplicableSearchCV
@@ -13,6 +14,7 @@ __all__ = [
     "ReplicableBoostingClassifier",
     "ReplicableChoiceClassifier",
     "ReplicableDPClassifier",
+    "ReplicableLinearRegressor",
     "ReplicableLogisticClassifier",
     "ReplicableNetClassifier",
     "ReplicableSearchCV",

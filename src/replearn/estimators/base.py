@@ -1,7 +1,6 @@
-"""What all replicable classifiers share: checks, one fit, prediction."""
+"""What all replicable estimators share: checks, one fit, prediction."""
 
 import logging
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Literal, Self
@@ -15,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
 from replearn.codes.encoding import Seen, coded_differently
-from replearn.codes.model import Model
+from replearn.codes.model import Label, Model
 from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError, ReplicabilityWarning
@@ -29,9 +28,10 @@ from replearn.sources.labels import Labels, label_values
 from replearn.stages.batches import Rows, UnorderedSample
 from replearn.stages.certificate import Certificate
 from replearn.stages.net_search import PointSource
-from replearn.stages.signal import Signal, signal_of
+from replearn.stages.signal import ELSEWHERE, ONLY_SUMS, TOO_FEW, Signal, signal_of, spaced_signal
 from replearn.stages.weights import whole_weights, with_weights
 from replearn.types import BlockMap, Vector
+from replearn.warn import warn
 
 _LOG = logging.getLogger("replearn")
 
@@ -41,8 +41,8 @@ _LOG = logging.getLogger("replearn")
 Asks = Literal["batches", "sums", "counts", "rows"]
 
 
-class ReplicableClassifier(ClassifierMixin, BaseEstimator):
-    """What all replicable classifiers share. Not for direct use."""
+class Replicable(BaseEstimator):
+    """What all replicable estimators share. Not for direct use."""
 
     # Names and defaults of the constructor are those of the subclasses.
     margin: float | str
@@ -73,6 +73,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     model_: Model
     certificate_: Certificate
     signal_: Signal | None  # whether the rows know anything of the labels; None: not tested
+    untested_: str  # why not; "" if they were
     seen_: Seen  # what was missing or unknown in the columns of an encoding
     residual_: Vector | None  # place of the mean in its cell, in grid widths; audits read it
 
@@ -82,8 +83,9 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     #: The algorithm: (sample, plan, shared, run) to what `_publish` reads.
     _recipe: ClassVar[Callable[..., Any]]
 
-    #: Whether there may be more than two classes.
+    #: Whether there may be more than two classes, and whether two of them come as signs even so.
     _many_classes: ClassVar[bool] = False
+    _signs_of_two: ClassVar[bool] = False
 
     #: Why rows cannot have weights, and the remedy; None: they can.
     _no_weights: ClassVar[str | None] = (
@@ -119,7 +121,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             plan.require_samples(sample.n_rows)
         return plan, type(self)._recipe(sample, plan, shared, run)
 
-    def _judge(self, rows: Rows) -> None:
+    def _warn_of_worth(self, rows: Rows) -> None:
         """Warn if the model is worth nothing on its own rows; a protocol says what to expect."""
 
     def _troubles(self) -> Iterator[str]:
@@ -139,7 +141,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         ----------
         X : array, dataframe or CSR matrix of shape (n_samples, n_features)
         y : array of shape (n_samples,)
-            Any two labels.
+            Any two labels; of some algorithms, more.
         **refused
             Nothing: who passes ``sample_weight`` is told why this algorithm takes none.
 
@@ -163,7 +165,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         self._describe(X.shape[1], labels.classes, _names(self))
         rows = self.in_memory(X, targets)
         self._fit(rows)
-        self._judge(rows)
+        self._warn_of_worth(rows)
         return self
 
     def fit_sample(
@@ -201,10 +203,10 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
         if names is not None and self.agreed.encoding is None:
             self.feature_names_in_ = np.array(names, dtype=object)
         self._describe(n_features, classes, names)
-        # files that need an order may be read in pieces, and must then give the same: no test
-        return self._fit(sample, tested=self.asks != "batches")
+        # files that need an order may be read in pieces, and must then give the same
+        return self._fit(sample, spaced=self.asks == "batches")
 
-    def _fit(self, sample: Any, tested: bool = True) -> Self:
+    def _fit(self, sample: Any, spaced: bool = False) -> Self:
         """Learn from checked rows, wherever they are; test them for signal."""
         shared = self._shared()
         # samples elsewhere show the progress of their passes over the rows
@@ -213,9 +215,23 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             n_inputs = self.n_features_in_ + bool(self.fit_intercept)
             plan, fitted = self._learn(sample, n_inputs, shared, run)
         self._publish(plan, fitted, shared)
-        self.signal_ = _signal(sample) if tested else None
+        self.signal_, self.untested_ = self._test(sample, spaced)
         self._warn()
         return self
+
+    def _test(self, sample: Any, spaced: bool) -> tuple[Signal | None, str]:
+        """Whether the rows hold any signal, or why that was not tested.
+
+        Rows elsewhere say it, if a pass has kept some of them.
+        """
+        if isinstance(sample, Rows):
+            test = spaced_signal if spaced else signal_of
+            found = test(sample.X, sample.signs, sample.order)
+        elif hasattr(sample, "signal"):
+            found = sample.signal()
+        else:
+            return None, ELSEWHERE
+        return found, "" if found is not None else TOO_FEW
 
     def _describe(
         self, n_features: int, classes: NDArray[Any], names: tuple[str, ...] | None
@@ -227,7 +243,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     def _publish(self, plan: Any, fitted: Any, shared: SharedRandomness) -> None:
         """Set what a fit leaves behind."""
         _check_codes(fitted)
-        self.signal_ = None
+        self.signal_, self.untested_ = None, ONLY_SUMS
         self.plan_ = plan.with_spent(fitted.spent)
         self.model_ = self._model(plan, fitted, shared)
         self.residual_ = fitted.residual
@@ -248,17 +264,21 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
             fit_intercept=bool(self.fit_intercept),
             space=fitted.space,
             seed=str(shared.seed),
-            classes=label_values(self.classes_),
+            classes=self._label_values(),
             codes=fitted.codes,
             feature_names=_names(self) if encoding is None else encoding.output_names,
             encoding=encoding,
         )
 
+    def _label_values(self) -> tuple[Label, ...]:
+        """Labels as they stand in a model."""
+        return label_values(self.classes_)
+
     def _warn(self) -> None:
         """Say what the user must know about this fit, in words."""
         for message in self._messages():
-            warnings.warn(message, ReplicabilityWarning, stacklevel=4)
-        warn_of_noise(self.signal_, stacklevel=5)
+            warn(message, ReplicabilityWarning)
+        warn_of_noise(self.signal_)
 
     def _remedies(self) -> str:
         """What helps besides more rows; a protocol has fixed what else one could set."""
@@ -286,19 +306,8 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
 
     # --- prediction -------------------------------------------------------------------------------
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Signed distance of each row to the boundary; positive means ``classes_[1]``.
-
-        With more than two classes, a score for each of them, and the largest decides.
-
-        Parameters
-        ----------
-        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        scores : array of shape (n_samples,), or (n_samples, n_classes)
-        """
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        """What the model adds up for each row; rows of any kind are checked first."""
         model = self._fitted_model()
         X, seen = self._encoded(X)
         self.heed(seen)
@@ -319,20 +328,6 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
                 f"{row}. Scale its rows: their directions decide."
             )
         return scores
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Class of each row.
-
-        Parameters
-        ----------
-        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : array of shape (n_samples,)
-        """
-        model = self._fitted_model()
-        return self.classes_[model.decided(self.decision_function(X))]
 
     def to_sklearn(self, *, encoded: bool = False) -> Any:
         """The same classifier in plain scikit-learn parts: see `replearn.to_sklearn`.
@@ -381,7 +376,6 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.classifier_tags.multi_class = self._many_classes
         return tags
 
     def _guarantee(self, margin: float | str | None = None) -> Guarantee:
@@ -408,7 +402,7 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     def heed(self, seen: Seen | None) -> None:
         """Warn of columns that this lab codes differently."""
         if trouble := coded_differently(self.agreed.encoding, seen):
-            warnings.warn(f"X is coded differently: {trouble}.", ReplicabilityWarning, stacklevel=3)
+            warn(f"X is coded differently: {trouble}.", ReplicabilityWarning)
 
     def _check_rows(
         self, X: Any, y: Any, reset: bool = True, first_row: int = 0
@@ -439,10 +433,18 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
     def labels(self, place: str = "y", *, from_text: bool = False) -> Labels:
         """What turns labels into signs: those of the protocol, or the ones that are found."""
         known = self.agreed.classes
-        many = self._many_classes
         return Labels(
-            place, None if known is None else sorted(known), from_text=from_text, many=many
+            place,
+            None if known is None else sorted(known),
+            from_text=from_text,
+            many=self._many_classes,
+            signs_of_two=self._signs_of_two,
         )
+
+    @property
+    def knows_many_classes(self) -> bool:
+        """Whether it takes more than two classes."""
+        return self._many_classes
 
     def in_memory(self, X: Any, signs: NDArray[Any]) -> Rows:
         """Checked rows in their canonical order: as given, or permuted by a keyed permutation."""
@@ -476,6 +478,44 @@ class ReplicableClassifier(ClassifierMixin, BaseEstimator):
                 yield from pool.map(function, blocks)
 
         return map if n_threads == 1 else threaded
+
+
+class ReplicableClassifier(ClassifierMixin, Replicable):
+    """What all replicable classifiers share. Not for direct use."""
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Signed distance of each row to the boundary; positive means ``classes_[1]``.
+
+        With more than two classes, a score for each of them, and the largest decides.
+
+        Parameters
+        ----------
+        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : array of shape (n_samples,), or (n_samples, n_classes)
+        """
+        return self._scores(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Class of each row.
+
+        Parameters
+        ----------
+        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : array of shape (n_samples,)
+        """
+        model = self._fitted_model()
+        return self.classes_[model.decided(self.decision_function(X))]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self._many_classes
+        return tags
 
 
 def silent_overflow() -> Any:
@@ -516,14 +556,6 @@ def _check_finite(X: Any, estimator: Any, first_row: int = 0) -> None:
         f"{first_row + row}, column {column if names is None else repr(names[column])}. Fill in "
         "such values, or drop their rows."
     )
-
-
-def _signal(sample: Any) -> Signal | None:
-    """Whether the rows hold any signal; rows elsewhere say it, if a pass has kept some of them."""
-    if isinstance(sample, Rows):
-        return signal_of(sample.X, sample.signs, sample.order)
-    kept = getattr(sample, "signal", None)
-    return None if kept is None else kept()
 
 
 def _names(estimator: Any) -> tuple[str, ...] | None:

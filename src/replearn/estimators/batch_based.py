@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from replearn.codes.projection import PROJECTIONS
 from replearn.codes.randomness import SharedRandomness
@@ -16,9 +16,12 @@ from replearn.estimators.checks import (
     rounding_or_auto,
     whole_or_auto,
 )
+from replearn.plans.plan_rows import RowPlan
 from replearn.plans.sizes import BatchPlan, Sizes
 from replearn.stages.certificate import Certificate, certify
 from replearn.types import BlockMap
+
+Weighable = TypeVar("Weighable", BatchPlan, RowPlan)
 
 
 class BatchBasedClassifier(ReplicableClassifier):
@@ -26,7 +29,7 @@ class BatchBasedClassifier(ReplicableClassifier):
 
     hint_bits: int
     hint: int | None
-    plan_: BatchPlan
+    plan_: Any
 
     asks = "batches"
     _remedy = "allow a larger max_error or margin, take hint bits, or plan from a pilot sample"
@@ -47,12 +50,18 @@ class BatchBasedClassifier(ReplicableClassifier):
             hint_bits=self.hint_bits or None,
         )
 
-    def _weighted(self, plan: BatchPlan) -> BatchPlan:
+    def _weighted(self, plan: Weighable) -> Weighable:
         """The plan with the published weights of the two classes."""
         known = self.agreed.classes or self.__dict__.get("classes_")
         factors = class_factors(self.class_weight, () if known is None else sorted(known))
         if not factors:
             return plan
+        if len(factors) > 2:
+            raise ReplearnError(
+                f"class_weight is for two classes in this algorithm, got {len(factors)}: each "
+                "halfspace tells one class from all others. Leave it out, or use "
+                "ReplicableLogisticClassifier, which weighs every class."
+            )
         if plan.mode != "practical":
             raise ReplearnError(
                 f'class_weight needs mode="practical", got mode={plan.mode!r}: what is proved '

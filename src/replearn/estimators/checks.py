@@ -1,6 +1,7 @@
 """What is refused before any work: parameters of the wrong kind, models that no file could hold."""
 
 import math
+import sys
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from replearn.files.jsonfile import (
     shown,
 )
 from replearn.files.modelfile import MAX_ROUNDS, too_large
+from replearn.plans.plan_rows import RowPlan
 from replearn.plans.sizes import BatchPlan, NetPlan, Plan
 
 AnyPlan = TypeVar("AnyPlan", bound=Plan)
@@ -80,9 +82,10 @@ def _check_constants(constants: Any) -> None:
 
 def refuse_large(plan: AnyPlan) -> AnyPlan:
     """Refuse a code space whose model no file could hold, before any work."""
-    if isinstance(plan, BatchPlan | NetPlan):
+    if isinstance(plan, BatchPlan | NetPlan | RowPlan):
         of_net = isinstance(plan, NetPlan)
-        problem = too_large(plan.n_inputs, plan.projection, plan.n_components, of_net)
+        n_outputs = plan.n_outputs if isinstance(plan, BatchPlan) else 1
+        problem = too_large(plan.n_inputs, plan.projection, plan.n_components, of_net, n_outputs)
     else:
         problem = too_large(plan.n_inputs, "none", plan.n_inputs, False)
     if problem is not None:
@@ -96,6 +99,14 @@ def refuse_unwritable(labels: tuple[Label, ...], names: Iterable[str] | None) ->
     """Refuse labels and names that a model file could not hold, before any work."""
     try:
         read_classes(list(labels))
+    except Unfit as problem:
+        raise ReplearnError(f"{problem}: a model file must hold it. Rename it.") from None
+    refuse_unwritable_names(names)
+
+
+def refuse_unwritable_names(names: Iterable[str] | None) -> None:
+    """Refuse names of columns that a model file could not hold."""
+    try:
         for name in () if names is None else names:
             read_text(name, "the name of a column")
     except Unfit as problem:
@@ -135,8 +146,8 @@ def class_factors(class_weight: Any, classes: Iterable[Any]) -> Decimals:
             raise ReplearnError(
                 f"class_weight must weigh the labels {shown(labels)}, got {shown(label)}."
             )
-        number = isinstance(weight, int | float | np.number) and not isinstance(weight, bool)
-        if not number or not 0 < weight < math.inf:
+        number = isinstance(weight, int | float | np.integer | np.floating)
+        if not number or isinstance(weight, bool) or not 0 < weight <= sys.float_info.max:
             raise ReplearnError(
                 f"class_weight[{shown(label)}] must be a positive number, got {shown(weight)}."
             )

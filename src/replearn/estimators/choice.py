@@ -1,7 +1,6 @@
 """A choice among finished models that every site makes alike."""
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -32,6 +31,7 @@ from replearn.stages.model_scores import (
 )
 from replearn.stages.selection import noisy_scores
 from replearn.types import IntegerArray, Matrix, Vector
+from replearn.warn import warn
 
 
 class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
@@ -282,30 +282,27 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
         expected = self.certificate_.expected_disagreement
         n_rows = truth.size
         if expected is None:
-            warnings.warn(
+            warn(
                 f"The disagreement with other sites cannot be estimated from {n_rows} rows. Get "
                 "more.",
                 ReplicabilityWarning,
-                stacklevel=3,
             )
         elif expected > 1.05 * self.max_disagreement:
-            warnings.warn(
+            warn(
                 f"Other sites would choose another model with an estimated probability of "
                 f"{expected:.2f}, above max_disagreement={self.max_disagreement:g}. Publish a "
                 "larger noise_scale (plan_choice), or get more rows.",
                 ReplicabilityWarning,
-                stacklevel=3,
             )
         if scoring.name == "accuracy":
             majority = float(np.bincount(truth).max()) / n_rows
             score = float(self.scores_[self.choice_.index])
             if score <= majority:
-                warnings.warn(
+                warn(
                     f"The chosen model {self.choice_.name!r} is right on {score:.3f} of these "
                     f"rows; always guessing the most frequent class on {majority:.3f}. "
                     'Score by "balanced_accuracy", "roc_auc" or "neg_log_loss".',
                     UselessModelWarning,
-                    stacklevel=3,
                 )
 
 
@@ -408,7 +405,12 @@ def labels_of(y: Any, n_rows: int) -> NDArray[Any]:
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         kind = "NaN" if np.isnan(labels).any() else "infinity"
         raise ReplearnError(f"Input y contains {kind}: every row needs a label.")
-    check_classification_targets(labels)
+    try:
+        check_classification_targets(labels)
+    except ValueError:
+        raise ReplearnError(
+            f"Unknown label type: y must hold classes, got {labels[0]!s}. Name another column."
+        ) from None
     return labels
 
 

@@ -1,6 +1,6 @@
 """Logistic regression in a few published directions."""
 
-from collections.abc import Iterator
+import os
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -8,39 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from replearn.codes.design import Design
 from replearn.codes.published import Published
-from replearn.codes.randomness import SharedRandomness
-from replearn.codes.score_space import ScoreSpace
 from replearn.errors import NoModel, ReplearnError
 from replearn.estimators.base import silent_overflow
 from replearn.estimators.checks import (
-    check_hint,
-    check_whole,
     class_factors,
     refuse_unwritable,
     whole_or_auto,
 )
+from replearn.estimators.score_based import ScoreBased
+from replearn.estimators.score_state import read_header, read_sums, write_sums
 from replearn.estimators.streaming import Streaming
-from replearn.estimators.useless import judge_fit
+from replearn.estimators.useless import warn_of_fit
+from replearn.files.statefile import StateFile
 from replearn.kernels.logistic import ScoreSums
 from replearn.plans.plan_logistic import LogisticPlan, log_odds, promised_design
-from replearn.plans.sizes import Guarantee
 from replearn.sources.labels import label_values
 from replearn.stages.batches import Rows
-from replearn.stages.certificate import Certificate
-from replearn.stages.hints import unsafe_hints
-from replearn.stages.score_certificate import certify_scores
 from replearn.stages.scores import (
-    Scored,
     Steps,
     from_one_pass,
-    logistic,
     round_theta,
     score_pass,
 )
+from replearn.stages.signal import NOT_KEPT
 from replearn.stages.weights import GRAINS, whole_weights, with_weights
-from replearn.types import BlockMap
 
 
 def _takes_one_look(estimator: Any) -> bool:
@@ -56,7 +48,7 @@ class _Stream:
     sums: ScoreSums
 
 
-class ReplicableLogisticClassifier(Streaming):
+class ReplicableLogisticClassifier(ScoreBased, Streaming):
     """Logistic regression in a few published directions, rounded so that labs agree.
 
     A protocol publishes a few directions of the columns, a start and the cells of a grid; a lab's
@@ -165,47 +157,7 @@ class ReplicableLogisticClassifier(Streaming):
         self.class_weight = class_weight
         self.published = published
 
-    asks = "sums"
-    _no_weights = None
     _many_classes = True
-    fit_intercept = True  # not a parameter: the intercept is one of the coded numbers
-    _remedy = "allow a larger max_disagreement, take hint bits, or plan from a pilot sample"
-
-    @property
-    def _design(self) -> Design | None:
-        return None if self.published is None else self.published.design
-
-    @property
-    def hint_(self) -> int:
-        """The hint of the model: what other labs pass as ``hint``."""
-        space = self._fitted_model().space
-        assert isinstance(space, ScoreSpace)
-        return space.hint
-
-    def unsafe_hints(self, n_sites: int = 2) -> tuple[int, ...]:
-        """Hints under which this fit lies too near a wall: for studies without a first site.
-
-        Every site fits without a hint and publishes these numbers; all take
-        ``replearn.common_hint`` of what was published, and fit again with it.
-
-        Parameters
-        ----------
-        n_sites : int, default=2
-            Sites that shall agree.
-
-        Returns
-        -------
-        hints : tuple of int
-
-        Notes
-        -----
-        Sites that find a common hint differ with probability at most ``max_disagreement``, by the
-        planned spread; see docs/theory.md. Up to ``2**hint_bits`` bits of the sample become public.
-        """
-        check_whole(n_sites, "n_sites", 2, 10_000)
-        model = self._fitted_model()
-        design, shared = self.plan_.design, SharedRandomness(model.seed)
-        return unsafe_hints(self._components, design, shared, self.max_disagreement, n_sites)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # type: ignore[override]
         """Learn weights that another lab would learn too.
@@ -250,7 +202,8 @@ class ReplicableLogisticClassifier(Streaming):
         Notes
         -----
         The same rows in any pieces and any order, sorted ones too, give the model of ``fit`` on
-        the whole, to the bit. Tested in tests/unit/test_logistic_rows.py.
+        the whole, to the bit; `save_state` keeps their sums. Tested in
+        tests/unit/test_logistic_rows.py and tests/unit/test_score_state.py.
         """
         self.check_parameters()
         stream: _Stream | None = self.__dict__.get("_stream")
@@ -274,13 +227,30 @@ class ReplicableLogisticClassifier(Streaming):
 
     def __getattr__(self, name: str) -> Any:
         if name == "partial_fit":  # another AttributeError: hasattr must say no
-            steps = "several steps" if self._design is None else f"{self._design.n_steps} steps"
-            raise NoModel(
-                f"a stream shows its rows once, got a design of {steps}, which looks at all rows "
-                "in each. Use fit or fit_file, or a protocol with one step (plan_from_pilot with "
-                'study="updating").'
-            )
+            raise self._too_many_steps()
         return super().__getattr__(name)
+
+    def _too_many_steps(self) -> NoModel:
+        steps = "several steps" if self._design is None else f"{self._design.n_steps} steps"
+        return NoModel(
+            f"a stream shows its rows once, got a design of {steps}, which looks at all rows "
+            "in each. Use fit or fit_file, or a protocol with one step (plan_from_pilot with "
+            'study="updating").'
+        )
+
+    def _write_stream(self, path: str | os.PathLike[str], about: dict[str, Any]) -> None:
+        write_sums(path, self._stream.sums, self._stream.plan.design, about)
+
+    def _header(self, path: str | os.PathLike[str]) -> StateFile:
+        if not _takes_one_look(self):
+            raise self._too_many_steps()
+        return read_header(path)
+
+    def _read_stream(self, state: StateFile, n_features: int) -> _Stream:
+        plan = self._plan(n_features + 1)
+        if len(self.classes_) != plan.design.space.n_classes:
+            raise state.unfit(f"there must be {plan.design.space.n_classes} classes")
+        return _Stream(plan, read_sums(state, plan.design))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probability of each class.
@@ -294,14 +264,6 @@ class ReplicableLogisticClassifier(Streaming):
         probabilities : array of shape (n_samples, n_classes)
         """
         return self._fitted_model().probabilities(self.decision_function(X))
-
-    def check_parameters(self) -> None:
-        """Refuse parameters of the wrong kind before the rows are looked at."""
-        super().check_parameters()
-        Guarantee(0.1, 0.1, self.max_disagreement, self.failure_prob)
-        bits = self.hint_bits if self._design is None else self._design.space.hint_bits
-        check_hint(bits, self.hint)
-        check_whole(self.samples_per_site, "samples_per_site", 1, 1 << 50)
 
     def _plan(self, n_inputs: int) -> LogisticPlan:
         design, source = self._design, "the published design"
@@ -323,19 +285,14 @@ class ReplicableLogisticClassifier(Streaming):
                 "class_weight is fixed by the published design, got "
                 f"{self.class_weight!r:.80}. Leave it out, or plan with it."
             )
-        elif design.space.n_inputs != n_inputs:
+        elif design.space.is_numeric:
             raise ReplearnError(
-                f"X must have {design.space.n_features} features after encoding, as the published "
-                f"directions have, got {n_inputs - 1}. Use the protocol on the columns that it "
-                "was made for."
+                "a classifier needs a design of labels, got one of numbers. Use a "
+                "ReplicableLinearRegressor."
             )
+        else:
+            self._refuse_other_columns(design, n_inputs)
         return LogisticPlan(design, self.max_disagreement, self.failure_prob, source)
-
-    def _learn(
-        self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap
-    ) -> tuple[LogisticPlan, Scored]:
-        plan = self._plan(n_inputs)
-        return plan, logistic(sample, plan, shared, run, self.hint)
 
     def fit_steps(self, steps: Steps) -> Self:
         """Learn from passes over rows that were made elsewhere; `replearn.combine` does.
@@ -370,8 +327,8 @@ class ReplicableLogisticClassifier(Streaming):
         self._warn()
         return self
 
-    def _fit(self, sample: Any, tested: bool = True) -> Self:
-        super()._fit(sample, tested)
+    def _fit(self, sample: Any, spaced: bool = False) -> Self:
+        super()._fit(sample, spaced)
         self.__dict__.pop("_stream", None)
         return self
 
@@ -380,30 +337,12 @@ class ReplicableLogisticClassifier(Streaming):
         with silent_overflow():
             fitted = from_one_pass(stream.sums, stream.plan.design, shared, self.hint)
         self._publish(stream.plan, fitted, shared)
+        self.untested_ = NOT_KEPT
 
-    def _publish(self, plan: LogisticPlan, fitted: Scored, shared: SharedRandomness) -> None:
-        super()._publish(plan, fitted, shared)
-        self._components = fitted.components
-
-    def _certify(self, fitted: Scored, shared: SharedRandomness) -> Certificate:
-        return certify_scores(fitted, self.plan_, follows=self.hint is not None)
-
-    def _judge(self, rows: Rows) -> None:
+    def _warn_of_worth(self, rows: Rows) -> None:
         if self._design is not None:
             weighted = bool(self._design.class_weights)
-            judge_fit(self.model_, rows, self.agreed.notes, weighted, self.signal_)
-
-    def _troubles(self) -> Iterator[str]:
-        spent = self.plan_.spent
-        if spent.n_shortened > 0.5 * spent.n_rows and self._design is not None:
-            yield (
-                f"{spent.n_shortened:,} of {spent.n_rows:,} rows are longer than the published "
-                f"length {self.plan_.design.space.cap} and were shortened to it. Check that the "
-                "columns have the units of the protocol."
-            )
-
-    def _no_estimate(self) -> str:
-        raise NotImplementedError  # a logistic fit always has an estimate
+            warn_of_fit(self.model_, rows, self.agreed.notes, weighted, self.signal_)
 
 
 def _joined(sums: ScoreSums, more: ScoreSums) -> ScoreSums:

@@ -32,10 +32,13 @@ class NetBasedClassifier(ReplicableClassifier):
     _remedy = "allow a larger max_error, or use fewer components"
 
     def _sizes(self) -> Sizes:
+        basis = self.agreed.basis
+        known = PROJECTIONS if basis is None else ["published"]
         return Sizes(
             batch_size=whole_or_auto(self.batch_size, "batch_size"),
             n_components=whole_or_auto(self.n_components, "n_components"),
-            projection=choice_or_auto(self.projection, "projection", PROJECTIONS),
+            projection=choice_or_auto(self.projection, "projection", known),
+            basis=basis,
         )
 
     def _net_options(self) -> dict[str, Any]:
@@ -124,7 +127,7 @@ class ReplicableNetClassifier(NetBasedClassifier):
     constants : dict or None, default=None
         Paper mode: the constants C1 and C2 of Algorithm 3, default 1.
     published : Published or None, default=None
-        What a protocol fixes: the scaling of the columns, labels.
+        What a protocol fixes: the scaling of the columns, labels, directions to search in.
 
     Attributes
     ----------

@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
@@ -19,6 +18,7 @@ from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.plans.sizes import decimal
 from replearn.stages.means import replicable_mean
 from replearn.types import Codes, Matrix, Vector
+from replearn.warn import warn
 
 _NORMAL_GINI = math.sqrt(math.pi) / 2  # standard deviation over E|x - x'|, for a normal column
 _NO_SPREAD = -1000.0  # logarithm that stands for a column without any spread
@@ -190,13 +190,12 @@ class ReplicableScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.estimated_disagreement_ <= self.max_disagreement:
             return
         needed = n_rows * (self.estimated_disagreement_ / self.max_disagreement) ** 2
-        warnings.warn(
+        warn(
             f"Another lab would get another scaler with an estimated probability of up to "
             f"{self.estimated_disagreement_:.2f}, above max_disagreement="
             f"{self.max_disagreement:g}. Get more rows (about {float(f'{needed:.1g}'):,.0f} per "
             "lab), widen cell, or fix the scaling in a protocol.",
             ReplicabilityWarning,
-            stacklevel=3,
         )
 
 
@@ -354,7 +353,7 @@ def check_pipeline(pipeline: Any) -> Ledger:
     """
     ledger = Ledger(tuple(_entries("", pipeline)))
     for problem in ledger.problems:
-        warnings.warn(problem + ".", ReplicabilityWarning, stacklevel=2)
+        warn(problem + ".", ReplicabilityWarning)
     return ledger
 
 

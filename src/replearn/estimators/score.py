@@ -1,7 +1,6 @@
 """Replicable numbers: the score of a model, the same number at every site."""
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from replearn.plans.ledger import StudyLedger
 from replearn.plans.plan_choice import rows_of_sites, site_range
 from replearn.plans.sizes import decimal
 from replearn.stages.score_rounding import ReplicableScore, round_score
+from replearn.warn import warn
 
 
 def replicable_score(
@@ -116,12 +116,11 @@ def replicable_score(
         sums, found.name, width, rows, SharedRandomness(seed), name, found.row_range
     )
     if (result.expected_disagreement or 0.0) > 1.05 * max_disagreement:
-        warnings.warn(
+        warn(
             f"Other sites get another number with an estimated probability of "
             f"{result.expected_disagreement:.2f}, above max_disagreement={max_disagreement:g}. "
             "Publish a wider grid, or get more rows.",
             ReplicabilityWarning,
-            stacklevel=2,
         )
     return result
 

@@ -1,7 +1,6 @@
 """A grid search in which every site finds the same parameters."""
 
 import hashlib
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -31,6 +30,7 @@ from replearn.stages.choice_certificate import ChoiceCertificate, certify_models
 from replearn.stages.model_scores import NEEDS, check_classes_present, row_scores, sum_scores
 from replearn.stages.selection import noisy_scores
 from replearn.types import Vector
+from replearn.warn import warn
 
 
 class ReplicableSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -51,7 +51,7 @@ class ReplicableSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     prevalence : sequence of float, optional
         With "balanced_accuracy": published share of each class.
     cv : int or splitter, default=5
-        An int: so many stratified folds, dealt by the shared seed. Each row must be tested once.
+        An int: the number of stratified folds, dealt by the shared seed. Each row is tested once.
     max_disagreement : float, default=0.1
         Probability that not all sites choose the same parameters.
     shared_seed : int or str, default=0
@@ -205,12 +205,11 @@ class ReplicableSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         expected = self.certificate_.expected_disagreement
         if expected is None or expected > 1.05 * self.max_disagreement:
             what = "cannot be estimated" if expected is None else f"is about {expected:.2f}"
-            warnings.warn(
+            warn(
                 f"The probability that other sites choose other parameters {what}; "
                 f"max_disagreement is {self.max_disagreement:g}. Get more rows, or publish a "
                 "larger noise_scale.",
                 ReplicabilityWarning,
-                stacklevel=2,
             )
         if self.refit:
             chosen = clone(self.estimator).set_params(**_cloned(settings[self.best_index_]))

@@ -4,20 +4,19 @@ import os
 from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from replearn.codes.published import Published
-from replearn.errors import InvalidFile, ReplearnError
+from replearn.errors import ReplearnError
 from replearn.estimators.base import silent_overflow
 from replearn.estimators.batch_based import BatchBasedClassifier
 from replearn.estimators.checks import refuse_large, refuse_unwritable, whole_or_auto
 from replearn.estimators.sgd_state import read_header, read_stream, write_stream
 from replearn.estimators.streaming import Streaming
+from replearn.files.statefile import StateFile
 from replearn.plans.plan_sgd import plan_sgd
 from replearn.plans.sizes import BatchPlan, Sizes
 from replearn.sources.labels import label_values
 from replearn.stages import recipes
+from replearn.stages.signal import NOT_KEPT
 from replearn.stages.stream import DescentStream, new_stream
 
 
@@ -179,8 +178,8 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
 
     _recipe = staticmethod(recipes.sgd)
 
-    def _fit(self, sample: Any, tested: bool = True) -> Self:
-        super()._fit(sample, tested)
+    def _fit(self, sample: Any, spaced: bool = False) -> Self:
+        super()._fit(sample, spaced)
         self.__dict__.pop("_stream", None)
         return self
 
@@ -233,67 +232,15 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         self._forget()
         return self
 
-    def save_state(self, path: str | os.PathLike[str]) -> None:
-        """Write the stream to a file, to resume it later or elsewhere with `load_state`.
+    def _write_stream(self, path: str | os.PathLike[str], about: dict[str, Any]) -> None:
+        write_stream(path, self._stream, about)
 
-        Parameters
-        ----------
-        path : path
-            An npz file: arrays, and a JSON text with the labels, the columns and what else
-            the blocks depend on. Written beside and renamed; no pickle.
-        """
-        stream: DescentStream | None = self.__dict__.get("_stream")
-        if stream is None:
-            raise ReplearnError("there is no stream to save. Call partial_fit first.")
-        names = getattr(self, "feature_names_in_", None)
-        about = {
-            "classes": self.classes_.tolist(),
-            "classes_kind": self.classes_.dtype.kind,
-            "encoding": self.agreed.content()["encoding"],
-            "feature_names": None if names is None else [str(name) for name in names],
-            "n_features": self.n_features_in_,
-        }
-        write_stream(path, stream, about)
+    def _header(self, path: str | os.PathLike[str]) -> StateFile:
+        return read_header(path)
 
-    def load_state(self, path: str | os.PathLike[str]) -> Self:
-        """Resume a stream from a file that `save_state` wrote.
-
-        Parameters
-        ----------
-        path : path
-
-        Returns
-        -------
-        self
-            ``partial_fit`` goes on where the saved stream was.
-
-        Raises
-        ------
-        InvalidFile
-            If the file is not a whole, consistent state, or belongs to other parameters.
-        """
-        self.check_parameters()
-        state = read_header(path)
-        about = state.about["estimator"]
-        problem = _problem(about)
-        if problem:
-            raise state.unfit(problem)
-        classes = _class_array(about["classes"], about["classes_kind"])
-        refuse_unwritable(label_values(classes), about["feature_names"])
-        if about["encoding"] != self.agreed.content()["encoding"]:
-            raise InvalidFile(
-                f"{path} was saved with another encoding of the columns. Resume with the "
-                "protocol that the stream was started with."
-            )
-        n_features, self.classes_ = about["n_features"], classes
+    def _read_stream(self, state: StateFile, n_features: int) -> DescentStream:
         plan = self._plan(n_features + bool(self.fit_intercept))
-        self._stream = read_stream(state, plan, n_features)
-        self.n_features_in_ = n_features
-        self.__dict__.pop("feature_names_in_", None)
-        if about["feature_names"] is not None:
-            self.feature_names_in_ = np.array(about["feature_names"], dtype=object)
-        self._forget()
-        return self
+        return read_stream(state, plan, n_features)
 
     def _make_model(self) -> None:
         """Make a model of the stream so far."""
@@ -304,6 +251,7 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
                 stream.total(), stream.n_rows, stream.plan, shared, self.hint
             )
         self._publish(stream.plan, fitted, shared)
+        self.untested_ = NOT_KEPT
 
     def _sizes(self) -> Sizes:
         return replace(
@@ -316,33 +264,3 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         sizes = self._sizes()
         plan = plan_sgd(self._guarantee(), n_inputs, self.mode, sizes, self.constants)
         return refuse_large(self._weighted(plan))
-
-
-def _class_array(classes: list[Any], kind: str) -> NDArray[Any]:
-    return np.array(classes, dtype=object) if kind == "O" else np.array(classes)
-
-
-def _problem(about: Any) -> str | None:
-    """What is wrong with the labels and columns of a state file."""
-    keys = {"classes", "classes_kind", "encoding", "feature_names", "n_features"}
-    if not isinstance(about, dict) or set(about) != keys:
-        return f"'estimator' must have the keys {', '.join(sorted(keys))}"
-    classes, names, n_features = about["classes"], about["feature_names"], about["n_features"]
-    if type(n_features) is not int or not 0 < n_features < 1 << 31:
-        return "n_features must be a positive integer"
-    if (
-        not isinstance(classes, list)
-        or len(classes) != 2
-        or not all(isinstance(label, bool | int | float | str) for label in classes)
-        or type(classes[0]) is not type(classes[1])
-        or classes[0] == classes[1]
-        or about["classes_kind"] not in ("b", "i", "u", "f", "U", "O")
-    ):
-        return "classes must be two different labels of one type"
-    if names is not None and not (
-        isinstance(names, list)
-        and len(names) == n_features
-        and all(isinstance(name, str) for name in names)
-    ):
-        return f"feature_names must be {n_features} strings"
-    return None

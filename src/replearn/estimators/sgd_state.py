@@ -21,10 +21,7 @@ def write_stream(
 
 def read_header(path: str | os.PathLike[str]) -> StateFile:
     """The JSON part of a state file."""
-    state = read_state(path, KIND)
-    if not isinstance(state.about, dict) or set(state.about) != {"estimator", "blocks"}:
-        raise state.unfit("'about' must have the keys blocks, estimator")
-    return state
+    return read_state(path, KIND).expecting({"blocks", "estimator"})
 
 
 def read_stream(state: StateFile, plan: BatchPlan, n_features: int) -> DescentStream:

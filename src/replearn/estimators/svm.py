@@ -1,18 +1,26 @@
 """Algorithm 1 as a scikit-learn classifier."""
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
-from replearn.estimators.base import silent_overflow
+from replearn.estimators.base import Asks, silent_overflow
 from replearn.estimators.batch_based import BatchBasedClassifier
 from replearn.estimators.checks import refuse_large
+from replearn.plans.plan_rows import RowPlan, plan_rows
 from replearn.plans.plan_svm import MARGIN_GRID, plan_svm
 from replearn.plans.sizes import BatchPlan
 from replearn.stages import recipes
 from replearn.stages.batches import BatchSums
+from replearn.stages.certificate import Certificate
+from replearn.stages.row_certificate import certify_rows
+from replearn.stages.row_fit import fit_all_rows
 from replearn.types import BlockMap
+
+#: What Algorithm 1 can round.
+ESTIMATES = ("batches", "rows")
 
 
 class ReplicableSVMClassifier(BatchBasedClassifier):
@@ -23,16 +31,21 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
     ``1 - max_disagreement`` (proved in certified mode given enough samples, estimated by
     ``certificate_`` in practical mode).
 
+    More than two classes have a halfspace each, against the rest: one model, one file and one
+    fingerprint, and the disagreement is divided over them. The largest signed distance decides.
+
     Parameters
     ----------
     margin : float or "auto", default=0.1
         Margin that some halfspace has on the population, rows scaled to length 1 (after a
-        constant is appended to them, with ``fit_intercept``). "auto"
+        constant is appended to them, with ``fit_intercept``: that divides the margin of rows of
+        length 1 by 1.41); of more than two classes, each against the rest. "auto"
         (practical mode): the largest of a published grid whose noise the data bear, chosen
         replicably; the choice's own disagreement is part of the certificate.
     max_error : float, default=0.05
         Share of new points that may be misclassified. In practical mode it sets the rounding
-        noise: the error is about that on average over seeds, and some seeds are worse.
+        noise and is a target: met on average over seeds and over populations that have the
+        margin, while some seeds and populations are worse (docs/theory.md).
     max_disagreement : float, default=0.1
         Probability that two labs may get different models.
     failure_prob : float, default=0.05
@@ -62,7 +75,7 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
     constants : dict or None, default=None
         Paper mode: the constants C1 to C4 of Algorithm 1, default 1.
     class_weight : dict or None, default=None
-        Published weights of the classes: how much the loss of their rows counts. Only ratios
+        Published weights of two classes: how much the loss of their rows counts. Only ratios
         matter. "balanced" would differ between labs: a plan from a pilot publishes numbers for it.
     published : Published or None, default=None
         What a protocol fixes: the scaling of the columns, labels, directions to round in.
@@ -72,6 +85,12 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
     hint : int or None, default=None
         What the first lab published. With hint bits and no hint, this fit is the first, and sets
         ``hint_``.
+    estimate : {"batches", "rows"}, default="batches"
+        What is rounded. "batches": the mean of large-margin vectors of batches, the paper's way.
+        "rows" (practical mode): the vector of one regularised logistic fit on all rows, from exact
+        sums in a few passes over them. It needs a half to a quarter of the rows where margins are
+        spread out, no batches and no order, so ``shuffle`` and ``random_state`` have no effect.
+        Where all margins are close to ``margin`` its error is larger: docs/theory.md.
 
     Attributes
     ----------
@@ -81,13 +100,13 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         The hint that was used: given, or chosen by this fit as the first.
     fingerprint_ : str
         SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
-    plan_ : BatchPlan
+    plan_ : BatchPlan, or RowPlan with ``estimate="rows"``
         Every size that was used.
     certificate_ : Certificate
         How likely another lab gets the same model.
-    coef_ : array of shape (1, n_features)
-    intercept_ : array of shape (1,)
-    classes_ : array of shape (2,)
+    coef_ : array of shape (1, n_features), or (n_classes, n_features) if there are more than two
+    intercept_ : array of shape (1,), or (n_classes,)
+    classes_ : array of shape (n_classes,)
     n_features_in_ : int
     feature_names_in_ : array of str, if X had column names
 
@@ -128,6 +147,7 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         published: Published | None = None,
         hint_bits: int = 0,
         hint: int | None = None,
+        estimate: str = "batches",
     ) -> None:
         self.margin = margin
         self.max_error = max_error
@@ -152,12 +172,37 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         self.published = published
         self.hint_bits = hint_bits
         self.hint = hint
+        self.estimate = estimate
 
     _recipe = staticmethod(recipes.svm)
+    _many_classes = True
+    _signs_of_two = True
+
+    @property
+    def asks(self) -> Asks:  # type: ignore[override]  # here it depends on a parameter
+        """What it asks of its rows: batches in their order, or sums in any."""
+        return "sums" if self.estimate == "rows" else "batches"
+
+    def check_parameters(self) -> None:
+        """Refuse parameters of the wrong kind before the rows are looked at."""
+        super().check_parameters()
+        if self.estimate not in ESTIMATES:
+            raise ReplearnError(
+                f"estimate must be one of {', '.join(ESTIMATES)}, got {self.estimate!r}. "
+                "The default is batches."
+            )
+        if self.estimate == "rows" and self.margin == "auto":
+            raise ReplearnError(
+                'estimate="rows" needs a margin, got "auto". Pass the number that you rely on, or '
+                'use estimate="batches".'
+            )
 
     def _learn(
         self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap
-    ) -> tuple[BatchPlan, Any]:
+    ) -> tuple[Any, Any]:
+        if self.estimate == "rows":
+            row_plan = self._row_plan(n_inputs)
+            return row_plan, fit_all_rows(sample, row_plan, shared, run, self.hint)
         if self.margin != "auto":
             return super()._learn(sample, n_inputs, shared, run)
         if self.mode != "practical":
@@ -169,8 +214,13 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         return recipes.svm_of_unknown_margin(sample, plans, shared, run, self.hint)
 
     def batch_plan(self, n_inputs: int) -> BatchPlan:
-        """The plan for rows of so many numbers, if batches of several sites are to be added up."""
+        """The plan for rows of this width, if batches of several sites are to be added up."""
         self.check_parameters()
+        if self.estimate != "batches":
+            raise ReplearnError(
+                f'sums of batches need estimate="batches", got {self.estimate!r}: a fit on all '
+                "rows takes several rounds. Use a logistic study, whose sums of sites add up."
+            )
         if self.margin == "auto" or self.mode != "practical":
             raise ReplearnError(
                 f'sums of batches need a margin and mode="practical", got {self.margin!r} and '
@@ -204,5 +254,36 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
 
     def _plan(self, n_inputs: int, margin: float | None = None) -> BatchPlan:
         guarantee = self._guarantee(margin)
-        plan = plan_svm(guarantee, n_inputs, self.mode, self._sizes(), self.constants)
+        known = self.__dict__.get("classes_")
+        n_outputs = 1 if known is None or len(known) == 2 else len(known)
+        plan = plan_svm(guarantee, n_inputs, self.mode, self._sizes(), self.constants, n_outputs)
         return refuse_large(self._weighted(plan))
+
+    def _row_plan(self, n_inputs: int) -> RowPlan:
+        n_classes = len(self.__dict__.get("classes_", (0, 1)))  # a plan may come before any label
+        if n_classes > 2:
+            raise ReplearnError(
+                f'estimate="rows" is for two classes, got {n_classes}. Use estimate="batches", '
+                "which has a halfspace for each, or ReplicableLogisticClassifier."
+            )
+        plan = plan_rows(self._guarantee(), n_inputs, self.mode, self._sizes(), self.constants)
+        return refuse_large(self._weighted(plan))
+
+    def _certify(self, fitted: Any, shared: SharedRandomness) -> Certificate:
+        if isinstance(self.plan_, RowPlan):
+            return certify_rows(fitted, self.plan_, shared)
+        return super()._certify(fitted, shared)
+
+    def _troubles(self) -> Iterator[str]:
+        if not isinstance(self.plan_, RowPlan):
+            yield from super()._troubles()
+        elif self.plan_.done.n_unconverged:
+            yield (
+                f"The fit on all rows stopped {self.plan_.done.worst_gap:.2g} from its minimum, "
+                f"not {self.plan_.distance}. Raise regularization, or scale the features."
+            )
+
+    def _no_estimate(self) -> str:
+        if not isinstance(self.plan_, RowPlan):
+            return super()._no_estimate()
+        return f"from {self.plan_.done.n_rows} rows. Get more rows: 30 are the fewest."

@@ -1,6 +1,5 @@
 """A useless model is never silent: the one place that warns of it, whoever fits or evaluates."""
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,34 +15,35 @@ from replearn.stages.planned import Planned
 from replearn.stages.signal import Signal
 from replearn.stages.weights import parted
 from replearn.stages.worth import Worth, worth
+from replearn.warn import warn
 
-_judged: ContextVar[bool] = ContextVar("judged", default=True)
+_warns: ContextVar[bool] = ContextVar("warns", default=True)
 
 
 @contextmanager
-def unjudged() -> Iterator[None]:
+def without_warnings_of_worth() -> Iterator[None]:
     """Fit without a look at what the model is worth: whoever fits many says it once for all."""
-    before = _judged.set(False)
+    before = _warns.set(False)
     try:
         yield
     finally:
-        _judged.reset(before)
+        _warns.reset(before)
 
 
-def warn_if_useless(found: Worth, planned: Planned | None = None, stacklevel: int = 3) -> None:
+def warn_if_useless(found: Worth, planned: Planned | None = None) -> None:
     """Warn of what makes a model useless, or worth less than the pilot's own, all at once."""
     problems = found.problems + (() if planned is None else planned.problems(found))
     if problems:
-        warnings.warn(" ".join(problems), UselessModelWarning, stacklevel=stacklevel)
+        warn(" ".join(problems), UselessModelWarning)
 
 
-def warn_of_noise(signal: Signal | None, stacklevel: int = 3) -> None:
+def warn_of_noise(signal: Signal | None) -> None:
     """Warn if the rows of a fit show no signal."""
-    if signal is not None and signal.problem and _judged.get():
-        warnings.warn(signal.problem, UselessModelWarning, stacklevel=stacklevel)
+    if signal is not None and signal.problem and _warns.get():
+        warn(signal.problem, UselessModelWarning)
 
 
-def judge_fit(
+def warn_of_fit(
     model: Model, rows: Rows, notes: Any, class_weights: bool, signal: Signal | None
 ) -> None:
     """Warn if a logistic model is worth nothing on the rows that it was fitted on.
@@ -65,7 +65,7 @@ def judge_fit(
     numbers, weights = parted(rows.signs)
     if signal is not None and not signal.found:
         return
-    if weights is not None or not _judged.get():  # weighted rows are another population
+    if weights is not None or not _warns.get():  # weighted rows are another population
         return
     scores = model.scores(rows.X)
     chances = model.probabilities(scores)
@@ -80,4 +80,4 @@ def judge_fit(
     )
     if signal is not None:
         found = replace(found, signal_p=signal.p_value)
-    warn_if_useless(found, Planned.of(notes), stacklevel=5)
+    warn_if_useless(found, Planned.of(notes))

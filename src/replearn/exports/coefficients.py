@@ -15,6 +15,7 @@ from replearn.kernels.portable import exponential, sigmoid
 INTERCEPT, THRESHOLD, LONGEST = "(intercept)", "(threshold)", "(longest row)"
 
 _ORIGIN = ["column", "category", "centre", "scale"]
+PER_UNIT = "per_unit"
 _ODDS = ["log_odds_per_unit", "odds_ratio_per_unit", "odds_ratio_per_scale"]
 
 
@@ -54,7 +55,11 @@ def to_csv(source: Any, *, large: bool = False, spreadsheet: bool = False) -> st
     not per standard deviation of anybody's rows: it is the same at every site. A report of
     ``replearn evaluate`` has what one standard deviation of its own rows adds. Of more than two
     classes the first column is ``class``; sums are log-odds against the first class, whose lines
-    are left out, and the last line is the length of a row.
+    are left out, and the last line is the length of a row. Of other models of more than two classes
+    all have lines, sums are signed distances, and the largest decides.
+
+    Of a regression the sum is the number that is predicted; ``per_unit`` is what one unit of the
+    raw column, or having the category, adds; the last line is the length of a row.
 
     Examples
     --------
@@ -72,6 +77,8 @@ def to_csv(source: Any, *, large: bool = False, spreadsheet: bool = False) -> st
     lines = _halfspace_lines if rule.threshold is None else _log_odds_lines
     if model.n_classes > 2:
         lines = _class_lines
+    if model.is_numeric:
+        lines = _number_lines
     rows = lines(model, rule)
     writer.writerows([map(harmless, row) for row in rows] if spreadsheet else rows)
     return text.getvalue()
@@ -93,20 +100,21 @@ def _halfspace_lines(model: Model, rule: Rule) -> list[list[Any]]:
 
 
 def _class_lines(model: Model, rule: Rule) -> list[list[Any]]:
-    """The header, and the lines of each class but the first."""
+    """The header, and the lines of each class; of log-odds, of each but the first."""
+    first = 0 if rule.threshold is None else 1
     origins = _origins(model)
     header = ["feature", "coefficient", *(_ORIGIN if model.encoding is not None else [])]
     blank = [""] * (len(header) - 2)
     lines: list[list[Any]] = [["class", *header]]
     for label, weights, intercept in zip(
-        model.classes[1:], rule.weights[1:], rule.intercepts[1:], strict=True
+        model.classes[first:], rule.weights[first:], rule.intercepts[first:], strict=True
     ):
         shown = check_text(label, "a label", "CSV") if isinstance(label, str) else label
         for name, weight, origin in zip(rule.names, weights, origins, strict=True):
             feature = check_text(name, "a feature's name", "CSV")
             lines.append([shown, feature, float(weight), *origin])
         lines.append([shown, INTERCEPT, float(intercept), *blank])
-    return [*lines, ["", LONGEST, rule.cap, *blank]]
+    return lines if first == 0 else [*lines, ["", LONGEST, rule.cap, *blank]]
 
 
 def _log_odds_lines(model: Model, rule: Rule) -> list[list[Any]]:
@@ -125,6 +133,19 @@ def _log_odds_lines(model: Model, rule: Rule) -> list[list[Any]]:
         (THRESHOLD, rule.threshold),
         (LONGEST, rule.cap),
     ):
+        lines.append([name, value, *[""] * (len(header) - 2)])
+    return lines
+
+
+def _number_lines(model: Model, rule: Rule) -> list[list[Any]]:
+    """The header, and the lines of a regression."""
+    header = ["feature", "coefficient", *(_ORIGIN if model.encoding is not None else []), PER_UNIT]
+    per_unit = rule.weights[0] * output_heights(model)
+    lines: list[list[Any]] = [header]
+    for i, (name, origin) in enumerate(zip(rule.names, _origins(model), strict=True)):
+        feature = check_text(name, "a feature's name", "CSV")
+        lines.append([feature, float(rule.weights[0][i]), *origin, float(f"{per_unit[i]:.6g}")])
+    for name, value in ((INTERCEPT, float(rule.intercepts[0])), (LONGEST, rule.cap)):
         lines.append([name, value, *[""] * (len(header) - 2)])
     return lines
 

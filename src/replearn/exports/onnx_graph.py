@@ -53,7 +53,7 @@ def to_onnx(
     A logistic model has ``probabilities`` (double, shape (rows, 2)) as a third output; rows longer
     than its published length are shortened in the graph. There the score is NaN, too, if the
     squared length of a row overflows. With more than two classes ``score`` and ``probabilities``
-    have a column for each.
+    have a column for each. A regression has one output, ``prediction`` (double, shape (rows,)).
 
     Metadata: ``replearn.fingerprint``, ``replearn.labels`` as JSON, ``replearn.version`` and
     ``replearn.format``.
@@ -75,7 +75,8 @@ def to_onnx(
     numbers = TensorProto.FLOAT if single_precision else TensorProto.DOUBLE
     inputs = _inputs(encoding, model.n_features, numbers)
     graph = _Graph(info.name for info in inputs)
-    label, score = graph.new_name("label"), graph.new_name("score")
+    label = graph.new_name("prediction" if model.is_numeric else "label")
+    score = label if model.is_numeric else graph.new_name("score")
     if encoding is None:
         rows = graph.node("Cast", "X", to=TensorProto.DOUBLE) if single_precision else "X"
     else:
@@ -85,19 +86,22 @@ def to_onnx(
     if many:
         _scores_of_classes(graph, rows, rule, score)
         _label_of_classes(graph, score, model, label)
-        probabilities = graph.node("Softmax", score, out=graph.new_name("probabilities"), axis=1)
+        if rule.threshold is not None:
+            name = graph.new_name("probabilities")
+            probabilities = graph.node("Softmax", score, out=name, axis=1)
     else:
         _score(graph, rows, rule, model.is_halfspace, score)
-        _label(graph, score, model, label)
+        if not model.is_numeric:
+            _label(graph, score, model, label)
     if rule.threshold is not None and not many:
         probabilities = graph.new_name("probabilities")
         _probabilities(graph, score, rule.threshold, probabilities)
-    kind = TensorProto.STRING if isinstance(model.classes[0], str) else TensorProto.INT64
+    kind = TensorProto.STRING if isinstance((*model.classes, 0)[0], str) else TensorProto.INT64
     by_class: list[str | int | None] = ["rows", model.n_classes]
     outputs = [
         helper.make_tensor_value_info(label, kind, ["rows"]),
         helper.make_tensor_value_info(score, TensorProto.DOUBLE, by_class if many else ["rows"]),
-    ]
+    ][model.is_numeric :]
     if probabilities is not None:
         outputs.append(helper.make_tensor_value_info(probabilities, TensorProto.DOUBLE, by_class))
     proto = helper.make_model(
@@ -200,9 +204,10 @@ def _score(graph: _Graph, rows: str, rule: Rule, is_halfspace: bool, out: str) -
 def _scores_of_classes(graph: _Graph, rows: str, rule: Rule, out: str) -> None:
     """The products with the weights of each class."""
     products = graph.node("MatMul", rows, graph.constant(np.ascontiguousarray(rule.weights.T)))
-    shorter = _shortening(graph, rows, rule.cap)
-    standing = graph.node("Unsqueeze", shorter, graph.constant(np.array([1])))
-    products = graph.node("Mul", products, standing)
+    if rule.cap < math.inf:
+        shorter = _shortening(graph, rows, rule.cap)
+        standing = graph.node("Unsqueeze", shorter, graph.constant(np.array([1])))
+        products = graph.node("Mul", products, standing)
     graph.node("Add", products, graph.constant(rule.intercepts), out=out)
 
 

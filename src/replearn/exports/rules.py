@@ -20,7 +20,8 @@ class Rule:
     Attributes
     ----------
     weights : array of shape (n_halfspaces, n_features)
-        One row, or one for each vote of a majority, or for each of more than two classes.
+        One row, or one for each vote of a majority, or for each of more than two classes, of which
+        the largest product decides.
     intercepts : array of shape (n_halfspaces,)
     names : tuple of str
         Of the features, after encoding; x0, x1, ... if the model has none.
@@ -28,7 +29,7 @@ class Rule:
         Rows longer than this are shortened to it, before the product; inf: none are.
     threshold : float or None
         Product and intercept are the log-odds of the second label, minus this; None if they are
-        no log-odds.
+        no log-odds. Of a regression they are the number that is predicted.
     """
 
     weights: Matrix
@@ -76,7 +77,7 @@ def rule_of(model: Model) -> Rule:
         names = model.feature_names or tuple(f"x{i}" for i in range(model.n_features))
     if isinstance(model.space, ScoreSpace):
         cap, threshold = float(model.space.cap), float(model.space.threshold)
-        return Rule(weights, intercepts, names, cap, threshold)
+        return Rule(weights, intercepts, names, cap, None if model.is_numeric else threshold)
     return Rule(weights, intercepts, names)
 
 

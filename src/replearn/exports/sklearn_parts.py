@@ -30,8 +30,8 @@ def to_sklearn(source: Any, *, encoded: bool = False, large: bool = False) -> An
     Returns
     -------
     LinearSVC
-        For a halfspace. It has no probabilities, which the model does not have either, and no
-        ``partial_fit``, which would change it.
+        For a halfspace, or one for each of more than two classes. It has no probabilities, which
+        the model does not have either, and no ``partial_fit``, which would change it.
     VotingClassifier
         For a majority of halfspaces: plain LinearSVCs that vote. Ties go to the first class, as in
         the model. It has no ``decision_function``; ``transform`` gives the votes.
@@ -41,7 +41,8 @@ def to_sklearn(source: Any, *, encoded: bool = False, large: bool = False) -> An
 
         For a logistic model: a step that shortens rows beyond the published length, then a
         LogisticRegression; in a FixedThresholdClassifier, unless the threshold is one half.
-        Its ``decision_function`` is the log-odds.
+        Its ``decision_function`` is the log-odds. For a regression the same with a
+        LinearRegression.
 
     Notes
     -----
@@ -60,6 +61,8 @@ def to_sklearn(source: Any, *, encoded: bool = False, large: bool = False) -> An
     >>> type(plain).__name__, bool((plain.predict(X) == classifier.predict(X)).all())
     ('LinearSVC', True)
     """
+    from sklearn.pipeline import Pipeline
+
     model = model_of(source, large)
     rule = rule_of(model)
     classes = np.asarray(getattr(source, "classes_", model.classes))
@@ -71,25 +74,30 @@ def to_sklearn(source: Any, *, encoded: bool = False, large: bool = False) -> An
     if rule.threshold is not None:
         steps.append(("shorten", _shortener(rule.cap, model.n_features, names)))
         classifier = _logistic(rule, rule.threshold, classes)
+    elif model.is_numeric:
+        steps.append(("shorten", _shortener(rule.cap, model.n_features, names)))
+        steps.append(("regress", _regression(rule)))
+        return Pipeline(steps)
     elif model.is_halfspace:
-        classifier = _linear(rule, 0, classes, names)
+        places = list(range(len(rule.weights)))  # more than one of more than two classes
+        classifier = _linear(rule, places, classes, names)
     else:
         classifier = _majority(rule, classes, names)
     if not steps:
         return classifier
-    from sklearn.pipeline import Pipeline
-
     return Pipeline([*steps, ("classify", classifier)])
 
 
-def _linear(rule: Rule, index: int, classes: NDArray[Any], names: tuple[str, ...] | None) -> Any:
-    """One halfspace: a LinearSVC whose fitted attributes are set."""
+def _linear(
+    rule: Rule, places: list[int], classes: NDArray[Any], names: tuple[str, ...] | None
+) -> Any:
+    """Halfspaces of a rule: a LinearSVC whose fitted attributes are set."""
     from sklearn.svm import LinearSVC
 
     classifier = LinearSVC()
     classifier.classes_ = classes
-    classifier.coef_ = rule.weights[[index]]  # a copy: the model cannot be changed through it
-    classifier.intercept_ = rule.intercepts[[index]]
+    classifier.coef_ = rule.weights[places]  # a copy: the model cannot be changed through it
+    classifier.intercept_ = rule.intercepts[places]
     classifier.n_features_in_ = rule.weights.shape[1]
     if names is not None:
         classifier.feature_names_in_ = np.array(names, dtype=object)
@@ -117,6 +125,17 @@ def _logistic(rule: Rule, threshold: float, classes: NDArray[Any]) -> Any:
     fixed.estimator_ = classifier
     fixed.n_features_in_ = classifier.n_features_in_
     return fixed
+
+
+def _regression(rule: Rule) -> Any:
+    """A LinearRegression whose fitted attributes are set."""
+    from sklearn.linear_model import LinearRegression
+
+    regressor = LinearRegression()
+    regressor.coef_ = rule.weights[0].copy()
+    regressor.intercept_ = float(rule.intercepts[0])
+    regressor.n_features_in_ = rule.weights.shape[1]
+    return regressor
 
 
 def _shortener(cap: float, n_features: int, names: tuple[str, ...] | None) -> Any:
@@ -187,7 +206,7 @@ def _majority(rule: Rule, classes: NDArray[Any], names: tuple[str, ...] | None) 
     from sklearn.utils import Bunch
 
     places = np.array([0, 1])
-    voters = {f"vote{i}": _linear(rule, i, places, names) for i in range(len(rule.weights))}
+    voters = {f"vote{i}": _linear(rule, [i], places, names) for i in range(len(rule.weights))}
     majority = VotingClassifier(list(voters.items()), voting="hard")
     majority.estimators_ = list(voters.values())
     majority.named_estimators_ = Bunch(**voters)

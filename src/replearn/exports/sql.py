@@ -10,6 +10,7 @@ from replearn.exports.rules import Rule, check_text, model_of, rule_of
 from replearn.types import Vector
 
 #: Names of what a query adds to a table.
+PREDICTION = "replearn_prediction"
 SCORE, LABEL, PROBABILITY = "replearn_score", "replearn_label", "replearn_probability"
 
 #: Databases refuse to take the exponential of more than about 709.
@@ -36,7 +37,8 @@ class Sql:
         Scalar expression: the probability of the second label, of a logistic model; of more than
         two classes that of the label which is given.
 
-    Of more than two classes ``score`` is the largest of their scores.
+    Of more than two classes ``score`` is the largest of their scores. Of a regression both
+    expressions are the number that it predicts, and the query adds ``replearn_prediction``.
     """
 
     score: str
@@ -89,15 +91,15 @@ def to_sql(source: Any, table: str = "rows", *, large: bool = False) -> Sql:
     columns = _columns(model, rule)
     if model.n_classes > 2:
         return _of_classes(model, rule, columns, name)
+    if model.is_numeric:
+        return _of_numbers(rule, columns, name)
     missing = [f"{name}.{quoted(c.name)} IS NULL" for c in columns if _must_be_known(c)]
     products = [
         _joined([*_terms(columns, weights, name), *constant], "+")
         for weights, constant in zip(rule.weights, _constants(model, rule), strict=True)
     ]
     if rule.threshold is not None:
-        product = _joined(list(_terms(columns, rule.weights[0], name)), "+")
-        factor = _shortening(_joined(list(_squares(columns, name)), "+"), rule.cap)
-        score = f"({product} * {factor} + {number(rule.intercepts[0])})"
+        score = _shortened_score(rule, columns, name)
     elif model.is_halfspace:
         score = products[0]  # NULL if one of its terms is
     else:
@@ -121,28 +123,44 @@ FROM {name}) AS "scored"
     return Sql(score, label, query, probability)
 
 
-def _of_classes(model: Model, rule: Rule, columns: Sequence[Column], name: str) -> Sql:
-    """A logistic model of more than two classes; the first one has the score 0."""
+def _shortened_score(rule: Rule, columns: Sequence[Column], name: str) -> str:
+    """Product and intercept of a row that is shortened to the published length."""
+    product = _joined(list(_terms(columns, rule.weights[0], name)), "+")
     factor = _shortening(_joined(list(_squares(columns, name)), "+"), rule.cap)
+    return f"({product} * {factor} + {number(rule.intercepts[0])})"
+
+
+def _of_numbers(rule: Rule, columns: Sequence[Column], name: str) -> Sql:
+    """A regression: score and label are the number that it predicts."""
+    score = _shortened_score(rule, columns, name)
+    return Sql(score, score, f'SELECT {name}.*, {score} AS "{PREDICTION}"\nFROM {name}\n')
+
+
+def _of_classes(model: Model, rule: Rule, columns: Sequence[Column], name: str) -> Sql:
+    """A model of more than two classes; of a logistic one the first has the score 0."""
     products = [_joined(list(_terms(columns, weights, name)), "+") for weights in rule.weights]
+    factor = ""
+    if rule.threshold is not None:
+        factor = " * " + _shortening(_joined(list(_squares(columns, name)), "+"), rule.cap)
     scores = [
-        f"({product} * {factor} + {number(intercept)})"
+        f"({product}{factor} + {number(intercept)})"
         for product, intercept in zip(products, rule.intercepts, strict=True)
     ]
     labels = [literal(label) for label in model.classes]
     places = [f'"scored"."{SCORE}_{place}"' for place in range(len(scores))]
     listed = ", ".join(f'{score} AS "{SCORE}_{place}"' for place, score in enumerate(scores))
+    probability, added = None, ""
+    if rule.threshold is not None:
+        probability = _chance_of_largest(scores)
+        added = f'{_chance_of_largest(places)} AS "{PROBABILITY}",\n'
     query = f"""\
 SELECT "scored".*,
 {_largest(places, places)} AS "{SCORE}",
-{_chance_of_largest(places)} AS "{PROBABILITY}",
-{_largest(places, labels)} AS "{LABEL}"
+{added}{_largest(places, labels)} AS "{LABEL}"
 FROM (SELECT {name}.*, {listed}
 FROM {name}) AS "scored"
 """
-    return Sql(
-        _largest(scores, scores), _largest(scores, labels), query, _chance_of_largest(scores)
-    )
+    return Sql(_largest(scores, scores), _largest(scores, labels), query, probability)
 
 
 def _largest(scores: Sequence[str], values: Sequence[str]) -> str:

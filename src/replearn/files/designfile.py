@@ -25,7 +25,7 @@ _SPACE_KEYS = {
 
 def read_score_space(value: Any, n_features: int | None = None) -> ScoreSpace:
     """The code space of a logistic model; ``n_features`` if that is known."""
-    content = read_object(value, "'space'", _SPACE_KEYS)
+    content = read_object(value, "'space'", _SPACE_KEYS, optional={"target"})
     start = _decimals(content["start"], "start")
     q = len(start)
     if not 1 <= q <= MAX_CODED:
@@ -53,7 +53,21 @@ def read_score_space(value: Any, n_features: int | None = None) -> ScoreSpace:
         threshold=_decimals([content["threshold"]], "threshold")[0],
         hint_bits=bits,
         hint=read_integer(content["hint"], "hint", 0, (1 << bits) - 1),
+        target=_target(content, q, len(directions.rows)),
     )
+
+
+def _target(content: Any, q: int, k: int) -> Decimals:
+    """Centre and width of the numbers of a linear regression; nothing, if there are classes."""
+    if "target" not in content:
+        return ()
+    target = _decimals(content["target"], "target", 2)
+    _positive(target[1], "the width of the target")
+    if q != k + 1:
+        raise Unfit(f"a regression must have a start of {k + 1} numbers, got {q}")
+    if content["threshold"] != "0":
+        raise Unfit("a regression must have the threshold 0")
+    return target
 
 
 def read_design(value: Any) -> Design:
@@ -91,6 +105,8 @@ def read_class_weights(value: Any, n_classes: int) -> Decimals:
     """Weights of classes, from 0 to 1; none if there is no value."""
     if value is None:
         return ()
+    if n_classes == 0:
+        raise Unfit("a regression must not have class_weights")
     weights = _decimals(value, "class_weights", n_classes)
     if not all(0 < float(weight) <= 1 for weight in weights):
         raise Unfit("class_weights must hold numbers from 0 to 1")

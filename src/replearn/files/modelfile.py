@@ -22,6 +22,7 @@ from replearn.errors import InvalidFile, ReplearnError
 from replearn.files.atomic import write_atomically
 from replearn.files.designfile import read_score_space
 from replearn.files.jsonfile import (
+    MAX_CLASSES,
     Unfit,
     read_basis,
     read_classes,
@@ -182,11 +183,20 @@ def _model(content: Any, feature_names: Any) -> Model:
 
 def _classes(value: Any, space: Space) -> tuple[Label, ...]:
     """As many labels as the codes tell apart."""
-    if not isinstance(space, ScoreSpace):
+    n_classes = 2
+    if isinstance(space, ScoreSpace):
+        n_classes = space.n_classes
+    elif isinstance(space, CodeSpace) and space.n_outputs > 1:
+        n_classes = space.n_outputs
+    if n_classes == 2:
         return read_classes(value, most=2)
+    if n_classes == 0:  # it predicts numbers
+        if value != []:
+            raise Unfit("a regression must have no classes")
+        return ()
     classes = read_classes(value)
-    if len(classes) != space.n_classes:
-        raise Unfit(f"there must be {space.n_classes} classes, as in the start, got {len(classes)}")
+    if len(classes) != n_classes:
+        raise Unfit(f"there must be {n_classes} classes, as in the space, got {len(classes)}")
     return classes
 
 
@@ -205,7 +215,8 @@ def _space(content: Any, n_inputs: int) -> Space:
     if isinstance(content, dict) and "lift" in content:
         return read_score_space(content, n_inputs - 1)
     keys = {"grid_width", "n_components", "projection", "rounding"}
-    read_object(content, "'space'", keys, optional={"basis", "hint", "hint_bits"})
+    optional = {"basis", "hint", "hint_bits", "n_outputs"}
+    read_object(content, "'space'", keys, optional=optional)
     projections = ["published"] if "basis" in content else list(PROJECTIONS)
     if content["projection"] not in projections:
         raise Unfit(f"projection must be one of {', '.join(projections)}")
@@ -225,8 +236,16 @@ def _space(content: Any, n_inputs: int) -> Space:
             width,
             basis,
             *_hint(content),
+            _n_outputs(content),
         )
     )
+
+
+def _n_outputs(content: dict[str, Any]) -> int:
+    """Halfspaces of a code space; models of two classes do not mention them."""
+    if "n_outputs" not in content:
+        return 1
+    return read_integer(content["n_outputs"], "n_outputs", 3, MAX_CLASSES)
 
 
 def _hint(content: dict[str, Any]) -> tuple[int, int]:
@@ -243,12 +262,14 @@ def _hint(content: dict[str, Any]) -> tuple[int, int]:
 def _net_space(content: dict[str, Any], n_inputs: int) -> NetSpace:
     lattice = content["net"] == "lattice"
     keys = {"n_candidates", "n_components", "net", "projection"}
-    read_object(content, "'space'", keys | {"radius"} if lattice else keys)
-    for name, known in (("net", list(NETS)), ("projection", list(PROJECTIONS))):
+    read_object(content, "'space'", keys | {"radius"} if lattice else keys, optional={"basis"})
+    projections = ["published"] if "basis" in content else list(PROJECTIONS)
+    for name, known in (("net", list(NETS)), ("projection", projections)):
         if content[name] not in known:
             raise Unfit(f"{name} must be one of {', '.join(known)}")
     n_components = read_integer(content["n_components"], "n_components", 1, MAX_FEATURES + 1)
-    if n_components not in _allowed(content["projection"], n_inputs, None):
+    basis = read_basis(content["basis"], n_inputs) if "basis" in content else None
+    if n_components not in _allowed(content["projection"], n_inputs, basis):
         raise Unfit(f"n_components is {n_components} for {n_inputs} inputs")
     n_candidates = read_integer(content["n_candidates"], "n_candidates", 1, MAX_CODE)
     radius = ""
@@ -262,7 +283,13 @@ def _net_space(content: dict[str, Any], n_inputs: int) -> NetSpace:
             raise Unfit(f"n_candidates must be {n_points}, the size of this lattice net")
     return _not_too_large(
         NetSpace(
-            n_inputs, content["projection"], n_components, content["net"], n_candidates, radius
+            n_inputs,
+            content["projection"],
+            n_components,
+            content["net"],
+            n_candidates,
+            radius,
+            basis,
         )
     )
 
@@ -288,17 +315,19 @@ def _allowed(projection: str, n_inputs: int, basis: Basis | None) -> range:
     return range(1, (n_inputs if projection == "hadamard" else MAX_FEATURES + 1) + 1)
 
 
-def too_large(n_inputs: int, projection: str, n_components: int, of_net: bool) -> str | None:
+def too_large(
+    n_inputs: int, projection: str, n_components: int, of_net: bool, n_outputs: int = 1
+) -> str | None:
     """What is too large about a code space, in words; None if nothing is.
 
     A fit asks this before its work, so that every model that is fitted can be loaded.
     """
-    if n_inputs > MAX_FEATURES + 1:
-        return f"n_features must be at most {MAX_FEATURES:,}"
+    if n_outputs * n_inputs > MAX_FEATURES + n_outputs:
+        return f"n_features must be at most {MAX_FEATURES // n_outputs:,}"
     most = max(MAX_COMPONENTS, n_inputs)
     if n_components > most:
         return f"n_components must be at most {most:,}"
-    draws = map_draws(projection, n_inputs, n_components)
+    draws = n_outputs * map_draws(projection, n_inputs, n_components)
     limit = MAX_DRAWS
     if of_net:
         draws, limit = n_inputs * n_components, MAX_NET_DRAWS
@@ -312,7 +341,8 @@ _Space = TypeVar("_Space", CodeSpace, NetSpace)
 
 def _not_too_large(space: _Space) -> _Space:
     of_net = isinstance(space, NetSpace)
-    problem = too_large(space.n_inputs, space.projection, space.n_components, of_net)
+    n_outputs = space.n_outputs if isinstance(space, CodeSpace) else 1
+    problem = too_large(space.n_inputs, space.projection, space.n_components, of_net, n_outputs)
     if problem is not None:
         raise Unfit(problem)
     return space

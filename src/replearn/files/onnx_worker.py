@@ -4,7 +4,7 @@ An ONNX file is a program that somebody else wrote. Here it may loop, crash or a
 memory that there is, and nothing but this process suffers. It imports nothing of replearn.
 
 Frames on standard input and output: one letter (J for JSON, N for arrays, M for the model), eight
-bytes of length, little-endian, and so many bytes.
+bytes of length, little-endian, and then the bytes.
 """
 
 import io

@@ -86,6 +86,12 @@ class StateFile:
             raise InvalidFile(f"{self.path} was altered or damaged. Get it again from its source.")
         return arrays
 
+    def expecting(self, keys: set[str]) -> "StateFile":
+        """The same, if ``about`` has these keys."""
+        if not isinstance(self.about, dict) or set(self.about) != keys:
+            raise self.unfit(f"'about' must have the keys {', '.join(sorted(keys))}")
+        return self
+
     def unfit(self, problem: str) -> InvalidFile:
         """An error that says what is wrong with the file."""
         return InvalidFile(

@@ -155,12 +155,23 @@ def fit_file(
             ordered = shuffled = ShuffledSource(source, *estimator.order_coins(), folder, every)
             with show(f"shuffling {name}") as advance:
                 shuffled.scatter(advance)
-        _learn_labels(labels, ordered, estimator.asks == "sums")
-        sample = FileSample(ordered, labels, not shuffles, state, show, look, weights)
         n_columns, names = source.n_features, source.names
         if weights is not None:  # the last column
             n_columns, names = n_columns - 1, None if names is None else names[:-1]
+        _learn_labels(labels, ordered, estimator.asks == "sums")
+        try:
+            sample = FileSample(ordered, labels, not shuffles, state, show, look, weights)
+            return estimator.fit_sample(sample, n_columns, labels.classes, names)
+        except _MoreClasses:  # than the first piece has: rare, so nobody reads all labels first
+            for piece in ordered.pieces():
+                assert piece.y is not None  # the source is labelled
+                labels.take(piece.y)
+        sample = FileSample(ordered, labels, not shuffles, state, show, look, weights)
         return estimator.fit_sample(sample, n_columns, labels.classes, names)
+
+
+class _MoreClasses(Exception):
+    """A label came that the fit did not know of."""
 
 
 def heed(
@@ -303,15 +314,20 @@ class FileSample:
     ) -> None:
         self._weights = weights
         self._source, self._labels, self._check_order = source, labels, check_order
+        self._n_classes = labels.classes.size
         self._state, self._show = state, show
         self._heed: Callable[[Seen | None], None] | None = heed
         self._seen: Seen | None = None
         self._n_rows: int | None = source.n_rows
         self._n_steps = 0
-        self._spaced = SpacedRows()
+        self._spaced, self._keeps_all = SpacedRows(), False
 
     def signal(self) -> Signal | None:
-        """Whether the rows hold any signal, by some of them; None if nothing was kept."""
+        """Whether the rows hold any signal, by some of them; None if these are too few."""
+        if not self._keeps_all:  # a killed process had taken some rows: look at all again
+            self._spaced = SpacedRows()
+            for piece in self._source.pieces():
+                self._spaced.take(piece.X, self._labels.targets(piece.y))
         return self._spaced.signal()
 
     @property
@@ -325,7 +341,11 @@ class FileSample:
         """Sums of the vectors of all batches."""
         stream = BatchStream(solve, plan)
         save = self._resumed(stream, plan)
+        keeps = self._heed is not None and stream.n_added == 0
+        self._keeps_all = self._keeps_all or keeps
         for X, signs in self._rows(stream.n_added):
+            if keeps:
+                self._spaced.take(X, signs)
             stream.take(X, signs, run)
             save(False)
         save(True)
@@ -338,6 +358,7 @@ class FileSample:
         """Sum of ``terms(X, signs)`` over pieces of the files."""
         labels, total = LabelRuns(), None
         first_pass = self._heed is not None
+        self._keeps_all = True
         for X, targets in self._rows(0):
             labels = labels.then(LabelRuns.of(parted(targets)[0]))
             if first_pass:
@@ -363,6 +384,8 @@ class FileSample:
                 if self._heed is not None and piece.seen is not None:
                     self._seen = piece.seen if self._seen is None else self._seen + piece.seen
                 X, targets = piece.X, self._labels.targets(piece.y)
+                if self._labels.classes.size != self._n_classes:
+                    raise _MoreClasses
                 if self._weights is not None:
                     X, targets = _weighted(X, targets, self._weights, piece.first_row)
                 yield X, targets
@@ -374,6 +397,8 @@ class FileSample:
             return lambda _: None
         self._n_steps += 1  # in the same order in every run of one job
         step = f"sums-{self._n_steps}"
+        if plan.n_outputs > 1:  # a fit that took the rows for two classes may have left another
+            step += f"-of-{plan.n_outputs}"
         about = {"batch_size": plan.batch_size, "margin": repr(plan.guarantee.margin)}
         saved = state.load(step, about, like=stream.arrays())
         if saved is not None:

@@ -52,6 +52,17 @@ class LabelPart:
         return LabelRuns(self.n_rows, self.n_rows if sign > 0 else 0, 1, sign, sign)
 
 
+def labels_of(estimator: Any, place: str = "y") -> Labels:
+    """What turns labels into signs, of a classifier."""
+    labels = estimator.labels(place)
+    if not isinstance(labels, Labels):
+        raise ReplearnError(
+            f"rows on a cluster are for classifiers, got {type(estimator).__name__}. Write them as "
+            "Parquet files, and use fit_file."
+        )
+    return labels
+
+
 def join_labels(labels: Labels, parts: Iterable[LabelPart]) -> LabelRuns:
     """Learn the labels of all parts, and see how they follow each other."""
     every = list(parts)

@@ -1,4 +1,4 @@
-"""Sums for logistic regression in a few published directions, exact and without an order.
+"""Sums for regression in a few published directions, exact and without an order.
 
 A row ``x`` is shortened to length ``cap`` if it is longer, and seen in k directions only:
 ``a = (1, D x')``, q = k + 1 numbers. Of K classes, class 0 has the score 0 and class c the score
@@ -9,6 +9,10 @@ class. Added up over the rows are, for the C = K - 1 classes from 1 on,
 * the **Fisher** information ``p_c (1 - p_c) a a'``, or ``- p_c p_c' a a'`` between classes,
 * the **second** moments ``v v'`` of the score,
 * the **loss** ``- ln p`` of the row's own class.
+
+With numbers instead of classes there is one output; ``theta . a`` itself stands for p and the
+row's number for t: ``v = r a`` with the residual ``r = theta . a - t``, cut to +-1, the information
+is ``a a'`` and the loss ``r^2 / 2`` (beyond 1 its tangent).
 
 Everything is counted in whole numbers. Direction j has a *unit*, a power of two that no
 projection exceeds, and each term is rounded to a multiple of ``2^-51`` units as it is added to
@@ -21,6 +25,7 @@ Twin: ``score_terms`` in tests/reference.py; tests in tests/unit/test_logistic_k
 """
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,7 +77,7 @@ _LOWEST_BITS = np.float64(_ORIGIN - 1.0).view(np.int64)
 
 def score_sums(
     projected: Projected,
-    classes: NDArray[np.uint8],
+    classes: NDArray[Any],
     theta: Vector | Matrix,
     units: Vector,
     weights: IntegerArray | None = None,
@@ -88,8 +93,8 @@ def score_sums(
     Parameters
     ----------
     projected : Projected
-    classes : uint8 array of shape (n_rows,)
-        Number of each row's class.
+    classes : uint8 or float64 array of shape (n_rows,)
+        Number of each row's class; in float64, numbers from -1/2 to 1/2 to regress on.
     theta : float64 array of shape (q,) or (C, q)
         Of each class from 1 on, the intercept first.
     units : float64 array of shape (q,)
@@ -112,7 +117,8 @@ def score_sums(
     """
     work = _new_work(theta, units, most, factors, Parts(bool(fisher), bool(second), bool(loss)))
     values, n_rows = unmarked(projected.values), projected.values.shape[1]
-    _add_projected(values, n_rows, unmarked(classes), _checked(weights), work)
+    numeric = classes.dtype == np.float64
+    _add_projected(values, n_rows, unmarked(classes), numeric, _checked(weights), work)
     return work.sums(n_rows, projected.n_zero, projected.n_capped, weights)
 
 
@@ -120,7 +126,7 @@ def row_score_sums(
     X: Any,
     directions: Matrix,
     cap: float,
-    classes: NDArray[np.uint8],
+    classes: NDArray[Any],
     theta: Vector | Matrix,
     units: Vector | None = None,
     weights: IntegerArray | None = None,
@@ -147,13 +153,13 @@ def row_score_sums(
     work = _new_work(theta, units, most, factors, Parts(bool(fisher), bool(second), bool(loss)))
     rows, counts, grains = open_rows(X, members), np.zeros(2, np.int64), _checked(weights)
     table, n_rows, k = arranged(rows, directions), rows.members.size, directions.shape[0]
-    values = np.empty((k, max(_PACK, _KEPT // max(1, k))))
+    values, numeric = np.empty((k, max(_PACK, _KEPT // max(1, k)))), classes.dtype == np.float64
     for start in range(0, n_rows, values.shape[1]):
         stop = min(start + values.shape[1], n_rows)
         fill_projected(rows, table, float(cap), start, stop, values, counts)
         here = slice(start, stop) if members is None else members[start:stop]
         some = grains[here] if grains.size else grains
-        _add_projected(values, stop - start, unmarked(classes[here]), some, work)
+        _add_projected(values, stop - start, unmarked(classes[here]), numeric, some, work)
     if weights is not None and members is not None:
         weights = weights[members]
     return work.sums(n_rows, int(counts[ZERO]), int(counts[CAPPED]), weights)
@@ -205,6 +211,18 @@ def _new_work(
 ) -> _Work:
     scaled = np.atleast_2d(np.asarray(theta, dtype=np.float64)) * units
     n_outputs, q = scaled.shape
+    table = _terms(n_outputs, q, parts)
+    counts = np.zeros(n_outputs + 2, np.int64)
+    limits = np.ones(q) if most is None else np.minimum(1.0, most / units)
+    by_class = np.ones(n_outputs + 1) if factors is None else np.array(factors, dtype=np.float64)
+    if by_class.shape != (n_outputs + 1,) or not ((by_class >= 0) & (by_class <= 1)).all():
+        raise ValueError(f"There must be {n_outputs + 1} factors from 0 to 1, got {by_class}.")
+    return _Work(scaled, units, limits, by_class, table, np.zeros_like(table), counts, parts)
+
+
+@lru_cache(maxsize=8)  # the same for every block of rows
+def _terms(n_outputs: int, q: int, parts: Parts) -> IntegerArray:
+    """Which factors each term is the product of: see `_Work`."""
     a = np.arange(q)
     v = q + np.arange(n_outputs * q).reshape(n_outputs, q)
     h = v.size + q + np.arange(triangle(n_outputs) * q).reshape(-1, q)
@@ -217,13 +235,7 @@ def _new_work(
         terms += [pair for c, e in outputs for pair in zip(v[c][i], v[e][j], strict=True)]
     if parts.loss:
         terms.append((h.max() + 1, 0))
-    table = np.array(terms, dtype=np.int64).T.copy()
-    counts = np.zeros(n_outputs + 2, np.int64)
-    limits = np.ones(q) if most is None else np.minimum(1.0, most / units)
-    by_class = np.ones(n_outputs + 1) if factors is None else np.array(factors, dtype=np.float64)
-    if by_class.shape != (n_outputs + 1,) or not ((by_class >= 0) & (by_class <= 1)).all():
-        raise ValueError(f"There must be {n_outputs + 1} factors from 0 to 1, got {by_class}.")
-    return _Work(scaled, units, limits, by_class, table, np.zeros_like(table), counts, parts)
+    return np.array(terms, dtype=np.int64).T.copy()
 
 
 def _checked(weights: IntegerArray | None) -> IntegerArray:
@@ -250,7 +262,8 @@ class _Pack(NamedTuple):
 
     factors: Any  # (factors, rows): see _Work
     p: Any  # (outputs, rows): scores, then probabilities
-    own: Any  # (rows,): class
+    own: Any  # (rows,): class; 0 if there are numbers
+    target: Any  # (rows,): number to regress on, if there are some
     weight: Any  # (rows,)
     factor: Any  # (rows,): of its class
     x: Any  # (rows,): for use in between
@@ -258,14 +271,15 @@ class _Pack(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _add_projected(values, n, classes, weights, work):
+def _add_projected(values, n, classes, numeric, weights, work):
     """Add the terms of the first n columns of ``values``; no weights stand for weights 1."""
     n_outputs, q = work.theta.shape
     n_factors = q + n_outputs * q + n_outputs * (n_outputs + 1) // 2 * q + 1
     pack = _Pack(
         np.empty((n_factors, _PACK)),
         np.empty((n_outputs, _PACK)),
-        np.empty(_PACK, np.int64),
+        np.zeros(_PACK, np.int64),
+        np.empty(_PACK),
         np.ones(_PACK, np.int64),
         np.ones(_PACK),
         np.empty(_PACK),
@@ -275,15 +289,21 @@ def _add_projected(values, n, classes, weights, work):
     for start in range(0, n, _PACK):
         m = min(_PACK, n - start)
         for r in range(m):
-            pack.own[r] = classes[start + r]
+            if numeric:
+                pack.target[r] = classes[start + r]
+            else:
+                pack.own[r] = np.int64(classes[start + r])
             if weights.size > 0:
                 pack.weight[r] = weights[start + r]
             pack.factor[r] = work.factors[pack.own[r]]
             work.counts[pack.own[r]] += pack.weight[r]
         work.counts[-1] += _fill_a(pack, values, start, m, work.units)
         _fill_scores(pack, m, work.theta)
-        _fill_probabilities(pack, m, work.parts.loss)
-        _fill_factors(pack, m, q, work.most, work.parts.fisher)
+        if numeric:
+            _fill_residuals(pack, m, q, work.most, work.parts)
+        else:
+            _fill_probabilities(pack, m, work.parts.loss)
+            _fill_factors(pack, m, q, work.most, work.parts.fisher)
         _add_terms(pack, m, weights.size > 0, work.terms, work.limbs)
 
 
@@ -377,6 +397,25 @@ def _fill_factors(pack, m, q, most, fisher):
                     x[r] = p[c, r] * (1.0 - p[c, r] if c == other else -p[other, r])
                     x[r] *= pack.factor[r]
                 place = _fill_products(pack, x, m, q, place)
+
+
+@njit(cache=True, nogil=True)
+def _fill_residuals(pack, m, q, most, parts):
+    """The factors ``v``, those of the information, and the loss, of rows with numbers."""
+    x, score = pack.x, pack.p[0]
+    for r in range(m):
+        residual = score[r] - pack.target[r]
+        cut = -1.0 if residual < -1.0 else residual
+        x[r] = 1.0 if cut > 1.0 else cut
+        # half the square, beyond 1 its tangent; no sum can hold more than its unit
+        loss = x[r] * (residual - 0.5 * x[r]) * (1.0 / LOSS_UNIT)
+        pack.factors[-1, r] = 1.0 if loss > 1.0 else loss
+    place = _fill_products(pack, x, m, q, q)
+    _cut_products(pack, m, most, q)
+    if parts.fisher:
+        for r in range(m):
+            x[r] = 1.0
+        _fill_products(pack, x, m, q, place)
 
 
 @njit(cache=True, nogil=True)

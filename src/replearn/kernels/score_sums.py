@@ -131,6 +131,20 @@ class ScoreSums:
         counts = n_rows, n_zero, n_capped, n_cut
         return cls(*counts, class_weights, units, parts, limbs.astype(np.int64))
 
+    def contradiction(self) -> str | None:
+        """What no rows can have given, in words: moments that contradict each other."""
+        if self.total_weight == 0:
+            return None
+        squares, information = np.diag(self.mean_second()), np.diag(self.mean_fisher())
+        quantum = 2.0**-40 * np.maximum(1.0, np.tile(self.units, self._n_outputs) ** 2)
+        if not ((squares >= 0).all() and (information >= 0).all()):
+            return "sums of squares must not be negative; the numbers do not come from rows"
+        if not (self.mean_score() ** 2 <= squares * (1 + 1e-9) + quantum).all():
+            return "means must not exceed root mean squares; the numbers do not come from rows"
+        if self.parts.loss and self.mean_loss() < 0:
+            return "the loss must not be negative; the numbers do not come from rows"
+        return None
+
     def integers(self) -> list[int]:
         """Every sum as one integer, in quanta of its unit."""
         return [(int(hi) << LIMB) + int(lo) for hi, lo in self.limbs.T]

@@ -64,7 +64,7 @@ def hinted_disagreement(ratio: float, n_walls: float, crossings: float, bits: in
     -----
     A normal difference leaves a cell that is uniform on C_t with probability at most
     ``surface E(g s - t)_+ / (1 - t/h)``, s = 1/ratio, h the height of the walls: proved for
-    cubes. For lattices cells count as so many cubes as have the same surface, which is
+    cubes. For lattices cells count as the number of cubes with the same surface, which is
     right to 5 % (tests/theory/test_block_hints.py).
     """
     shares, chances = shares_left(bits)

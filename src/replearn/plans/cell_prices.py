@@ -73,10 +73,18 @@ def _hinted_ratio(n_codes: int, bits: int, disagreement: float) -> float:
 
 
 def _from_table(table: Sequence[Sequence[float]], n_codes: int, disagreement: float) -> float:
-    """Logarithm of an entry, interpolated on logarithmic scales."""
+    """Logarithm of an entry, interpolated on logarithmic scales.
+
+    Below the smallest disagreement of the table the last slope is continued: widths of many bits
+    grow more slowly there, so that they come out a little too wide.
+    """
     logs = np.log(np.array(table))
     at_codes = [np.interp(math.log(n_codes), np.log(N_CODES), column) for column in logs.T]
-    return float(np.interp(math.log(disagreement), np.log(DISAGREEMENTS), at_codes))
+    steps, wanted = np.log(DISAGREEMENTS), math.log(disagreement)
+    if wanted < steps[0]:
+        slope = (at_codes[1] - at_codes[0]) / (steps[1] - steps[0])
+        return float(at_codes[0] + slope * (wanted - steps[0]))
+    return float(np.interp(wanted, steps, at_codes))
 
 
 def hinted_disagreement(ratios: Vector, bits: int) -> float:
@@ -97,8 +105,10 @@ def _uniform_positions(n_codes: int, n_draws: int) -> Matrix:
     return drawn.reshape(n_draws, n_codes)
 
 
-def chosen_positions(ratios: Vector, bits: int) -> tuple[Matrix, Vector]:
+def chosen_positions(ratios: Vector, bits: int, most_draws: int = _DRAWS) -> tuple[Matrix, Vector]:
     """Positions of first points under the moves they choose, and their chances to be met.
+
+    Fewer than ``most_draws`` if there are many moves and coordinates.
 
     Returns
     -------
@@ -109,7 +119,7 @@ def chosen_positions(ratios: Vector, bits: int) -> tuple[Matrix, Vector]:
     """
     n_codes = ratios.size
     all_moves = moves(bits, n_codes)
-    n_draws = max(256, min(_DRAWS, _DRAWN_NUMBERS // (len(all_moves) * n_codes)))
+    n_draws = max(256, min(most_draws, _DRAWN_NUMBERS // (len(all_moves) * n_codes)))
     drawn = _uniform_positions(n_codes, n_draws)
     best, stays = np.zeros_like(drawn), np.full(n_draws, -1.0)
     for move in all_moves:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
+from replearn.codes.basis import check_basis
 from replearn.codes.nets import (
     MAX_LATTICE_COMPONENTS,
     MAX_SQUARED_LENGTH,
@@ -168,9 +169,13 @@ def practical_cover(
     most_components: int,
 ) -> Cover:
     """As many candidates as the promise needs, within a budget; few components."""
-    k = sizes.n_components or min(n_inputs, most_components)
-    projection = sizes.projection or ("none" if k >= n_inputs else "hadamard")
-    k = n_components(projection, k, n_inputs)
+    if sizes.basis is not None:
+        check_basis(sizes.basis, n_inputs)
+        projection, k = "published", len(sizes.basis.widths)
+    else:
+        k = sizes.n_components or min(n_inputs, most_components)
+        projection = sizes.projection or ("none" if k >= n_inputs else "hadamard")
+        k = n_components(projection, k, n_inputs)
     radius = decimal(0.9 * guarantee.margin)
     if net == "lattice":
         _refuse_count(n_candidates)
@@ -231,7 +236,7 @@ def n_components(projection: str, wanted: int, n_inputs: int) -> int:
 
 
 def searchable(cover: Cover, most: int) -> bool:
-    """Whether the net has at most so many candidates; the order of a lattice net is a table."""
+    """Whether the net has no more candidates than this; the order of a lattice net is a table."""
     if cover.net == "random":
         return cover.log_candidates <= math.log(most)
     return (

@@ -101,20 +101,15 @@ def tie_weights(scores: Vector, noise_scale: float) -> Matrix:
            [0.5, 0. ]])
     """
     ratios = _ratios(scores, noise_scale)
-    return tie_integrals(ratios, ratios)
-
-
-def tie_integrals(pair: Vector, others: Vector) -> Matrix:
-    """`tie_weights` with ratios of their own for the pair that ties and for those below it."""
-    nodes, node_weights = _nodes(pair.size)
-    total = np.zeros((pair.size, pair.size))
+    nodes, node_weights = _nodes(ratios.size)
+    total = np.zeros((ratios.size, ratios.size))
     for node, weight in zip(nodes, node_weights, strict=True):
-        below = 1.0 - node * others
+        below = 1.0 - node * ratios
         logs = np.log(below)
         # a product over all but two, as a quotient: no factor is 0 inside (0, 1)
         quotients = np.exp(logs.sum() / 2 - logs)
         total += weight * node * np.outer(quotients, quotients)
-    total *= np.outer(pair, pair)
+    total *= np.outer(ratios, ratios)
     np.fill_diagonal(total, 0.0)
     return total
 

@@ -16,7 +16,7 @@ from replearn.codes.space import unit
 from replearn.errors import ReplearnError
 from replearn.plans.cell_prices import width_ratio
 from replearn.plans.sizes import decimal
-from replearn.types import InNotebooks, Matrix
+from replearn.types import Drawable, Matrix
 
 #: Without a published design: directions at the most, steps, and ridge in the Fisher metric.
 MAX_COMPONENTS = 8
@@ -37,7 +37,7 @@ class ScoresSpent:
     ----------
     n_rows : int
     n_by_class : tuple of int
-        Rows of each class; with weights, their weight, rounded down.
+        Rows of each class; with weights, their weight, rounded down. Of numbers: nothing.
     n_zero_rows, n_shortened : int
         Rows of zeros, and rows that were longer than the published length.
     n_passes : int
@@ -60,8 +60,8 @@ class ScoresSpent:
 
 
 @dataclass(frozen=True)
-class LogisticPlan(InNotebooks):
-    """Every size of a logistic fit, before any data is spent.
+class LogisticPlan(Drawable):
+    """Every size of a logistic or linear fit, before any data is spent.
 
     Attributes
     ----------
@@ -80,8 +80,12 @@ class LogisticPlan(InNotebooks):
     basis: str
     spent: ScoresSpent | None = field(default=None, compare=False)
 
-    algorithm = "logistic"
     mode = "practical"
+
+    @property
+    def algorithm(self) -> str:
+        """Name of the recipe."""
+        return "linear" if self.design.space.is_numeric else "logistic"
 
     @property
     def n_samples(self) -> int:
@@ -98,8 +102,10 @@ class LogisticPlan(InNotebooks):
         steps = "1 step with the published curvature"
         if design.n_steps > 1:
             steps = f"{design.n_steps} Newton steps"
+            if space.is_numeric:
+                steps = "least squares, and a look at its residuals"
         lines = [
-            f"Plan: logistic ({self.basis})",
+            f"Plan: {self.algorithm} ({self.basis})",
             f"  promise          disagreement <= {self.max_disagreement:g}{hint}",
             f"  samples needed   {self.n_samples:,}",
             f"  estimate         {len(space.directions.rows)} directions and an intercept"
@@ -109,11 +115,13 @@ class LogisticPlan(InNotebooks):
         ]
         if self.spent is not None:
             spent = self.spent
-            positive = f"{spent.n_positive:,} positive"
+            positive = f" ({spent.n_positive:,} positive)"
             if len(spent.n_by_class) > 2:
-                positive = f"{len(spent.n_by_class)} classes"
+                positive = f" ({len(spent.n_by_class)} classes)"
+            if space.is_numeric:
+                positive = ""
             lines.append(
-                f"  spent            {spent.n_rows:,} rows ({positive}), "
+                f"  spent            {spent.n_rows:,} rows{positive}, "
                 f"{spent.n_shortened:,} shortened, {spent.n_passes} passes"
             )
             if spent.n_effective is not None:
@@ -124,7 +132,7 @@ class LogisticPlan(InNotebooks):
 
 
 def _for_classes(n_classes: int) -> str:
-    return "" if n_classes == 2 else f" for each of {n_classes - 1} classes against the first"
+    return "" if n_classes <= 2 else f" for each of {n_classes - 1} classes against the first"
 
 
 def promised_design(
@@ -171,7 +179,7 @@ def promised_design(
     """
     k = min(n_features, MAX_COMPONENTS) if n_components is None else n_components
     if n_classes > 2:
-        directions = Basis.from_directions(_directions(n_features, k, shared))
+        directions = Basis.from_directions(shared_directions(n_features, k, shared))
         return _of_many_classes(
             directions, n_classes, max_disagreement, samples_per_site, hint_bits, class_weights
         )
@@ -180,7 +188,7 @@ def promised_design(
     sd = math.sqrt(2 / samples_per_site)
     width = float(decimal(width_ratio(q, hint_bits, max_disagreement) * sd))
     space = ScoreSpace(
-        directions=Basis.from_directions(_directions(n_features, k, shared)),
+        directions=Basis.from_directions(shared_directions(n_features, k, shared)),
         cap=SHORT,
         start=("0",) * q,
         shrink=("1",) * q,
@@ -262,7 +270,7 @@ def log_odds(probability: float) -> str:
     return decimals([math.log(probability / (1 - probability))])[0]
 
 
-def _directions(n_features: int, k: int, shared: SharedRandomness) -> Matrix:
+def shared_directions(n_features: int, k: int, shared: SharedRandomness) -> Matrix:
     """All axes, or shared random directions: one in each row."""
     if k >= n_features:
         return np.eye(n_features)

@@ -30,6 +30,7 @@ from replearn.plans.net_cover import (
     searchable,
 )
 from replearn.plans.sizes import MODES, Guarantee, NetPlan, NetSizes, Sizes, decimal
+from replearn.plans.space_sizes import refuse_pilot_choices
 
 CALIBRATIONS = ("margin", "generic")
 SAMPLINGS = ("gumbel", "holenstein")
@@ -48,6 +49,9 @@ _FULL_BUDGET, _FULL_COMPONENTS = 1 << 18, 16
 #: 3, 6 and 10 features the constant was .1 on average and .31 at the most
 #: (benchmarks/net_search.py).
 _CALIBRATED_ROWS = 0.35
+
+#: Times as many if the smallest error is not known to be about 0.
+_AGNOSTIC_ROWS = 4
 
 
 def plan_net(
@@ -89,6 +93,8 @@ def plan_net(
     """
     sizes = sizes or Sizes()
     _check(mode, constants, net, {"C1", "C2"})
+    if mode != "practical":
+        refuse_pilot_choices(sizes, mode)
     most = MAX_FULL if agnostic else MAX_LAZY  # the smallest error is that of all candidates
     if mode == "paper":
         c1, c2 = _constants(constants, "C1", "C2")
@@ -202,6 +208,19 @@ def _certified(
 # --- practical mode -----------------------------------------------------------------------------
 
 
+def affordable_error(n_components: int, max_disagreement: float, n_rows: int) -> float:
+    """What a choice that learns the smallest error of a net may lose, given the rows of a lab.
+
+    The inverse of the rows that a practical plan asks for, with ``agnostic``.
+
+    Examples
+    --------
+    >>> round(affordable_error(3, 0.1, 50_000), 4)
+    0.0252
+    """
+    return _AGNOSTIC_ROWS * _CALIBRATED_ROWS * n_components**2 / (max_disagreement**2 * n_rows)
+
+
 def _practical_rows(guarantee: Guarantee, cover: Cover) -> int:
     eps, rho = guarantee.max_error, guarantee.max_disagreement
     return math.ceil(_CALIBRATED_ROWS * cover.n_components**2 / (rho**2 * eps))
@@ -215,7 +234,7 @@ def _practical_threshold(guarantee: Guarantee, cover: Cover, agnostic: bool) -> 
         return n_rows, cover.sizes(low=decimal(eps / 16), high=decimal(0.9 * eps))
     # error rates vary more, and their smallest must be learned
     ends = {"low": decimal(0.3 * eps), "high": decimal(0.9 * eps), "cell": decimal(eps / 5)}
-    return 4 * n_rows, cover.sizes(**ends)
+    return _AGNOSTIC_ROWS * n_rows, cover.sizes(**ends)
 
 
 def _practical_mechanism(guarantee: Guarantee, cover: Cover, calibration: str) -> Sized:
@@ -307,6 +326,7 @@ def _plan(
         basis=basis,
         by_hand=by_hand,
         net=choice,
+        basis_map=sizes.basis,
     )
 
 

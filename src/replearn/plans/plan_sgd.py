@@ -275,7 +275,7 @@ def _projections(sizes: Sizes) -> list[str]:
 
 # --- practical mode -------------------------------------------------------------------------
 
-#: Steps of a block are this many over the regularisation, within limits. After so many the average
+#: Steps of a block are this many over the regularisation, within limits. After these the average
 #: has nearly forgotten its start at zero: shorter blocks are biased (at 3/lambda the error of
 #: the hardest population below rises from .05 to .07), longer ones leave fewer blocks.
 _BLOCK_STEPS = 10.0

@@ -31,6 +31,7 @@ def plan_svm(
     mode: str = "practical",
     sizes: Sizes | None = None,
     constants: dict[str, float] | None = None,
+    n_outputs: int = 1,
 ) -> BatchPlan:
     """Sizes of Algorithm 1.
 
@@ -44,11 +45,22 @@ def plan_svm(
         What the user fixes by hand.
     constants : dict, optional
         Paper mode only: ``C1`` to ``C4`` of Algorithm 1's lines 1 to 4, default 1.
+    n_outputs : int, default=1
+        Halfspaces: more than two classes have one each, against the rest.
 
     Returns
     -------
     BatchPlan
+
+    Notes
+    -----
+    Several halfspaces share the disagreement: each gets an equal part. In certified and paper mode
+    they share error and failure probability, too, so that the promises are kept by all together:
+    where all halfspaces are right, the label is. That needs the margin for each class against the
+    rest.
     """
+    if n_outputs > 1:
+        return _plan_by_class(guarantee, n_inputs, mode, sizes or Sizes(), constants, n_outputs)
     sizes = sizes or Sizes()
     check_components(sizes, n_inputs)
     if mode != "practical":
@@ -65,6 +77,36 @@ def plan_svm(
     if mode == "practical":
         return _practical_svm(guarantee, n_inputs, sizes)
     raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {mode!r}.")
+
+
+def _plan_by_class(
+    guarantee: Guarantee,
+    n_inputs: int,
+    mode: str,
+    sizes: Sizes,
+    constants: dict[str, float] | None,
+    n_outputs: int,
+) -> BatchPlan:
+    """Sizes for several halfspaces: those of one, with its part of the promise."""
+    if mode == "practical":
+        if constants:
+            return plan_svm(guarantee, n_inputs, mode, sizes, constants)  # refuses them
+        check_components(sizes, n_inputs)
+        return _practical_svm(guarantee, n_inputs, sizes, n_outputs)
+    if sizes.hint_bits:
+        raise ReplearnError(
+            f"hint_bits must be 0 for {n_outputs} classes in mode={mode!r}, got {sizes.hint_bits}: "
+            "a hint for all halfspaces together is not proved. Leave them out, or use "
+            'mode="practical".'
+        )
+    part = Guarantee(
+        guarantee.margin,
+        guarantee.max_error / n_outputs,
+        guarantee.max_disagreement / n_outputs,
+        guarantee.failure_prob / n_outputs,
+    )
+    plan = plan_svm(part, n_inputs, mode, sizes, constants)
+    return replace(plan, guarantee=guarantee, n_outputs=n_outputs)
 
 
 # --- paper mode -----------------------------------------------------------------------------
@@ -344,7 +386,9 @@ def expected_squared_length(margin: float) -> float:
 MARGIN_GRID = (0.4, 0.2, 0.1, 0.05, 0.025, 0.0125)
 
 
-def _practical_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPlan:
+def _practical_svm(
+    guarantee: Guarantee, n_inputs: int, sizes: Sizes, n_outputs: int = 1
+) -> BatchPlan:
     """Sizes from the noise budget: max_error sets the noise, all samples go into stability.
 
     Regularisation margin^2 makes the functional margin <u, y x> about 1 on most points of a
@@ -361,9 +405,9 @@ def _practical_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPl
     weight = weight_text(sizes, tau**2)
     rho, bits = guarantee.max_disagreement, sizes.hint_bits or 0
     projection, rounding, n_components, width = best_space(
-        n_inputs, noise, rho, sizes, expected_squared_length(tau)
+        n_inputs, noise, rho, sizes, expected_squared_length(tau), n_outputs
     )
-    spread = allowed_spread(rounding, n_components, width, rho, bits)
+    spread = allowed_spread(rounding, n_components, width, rho, bits, n_outputs)
     variance = _CALIBRATED_VARIANCE / max(float(weight), tau**2 / 10)
     n_batches = sizes.n_batches or max(1, math.ceil(2 * variance / (spread**2 * batch_size)))
     return BatchPlan(
@@ -385,4 +429,5 @@ def _practical_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPl
         noise=noise,
         basis_map=sizes.basis,
         hint_bits=bits,
+        n_outputs=n_outputs,
     )

@@ -10,6 +10,7 @@ from replearn.codes.hints import MAX_HINT_BITS
 from replearn.errors import NotEnoughSamples, ReplearnError
 from replearn.plans.plan_boosting import plan_boosting
 from replearn.plans.plan_net import plan_dp, plan_net
+from replearn.plans.plan_rows import plan_rows
 from replearn.plans.plan_sgd import plan_sgd
 from replearn.plans.plan_svm import plan_svm
 from replearn.plans.sizes import MODES, Guarantee, Plan, Sizes
@@ -82,6 +83,7 @@ def plan(
     fit_intercept: bool = True,
     constants: dict[str, float] | None = None,
     hint_bits: int = 0,
+    estimate: str = "batches",
 ) -> Plan:
     """All sizes of a fit, before any data is spent; or what a number of rows can promise.
 
@@ -109,6 +111,8 @@ def plan(
         Paper mode: the constants of the algorithm, default 1.
     hint_bits : int, default=0
         Algorithms 1 and 2: bits that the first lab publishes about where its mean lies, 0 to 8.
+    estimate : {"batches", "rows"}, default="batches"
+        Algorithm 1: as in `ReplicableSVMClassifier`.
 
     Returns
     -------
@@ -128,8 +132,16 @@ def plan(
     Guarantee(margin=0.2, max_error=0.05, max_disagreement=0.0565, failure_prob=0.05)
     >>> [plan(margin=0.2, n_features=50, hint_bits=bits).n_samples for bits in (0, 2, 4)]
     [31900, 2200, 700]
+    >>> plan(margin=0.2, n_features=50, estimate="rows").n_samples
+    11418
     """
     row = _row(algorithm)
+    if estimate not in ("batches", "rows") or (estimate == "rows" and algorithm != "svm"):
+        raise ReplearnError(
+            f'estimate must be "batches", or "rows" for svm, got {estimate!r} for {algorithm}.'
+        )
+    if estimate == "rows":
+        row = replace(row, make=plan_rows)
     if mode not in MODES:
         raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {mode!r}.")
     _check_whole("n_features", n_features, 1)

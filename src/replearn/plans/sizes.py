@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from replearn.codes.basis import Basis
 from replearn.errors import NotEnoughSamples, ReplearnError
-from replearn.types import InNotebooks
+from replearn.types import Drawable
 
 MODES = ("practical", "certified", "paper")
 
@@ -267,7 +267,7 @@ class BoostSizes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(InNotebooks):
+class Plan(Drawable):
     """Every size of a fit, before any data is spent; a `BatchPlan`, `NetPlan` or `BoostPlan`.
 
     Attributes
@@ -317,9 +317,10 @@ class Plan(InNotebooks):
 
     def __str__(self) -> str:
         promise = self.guarantee
+        bound = "about" if self.mode == "practical" else "<="  # a target, see docs/promises.md
         lines = [
             f"Plan: {self.algorithm}, {self.mode} mode ({self.basis})",
-            f"  promise          margin {promise.margin:g}, error <= {promise.max_error:g}, "
+            f"  promise          margin {promise.margin:g}, error {bound} {promise.max_error:g}, "
             f"disagreement <= {promise.max_disagreement:g}, failure <= {promise.failure_prob:g}",
             f"  samples needed   {self.n_samples:,}{self._parts()}",
             *self._size_lines(),
@@ -394,6 +395,8 @@ class BatchPlan(Plan):
         What the loss of a row counts, by its sign: -1, +1. From 0 to 1.
     hint_bits : int
         Bits that the first lab publishes about where its mean lies.
+    n_outputs : int
+        Halfspaces: 1, or one for each of more than two classes, against all others.
     """
 
     batch_size: int
@@ -414,6 +417,7 @@ class BatchPlan(Plan):
     n_validation: int = 0
     class_weights: tuple[float, float] = (1.0, 1.0)
     hint_bits: int = 0
+    n_outputs: int = 1
 
     @property
     def n_samples(self) -> int:
@@ -441,6 +445,11 @@ class BatchPlan(Plan):
             f"  code space       {self.n_inputs:,} inputs > {self.projection} > "
             f"{self.n_components:,} components > {self.rounding}, width {self.grid_width}",
         ]
+        if self.n_outputs > 1:
+            lines.append(
+                f"  halfspaces       {self.n_outputs}, one for each class against the rest; the "
+                "disagreement is divided over them"
+            )
         if self.hint_bits:
             lines.append(
                 f"  hint             {self.hint_bits} bits of the first lab's sample are published"
@@ -478,12 +487,15 @@ class NetPlan(Plan):
         The space of the net.
     net : NetSizes
         The net and the choice.
+    basis_map : Basis or None
+        Published directions, for the projection "published".
     """
 
     n_rows: int
     projection: str
     n_components: int
     net: NetSizes
+    basis_map: Basis | None = None
 
     @property
     def n_samples(self) -> int:

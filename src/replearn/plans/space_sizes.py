@@ -56,12 +56,18 @@ _FEWEST = 48
 
 
 def best_space(
-    n_inputs: int, noise: float, disagreement: float, sizes: Sizes, squared_length: float = 1.0
+    n_inputs: int,
+    noise: float,
+    disagreement: float,
+    sizes: Sizes,
+    squared_length: float = 1.0,
+    n_outputs: int = 1,
 ) -> tuple[str, str, int, float]:
     """The (projection, rounding, components, width) with the fewest flips at the given noise.
 
     The rounding "best" is that of `best_blocks`, once the number of components is known.
     ``squared_length`` is that of the mean vector which is expected; it is proved to be at most 1.
+    ``n_outputs`` halfspaces are rounded, each with this noise, and all are to agree.
     """
     bits = sizes.hint_bits or 0
     if sizes.basis is not None:
@@ -76,9 +82,9 @@ def best_space(
                 projection, rounding, n_inputs, noise, sizes.n_components, squared_length
             )
             cells = best_blocks(n_components) if rounding == "best" else rounding
-            variance = position_variance(cells, n_components, bits)
+            variance = position_variance(cells, n_outputs * n_components, bits)
             width = sizes.grid_width or rounding_noise / math.sqrt(variance)
-            flips = 1 / allowed_spread(cells, n_components, width, disagreement, bits)
+            flips = 1 / allowed_spread(cells, n_components, width, disagreement, bits, n_outputs)
             if best is None or flips < best[0]:
                 best = flips, (projection, cells, n_components, width)
     assert best is not None
@@ -86,15 +92,21 @@ def best_space(
 
 
 def allowed_spread(
-    rounding: str, n_components: int, width: float, disagreement: float, bits: int
+    rounding: str,
+    n_components: int,
+    width: float,
+    disagreement: float,
+    bits: int,
+    n_outputs: int = 1,
 ) -> float:
     """Root mean squared distance of two labs' means at which they disagree so often.
 
     With hint bits the distance of each coordinate is `hinted_ratio` times smaller than the width.
+    Of several halfspaces each gets an equal part of the disagreement; one hint moves all grids.
     """
     if bits == 0:
-        return width * disagreement / flip_constant(rounding, n_components)
-    ratio = hinted_ratio(rounding, n_components, bits, disagreement)
+        return width * disagreement / n_outputs / flip_constant(rounding, n_components)
+    ratio = hinted_ratio(rounding, n_outputs * n_components, bits, disagreement)
     return width * math.sqrt(n_components) / ratio
 
 

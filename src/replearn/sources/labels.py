@@ -39,6 +39,8 @@ class Labels:
         "1.0" are one label. Otherwise text stays text.
     many : bool, default=False
         There may be more than two labels, and targets are their numbers; otherwise signs.
+    signs_of_two : bool, default=False
+        With ``many``: if there are only two labels, targets are signs all the same.
 
     Examples
     --------
@@ -60,9 +62,10 @@ class Labels:
         remedy: str = "Recode the labels, or use the protocol of this study.",
         from_text: bool = False,
         many: bool = False,
+        signs_of_two: bool = False,
     ) -> None:
         self._place, self._whose, self._remedy = place, whose, remedy
-        self._many = many
+        self._many, self._signs_of_two = many, signs_of_two
         self._from_text = from_text
         self._known = None if known is None else np.asarray(known)
         self._spellings: dict[Any, int] = {}  # as the labels stand in the rows, and their numbers
@@ -131,7 +134,7 @@ class Labels:
 
     def targets_of(self, taken: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """The same for labels that were taken."""
-        if not self._many:
+        if not self._many or (self._signs_of_two and self._classes.size <= 2):
             return self.signs_of(taken)
         if not self.complete:
             raise self._one_class()
@@ -207,8 +210,8 @@ class Labels:
             raise ReplearnError(
                 f"{self._place} must hold two classes, got more: "
                 f"{', '.join(map(repr, classes.tolist()[:4]))}. Only binary classification is "
-                "supported here: keep the rows of two labels, use ReplicableLogisticClassifier, or "
-                "name another label column."
+                "supported here: keep the rows of two labels, use ReplicableLogisticClassifier or "
+                "ReplicableSVMClassifier, or name another label column."
             )
         return self._as_in_the_rows(classes), places.astype(np.uint8)
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from replearn.codes.encoding import Encoding, NumberColumn, Seen
 from replearn.errors import ReplearnError
+from replearn.kernels.columns import write_scaled
 from replearn.sources.common import PROTOCOL_REMEDY
 
 _REMEDY = f"Correct it, leave out the row or the column, or {PROTOCOL_REMEDY}"
-_BLOCK_NUMBERS, _MIN_BLOCK_ROWS = 2**17, 2**11  # 1 MiB, unless that is too few rows to be worth it
 
 
 class BadCell(Exception):
@@ -73,16 +73,13 @@ def as_matrix(
         What was missing or unknown, if there is an encoding.
     """
     if encoding is None:
-        X, finite = _interleaved([columns[name] for name in names], dtype)
-        if not finite:
-            raise _first_bad(X, names)
-        return X, None
+        return _laid_out([columns[name] for name in names], names, dtype), None
     try:
-        X, seen = encoding.counted(columns)
+        X, seen, finite = encoding.encoded(columns)
     except ReplearnError:  # said better by the reader, who knows where it is
         _check_numbers(encoding, columns)
         raise
-    if not _all_finite(X):
+    if not finite:
         _check_numbers(encoding, columns)
         # the numbers are finite, so scaling made them too large
         row, place = np.argwhere(~np.isfinite(X))[0]
@@ -91,38 +88,16 @@ def as_matrix(
     return X, seen
 
 
-def _interleaved(columns: Sequence[NDArray[Any]], dtype: Any) -> tuple[NDArray[Any], bool]:
-    """Columns as a C-contiguous matrix of one type, and whether all of it is finite.
-
-    Some rows at a time: their columns are laid out one after the other where the caches hold
-    them, and transposed from there. To write one strided column after the other takes longer.
-    """
-    n_rows, n_columns = columns[0].size, len(columns)
-    step = max(_MIN_BLOCK_ROWS, _BLOCK_NUMBERS // n_columns)
-    X = np.empty((n_rows, n_columns), dtype=dtype)
-    buffer = np.empty((n_columns, min(step, n_rows)), dtype=dtype)
-    finite = True
-    for start in range(0, n_rows, step):
-        stop = min(start + step, n_rows)
-        block = buffer[:, : stop - start]
-        with np.errstate(invalid="ignore"):  # a signalling NaN is refused like any other
-            for row, column in zip(block, columns, strict=True):
-                row[:] = column[start:stop]
-        finite = finite and _all_finite(block)
-        X[start:stop] = block.T
-    return X, finite
-
-
-def _all_finite(values: NDArray[Any]) -> bool:
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum()):  # no number can repair an infinite or undefined sum
-            return True
-    return bool(np.isfinite(values).all())
-
-
-def _first_bad(X: NDArray[Any], names: Sequence[str]) -> BadCell:
-    row, place = np.argwhere(~np.isfinite(X))[0]
-    return not_a_number(int(row), names[place], None)
+def _laid_out(columns: Sequence[NDArray[Any]], names: Sequence[str], dtype: Any) -> NDArray[Any]:
+    """Columns as a C-contiguous matrix of one type, all finite."""
+    with np.errstate(invalid="ignore"):  # a signalling NaN is refused like any other
+        alike = [column.astype(dtype, copy=False) for column in columns]
+    X, n = np.empty((columns[0].size, len(columns)), dtype=dtype), len(columns)
+    n_missing, finite = write_scaled(alike, np.zeros(n), np.ones(n), np.arange(n), X)
+    if n_missing.any() or not finite:
+        row, place = np.argwhere(~np.isfinite(np.column_stack(alike)))[0]
+        raise not_a_number(int(row), names[place], None)
+    return X
 
 
 def _check_numbers(encoding: Encoding, columns: Mapping[str, NDArray[Any]]) -> None:

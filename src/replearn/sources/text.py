@@ -72,7 +72,7 @@ def from_row(
     n_rows: Callable[[T], int],
     cut: Callable[[T, int, int], T],
 ) -> Iterator[tuple[float, int, T]]:
-    """Share read, first row and rows, from row ``start`` on, at most so many at a time."""
+    """Share read, first row and rows, from row ``start`` on, at most ``most`` at a time."""
     done = 0
     for share, item in items:
         size = n_rows(item)

@@ -215,8 +215,16 @@ class Block(NamedTuple):
 BatchKernel = Callable[[Block, BatchSums], None]
 
 
-def max_margin(plan: BatchPlan) -> BatchKernel:
-    """The batch SVM of a plan: a large-margin vector for each batch."""
+def against_rest(numbers: NDArray[Any], output: int) -> Signs:
+    """Numbers of classes as signs: +1 is one of the classes, -1 all others."""
+    return np.where(numbers == output, np.int8(1), np.int8(-1))
+
+
+def max_margin(plan: BatchPlan, output: int | None = None) -> BatchKernel:
+    """The batch SVM of a plan: a large-margin vector for each batch.
+
+    ``output`` is the class that is told from the rest, if rows come with numbers of classes.
+    """
 
     def solve(block: Block, sums: BatchSums) -> None:
         X, batch_size = block.X, block.batch_size
@@ -226,8 +234,9 @@ def max_margin(plan: BatchPlan) -> BatchKernel:
         C = math.inf if weight == 0 else 1 / (batch_size * weight)
         negative, positive = plan.class_weights
         accuracy = plan.accuracy
+        signs = block.signs if output is None else against_rest(block.signs, output)
         settings: tuple[Any, ...] = (
-            *(block.signs, block.members, block.first, block.last, batch_size, intercept),
+            *(signs, block.members, block.first, block.last, batch_size, intercept),
             (C * negative, C * positive),
             *(accuracy.margin_share, accuracy.margin_floor, accuracy.abs_gap, accuracy.rel_gap),
             *(accuracy.max_sweeps, plan.unit_vectors, plan.guarantee.margin),

@@ -1,7 +1,8 @@
 """How likely is it that another lab gets the same codes? One estimate, one proved bound."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -17,9 +18,10 @@ from replearn.plans.plan_boosting import worst_flips
 from replearn.plans.plan_sgd import variance_bound
 from replearn.plans.sizes import BatchPlan, BoostPlan, NetPlan
 from replearn.stages.batches import BatchSums
+from replearn.stages.intervals import largest_differences, largest_means
 from replearn.stages.net_search import Evidence
 from replearn.stages.recipes import Boosted, Fitted
-from replearn.types import InNotebooks, Matrix, Vector
+from replearn.types import Drawable, Matrix, Vector
 
 _ASSUMES = "rows drawn independently from one population, by both labs, the same number"
 _DRAWS = 2000  # standard error .007 at a disagreement of .1
@@ -28,7 +30,7 @@ _MIN_GROUPS = 4  # fewer batches than this say nothing about their own spread
 
 
 @dataclass(frozen=True)
-class Certificate(InNotebooks):
+class Certificate(Drawable):
     """What a fit can say about its own replicability.
 
     Attributes
@@ -105,12 +107,15 @@ def certify(fitted: Fitted, plan: BatchPlan, shared: SharedRandomness) -> Certif
     tests/theory/test_certificate.py.
     """
     sums = fitted.sums
-    deviations = _deviations(sums, fitted.mean, plan)
+    means = fitted.mean.reshape(plan.n_outputs, -1)
+    deviations = np.hstack(
+        [_deviations(part, mean, plan) for part, mean in zip(fitted.all_sums, means, strict=True)]
+    )
     estimate = _estimate(deviations, fitted.residual, sums.n_batches, fitted.space, shared)
     if plan.margins_tried:  # nothing is proved about the search for the margin
         bound, confidence = 1.0, 1.0
     else:
-        bound, confidence = _bound(sums, plan)
+        bound, confidence = _bounds(fitted.all_sums, plan)
     return Certificate(
         estimated_disagreement=None if estimate is None else min(1.0, estimate + fitted.doubt),
         disagreement_bound=bound,
@@ -231,6 +236,17 @@ def _boosting_bound(plan: BoostPlan) -> float:
 # --- the proved bound -----------------------------------------------------------------------
 
 
+def _bounds(every: Sequence[BatchSums], plan: BatchPlan) -> tuple[float, float]:
+    """Bound of the disagreement over seeds, and its confidence: a union over the halfspaces."""
+    if len(every) > 1:
+        promise = plan.guarantee
+        share = replace(promise, failure_prob=promise.failure_prob / len(every))
+        plan = replace(plan, guarantee=share)
+    found = [_bound(sums, plan) for sums in every]
+    doubt = sum(1 - confidence for _, confidence in found)
+    return min(1.0, sum(bound for bound, _ in found)), 1 - doubt
+
+
 def _bound(sums: BatchSums, plan: BatchPlan) -> tuple[float, float]:
     """Bound of the disagreement over seeds, and its confidence."""
     width = float(plan.grid_width)
@@ -243,7 +259,7 @@ def _bound(sums: BatchSums, plan: BatchPlan) -> tuple[float, float]:
     bound = constant * distance / width
     if plan.hint_bits:
         bound *= 1 << plan.hint_bits  # whatever offset is chosen, it is one of these
-        if _has_isotropic_cubes(plan):
+        if _has_isotropic_cubes(plan) and plan.n_outputs == 1:  # a hint for all is not proved
             law = HintedCubes(plan.projection, plan.n_components, plan.hint_bits)
             step = 2 * plan.length_cap / sums.n_batches / width
             bound = min(bound, law.bound((distance / width) ** 2, step))
@@ -259,7 +275,10 @@ def _has_isotropic_cubes(plan: BatchPlan) -> bool:
 def _distance(sums: BatchSums, plan: BatchPlan) -> tuple[float, float]:
     """Bound of the root mean squared distance of two labs' means, and its confidence."""
     prior = _prior_variance(sums, plan)
-    observed = _bernstein_variance(sums, plan.length_cap, plan.guarantee.failure_prob / 2)
+    tally, failure = sums.tally, plan.guarantee.failure_prob / 2
+    observed = largest_variance(
+        tally.n_pairs, tally.pair_sum, tally.pair_square_sum, plan.length_cap, failure
+    )
     variance, confidence = (
         (prior, 1.0) if prior <= observed else (observed, 1 - plan.guarantee.failure_prob / 2)
     )
@@ -307,17 +326,40 @@ def _largest_gap(plan: BatchPlan) -> float:
     return max(accuracy.abs_gap, accuracy.rel_gap * longest**2 / 2)
 
 
-def _bernstein_variance(sums: BatchSums, length_cap: float, failure_prob: float) -> float:
-    """Upper confidence bound of the variance from disjoint pairs (Maurer and Pontil 2009)."""
-    n = sums.tally.n_pairs
-    if n < 2 or not math.isfinite(length_cap):
+def largest_variance(
+    n_pairs: int, total: float, squares: float, length_cap: float, failure_prob: float
+) -> float:
+    """Upper confidence bound of the variance of a batch vector, from disjoint pairs of batches.
+
+    Parameters
+    ----------
+    n_pairs : int
+    total, squares : float
+        Sums of the squared distances of two batches, and of the squares of these.
+    length_cap : float
+        Vectors are at most this long.
+    failure_prob : float
+
+    Returns
+    -------
+    variance : float
+        inf: nothing is known.
+
+    Notes
+    -----
+    Half of a squared distance has the variance as its mean and is between 0 and twice the squared
+    cap. The smaller of two bounds, each at half of the failure probability: Chernoff's, from the
+    mean alone [Hoe63], and one by betting, from the first two moments [WR24]. Tested in
+    tests/theory/test_certificate.py.
+    """
+    if n_pairs < 1 or not math.isfinite(length_cap):
         return math.inf
-    mean = sums.tally.pair_sum / (2 * n)
-    second = sums.tally.pair_square_sum / (4 * n)
-    sample_variance = max(0.0, (second - mean**2) * n / (n - 1))
-    log = math.log(2 / failure_prob)
-    widest = 2 * length_cap**2  # of |w - w'|^2 / 2
-    return mean + math.sqrt(2 * sample_variance * log / n) + 7 * widest * log / (3 * (n - 1))
+    widest = 2 * length_cap**2
+    mean = np.array([min(1.0, total / (2 * n_pairs) / widest)])
+    second = np.array([min(1.0, squares / (4 * n_pairs) / widest**2)])
+    by_mean = largest_means(mean, math.log(2 / failure_prob) / n_pairs)
+    by_bets = largest_differences(mean, second, n_pairs, False, failure_prob / 2)
+    return widest * min(float(by_mean[0]), float(by_bets[0]))
 
 
 # --- the estimate ---------------------------------------------------------------------------
@@ -345,14 +387,16 @@ def _estimate(
     if n_groups < _MIN_GROUPS:
         return None
     # rows of `spread` are such that their standard normal combination has the law of z' - z
-    spread = np.empty((n_groups, space.n_components))
+    spread = np.empty((n_groups, space.n_outputs * space.n_components))
     for row, deviation in zip(spread, deviations, strict=True):
         row[:] = space.project(deviation, shared)
     spread *= math.sqrt(2 / (n_batches * (n_groups - 1))) / float(space.grid_width)
-    slacks, reaches = near_walls(residual, spread, space.rounding)
-    if slacks.size == 0:
-        return 0.0
-    left = (_student_draws(n_groups) @ reaches > slacks).any(axis=1)
+    left = np.zeros(_DRAWS, dtype=bool)
+    places, spreads = residual.reshape(space.n_outputs, -1), np.hsplit(spread, space.n_outputs)
+    for place, part in zip(places, spreads, strict=True):
+        slacks, reaches = near_walls(place, part, space.rounding)
+        if slacks.size:
+            left |= (_student_draws(n_groups) @ reaches > slacks).any(axis=1)
     return float(left.mean())
 
 

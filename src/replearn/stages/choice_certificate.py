@@ -4,27 +4,35 @@ The lemmas and their proofs are in docs/choosing.md; the tests in tests/theory/t
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy.special import betaincinv, ndtr
+from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtr, rel_entr
 
 from replearn.codes.randomness import SharedRandomness
 from replearn.plans.plan_choice import (
     expected_disagreement,
     expected_loss,
     spreads_of,
-    tie_integrals,
 )
+from replearn.stages.intervals import largest_means
 from replearn.stages.model_scores import PRODUCT_ERROR, ScoreSums
+from replearn.stages.tie_bounds import largest_tie_spread, score_radii
 from replearn.types import Matrix, Vector
 
 CONFIDENCE = 0.95
 _DRAWS = 2000  # standard error .007 at a disagreement of .1
 _FEWEST_ROWS = 30  # fewer say nothing about their own spread
-_ELSEWHERE = 0.01  # chance, in the bound, that the sites' scores lie outside their region
+
+#: How the chance that the bound is wrong is divided among what the rows say.
+_DOUBTS = {"spread": 0.6, "radii": 0.3, "squares": 0.05, "far": 0.05}
+
+_FAR = 1e-4  # chance, in the bound, that a site chooses a candidate that is left out
+_WIDE = 2.0  # variance of a difference of two sites, in squared scales, that is left out
+_GRID = 4000
 
 
 @dataclass(frozen=True)
@@ -218,36 +226,81 @@ def proved_disagreement(
     For any anchor m and sites whose scores lie ``h`` away from it, the sites disagree with
     probability ``sum over i != j of w_ij(m) (exp(t_ij / s) - 1)`` at most, over seeds, where
     ``t_ij`` is the largest ``h_j - h_i`` of a site, or 0, and ``w`` the `tie_weights`, which add
-    up to 1/2 at most over pairs. Two sites
-    with as many rows: m is the mean of both, about which the scores are symmetric. Otherwise: m
-    is the truth. What a pair costs follows from its variance, which the rows bound (exactly, if
-    numbers are 0 or 1, otherwise by Chernoff's bound); the weights are the costliest ones that
-    the rows allow.
+    up to 1/2 at most over pairs. Two sites with as many rows: m is the mean of both, about which
+    the scores are symmetric. Otherwise: m is the truth. What a pair costs is a concave function
+    of its variance, so all that matters is the mean variance of pairs that tie; with the weights
+    of the true scores that is one mean over rows, for which one bound is enough, and the rows
+    say within which radii the true scores are (`largest_tie_spread`).
     """
     n, n_candidates = sums.n_rows, sums.totals.size
     if n_candidates == 1:
         return 0.0
-    n_pairs = n_candidates * (n_candidates - 1) // 2
-    doubt = (1 - confidence) / 2
-    squares = _largest_squares(sums, row_range, binary, doubt / n_pairs)
+    n_pairs = n_candidates * (n_candidates - 1) / 2
+    doubt = 1 - confidence
+    most = _largest_squares(sums, row_range, binary, _DOUBTS["squares"] * doubt / n_pairs)
+    log = math.log(2 * n_pairs / (_DOUBTS["far"] * doubt))
+    kept, far = _in_the_running(sums.scores, most, n, noise_scale, rows_per_site, row_range, log)
+    if kept.size == 1:
+        return min(1.0, far)
+    scores, most = sums.scores[kept], most[np.ix_(kept, kept)]
+    squares = sums.square_differences[np.ix_(kept, kept)]
+    radii = score_radii(
+        scores, squares, n, row_range, binary, _DOUBTS["radii"] * doubt / (2 * n_pairs)
+    )
+    if not binary:
+        squares = (np.sqrt(squares) + 2 * PRODUCT_ERROR) ** 2
+        np.fill_diagonal(squares, 0.0)
+    distance = math.log(1 / (_DOUBTS["spread"] * doubt)) / n
 
-    def radii(log: float, variance: float, share: float) -> Matrix:
-        """Bernstein: how far score differences are from the anchor's."""
-        return np.asarray(np.sqrt(2 * squares * variance * log) + 2 * row_range * share * log / 3)
+    def spread(factors: Matrix) -> float:
+        """Mean squared difference of pairs that tie, with a factor for each pair, at most."""
+        largest = row_range**2 * largest_tie_spread(scores, radii, factors, noise_scale, 1)
+        found = largest_tie_spread(scores, radii, factors * squares, noise_scale)
+        share = np.array(min(found / largest, 1.0)) if largest > 0 else np.zeros(())
+        return largest * float(largest_means(share, distance))
 
-    costs = _costs_from_truth(squares, noise_scale, rows_per_site, row_range)
-    reach = radii(math.log(2 * n_pairs / doubt), 1 / n, 1 / n)
-    bound = _costliest(sums.scores, reach, costs, noise_scale)
     if len(rows_per_site) == 2 and rows_per_site[0] == rows_per_site[1]:
-        rows = 2 * rows_per_site[0]
-        # Markov: but with chance `doubt` the rows are such that the middle is in reach, but with
-        # chance `_ELSEWHERE`
-        log = math.log(2 * n_pairs / (doubt * _ELSEWHERE))
-        reach = radii(log, 1 / n + 1 / rows, 1 / min(n, rows))
-        costs = _costs_from_middle(squares, noise_scale, rows // 2, row_range)
-        middle = _costliest(sums.scores, reach, costs, noise_scale)
-        bound = min(bound, middle + _ELSEWHERE * float(costs.max()) / 2)
-    return min(1.0, bound)
+        rows = rows_per_site[0]
+        step = 2 * row_range / (rows * noise_scale)
+        growth = _growth(scores, radii, most, noise_scale, rows, row_range, binary)
+        unit = 2 / (rows * noise_scale**2)  # variance of a difference of two sites
+        wide = _chance_of_wide(unit * most, rows, step)
+        middle = half_of_majorant(lambda u: cost_of_signs(u, step), unit * spread(growth), _WIDE)
+        if middle + wide < 1:
+            return min(1.0, middle + wide + far)
+
+    def from_truth(squares: Vector) -> Vector:
+        return _costs_from_truth(squares, noise_scale, rows_per_site, row_range)
+
+    bound = half_of_majorant(from_truth, spread(np.ones_like(radii)), float(most.max()))
+    return min(1.0, bound + far)
+
+
+def _in_the_running(
+    scores: Vector,
+    most: Matrix,
+    n_rows: int,
+    scale: float,
+    rows_per_site: Sequence[int],
+    row_range: float,
+    log: float,
+) -> tuple[NDArray[np.intp], float]:
+    """Candidates that may be chosen, and the chance that some site chooses another.
+
+    A candidate is chosen with probability ``exp(-gap / scale)`` at most, whose mean over samples
+    follows from the true gap and its variance [Ben62].
+    """
+    best = int(np.argmax(scores))
+    above = np.sqrt(2 * most[best] * log / n_rows) + row_range * log / (3 * n_rows)
+    gaps = (scores - scores[best] + above) / scale
+    chances = np.zeros(scores.size)
+    for rows in rows_per_site:
+        step = min(row_range / (rows * scale), 50.0)
+        moment = rows * most[best] / row_range**2 * (math.expm1(step) - step)
+        chances += np.exp(np.minimum(gaps + moment, 1.0))
+    far = chances < _FAR / scores.size
+    far[best] = False
+    return np.flatnonzero(~far), float(chances[far].sum())
 
 
 def _largest_squares(sums: ScoreSums, row_range: float, binary: bool, doubt: float) -> Matrix:
@@ -261,43 +314,130 @@ def _largest_squares(sums: ScoreSums, row_range: float, binary: bool, doubt: flo
     # the products know the numbers up to their rounding
     root = np.sqrt(found) + 2 * PRODUCT_ERROR
     share = np.minimum((root / row_range) ** 2, 1.0)
-    return _chernoff(share, math.log(1 / doubt) / n) * row_range**2
+    return largest_means(share, math.log(1 / doubt) / n) * row_range**2
 
 
-def _chernoff(share: Matrix, distance: float) -> Matrix:
-    """The largest q with ``KL(share, q) <= distance``: no mean of numbers in [0, 1] is larger."""
-    low, high = share.copy(), np.ones_like(share)
-    for _ in range(60):
-        middle = (low + high) / 2
-        with np.errstate(divide="ignore", invalid="ignore"):
-            first = np.where(share > 0, share * np.log(share / middle), 0.0)
-            second = np.where(share < 1, (1 - share) * np.log((1 - share) / (1 - middle)), 0.0)
-        inside = first + second <= distance
-        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-    return high
-
-
-def _costs_from_middle(squares: Matrix, scale: float, rows: int, row_range: float) -> Matrix:
+def cost_of_signs(variance: Vector, step: float) -> Vector:
     """What a unit of weight of a pair costs, two sites, the anchor in their middle.
 
-    Given the unordered pairs of rows, the sites' difference is a sum of fair signs with variance
-    ``u scale^2``. Its mean absolute value is at most its deviation, and at most that of a normal
-    plus a share of the largest summand [Gol10]; its higher moments are at most those of a
-    normal [Haagerup81].
+    Given the unordered pairs of rows, the sites' difference D is, in units of the scale, a sum of
+    fair signs of sizes up to ``step``. ``E 2 (exp(|D| / 2) - 1)`` is at most this: the mean of
+    ``|D|`` is at most its deviation, and at most that of a normal plus ``step^2`` over twice the
+    deviation (docs/choosing.md); higher moments are at most those of a normal [Haagerup81].
     """
-    u = 2 * squares / (rows * scale**2)
-    root = np.sqrt(u)
+    root = np.sqrt(np.maximum(variance, 1e-300))
     normal = math.sqrt(2 / math.pi) * root
-    first = np.minimum(root, normal + 2 * row_range / (rows * scale))
-    higher = 2 * (2 * np.exp(np.minimum(u / 8, 50.0)) * ndtr(root / 2) - 1) - normal
-    # u is a mean over the same rows as the middle: leaving one out costs this factor
-    coupled = math.expm1(min(50.0, 4 * row_range / (rows * scale)))
-    return np.asarray(first + higher + (first / 2 + 2 * higher) * coupled)
+    first = np.minimum(root, normal + step**2 / (2 * root))
+    higher = 2 * (2 * np.exp(np.minimum(variance / 8, 50.0)) * ndtr(root / 2) - 1) - normal
+    return np.asarray(first + higher)
+
+
+def _growth(
+    scores: Vector,
+    radii: Matrix,
+    most: Matrix,
+    scale: float,
+    rows: int,
+    row_range: float,
+    binary: bool,
+) -> Matrix:
+    """Factor for each pair, for the weights of the middle of two sites in place of the truth's.
+
+    Weights are log-concave in the scores, so the mean weight is the one in the mean of scores
+    times a moment that is known from variances [Ben62]; and a row's own part in the middle, for
+    the rows on which the pair differs.
+    """
+    gaps = (scores - scores[:, None] + radii.T).max(axis=1)  # to the best, at most
+    ratios = _largest_ratios(scores, radii, scale)
+    caps = np.minimum(1.0, largest_slopes(ratios, np.exp(-gaps / scale)) / 2)
+    order = np.argsort(-most, axis=1)
+    filled = np.minimum(np.cumsum(caps[order], axis=1), 1.0)
+    shares = np.diff(filled, prepend=0.0, axis=1)
+    mixed = (shares * np.take_along_axis(most, order, axis=1)).sum(axis=1)
+    step = min(4 * row_range / scale / (2 * rows), 50.0)
+    moment = 2 * rows * (math.expm1(step) - step) / (4 * row_range) ** 2
+    own = (row_range if binary else 2 * row_range) + gaps[:, None] + gaps
+    # the best of all may be in the pair: then its partner moves against it, too
+    alone = np.maximum(mixed[:, None], mixed) + most / 2
+    variances = 2 * np.maximum(mixed[:, None] + mixed, alone)
+    logs = moment * variances + own / (2 * rows * scale)
+    return np.asarray(np.exp(np.minimum(logs, 300.0)))
+
+
+def largest_slopes(high: Vector, low: Vector) -> Vector:
+    """By how much the logarithm of a tie weight falls with the score of a third candidate.
+
+    Parameters
+    ----------
+    high, low : arrays of shape (n_candidates,)
+        Largest and smallest ``r = exp(-gap / scale)`` of each candidate.
+
+    Returns
+    -------
+    slopes : array of shape (n_candidates,)
+        In units of 1 / scale, at most, whichever pair ties.
+
+    Notes
+    -----
+    The slope is the mean of ``t r / (1 - t r)`` over t with density ``t prod (1 - t r_l)``, l over
+    all but the pair. An increasing function has a larger mean if decreasing factors are left out
+    or fall more slowly: r of the third candidate is high, those of the others are low, and the two
+    highest of these are left out for the pair.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    nodes, weights = (nodes + 1) / 2, weights / 2
+    order = np.argsort(-low)
+    logs = np.log1p(-nodes[:, None] * low)
+    together = logs.sum(axis=1)
+    slopes = np.empty(high.size)
+    for k in range(high.size):
+        out = [k, *[one for one in order[:3] if one != k][:2]]
+        others = np.exp(together - logs[:, out].sum(axis=1))
+        above = float((weights * nodes**2 * others).sum()) * high[k]
+        slopes[k] = above / float((weights * nodes * (1 - nodes * high[k]) * others).sum())
+    return np.minimum(slopes, 2.0)
+
+
+def _largest_ratios(scores: Vector, radii: Matrix, scale: float) -> Vector:
+    """``exp(-gap / scale)`` of the true scores, at most."""
+    best = int(np.argmax(scores))
+    gaps = scores[best] - scores - radii[:, best]
+    return np.asarray(np.exp(-np.maximum(gaps, 0.0) / scale))
+
+
+def _chance_of_wide(variances: Matrix, rows: int, step: float) -> float:
+    """Chance that some pair's variance, a sum of ``rows`` terms, is above ``_WIDE``; at most."""
+    most = rows * step**2
+    if most <= _WIDE:
+        return 0.0
+    share = np.minimum(variances[np.triu_indices(len(variances), 1)] / most, 1.0)
+    goal = _WIDE / most
+    exponents = rows * (rel_entr(goal, share) + rel_entr(1 - goal, 1 - share))
+    return float(np.where(share < goal, np.exp(-exponents), 1.0).sum())
+
+
+def half_of_majorant(cost: Callable[[Vector], Vector], mean: float, largest: float) -> float:
+    """Half of what an increasing cost is on average at most, for numbers of this mean.
+
+    Numbers are from 0 to ``largest``. A line above the cost is above its mean; several slopes are
+    tried. Half, because weights of pairs add up to 1/2.
+    """
+    if mean <= 0 or mean >= largest:  # then all of them are
+        return float(cost(np.array([min(max(mean, 0.0), largest)]))[0]) / 2
+    ends = largest * np.linspace(0, 1, _GRID + 1) ** 3
+    values = cost(ends[1:])
+    around = np.array([mean * 0.999, mean * 1.001]) + 1e-300
+    slope = float(np.diff(cost(around))[0] / np.diff(around)[0])
+    tops = [
+        float((values - one * (ends[:-1] - mean)).max())
+        for one in slope * np.array([0.8, 0.9, 1.0, 1.1, 1.3, 1.6, 2.0, 3.0])
+    ]
+    return min(tops) / 2
 
 
 def _costs_from_truth(
-    squares: Matrix, scale: float, rows_per_site: Sequence[int], row_range: float
-) -> Matrix:
+    squares: Vector, scale: float, rows_per_site: Sequence[int], row_range: float
+) -> Vector:
     """What a unit of weight of a pair costs, any sites, the anchor in the truth."""
     rows = np.asarray(rows_per_site, dtype=np.float64)
     unit = 2 * _mean_largest(rows)  # of independent normals and 0, both ways
@@ -320,17 +460,3 @@ def _mean_largest(rows: Vector) -> float:
     missed = 1 - below
     missed[0] /= 2  # trapezoids
     return float(missed.sum() * step * deviations.max())
-
-
-def _costliest(scores: Vector, radii: Matrix, costs: Matrix, scale: float) -> float:
-    """The largest cost of weights that add up to 1/2 and are possible within the radii."""
-    best = int(np.argmax(scores))
-    gaps = scores - scores[best]
-    reach = np.where(np.arange(scores.size) == best, 0.0, radii[best])
-    highest = np.exp(np.minimum((gaps + reach) / scale, 300.0))
-    lowest = np.minimum(1.0, np.exp((gaps - reach) / scale))
-    upper = np.triu_indices(scores.size, 1)
-    most, cost = tie_integrals(highest, lowest)[upper], costs[upper]
-    order = np.argsort(-cost)
-    filled = np.minimum(np.cumsum(most[order]), 0.5)
-    return float(np.diff(filled, prepend=0.0) @ cost[order])

@@ -39,7 +39,10 @@ def safest_hint(components: Vector, space: CodeSpace, shared: SharedRandomness) 
     best, farthest = 0, -1.0
     for hint in range(1 << space.hint_bits if space.hint_bits else 0):
         _, residual = space.with_hint(hint).round(components, shared)
-        distance = wall_distance(residual, space.rounding, space.n_components)
+        distance = min(
+            wall_distance(part, space.rounding, space.n_components)
+            for part in residual.reshape(space.n_outputs, -1)
+        )
         if distance > farthest:
             best, farthest = hint, distance
     return best

@@ -5,11 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scipy.special import ndtri, stdtrit
+import numpy as np
+from scipy.special import ndtri, rel_entr, stdtrit
 
-from replearn.types import Vector
+from replearn.types import Matrix, Vector
 
 CONFIDENCE = 0.95
+
+#: Bets of the intervals of means, as shares of the largest that cannot lose everything.
+_BETS = np.geomspace(0.01, 0.9, 12)
+_HALVINGS = 28
 
 
 @dataclass(frozen=True)
@@ -119,3 +124,79 @@ def mean(values: Vector, confidence: float = CONFIDENCE) -> Measured:
         return Measured(value, -math.inf, math.inf, "Student's t")
     half = float(stdtrit(n - 1, 0.5 + confidence / 2)) * float(values.std(ddof=1)) / math.sqrt(n)
     return Measured(value, value - half, value + half, "Student's t")
+
+
+def largest_means(shares: Matrix, distance: float) -> Matrix:
+    """The largest q with ``kl(share, q) <= distance``: no mean of numbers in [0, 1] is larger.
+
+    Parameters
+    ----------
+    shares : float array
+        Means of n numbers in [0, 1].
+    distance : float
+        ``log(1 / failure) / n``: a result is below the true mean with probability ``failure`` at
+        most, as ``P[mean <= share] <= exp(-n kl(share, q))`` for numbers of mean q [Hoe63].
+    """
+    low, high = shares.copy(), np.ones_like(shares)
+    for _ in range(60):
+        middle = (low + high) / 2
+        inside = rel_entr(shares, middle) + rel_entr(1 - shares, 1 - middle) <= distance
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    return np.asarray(high)
+
+
+def largest_differences(
+    means: Matrix, squares: Matrix, n_rows: int, binary: bool, doubt: float
+) -> Matrix:
+    """Upper ends of true means of numbers in [-1, 1], each too small with ``doubt`` at most.
+
+    Parameters
+    ----------
+    means, squares : float arrays
+        Means of n numbers, and of their squares.
+    n_rows : int
+    binary : bool
+        Numbers are -1, 0 or 1.
+    doubt : float
+
+    Notes
+    -----
+    Who bets a share ``b`` of what he has against a mean as large as m, row by row, has
+    ``prod (1 - b (X - m))``, whose mean is 1 if m is the mean of X: so it exceeds ``1/doubt`` with
+    probability ``doubt`` at most, and so does an average over several b [WR24]. If X is -1, 0 or 1
+    the product is a function of counts; otherwise it has a lower bound in the first two moments,
+    since ``(log(1 + y) - y) / y^2`` increases with y [FGL15].
+    """
+    goal = math.log(1 / doubt)
+    low, high = means.copy(), np.ones_like(means)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        won = (_won_by_counts if binary else _won_by_moments)(means, squares, middle, n_rows)
+        low, high = np.where(won > goal, low, middle), np.where(won > goal, middle, high)
+    return np.asarray(high)
+
+
+def _won_by_counts(means: Matrix, squares: Matrix, truth: Matrix, n: int) -> Matrix:
+    """Logarithm of what bets have on average; differences are -1, 0 or 1."""
+    up, down = n * (squares + means) / 2, n * (squares - means) / 2
+    even = n - up - down
+    logs = []
+    for share in _BETS:
+        bet = share / np.maximum(1 - truth, 1e-12)
+        logs.append(
+            up * np.log1p(-bet * (1 - truth))
+            + down * np.log1p(bet * (1 + truth))
+            + even * np.log1p(np.maximum(bet * truth, -1 + 1e-12))
+        )
+    return np.asarray(np.logaddexp.reduce(logs) - math.log(len(logs)))
+
+
+def _won_by_moments(means: Matrix, squares: Matrix, truth: Matrix, n: int) -> Matrix:
+    """A lower bound of the logarithm of what bets have on average."""
+    spread = np.maximum(squares - 2 * truth * means + truth**2, 0.0)
+    logs = []
+    for share in _BETS:
+        bet = share / (1 - np.minimum(truth, 1 - 1e-12))
+        curve = -(math.log1p(-share) + share) / share**2
+        logs.append(n * (bet * (truth - means) - curve * bet**2 * spread))
+    return np.asarray(np.logaddexp.reduce(logs) - math.log(len(logs)))

@@ -1,7 +1,7 @@
 """A replicable choice of the margin, when nobody knows it."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from replearn.codes.randomness import SharedRandomness
 from replearn.kernels.soft_errors import QUANTUM, sum_soft_errors
 from replearn.plans.sizes import BatchPlan
-from replearn.stages.batches import BatchKernel, BatchSums, Sample
+from replearn.stages.batches import BatchKernel, BatchSums, Sample, against_rest
 from replearn.types import BlockMap, Signs, Vector
 
 
@@ -26,8 +26,15 @@ class SoftErrors:
         return SoftErrors(self.total + other.total, self.n_rows + other.n_rows)
 
 
-def soft_errors(direction: Vector, noise: float, X: Any, signs: Signs) -> SoftErrors:
-    """Those of some rows, under noise with this standard deviation on a row of length 1."""
+def soft_errors(
+    direction: Vector, noise: float, output: int | None, X: Any, signs: Signs
+) -> SoftErrors:
+    """Those of some rows, under noise with this standard deviation on a row of length 1.
+
+    ``output`` is the class that is told from the rest, if rows come with numbers of classes.
+    """
+    if output is not None:
+        signs = against_rest(signs, output)
     return SoftErrors(*sum_soft_errors(X, signs, 0, signs.size, direction, noise))
 
 
@@ -38,7 +45,8 @@ class MarginChoice:
     Attributes
     ----------
     plan : BatchPlan
-    sums : BatchSums
+    sums : tuple of BatchSums
+        Of each halfspace.
     errors : tuple of (float, float)
         The margins that were tried, and the share of rows that the plan's noise would turn.
     doubt : float
@@ -46,13 +54,13 @@ class MarginChoice:
     """
 
     plan: BatchPlan
-    sums: BatchSums
+    sums: tuple[BatchSums, ...]
     errors: tuple[tuple[float, float], ...]
     doubt: float
 
 
 def choose_margin(
-    plans: Iterable[tuple[BatchPlan, BatchKernel]],
+    plans: Iterable[tuple[BatchPlan, Sequence[BatchKernel]]],
     sample: Sample,
     shared: SharedRandomness,
     run: BlockMap = map,
@@ -61,8 +69,8 @@ def choose_margin(
 
     Parameters
     ----------
-    plans : iterable of (BatchPlan, BatchKernel)
-        One for each margin of a published grid, largest first.
+    plans : iterable of (BatchPlan, sequence of BatchKernel)
+        One for each margin of a published grid, largest first, with a kernel for each halfspace.
     sample : Sample
     shared : SharedRandomness
         Reads the stream "margin/threshold".
@@ -77,17 +85,22 @@ def choose_margin(
     The threshold is uniform between half of ``max_error`` and all of it, and shared. Two labs
     choose differently only if it falls between their error shares, which are means over
     all rows and so hardly differ: with probability ``2 |difference| / max_error`` for each
-    margin tried. Tested in tests/theory/test_margin_choice.py.
+    margin tried. Of several halfspaces their mean error share counts. Tested in
+    tests/theory/test_margin_choice.py.
     """
     tried: list[tuple[float, float]] = []
     doubt = 0.0
     uniform = float(shared.uniforms("margin/threshold", 1)[0])
-    for plan, solve in plans:
+    for plan, kernels in plans:
         threshold = plan.guarantee.max_error * (0.5 + 0.5 * uniform)
-        sums = sample.sums(solve, plan, run)
-        turned = sample.add_up(partial(soft_errors, sums.mean(), plan.noise), run)
-        n_rows = max(turned.n_rows, 1)
-        error = turned.total / QUANTUM / n_rows
+        sums = tuple(sample.sums(solve, plan, run) for solve in kernels)
+        outputs = [None] if len(sums) == 1 else range(len(sums))
+        total = SoftErrors(0, 0)
+        for output, part in zip(outputs, sums, strict=True):
+            terms = partial(soft_errors, part.mean(), plan.noise, output)
+            total += sample.add_up(terms, run)
+        n_rows = max(total.n_rows // len(sums), 1)
+        error = total.total / QUANTUM / (n_rows * len(sums))
         tried.append((plan.guarantee.margin, error))
         # a mean of n numbers between 0 and 1; the other lab's is as uncertain as mine
         deviation = math.sqrt(2 * max(error * (1 - error), 1 / n_rows) / n_rows)

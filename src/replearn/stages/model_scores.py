@@ -48,8 +48,8 @@ CLIP = 0.001
 LARGEST = 1024.0
 
 _SUM_BITS, _PRODUCT_BITS = 30, 12
-_EXACT_ROWS = 1 << 8  # products of 22 bits by 22 bits, so many of them, are exact in a double
-_SAFE_ROWS = 1 << 17  # and so many of them in a 64-bit integer
+_EXACT_ROWS = 1 << 8  # sums of this many products of 22 by 22 bits are exact in a double
+_SAFE_ROWS = 1 << 17  # and of this many in a 64-bit integer
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ class Planned:
         Of this protocol, by held-out rows of the pilot.
     pilot_auc, pilot_log_loss : float or None
         Of the pilot's own model, published as it is.
+    n_pilot : float or None
+        Rows of the pilot, which say how sure its numbers are.
     """
 
     expected_auc: float | None = None
@@ -28,6 +30,7 @@ class Planned:
     expected_balanced_accuracy: float | None = None
     pilot_auc: float | None = None
     pilot_log_loss: float | None = None
+    n_pilot: float | None = None
 
     @classmethod
     def of(cls, notes: Mapping[str, Any] | None) -> "Planned":
@@ -72,13 +75,29 @@ class Planned:
                 f"own model had {self.pilot_auc:.3f}. Plan with more rows per site or with hint "
                 "bits; or these rows are of another population.",
             )
-        if area.high < self.pilot_auc - _TIE:
+        unsure = math.hypot(area.high - area.value, self._pilot_unsure(worth))
+        if self.pilot_auc - area.value > unsure + _TIE:
+            whose = "" if self.n_pilot is None else f" on its own {self.n_pilot:,.0f} rows"
             return (
                 f"The pilot's own model, published as it is, would be better: it had AUC "
-                f"{self.pilot_auc:.3f}, this model has {area}. Plan with hint bits or more rows; "
-                "or these rows are of another population.",
+                f"{self.pilot_auc:.3f}{whose}, this model has {area}. Plan with hint bits or more "
+                "rows; or these rows are of another population.",
             )
         return ()
+
+    def _pilot_unsure(self, worth: Worth) -> float:
+        """Half the width of an interval around the pilot's AUC: few rows made it.
+
+        By Hanley and McNeil's variance, with the base rate of these rows.
+        """
+        area, n_rows = self.pilot_auc, self.n_pilot
+        rare = min(rate.value for rate in worth.base_rates)
+        if area is None or n_rows is None or not 0.5 <= area <= 1 or n_rows * rare < 1:
+            return 0.0
+        n_few, n_many = n_rows * rare, n_rows * (1 - rare)
+        one, two = area / (2 - area), 2 * area**2 / (1 + area)
+        spread = (n_few - 1) * (one - area**2) + (n_many - 1) * (two - area**2)
+        return 1.96 * math.sqrt(max(area * (1 - area) + spread, 0.0) / (n_few * n_many))
 
 
 def _number(value: Any) -> float | None:

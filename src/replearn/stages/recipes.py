@@ -13,8 +13,9 @@ boost  signed mean  mean    original  box or foam
 The last one in rounds on re-weighted rows (smooth boosting), the others once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
@@ -25,7 +26,14 @@ from replearn.codes.space import CodeSpace, unit
 from replearn.errors import ReplearnError
 from replearn.plans.sizes import BatchPlan, BoostPlan, NetPlan, Spent
 from replearn.stages import boost_rounds
-from replearn.stages.batches import BatchSums, Rows, Sample, best_of_sgd, max_margin
+from replearn.stages.batches import (
+    BatchKernel,
+    BatchSums,
+    Rows,
+    Sample,
+    best_of_sgd,
+    max_margin,
+)
 from replearn.stages.hints import safest_hint
 from replearn.stages.margins import choose_margin
 from replearn.stages.net_search import (
@@ -48,7 +56,8 @@ class Fitted:
     """What a recipe hands back: the codes, where they live, and how they came about.
 
     ``mean`` is what was rounded, ``residual`` its place in the cell (in grid widths), ``doubt`` the
-    estimated probability that another lab makes other choices before it rounds.
+    estimated probability that another lab makes other choices before it rounds. Of more than two
+    classes ``sums`` are those of the first halfspace, ``others`` those of all others.
     """
 
     codes: Codes
@@ -58,6 +67,12 @@ class Fitted:
     sums: BatchSums
     spent: Spent
     doubt: float = 0.0
+    others: tuple[BatchSums, ...] = ()
+
+    @property
+    def all_sums(self) -> tuple[BatchSums, ...]:
+        """The sums of each halfspace."""
+        return (self.sums, *self.others)
 
 
 def svm(
@@ -68,8 +83,15 @@ def svm(
     hint: int | None = None,
 ) -> Fitted:
     """Algorithm 1: a large-margin vector per batch, then mean, project, round."""
-    sums = sample.sums(max_margin(plan), plan, run)
-    return round_mean(sums, sample.n_rows, plan, shared, hint)
+    every = [sample.sums(solve, plan, run) for solve in _batch_svms(plan)]
+    return round_means(every, sample.n_rows, plan, shared, hint)
+
+
+def _batch_svms(plan: BatchPlan) -> list[BatchKernel]:
+    """The batch SVM of each halfspace: one, or one for each class against the rest."""
+    if plan.n_outputs == 1:
+        return [max_margin(plan)]
+    return [max_margin(plan, output) for output in range(plan.n_outputs)]
 
 
 def sgd(
@@ -92,9 +114,9 @@ def svm_of_unknown_margin(
     hint: int | None = None,
 ) -> tuple[BatchPlan, Fitted]:
     """Algorithm 1 with the margin chosen replicably from a published grid."""
-    choice = choose_margin(((plan, max_margin(plan)) for plan in plans), sample, shared, run)
+    choice = choose_margin(((plan, _batch_svms(plan)) for plan in plans), sample, shared, run)
     plan = replace(choice.plan, margins_tried=choice.errors)
-    fitted = round_mean(choice.sums, sample.n_rows, plan, shared, hint)
+    fitted = round_means(choice.sums, sample.n_rows, plan, shared, hint)
     return plan, replace(fitted, doubt=choice.doubt)
 
 
@@ -109,11 +131,25 @@ def round_mean(
 
     With hint bits and no hint this lab is the first, and chooses one.
     """
-    space, mean = code_space(plan), mean_direction(sums, plan)
+    return round_means([sums], n_rows, plan, shared, hint)
+
+
+def round_means(
+    every: Sequence[BatchSums],
+    n_rows: int,
+    plan: BatchPlan,
+    shared: SharedRandomness,
+    hint: int | None = None,
+) -> Fitted:
+    """The same for the halfspaces of a plan, one after the other; one hint moves all grids."""
+    means = [mean_direction(sums, plan) for sums in every]
+    space, mean = code_space(plan), means[0] if len(means) == 1 else np.concatenate(means)
     components = space.project(mean, shared)
     space = space.with_hint(safest_hint(components, space, shared) if hint is None else hint)
     codes, residual = space.round(components, shared)
-    return Fitted(codes, space, mean, residual, sums, _spent(n_rows, sums))
+    first, *others = every
+    spent = reduce(_all_spent, (_spent(n_rows, sums) for sums in every))
+    return Fitted(codes, space, mean, residual, first, spent, others=tuple(others))
 
 
 @dataclass(frozen=True)
@@ -172,6 +208,7 @@ def net_space(plan: NetPlan) -> NetSpace:
         net=sizes.net,
         n_candidates=sizes.n_candidates * (sizes.n_strings if random else 1),
         radius="" if random else sizes.radius,
+        basis=plan.basis_map,
     )
 
 
@@ -256,6 +293,18 @@ def code_space(plan: BatchPlan) -> CodeSpace:
         grid_width=plan.grid_width,
         basis=plan.basis_map,
         hint_bits=plan.hint_bits,
+        n_outputs=plan.n_outputs,
+    )
+
+
+def _all_spent(one: Spent, other: Spent) -> Spent:
+    """What was spent on two halfspaces: the same rows, and the troubles of both."""
+    return replace(
+        one,
+        n_unconverged=one.n_unconverged + other.n_unconverged,
+        n_infeasible=one.n_infeasible + other.n_infeasible,
+        worst_gap=max(one.worst_gap, other.worst_gap),
+        n_row_visits=one.n_row_visits + other.n_row_visits,
     )
 
 

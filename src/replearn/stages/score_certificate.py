@@ -4,7 +4,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import rel_entr
+from scipy.special import gammaln, ndtr, xlog1py, xlogy
 
 from replearn.codes.cells import CELLS, runs
 from replearn.codes.design import Design
@@ -13,11 +13,15 @@ from replearn.kernels.small_algebra import solve_positive
 from replearn.plans.cell_prices import chosen_positions
 from replearn.plans.plan_logistic import LogisticPlan
 from replearn.stages.certificate import Certificate
+from replearn.stages.intervals import largest_means
 from replearn.stages.scores import Scored
 from replearn.types import Matrix, Vector
 
 ASSUMES = "rows drawn independently from one population, by both labs, the same number"
 _CELLS_AROUND = 2  # in which the first lab may be
+_N_PLACES, _N_POSITIONS = 2000, 8000  # of the first point: drawn for an estimate, for the bound
+_STEP = 1.01  # ratio of deviations that are told apart in the bound
+_FARTHEST, _N_ENDS, _N_STARTS = 6.5, 66, 33  # of the mixture of cubes, in spreads
 
 ASSUMES_OF_WEIGHTS = ", with weights that were given before the rows were looked at"
 
@@ -45,8 +49,7 @@ def certify_scores(scored: Scored, plan: LogisticPlan, follows: bool = False) ->
     is an affine function of a mean of bounded vectors, so a coordinate of two labs' difference
     has a standard deviation of at most ``sqrt(2 v / n)``, and v has an empirical bound
     (`deviation_bounds`). Without a hint a wall is crossed with probability at most the sum of these
-    over the widths; with one, at most the sum of Bernstein tails beyond the distances to the
-    walls, averaged over uniform positions of the first point. Calibration is tested in
+    over the widths; with one, see `hinted_bound`. Calibration is tested in
     tests/theory/test_score_certificate.py.
 
     Weights: given these, a weighted mean varies like that of ``n = (sum w)^2 / sum w^2`` rows
@@ -95,7 +98,7 @@ def chance_of_another_cell(
     density of "difference plus place" at ``residual + m``; coordinates are taken as independent.
     """
     ratios = 1 / np.maximum(design.spread_numbers, 1e-9)
-    places = _first_positions(tuple(ratios.tolist()), design.space.hint_bits)
+    places = _first_positions(tuple(ratios.tolist()), design.space.hint_bits, _N_PLACES)
     spread = np.maximum(np.sqrt(2 * variances / n_rows), 1e-9)
     own, all_cells = np.zeros(spread.size), np.zeros(spread.size)
     for further in range(-_CELLS_AROUND, _CELLS_AROUND + 1):
@@ -151,17 +154,7 @@ def deviation_bounds(squares: Vector, reach: Vector, n_rows: float, failure: flo
     """
     limits = np.maximum(reach, 1e-300)
     shares = np.clip(squares / limits**2, 0.0, 1.0)
-    low, high = shares.copy(), np.ones_like(shares)
-    for _ in range(60):
-        middle = (low + high) / 2
-        far = n_rows * _divergence(shares, middle) > math.log(1 / failure)
-        low, high = np.where(far, low, middle), np.where(far, middle, high)
-    return np.asarray(limits * np.sqrt(high))
-
-
-def _divergence(share: Vector, truth: Vector) -> Vector:
-    """Divergence of a coin with one chance from a coin with another, in nats."""
-    return np.asarray(rel_entr(share, truth) + rel_entr(1 - share, 1 - truth))
+    return np.asarray(limits * np.sqrt(largest_means(shares, math.log(1 / failure) / n_rows)))
 
 
 def proved_crossings(gaps: Vector, thirds: Vector, rounding: str) -> float:
@@ -202,26 +195,120 @@ def hinted_bound(
     failure: float,
     heaviness: float = 1.0,
 ) -> float:
-    """Bernstein tails beyond the walls, averaged over positions of the first point; cubes only."""
+    """Chance to cross a wall, averaged over positions of the first point, at most; cubes only.
+
+    Parameters
+    ----------
+    deviations : array of shape (q,)
+        Bounds of the root mean squares of what one row adds, in cells.
+    reach : array of shape (q,)
+        Largest size of what one row adds, in cells.
+    n_rows : float
+    design : Design
+    failure : float
+        Chance that the drawn positions say too little.
+    heaviness : float, default=1
+        Largest weight of a row over the mean. Above 1: Bernstein's tails, which are wide.
+
+    Notes
+    -----
+    Positions are drawn; the chance to leave is a number in [0, 1] for each, so one bound for a mean
+    is enough for all positions that were not drawn (`largest_means`). For those that were, see
+    `crossings_beyond`.
+    """
     if design.space.rounding != "centre":
         return 1.0
-    ratios = 1 / np.maximum(design.spread_numbers, 1e-9)
-    positions = _first_positions(tuple(ratios.tolist()), design.space.hint_bits)
-    walls = np.stack([0.5 - positions, 0.5 + positions])
-    # the difference of two means of n: variance 2 v / n, centred terms within reach and mean
-    far = heaviness * (reach + deviations)
-    exponents = n_rows * walls**2 / (2 * (2 * deviations**2 + far * walls / 3))
-    leaving = np.minimum(1.0, np.exp(-exponents).sum(axis=(0, 2)))
-    # positions are drawn: an empirical Bernstein bound of their mean, terms in [0, 1]
-    n, log = leaving.size, math.log(2 / failure)
-    margin = math.sqrt(2 * leaving.var(ddof=1) * log / n) + 7 * log / (3 * (n - 1))
-    return float(min(1.0, leaving.mean() + margin))
+    ratios = tuple((1 / np.maximum(design.spread_numbers, 1e-9)).tolist())
+    bits = design.space.hint_bits
+    positions = _first_positions(ratios, bits, _N_PLACES if heaviness > 1 else _N_POSITIONS)
+    if heaviness > 1:
+        walls = np.stack([0.5 - positions, 0.5 + positions])
+        far = heaviness * (reach + deviations)
+        exponents = n_rows * walls**2 / (2 * (2 * deviations**2 + far * walls / 3))
+        leaving = float(np.minimum(1.0, np.exp(-exponents).sum(axis=(0, 2))).mean())
+    else:
+        # rounded up, so that fits of one study look up what others of it have found
+        powers = np.ceil(np.log(np.maximum(deviations, 1e-300)) / math.log(_STEP)).astype(int)
+        leaving = 0.0
+        for j, power in enumerate(powers.tolist()):
+            leaving += _crossings(ratios, bits, j, power, float(reach[j]), n_rows)
+    distance = math.log(1 / failure) / len(positions)
+    return float(largest_means(np.array(min(1.0, leaving)), distance))
+
+
+@lru_cache(maxsize=4096)
+def _crossings(
+    ratios: tuple[float, ...], bits: int, j: int, power: int, reach: float, n_rows: float
+) -> float:
+    """Chance to cross either wall of a coordinate, at most."""
+    places = _first_positions(ratios, bits, _N_POSITIONS)[:, j]
+    distances = np.sort(np.concatenate([0.5 - places, 0.5 + places]))
+    return 2 * crossings_beyond(distances, min(_STEP**power, reach), reach, n_rows)
+
+
+def crossings_beyond(distances: Vector, deviation: float, reach: float, n_rows: float) -> float:
+    """Chance that two labs' difference is beyond a wall, averaged over walls, at most.
+
+    Parameters
+    ----------
+    distances : array
+        Of the walls, in ascending order, positive.
+    deviation, reach : float
+        Bounds of the root mean square and of the size of what one row adds.
+    n_rows : float
+        Of each lab.
+
+    Notes
+    -----
+    Pair the rows of the labs: given the unordered pairs, the difference is a sum of fair signs. For
+    ``f(x) = (x - t)_+^3`` its mean is at most that of a normal with the same variance [Pin94], and
+    that is convex in the variance, which is a sum of bounded terms: largest on average if
+    these are 0 or as large as can be. So the chance is at most the mean of every mixture of such
+    f that is, everywhere, at least the share of walls that are nearer; the best mixture is found
+    by a linear programme. Proofs in docs/theory.md, test in tests/theory/test_crossings.py.
+    """
+    spread = deviation * math.sqrt(2 / n_rows)
+    if spread <= 0:
+        return 0.0
+    ends = np.linspace(0, _FARTHEST, _N_ENDS)  # in units of the spread
+    nearer = np.searchsorted(distances, ends * spread, side="right") / distances.size
+    nearer[-1] = 1.0  # and all that are farther
+    starts = np.linspace(-1.5, _FARTHEST - 0.5, _N_STARTS)
+    means = _mean_cubes(starts, deviation, reach, n_rows)
+    heights = np.maximum(ends[:-1, None] - starts, 0.0) ** 3
+    from scipy.optimize import linprog
+
+    found = linprog(means, A_ub=-heights, b_ub=-nearer[1:], method="highs")
+    if found.x is None:
+        return 1.0
+    mixture = np.maximum(found.x, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):  # what a solver leaves uncovered
+        short = np.where(nearer[1:] > 0, nearer[1:] / (heights @ mixture), 0.0).max()
+    return float(min(1.0, max(1.0, short) * (mixture @ means)))
+
+
+def _mean_cubes(starts: Vector, deviation: float, reach: float, n_rows: float) -> Vector:
+    """Means of ``(x - start)_+^3``, in units of the spread, of a normal of binomial variance."""
+    chance = min(1.0, (deviation / reach) ** 2 / 2)
+    n = math.floor(n_rows)
+    middle, wide = n * chance, 12 * math.sqrt(n * chance) + 30
+    counts = np.arange(max(0, math.floor(middle - wide)), min(n, math.ceil(middle + wide)) + 1)
+    logs = xlogy(counts, chance) + xlog1py(n - counts, -chance)
+    logs += gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1)
+    weights = np.exp(logs)
+    roots = np.sqrt(np.maximum(counts / middle, 1e-12))
+    steps = starts / roots[:, None]
+    density = np.exp(-(steps**2) / 2) / math.sqrt(2 * math.pi)
+    cubes = (steps**2 + 2) * density - (steps**3 + 3 * steps) * ndtr(-steps)
+    means = weights @ (np.maximum(cubes, 0.0) * roots[:, None] ** 3)
+    # beyond these counts: variance at its largest, chance below 1e-15
+    return np.asarray(means + 1e-15 * (n / middle) ** 1.5 * (np.abs(starts) + 2) ** 3)
 
 
 @lru_cache(maxsize=8)
-def _first_positions(ratios: tuple[float, ...], bits: int) -> Matrix:
+def _first_positions(ratios: tuple[float, ...], bits: int, n_draws: int) -> Matrix:
     """Positions of first points; kept, as an audit certifies many fits of one design."""
-    return chosen_positions(np.array(ratios), bits)[0]
+    return chosen_positions(np.array(ratios), bits, n_draws)[0]
 
 
 def term_reach(design: Design) -> Vector:

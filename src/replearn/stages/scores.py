@@ -1,4 +1,4 @@
-"""Exact sums of logistic scores over rows, and the steps that they allow.
+"""Exact sums of scores over rows, and the steps that they allow.
 
 Nothing here knows an order of rows: sums are integers, so chunks, threads, machines and sites add
 up to the same bits.
@@ -88,7 +88,8 @@ def score_terms(design: Design, theta: Vector, X: Any, targets: NDArray[Any]) ->
     X : array or CSR matrix of shape (n_rows, n_features)
         Encoded rows.
     targets : array of shape (n_rows,)
-        Numbers of classes, with weights or without: see `replearn.stages.weights`.
+        Numbers of classes, or what is regressed on, with weights or without: see
+        `replearn.stages.weights`.
 
     Returns
     -------
@@ -126,7 +127,7 @@ class _ProjectedRows:
 
 @dataclass(frozen=True)
 class Scored:
-    """What a logistic fit hands back.
+    """What a fit hands back.
 
     Attributes
     ----------
@@ -210,7 +211,7 @@ class Steps:
     @classmethod
     def start(cls, sums: ScoreSums, design: Design) -> "Steps":
         """After the first pass, at the published start."""
-        refuse_one_class(sums)
+        refuse_unlearnable(sums, design)
         theta = design.space.start_numbers
         return cls(theta, sums, next_theta(theta, sums, design), 1)
 
@@ -227,7 +228,7 @@ def from_one_pass(
     sums: ScoreSums, design: Design, shared: SharedRandomness, hint: int | None = None
 ) -> Scored:
     """The fit of a design with one step, from the sums over all rows at its start."""
-    refuse_one_class(sums)
+    refuse_unlearnable(sums, design)
     theta = next_theta(design.space.start_numbers, sums, design)
     return round_theta(theta, sums, design, shared, hint)
 
@@ -246,7 +247,9 @@ def round_theta(
     per_row = 1 if sums.squares is None else GRAINS
     spent = ScoresSpent(
         n_rows=sums.n_rows,
-        n_by_class=tuple(int(weight) // per_row for weight in sums.class_weights),
+        n_by_class=()
+        if design.space.is_numeric
+        else tuple(int(weight) // per_row for weight in sums.class_weights),
         n_zero_rows=sums.n_zero,
         n_shortened=sums.n_capped,
         n_passes=design.n_steps,
@@ -276,6 +279,8 @@ def next_theta(theta: Vector, sums: ScoreSums, design: Design) -> Vector:
         return theta - _solved(design.curvature_numbers, gradient)
     curvature = sums.mean_fisher() + design.penalty_numbers
     step = _solved(curvature, gradient)
+    if design.space.is_numeric:  # its curvature is the same everywhere
+        return theta - step
     length = math.sqrt(max(0.0, float(_dot(step, times(curvature, step)))))
     return theta - step * min(1.0, _LONGEST_STEP / max(length, 1e-300))
 
@@ -312,7 +317,7 @@ def _dot(left: Vector, right: Vector) -> float:
     return float(times(left[None, :], right)[0])
 
 
-def refuse_one_class(sums: ScoreSums) -> None:
+def refuse_unlearnable(sums: ScoreSums, design: Design) -> None:
     """Refuse a sample of one class, and weights that sums cannot hold."""
     if sums.total_weight > MAX_TOTAL_WEIGHT:
         raise ReplearnError(
@@ -322,7 +327,7 @@ def refuse_one_class(sums: ScoreSums) -> None:
         )
     if sums.total_weight == 0:
         raise ReplearnError("weights must not be zero in every row: there is nothing to learn.")
-    if np.count_nonzero(sums.class_weights) < 2:
+    if not design.space.is_numeric and np.count_nonzero(sums.class_weights) < 2:
         raise ReplearnError(
             "y must hold two classes, got one class. Check the label column; a sample of one "
             "class cannot be learned from."

@@ -7,13 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.stages.weights import parted
-from replearn.types import Order, Vector, is_sparse
+from replearn.types import Matrix, Order, Vector, is_sparse
 
 #: P-values from here on are called no signal.
 LEVEL = 0.05
 
+#: Why there is no p-value.
+TOO_FEW = "fewer than 40 rows, or than 4 of a class"
+ELSEWHERE = "the rows are on a cluster, and only sums leave it; `replearn evaluate` tests some"
+ONLY_SUMS = "only sums of the rows are here; each site can test its own rows"
+NOT_KEPT = "a stream keeps no rows"
+
 _FIRST_LOOK = 20_000  # rows; all of them only if these show nothing
 _FEWEST = 40  # rows
+_FEW_DIGITS = 1e-8  # a variance that is a smaller share of the mean square has lost half its digits
 _MOST_NUMBERS = 1 << 24  # of rows that are kept of a stream
 
 
@@ -56,8 +63,8 @@ class Signal:
         return (
             f"These {self.n_rows:,} rows show no signal: a direction learned on one half orders "
             f"the other half with AUC {self.auc:.3f}, where guessing has 0.5 (p = "
-            f"{self.p_value:.2g}). Labs that agree on such rows agree on noise. Check labels and "
-            "columns, or get more rows."
+            f"{self.p_value:.2g}). There may be none, and labs agree on noise, too; or it "
+            "takes more rows to see it. Check labels and columns, or get more rows."
         )
 
 
@@ -89,43 +96,64 @@ def signal_of(X: Any, targets: NDArray[Any], order: Order | None = None) -> Sign
     p-value is multiplied by their number. Calibration and power: tests/theory/test_signal.py.
     """
     numbers, _ = parted(targets)
-    members = np.arange(numbers.size) if order is None else order
+    members = range(numbers.size) if order is None else order
     classes = np.unique(numbers)
-    if members.size < _FEWEST or classes.size < 2 or _fewest(numbers[members]) < 4:
+    if len(members) < _FEWEST or classes.size < 2 or _fewest(numbers[_places(members)]) < 4:
         return None
-    look = members[:_FIRST_LOOK] if order is not None else _spaced(members)
-    n_looks = 1 if look.size == members.size else 2
+    # from all over the table, which may be sorted
+    look = members[:: -(-len(members) // _FIRST_LOOK)] if order is None else members[:_FIRST_LOOK]
+    n_looks = 1 if len(look) == len(members) else 2
     found = _look(X, numbers, look, n_looks)
     if n_looks == 2 and not found.p_value < LEVEL / 10:
         found = _look(X, numbers, members, n_looks)
     return found
 
 
-def _spaced(members: Order) -> Order:
-    """Rows from all over the table, which may be sorted."""
-    return members[:: -(-members.size // _FIRST_LOOK)]
+def spaced_signal(X: Any, targets: NDArray[Any], order: Order | None = None) -> Signal | None:
+    """The test on evenly spaced rows in their order, as `SpacedRows` keeps them of a stream.
+
+    Rows of a file give the same p-value, whether they are read at once or piece by piece.
+    """
+    numbers, _ = parted(targets)
+    members = np.arange(numbers.size) if order is None else order
+    stride = 1
+    while -(-members.size // stride) > _most_kept(X):
+        stride *= 2
+    picked = members[::stride]
+    return signal_of(X[picked], numbers[picked])
+
+
+def _most_kept(X: Any) -> int:
+    """Rows that are kept of a stream at most."""
+    return max(_FEWEST, min(_FIRST_LOOK, _MOST_NUMBERS // max(1, X.shape[1])))
+
+
+def _places(members: Order | range) -> Order | slice:
+    """For indexing: evenly spaced rows are taken as they are, without a copy."""
+    if isinstance(members, range):
+        return slice(members.start, members.stop, members.step)
+    return members
 
 
 def _fewest(numbers: NDArray[Any]) -> int:
     return int(np.unique(numbers, return_counts=True)[1].min())
 
 
-def _look(X: Any, numbers: NDArray[Any], members: Order, n_looks: int) -> Signal:
+def _look(X: Any, numbers: NDArray[Any], members: Order | range, n_looks: int) -> Signal:
     kinds = np.unique(numbers)[1:] if np.unique(numbers).size == 2 else np.unique(numbers)
+    rows, labels = X[_places(members)], numbers[_places(members)]
+    one, other = slice(0, None, 2), slice(1, None, 2)
     tests = [
-        _half_on_half(X, numbers == kind, learned, tested)
+        _half_on_half(rows, labels == kind, learned, tested)
         for kind in kinds
-        for learned, tested in (
-            (members[0::2], members[1::2]),
-            (members[1::2], members[0::2]),
-        )
+        for learned, tested in ((one, other), (other, one))
     ]
     smallest = min(p for p, _ in tests) * len(tests) * n_looks
-    return Signal(min(1.0, smallest), float(np.mean([a for _, a in tests])), members.size)
+    return Signal(min(1.0, smallest), float(np.mean([a for _, a in tests])), len(members))
 
 
 def _half_on_half(
-    X: Any, positive: NDArray[np.bool_], learned: Order, tested: Order
+    X: Any, positive: NDArray[np.bool_], learned: slice, tested: slice
 ) -> tuple[float, float]:
     """One-sided p-value and area of a direction of some rows on other rows."""
     # who compares models reads `LEVEL`, and has no scipy perhaps
@@ -152,9 +180,19 @@ def _direction(X: Any, positive: NDArray[np.bool_]) -> Vector:
         means = np.asarray(X.mean(axis=0)).ravel()
         variances = np.asarray(X.multiply(X).mean(axis=0)).ravel() - means**2
     else:
-        variances = X.var(axis=0, dtype=np.float64)
+        variances = _variances(X)
     usable = variances > 0
     return np.where(usable, difference / np.where(usable, variances, 1.0), 0.0)
+
+
+def _variances(X: Matrix) -> Vector:
+    """Of the columns: from sums in one pass, and with care where these lose digits."""
+    n = X.shape[0]
+    squares = np.einsum("ij,ij->j", X, X, dtype=np.float64) / n
+    variances: Vector = squares - np.asarray(X.T @ np.full(n, 1 / n)) ** 2
+    careful = variances <= _FEW_DIGITS * squares
+    variances[careful] = X[:, careful].var(axis=0, dtype=np.float64)
+    return variances
 
 
 class SpacedRows:
@@ -166,22 +204,20 @@ class SpacedRows:
 
     def __init__(self) -> None:
         self._parts: list[tuple[Any, NDArray[Any]]] = []
-        self._n_kept = self._n_seen = 0
-        self._stride = 1
+        self._n_seen, self._stride = 0, 1
 
     def take(self, X: Any, targets: NDArray[Any]) -> None:
         """Look at the next rows."""
         numbers, _ = parted(targets)
-        picked = np.arange(-self._n_seen % self._stride, numbers.size, self._stride)
-        self._n_seen += numbers.size
-        self._n_kept += picked.size
-        self._parts.append((X[picked], numbers[picked]))
-        most = max(_FEWEST, min(_FIRST_LOOK, _MOST_NUMBERS // max(1, X.shape[1])))
-        while self._n_kept > most:
-            rows, labels = self._joined()
-            self._parts = [(rows[::2], labels[::2])]
-            self._n_kept = -(-self._n_kept // 2)
+        while -(-(self._n_seen + numbers.size) // self._stride) > _most_kept(X):
             self._stride *= 2
+            if self._parts:
+                rows, labels = self._joined()
+                self._parts = [(rows[::2], labels[::2])]
+        picked = slice(-self._n_seen % self._stride, None, self._stride)
+        self._n_seen += numbers.size
+        # copied, so that the other rows can go
+        self._parts.append((X[picked].copy(), numbers[picked].copy()))
 
     def signal(self) -> Signal | None:
         """The test on what was kept."""

@@ -14,7 +14,10 @@ GRAINS = 1024
 #: Largest weight: its grains fit into what the exact sums take.
 LARGEST = 1 << 14
 
-_WEIGHTED = np.dtype([("number", np.uint8), ("grains", np.int64)])
+_WEIGHTED = {
+    kind: np.dtype([("number", kind), ("grains", np.int64)])
+    for kind in (np.dtype(np.uint8), np.dtype(np.float64))
+}
 
 
 def whole_weights(
@@ -68,17 +71,20 @@ def whole_weights(
     return grains
 
 
-def with_weights(numbers: NDArray[np.uint8], grains: IntegerArray | None) -> NDArray[Any]:
-    """Class numbers of rows together with their weights, in one array; without any, as they are."""
+def with_weights(numbers: NDArray[Any], grains: IntegerArray | None) -> NDArray[Any]:
+    """Targets of rows together with their weights, in one array; without any, as they are.
+
+    Targets are numbers of classes, or what is regressed on.
+    """
     if grains is None:
         return numbers
-    both = np.empty(numbers.size, dtype=_WEIGHTED)
+    both = np.empty(numbers.size, dtype=_WEIGHTED[numbers.dtype])
     both["number"], both["grains"] = numbers, grains
     return both
 
 
-def parted(targets: NDArray[Any]) -> tuple[NDArray[np.uint8], IntegerArray | None]:
-    """Class numbers and weights of `with_weights`."""
-    if targets.dtype != _WEIGHTED:
+def parted(targets: NDArray[Any]) -> tuple[NDArray[Any], IntegerArray | None]:
+    """Targets and weights of `with_weights`."""
+    if targets.dtype.names is None:
         return targets, None
     return np.ascontiguousarray(targets["number"]), np.ascontiguousarray(targets["grains"])

@@ -14,6 +14,9 @@ from replearn.stages.calibration import LEAST, Calibration, calibrate
 from replearn.stages.intervals import CONFIDENCE, Measured
 from replearn.types import IntegerArray, Matrix, Vector
 
+#: Slopes of calibration from which on probabilities mislead, if the whole interval is beyond.
+_TOO_SURE, _TOO_TIMID = 0.9, 1.1
+
 
 @dataclass(frozen=True)
 class Worth:
@@ -173,8 +176,15 @@ class Worth:
                 )
         return tuple(found)
 
-    def lines(self) -> list[tuple[str, str]]:
-        """The short table, as names and values."""
+    def lines(self, own: bool = False) -> list[tuple[str, str]]:
+        """The short table, as names and values.
+
+        Parameters
+        ----------
+        own : bool, default=False
+            These are the rows of the fit: the p-value is not that of this AUC, so it stands
+            elsewhere.
+        """
         most = self.labels[self.majority]
         rates = ", ".join(
             f"{rate.value:.1%} {label}"
@@ -182,7 +192,8 @@ class Worth:
         )
         lines = [("rows", f"{self.n_rows:,}: {rates}")]
         if self.auc is not None:
-            lines.append(("AUC", f"{self.auc}; guessing 0.5, {_p(self.signal_p)}"))
+            p = "" if own else f", {_p(self.signal_p)}"
+            lines.append(("AUC", f"{self.auc}; guessing 0.5{p}"))
         if self.balanced_accuracy is not None:
             guess = f"{1 / len(self.labels):.3g}"
             lines.append(("balanced accuracy", f"{self.balanced_accuracy}; guessing {guess}"))
@@ -196,6 +207,10 @@ class Worth:
             offsets = ", ".join(map(str, self.calibration.intercepts))
             slope = self.calibration.slope
             text = f"intercept {offsets}" + ("" if slope is None else f", slope {slope}")
+            if slope is not None and slope.high < _TOO_SURE:
+                text += ": too sure of itself"
+            elif slope is not None and slope.low > _TOO_TIMID:
+                text += ": not sure enough of itself"
             lines.append(("calibration", text))
         lines += [
             (

@@ -41,10 +41,13 @@ from replearn.study.registration import (
     policy_in_words,
     registered_hash,
 )
-from replearn.types import InNotebooks
+from replearn.types import Drawable
 
 FORMAT = "replearn-protocol"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+
+#: Directions over which a protocol may search a net: it grows exponentially with them.
+MAX_NET_DIRECTIONS = 6
 
 #: Parameters of the estimator that a protocol fixes, with their types; reals are decimal strings.
 _REALS = (
@@ -61,12 +64,12 @@ _FLAGS = ("fit_intercept", "unit_mean")
 
 
 @dataclass(frozen=True)
-class Protocol(InNotebooks):
+class Protocol(Drawable):
     """What every site fixes before it looks at its own rows.
 
     Attributes
     ----------
-    algorithm : str
+    algorithm : {"logistic", "svm", "sgd", "net"}
     parameters : dict
         Of the estimator: numbers as decimal strings, so that everybody reads the same.
     seed : str
@@ -85,7 +88,7 @@ class Protocol(InNotebooks):
 
     Notes
     -----
-    Hint bits are part of the design, or of the parameters of Algorithm 1.
+    Hint bits are part of the design, or of the parameters of Algorithms 1 and 2.
 
     Examples
     --------
@@ -118,25 +121,39 @@ class Protocol(InNotebooks):
             "notes": self.notes,
             "parameters": self.parameters,
             "seed": self.seed,
-            "version": 2 if self.design is not None or self.target or self.hint_bits else 1,
+            "version": self._version,
         }
         if content["version"] == 1:
             return content
         design = None if self.design is None else self.design.content()
         return content | {"design": design, "target": self.target}
 
+    @property
+    def _version(self) -> int:
+        """The oldest version of the format that can hold the protocol."""
+        if self.algorithm in ("sgd", "net"):
+            return 3
+        return 2 if self.design is not None or self.target or self.hint_bits else 1
+
     def __str__(self) -> str:
         """In a few lines; the file has the rest."""
         labels = ", ".join(map(repr, self.classes[:8])) + (" ..." if len(self.classes) > 8 else "")
+        if self.design is not None and self._is_numeric:
+            labels = self.design.space.target_in_words
         lines = [
             f"Protocol {self.fingerprint[:16]}...: {self.algorithm}",
-            f"  labels           {labels}" + (f" in {self.target}" if self.target else ""),
+            f"  {'numbers' if self._is_numeric else 'labels '}          {labels}"
+            + (f" in {self.target}" if self.target else ""),
             f"  hint bits        {self.hint_bits}",
             f"  seed             {self.seed_policy}",
         ]
         if self.encoding is not None:
             lines.insert(2, f"  columns          {len(self.encoding.columns):,}")
         return "\n".join(lines)
+
+    @property
+    def _is_numeric(self) -> bool:
+        return self.design is not None and self.design.space.is_numeric
 
     @property
     def hint_bits(self) -> int:
@@ -291,9 +308,19 @@ class Protocol(InNotebooks):
         """Refuse rows whose columns or labels are not those of the protocol, before any fit."""
         if self.encoding is not None:
             self.encoding.transform(X)
+        if self.algorithm == "linear":
+            return
         labels = Labels(known=self.classes)
         labels.take(y)
         labels.require_both()
+
+    def require_labels(self, what: str) -> None:
+        """Refuse what only studies of labels have."""
+        if self._is_numeric:
+            raise ReplearnError(
+                f"{what} is for studies of labels, got the protocol of a regression. Fit and "
+                "evaluate it as it is."
+            )
 
     def estimator(self, **overrides: Any) -> Any:
         """The estimator that every site fits; ``overrides`` are for n_jobs and the like.
@@ -320,22 +347,23 @@ class Protocol(InNotebooks):
             parameters["class_weight"] = dict(zip(sorted(self.classes), weights, strict=True))
         published = Published(
             self.encoding,
-            self.classes,
+            self.classes or None,
             self.basis,
             unit_mean=parameters.pop("unit_mean", False),
             design=self.design,
             notes=self.notes,
         )
         # a protocol can be read where scikit-learn is not installed
-        from replearn.estimators import ReplicableLogisticClassifier, ReplicableSVMClassifier
+        from replearn import estimators
 
-        if self.design is not None:
-            return ReplicableLogisticClassifier(
-                **parameters, shared_seed=self.seed, published=published, **overrides
-            )
-        return ReplicableSVMClassifier(
-            **parameters, shared_seed=self.seed, published=published, **overrides
-        )
+        make: Any = {
+            "linear": estimators.ReplicableLinearRegressor,
+            "logistic": estimators.ReplicableLogisticClassifier,
+            "svm": estimators.ReplicableSVMClassifier,
+            "sgd": estimators.ReplicableSGDClassifier,
+            "net": estimators.ReplicableNetClassifier,
+        }[self.algorithm]
+        return make(**parameters, shared_seed=self.seed, published=published, **overrides)
 
 
 def _protocol(document: dict[str, Any]) -> Protocol:
@@ -361,9 +389,13 @@ def _protocol(document: dict[str, Any]) -> Protocol:
         keys |= {"design", "target"}
     if set(document) != keys:
         raise Unfit(f"it must have the keys {', '.join(sorted(keys))}")
-    algorithm, design = document["algorithm"], document.get("design")
-    if algorithm != ("svm" if design is None else "logistic"):
-        raise Unfit("the algorithm must be 'svm', or 'logistic' with a design")
+    algorithm = document["algorithm"]
+    design = None if document.get("design") is None else read_design(document["design"])
+    if algorithm not in _algorithms(design):
+        raise Unfit(
+            "the algorithm must be 'svm', 'sgd' or 'net', or with a design 'logistic', or 'linear' "
+            "if it has a target"
+        )
     target = document.get("target")
     if not isinstance(document["notes"], dict):
         raise Unfit("notes must be an object")
@@ -372,26 +404,43 @@ def _protocol(document: dict[str, Any]) -> Protocol:
         algorithm=algorithm,
         parameters=_parameters(document["parameters"], algorithm),
         seed=read_text(document["seed"], "seed"),
-        classes=read_classes(document["classes"]),
+        classes=() if algorithm == "linear" else read_classes(document["classes"]),
         encoding=None if encoding is None else read_encoding(encoding),
         basis=None if basis is None else read_basis(basis),
         notes=document["notes"],
-        design=None if design is None else read_design(design),
+        design=design,
         target=None if target is None else read_text(target, "target"),
     )
     n_classes = 2 if protocol.design is None else protocol.design.space.n_classes
-    if len(protocol.classes) != n_classes:
-        raise Unfit(f"there must be {n_classes} classes, got {len(protocol.classes)}")
+    if protocol.content()["classes"] != document["classes"] or len(protocol.classes) != n_classes:
+        raise Unfit(f"there must be {n_classes} classes, got {shown(document['classes'])}")
     if version != protocol.content()["version"]:
-        raise Unfit("a protocol without design, target and hint bits has version 1, others 2")
+        raise Unfit(
+            "a protocol of svm without target and hint bits has version 1, one of sgd or net 3, "
+            "others 2"
+        )
     check_seed(protocol.content())
     return protocol
 
 
+def _algorithms(design: Design | None) -> tuple[str, ...]:
+    """Those that a protocol with or without a design may have."""
+    if design is None:
+        return ("svm", "sgd", "net")
+    return ("linear",) if design.space.is_numeric else ("logistic",)
+
+
 def _parameters(content: Any, algorithm: str) -> dict[str, Any]:
-    if algorithm == "logistic":
+    if algorithm in ("linear", "logistic"):
         return _logistic_parameters(content)
+    if algorithm == "net":
+        return _net_parameters(content)
     keys = {*_REALS, *_WHOLE, *_NAMES, *_FLAGS}
+    if algorithm == "svm" and isinstance(content, dict) and "estimate" in content:
+        # left out for batches
+        if content["estimate"] != "rows":
+            raise Unfit("estimate must be 'rows', or be left out")
+        keys = keys - {"batch_size"} | {"estimate"}
     if not isinstance(content, dict) or set(content) - {"class_weights", "hint_bits"} != keys:
         raise Unfit(f"'parameters' must be an object with the keys {', '.join(sorted(keys))}")
     if "hint_bits" in content:  # left out if there are none
@@ -403,12 +452,28 @@ def _parameters(content: Any, algorithm: str) -> dict[str, Any]:
     for name in _FLAGS:
         if not isinstance(content[name], bool):
             raise Unfit(f"{name} must be true or false")
-    for name in _WHOLE:
+    for name in {*_WHOLE} & keys:
         if type(content[name]) is not int:
             raise Unfit(f"{name} must be an integer")
     for name in _NAMES:
         read_text(content[name], name)
     return content
+
+
+def _net_parameters(content: Any) -> dict[str, Any]:
+    reals = ("failure_prob", "margin", "max_disagreement", "max_error")
+    flags, whole = ("agnostic", "fit_intercept"), ("n_candidates", "n_components")
+    read_object(content, "'parameters'", {*reals, *flags, *whole, "net", "projection"})
+    for name in reals:
+        read_decimal(content[name], name)
+    for name in flags:
+        if not isinstance(content[name], bool):
+            raise Unfit(f"{name} must be true or false")
+    read_integer(content["n_components"], "n_components", 1, MAX_NET_DIRECTIONS)
+    read_integer(content["n_candidates"], "n_candidates", 1, 1 << 24)
+    if (content["net"], content["projection"]) != ("random", "published"):
+        raise Unfit("a protocol of nets has a random net over published directions")
+    return dict(content)
 
 
 def _logistic_parameters(content: Any) -> dict[str, Any]:

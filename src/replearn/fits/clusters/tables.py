@@ -14,7 +14,7 @@ from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.fits.clusters.spans import Span, file_spans, partition_spans
 from replearn.fits.clusters.tasks import completed, guarded, shared_task
-from replearn.fits.label_parts import LabelPart, join_labels
+from replearn.fits.label_parts import LabelPart, join_labels, labels_of
 from replearn.sources import Part, Source, Watch
 from replearn.sources.common import total_seen
 from replearn.sources.labels import Labels
@@ -236,7 +236,7 @@ class RowsInPartitions(ClusterRows):
         self.n_features = n_columns if encoding is None else encoding.n_outputs
         text = columns is not None and all(isinstance(name, str) for name in columns)
         self.names = tuple(columns) if text and columns is not None else None
-        self.labels = estimator.labels()
+        self.labels = labels_of(estimator)
         self._partitions, self._label_partitions = partitions, label_partitions
         self._reader = _PartitionReader(estimator, columns, target, self.labels)
 

@@ -107,16 +107,16 @@ def _knock(address: str, timeout: float) -> None:
         if parts.scheme != "tcp":  # it would want more than a knock
             return
         door.settimeout(timeout)
-        heard = b""
-        while _GREETING not in heard and len(heard) < _LONGEST_GREETING:
+        received = b""
+        while _GREETING not in received and len(received) < _LONGEST_GREETING:
             try:
                 more = door.recv(4096)
             except TimeoutError:
                 raise ValueError("something is there, but it does not greet like Dask") from None
             if not more:
                 break
-            heard += more
-        if _GREETING not in heard:
+            received += more
+        if _GREETING not in received:
             raise ValueError("what is there is not Dask")
 
 
@@ -352,14 +352,19 @@ def spread(
     """
     client = usable_client(client)
     require_workers(client)
+    scattered: list[Any] = []
 
     def tasks() -> list[Any]:
         # too much data for the scheduler; should all workers that have them die, they are sent anew
-        sent = client.scatter(Shared(function), broadcast=True, hash=False)
+        scattered.append(client.scatter(Shared(function), broadcast=True, hash=False))
         call = guarded(_call)
-        return [call(sent, item) for item in items]
+        return [call(scattered[-1], item) for item in items]
 
-    return completed(client, tasks(), remake=tasks)
+    try:
+        yield from completed(client, tasks(), remake=tasks)
+    finally:
+        for future in scattered:  # the workers' memory is free at once, also after an error
+            future.release()
 
 
 def _call(sent: Shared, item: Any) -> Any:

@@ -15,13 +15,15 @@ allotment   cells for a wanted agreement, and what they leave of the signal
 designs     the published form
 truth       what it is worth, next to what a sceptic would ask for
 pilot_plan  all of it
-svm_plan    the same for Algorithm 1
+svm_plan    the same for Algorithms 1 and 2
+net_plan    and for Algorithm 3, over a few published directions
 =========== ======================================================================
 """
 
 from replearn.study.pilot.entry import plan_from_pilot
+from replearn.study.pilot.net_plan import NetPilotPlan
 from replearn.study.pilot.pilot_plan import PilotPlan
 from replearn.study.pilot.svm_candidates import FrontierPoint
 from replearn.study.pilot.svm_plan import SvmPilotPlan
 
-__all__ = ["FrontierPoint", "PilotPlan", "SvmPilotPlan", "plan_from_pilot"]
+__all__ = ["FrontierPoint", "NetPilotPlan", "PilotPlan", "SvmPilotPlan", "plan_from_pilot"]

@@ -15,7 +15,7 @@ from replearn.types import Vector
 _REACH = 30.0
 
 #: Of plans that gain nearly the same, the one with fewest coded numbers.
-_ENOUGH = 0.95
+ENOUGH = 0.95
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def best_allotment(families: list[Family], agreement: Agreement) -> Allotment:
         for family in families
         for size in range(2, family.signal.size + 1)
     ]
-    enough = _ENOUGH * max(candidate.gain for candidate in candidates)
+    enough = ENOUGH * max(candidate.gain for candidate in candidates)
     return min(
         (candidate for candidate in candidates if candidate.gain >= enough),
         key=lambda candidate: (candidate.size, -candidate.gain),

@@ -22,7 +22,7 @@ from replearn.study.pilot.ridge import N_FOLDS, HeldOut, Truth, log_loss, short_
 from replearn.types import IntegerArray, Matrix, Vector
 
 #: Smallest variance of a coordinate: a pilot that is separated shows none.
-_VARIANCE_FLOOR = 0.3
+VARIANCE_FLOOR = 0.3
 
 #: Share of the quadratic bound of the log-loss that a row's curvature has at least. A step in a
 #: metric of more than half the bound cannot raise the loss.
@@ -32,10 +32,10 @@ _BOUND_SHARE = 0.55
 #: share of the pilot's rows.
 _NEW_SHARE = 1e-3
 _FEWEST_ROWS = 1 / 25
-_FEWEST_DISCOVERY_ROWS = 1 / 66
+FEWEST_DISCOVERY_ROWS = 1 / 66
 
 #: How many coordinates theory counts for, against what was seen in a block of them.
-_THEORY_WEIGHT = 2.0
+THEORY_WEIGHT = 2.0
 
 _BLOCKS = (0, 1, 2, 4, 8, 16, 32, 64)
 
@@ -124,7 +124,7 @@ def supervised_family(
     # half of what is off the diagonal is believed: the frames make it small to begin with
     information = 0.5 * (information + np.diag(np.diag(information)))
     to_metric = solve_triangular(np.linalg.cholesky(information), np.eye(q), lower=True)
-    variance = np.maximum(np.diag(to_metric @ meat @ to_metric.T), _VARIANCE_FLOOR)
+    variance = np.maximum(np.diag(to_metric @ meat @ to_metric.T), VARIANCE_FLOOR)
     squares = np.mean([(to_metric @ score) ** 2 for score in held], axis=0)
     excess = squares - variance * np.mean(1 / np.array(n_held))
     return Family(
@@ -138,8 +138,9 @@ def supervised_family(
     )
 
 
-#: Steps and ridge of a study that starts from no model: the rows' own curvature is stepped with.
-_DISCOVERY_STEPS, _DISCOVERY_RIDGE = 8, 0.05
+#: Steps and ridge of a study that starts from no model: the rows' own curvature is stepped with;
+#: and the factor by which the variance of sites is taken larger than the pilot shows.
+DISCOVERY_STEPS, DISCOVERY_RIDGE, DISCOVERY_CAUTION = 8, 0.05, 1.5
 
 #: Without labels: assumed variance of the log-odds, which falls off like one over the number of
 #: the direction.
@@ -162,7 +163,7 @@ def discovery_family(
     columns = with_constant(rows @ directions.T)
     spread = share * (1 - share)
     weights = np.full(len(rows), spread)
-    kept = strong_columns(columns, weights, 2, _FEWEST_DISCOVERY_ROWS)
+    kept = strong_columns(columns, weights, 2, FEWEST_DISCOVERY_ROWS)
     frame = orthonormal_frame(columns[:, kept], weights)
     start = np.zeros(kept.size)
     start[0] = np.log(share / (1 - share)) / frame[0, 0]
@@ -183,16 +184,16 @@ def discovery_family(
         information=np.eye(kept.size),
         variance=variance,
         signal=signal,
-        n_steps=_DISCOVERY_STEPS,
-        ridge=_DISCOVERY_RIDGE,
-        caution=1.5,
+        n_steps=DISCOVERY_STEPS,
+        ridge=DISCOVERY_RIDGE,
+        caution=DISCOVERY_CAUTION,
     )
 
 
 def discovery_scores(
     rows: Matrix, truth: Truth, share: float, fold: IntegerArray, size: int
 ) -> Vector:
-    """Held-out log-odds of a discovery with so many coordinates, before any rounding."""
+    """Held-out log-odds of a discovery with a number of coordinates, before any rounding."""
     scores = np.empty(truth.size)
     for left_out in range(N_FOLDS):
         seen = fold != left_out
@@ -206,7 +207,7 @@ def discovery_scores(
 
 def _fitted(columns: Matrix, truth: Truth, start: Vector) -> Vector:
     """Weights after the steps of a site; see `replearn.stages.scores.logistic`."""
-    ridge = _DISCOVERY_RIDGE * np.eye(start.size)
+    ridge = DISCOVERY_RIDGE * np.eye(start.size)
 
     def step(theta: Vector) -> tuple[float, Vector]:
         scores = columns @ theta
@@ -217,7 +218,7 @@ def _fitted(columns: Matrix, truth: Truth, start: Vector) -> Vector:
 
     theta = start
     loss, following = step(theta)
-    for _ in range(_DISCOVERY_STEPS - 1):
+    for _ in range(DISCOVERY_STEPS - 1):
         next_loss, beyond = step(following)
         if next_loss > loss:
             following = (theta + following) / 2
@@ -233,7 +234,7 @@ def _held_out_variance(columns: Matrix, truth: Truth, start: Vector, fold: Integ
     variance of a fit is that of its limit, however it gets there.
     """
     q = start.size
-    information, meat = _DISCOVERY_RIDGE * np.eye(q), np.zeros((q, q))
+    information, meat = DISCOVERY_RIDGE * np.eye(q), np.zeros((q, q))
     for left_out in range(N_FOLDS):
         seen = fold != left_out
         chance = expit(columns[~seen] @ _fitted(columns[seen], truth[seen], start))
@@ -241,7 +242,7 @@ def _held_out_variance(columns: Matrix, truth: Truth, start: Vector, fold: Integ
         information += (held * (chance * (1 - chance))[:, None]).T @ held / truth.size
         meat += (held * (residual**2)[:, None]).T @ held / truth.size
     bread = np.linalg.inv(information)
-    return np.maximum(np.diag(bread @ meat @ bread), _VARIANCE_FLOOR)
+    return np.maximum(np.diag(bread @ meat @ bread), VARIANCE_FLOOR)
 
 
 def _block_means(squares: Vector, noise: Vector) -> Vector:
@@ -353,6 +354,6 @@ def _smoothed(excess: Vector, theory: Vector) -> Vector:
             break
         seen = float((excess[block] / theory[block]).sum())
         size = theory[block].size
-        factor = (_THEORY_WEIGHT + seen) / (_THEORY_WEIGHT + size)
+        factor = (THEORY_WEIGHT + seen) / (THEORY_WEIGHT + size)
         signal[block] = theory[block] * np.clip(factor, 0.25, 1e6)
     return signal

@@ -25,7 +25,9 @@ def design_of(
     pilot: EncodedPilot,
     span: Matrix,
     threshold: str,
-    residuals: Vector | None,
+    residuals: Matrix | None,
+    n_outputs: int = 1,
+    class_weights: Decimals = (),
 ) -> Design:
     """The published form of an allotment.
 
@@ -37,8 +39,12 @@ def design_of(
         Orthonormal basis in whose coordinates the family's directions are.
     threshold : str
         Log-odds from which on a row is positive.
-    residuals : array or None
-        Held-out ``p - t`` of the pilot's rows, if there are any.
+    residuals : array of shape (n_rows, n_residuals), or None
+        Held-out ``p - t`` of the pilot's rows, if there are any; with more classes, for each.
+    n_outputs : int, default=1
+        Classes less one; they share the directions.
+    class_weights : tuple of str, optional
+        Published weights of the classes.
 
     Notes
     -----
@@ -46,22 +52,27 @@ def design_of(
     orthonormal on the pilot, and the metric M rounds ``M theta`` for ``theta`` in that frame. A
     site works with a itself: all maps are written for it.
     """
-    family, q = allotment.family, allotment.size
+    family, size = allotment.family, allotment.size
+    q = size // n_outputs
     raw = family.directions[: q - 1] @ span
     factors, limits = limited(np.asarray(pilot.rows @ raw.T))
     directions = Basis.from_directions(raw * factors[:, None])
     columns = with_constant(np.asarray(pilot.rows @ (directions.rows * UNIT).T))
     frame = orthonormal_frame(columns, family.weights)
-    inverse = np.linalg.inv(frame)
-    information = family.information[:q, :q]
+    # from coordinates by direction to the published ones, class after class
+    written = np.einsum("ij,ce->cije", frame, np.eye(n_outputs)).reshape(size, size)
+    inverse = np.linalg.inv(written)
+    information = family.information[:size, :size]
     metric = np.linalg.cholesky(information).T
-    ridge = family.ridge * np.eye(q)
+    ridge = family.ridge * np.eye(size)
+    if family.n_steps > 1:
+        ridge = family.ridge * information / max(float(np.diag(information).mean()), 1e-9)
     space = ScoreSpace(
         directions=directions,
         cap=pilot.cap,
-        start=decimals(frame @ family.start[:q]),
+        start=decimals(written @ family.start[:size]),
         shrink=decimals(allotment.shrink),
-        lift=decimal_table(frame @ np.linalg.inv(metric) * allotment.widths),
+        lift=decimal_table(written @ np.linalg.inv(metric) * allotment.widths),
         rounding=allotment.rounding,
         threshold=threshold,
         hint_bits=allotment.agreement.hint_bits,
@@ -77,6 +88,7 @@ def design_of(
         reach=decimals(allotment.reach / allotment.widths),
         spread=decimals(allotment.spread / allotment.widths),
         samples_per_site=allotment.agreement.samples_per_site,
+        class_weights=class_weights,
     )
 
 
@@ -88,7 +100,7 @@ def limited(products: Matrix) -> tuple[Vector, tuple[int, ...]]:
 
 
 def _pushes(
-    columns: Matrix, residuals: Vector | None, n_steps: int, limits: tuple[int, ...]
+    columns: Matrix, residuals: Matrix | None, n_steps: int, limits: tuple[int, ...]
 ) -> Decimals:
     """Sizes to which a row's score is cut: six root mean squares of the pilot's held-out ones.
 
@@ -97,7 +109,8 @@ def _pushes(
     largest = np.array([1.0, *(2.0**limit for limit in limits)])
     if residuals is None or n_steps > 1:
         return decimals(largest)
-    sizes = np.sqrt(((columns * residuals[:, None]) ** 2).mean(axis=0))
+    of_each = [((columns * column[:, None]) ** 2).mean(axis=0) for column in residuals.T]
+    sizes = np.sqrt(np.max(of_each, axis=0))
     return decimals(np.minimum(largest, _FAR_PUSH * np.maximum(sizes, 1e-6 * largest)))
 
 

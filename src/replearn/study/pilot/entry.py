@@ -13,11 +13,17 @@ from replearn.estimators.checks import check_whole, class_factors
 from replearn.plans.sizes import decimal
 from replearn.study.pilot.columns import read_labels
 from replearn.study.pilot.many_classes import plan_many_classes
+from replearn.study.pilot.net_plan import NetPilotPlan, plan_net_study
 from replearn.study.pilot.pilot_plan import PilotPlan, Request, plan_logistic_study
+from replearn.study.pilot.recipe_choice import better_recipe
 from replearn.study.pilot.safe_columns import RARE, publishable
 from replearn.study.pilot.scores import PublishedScore
 from replearn.study.pilot.svm_plan import SvmPilotPlan, plan_svm_study
 from replearn.types import IntegerArray, Signs
+
+#: Recipes that can be planned from a pilot, and the numbers of the paper's algorithms.
+ALGORITHMS = ("logistic", "svm", "sgd", "net", "auto")
+_NUMBERS = {"svm": 1, "sgd": 2, "net": 3}
 
 
 def plan_from_pilot(
@@ -44,7 +50,7 @@ def plan_from_pilot(
     failure_prob: float = 0.05,
     class_weight: dict[Any, float] | str | None = None,
     **svm: Any,
-) -> PilotPlan | SvmPilotPlan:
+) -> PilotPlan | SvmPilotPlan | NetPilotPlan:
     """Choose everything that sites must share from a pilot sample, and say what it is worth.
 
     Parameters
@@ -60,12 +66,14 @@ def plan_from_pilot(
         since a pilot errs too.
     shared_seed : int or str, default=0
         The published seed.
-    algorithm : {"logistic", "svm"}, default="logistic"
-        Logistic regression in a few published directions, or Algorithm 1 of the paper.
+    algorithm : {"logistic", "svm", "sgd", "net", "auto"}, default="logistic"
+        Logistic regression in a few published directions, or Algorithm 1, 2 or 3 of the paper, the
+        last with a net over 2 to 6 published directions. "auto" takes logistic regression or
+        Algorithm 1, by balanced accuracy on held-out rows, and says what the other would give.
     study : {"updating", "discovery"}, default="updating"
         Whether the published directions may know the pilot's labels.
     hint_bits : int, default=0
-        The first site publishes so many bits about where its estimate lies, and cells can be far
+        The first site publishes this many bits about where its estimate lies, and cells can be far
         narrower. 0 is the paper's notion of replicability.
     sites : int, default=2
         All of them agree, except with probability ``max_disagreement``.
@@ -97,11 +105,12 @@ def plan_from_pilot(
         How much the loss of a class's rows counts. "balanced" is one over the pilot's share of the
         class; the numbers are published in the protocol, so all sites use the same.
     **svm
-        For Algorithm 1: ``margin, max_error, fit_intercept, projections``.
+        For Algorithms 1 and 2: ``margin, max_error, fit_intercept, projections``, for Algorithm 1
+        also ``estimates``; for Algorithm 3 ``margin, fit_intercept``.
 
     Returns
     -------
-    PilotPlan
+    PilotPlan, SvmPilotPlan or NetPilotPlan
         With ``protocol``, and printable: what the protocol is worth next to the base rate, the
         pilot's own model and one site's rows; what 0, 2, 4 and 8 hint bits would give; cautions.
 
@@ -121,8 +130,8 @@ def plan_from_pilot(
     >>> plan.table[2].auc > 0.9
     True
     """
-    if algorithm not in ("logistic", "svm"):
-        raise ReplearnError(f"algorithm must be logistic or svm, got {algorithm!r}.")
+    if algorithm not in ALGORITHMS:
+        raise ReplearnError(f"algorithm must be one of {', '.join(ALGORITHMS)}, got {algorithm!r}.")
     if y is not None and (classes is not None or share is not None):
         raise ReplearnError(
             f"classes and share are for a pilot without labels, got {classes!r} and {share!r} with "
@@ -137,10 +146,11 @@ def plan_from_pilot(
     choice = {"columns": columns, "drop": drop, "categories": categories, "numeric": numeric}
     X, remarks = publishable(X, signs, choice, rare)
     many = classes is not None and len(classes) > 2
-    if algorithm == "svm":
+    if algorithm not in ("logistic", "auto"):
+        number = _NUMBERS[algorithm]
         if many:
             raise ReplearnError(
-                f"Algorithm 1 is planned for two classes, got {classes!r:.80}. Use "
+                f"Algorithm {number} is planned for two classes, got {classes!r:.80}. Use "
                 'algorithm="logistic", or merge classes.'
             )
         if (
@@ -152,10 +162,26 @@ def plan_from_pilot(
             or threshold != "share"
         ):
             raise ReplearnError(
-                "Algorithm 1 is planned from labels, for two sites, without scores and "
+                f"Algorithm {number} is planned from labels, for two sites, without scores and "
                 'threshold, got others. Leave them out, or use algorithm="logistic".'
             )
         check_whole(hint_bits, "hint_bits", 0, MAX_HINT_BITS)
+        if algorithm == "net":
+            _refuse_for_nets(hint_bits, class_weight, svm)
+            return plan_net_study(
+                X,
+                signs,
+                classes,
+                remarks,
+                samples_per_site=samples_per_site,
+                max_disagreement=max_disagreement,
+                shared_seed=shared_seed,
+                categories=categories,
+                rare=rare,
+                failure_prob=failure_prob,
+                target=target,
+                **svm,
+            )
         return plan_svm_study(
             X,
             signs,
@@ -170,11 +196,13 @@ def plan_from_pilot(
             target=target,
             class_weights=_class_weights(class_weight, (signs > 0).astype(np.int64), classes),
             hint_bits=hint_bits,
+            algorithm=algorithm,
             **svm,
         )
     if svm:
         raise ReplearnError(
-            f'{sorted(svm)[0]} belongs to algorithm="svm", got algorithm="logistic". Leave it out.'
+            f'{sorted(svm)[0]} belongs to algorithm="svm" or "sgd", got algorithm="{algorithm}". '
+            "Leave it out."
         )
     request = Request(
         samples_per_site=samples_per_site,
@@ -207,7 +235,33 @@ def plan_from_pilot(
                 "most probable one is taken. Leave it out."
             )
         return plan_many_classes(X, numbers, classes, weights, remarks, request)
-    return plan_logistic_study(X, signs, classes, remarks, request)
+    plan = plan_logistic_study(X, signs, classes, remarks, request)
+    if algorithm == "logistic":
+        return plan
+    balanced: Decimals = ()
+    if numbers is not None and classes is not None:
+        balanced = _class_weights("balanced", numbers, classes)
+    return better_recipe(plan, X, signs, classes, balanced, remarks, request)
+
+
+def _refuse_for_nets(hint_bits: int, class_weight: Any, others: dict[str, Any]) -> None:
+    """What a choice from a net cannot use."""
+    if hint_bits:
+        raise ReplearnError(
+            f"hint_bits must be 0 for a net, got {hint_bits}: hints move a grid, and a choice from "
+            'a list has none. Leave them out, or use algorithm="svm", "sgd" or "logistic".'
+        )
+    if class_weight is not None:
+        raise ReplearnError(
+            f"class_weight must be None for a net, got {class_weight!r}: it counts errors, all the "
+            'same. Leave it out, or use algorithm="logistic".'
+        )
+    for name in ("max_error", "projections", "estimates"):
+        if name in others:
+            raise ReplearnError(
+                f"{name} follows from the rows of a site for a net, got {others[name]!r}. Leave it "
+                "out."
+            )
 
 
 def _class_weights(

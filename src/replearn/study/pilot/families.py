@@ -57,8 +57,8 @@ def principal(rows: Matrix, n_directions: int) -> Matrix:
     return np.asarray((directions / np.linalg.norm(directions, axis=0)).T)
 
 
-def krylov(rows: Matrix, truth: Truth, n_directions: int) -> Matrix:
-    """Partial least squares: covariance with the labels, then its images, made orthogonal."""
+def krylov(rows: Matrix, truth: Truth | Vector, n_directions: int) -> Matrix:
+    """Partial least squares: covariance with labels or numbers, its images, made orthogonal."""
     centred = rows - rows.mean(axis=0)
     direction = centred.T @ (truth - truth.mean()) / truth.size
     found: list[Vector] = []

@@ -15,18 +15,30 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from replearn.codes.basis import UNIT, Basis
-from replearn.codes.decimals import Decimals, decimal_table, decimals
+from replearn.codes.basis import UNIT
+from replearn.codes.decimals import Decimals
 from replearn.codes.decimals import numbers as floats
 from replearn.codes.design import Design
 from replearn.codes.randomness import SharedRandomness, seed_text
-from replearn.codes.score_space import ScoreSpace
 from replearn.errors import ReplearnError
 from replearn.plans.hint_table import N_CODES
+from replearn.stages.batches import Rows
 from replearn.stages.ranking import auc
-from replearn.study.pilot.allotment import Agreement, Allotment, allot
-from replearn.study.pilot.cross_fit import Family, orthonormal_frame, strong_columns, with_constant
-from replearn.study.pilot.designs import limited
+from replearn.stages.scores import all_steps
+from replearn.study.pilot.allotment import ENOUGH, Agreement, Allotment, allot
+from replearn.study.pilot.cross_fit import (
+    DISCOVERY_CAUTION,
+    DISCOVERY_RIDGE,
+    DISCOVERY_STEPS,
+    FEWEST_DISCOVERY_ROWS,
+    THEORY_WEIGHT,
+    VARIANCE_FLOOR,
+    Family,
+    orthonormal_frame,
+    strong_columns,
+    with_constant,
+)
+from replearn.study.pilot.designs import design_of
 from replearn.study.pilot.encoders import EncodedPilot, encoded_pilots, in_own_span
 from replearn.study.pilot.families import principal
 from replearn.study.pilot.pilot_plan import (
@@ -34,23 +46,29 @@ from replearn.study.pilot.pilot_plan import (
     SHOWN_BITS,
     PilotPlan,
     Request,
+    nothing_known,
     threshold_of,
 )
 from replearn.study.pilot.safe_columns import Remark
 from replearn.study.pilot.softmax import N_FOLDS, Fits, held_out_fits, moments, weighted_loss
-from replearn.study.pilot.truth import PlanRow, cautions
+from replearn.study.pilot.truth import (
+    ManyClasses,
+    PlanRow,
+    SeedJudge,
+    cautions,
+    growth,
+    seed_noise,
+    with_seeds,
+)
 from replearn.study.protocol import Protocol
 from replearn.types import IntegerArray, Matrix, Vector
 
 #: Directions at the most, pilot rows for each of them, and coded numbers at the most.
 _MAX_DIRECTIONS, _ROWS_PER_DIRECTION, _MAX_CODED = 16, 40, 128
 
-_VARIANCE_FLOOR = 0.3
-_THEORY_WEIGHT = 2.0
-_ENOUGH = 0.95
+#: Towards the start; and as for two classes, but a little more: more numbers are chosen among.
 _RIDGE, _CAUTION = 0.02, 1.2
-_DISCOVERY_STEPS, _DISCOVERY_RIDGE, _DISCOVERY_CAUTION = 8, 0.05, 1.5
-_FAR_PUSH = 6.0
+
 _SINGLE = "all rows of one site, not replicable"
 
 
@@ -107,12 +125,20 @@ def plan_many_classes(
         rows, span = in_own_span(pilot.rows)
         fits = held_out_fits(rows, numbers, counts, coins)
         found = _Studied(pilot, rows, span, numbers, counts, fits, classes, class_weights, remarks)
-        ways.append((weighted_loss(numbers, fits.scores, counts), found))
-    found = min(ways, key=lambda way: way[0])[1]
-    if request.study == "updating":
+        if request.study == "discovery":
+            found = replace(found, family=_unsupervised(found))
+        ways.append(found)
+    found = min(ways, key=_scaling_loss)
+    if found.family is None:
         family, lost = _supervised(found)
-        return _planned(replace(found, family=family, lost=lost), request)
-    return _planned(replace(found, family=_unsupervised(found)), request)
+        found = replace(found, family=family, lost=lost)
+    return _planned(found, request)
+
+
+def _scaling_loss(found: _Studied) -> float:
+    """What a scaling is chosen by: held-out log-loss of what the sites would fit."""
+    scores = found.fits.scores if found.family is None else _discovered(found, found.family)
+    return weighted_loss(found.numbers, scores, found.counts)
 
 
 # --- directions -------------------------------------------------------------------------------
@@ -195,7 +221,7 @@ def _supervised(found: _Studied) -> tuple[Family, Vector]:
         n_held.append(len(columns))
     information = _nearly_by_direction(information, found.n_outputs)
     to_metric = np.linalg.inv(np.linalg.cholesky(information))
-    variance = np.maximum(np.diag(to_metric @ meat @ to_metric.T), _VARIANCE_FLOOR)
+    variance = np.maximum(np.diag(to_metric @ meat @ to_metric.T), VARIANCE_FLOOR)
     squares = np.mean([(to_metric @ score) ** 2 for score in held], axis=0)
     excess = squares - variance * float(np.mean(1 / np.array(n_held)))
     lost = np.maximum(0.0, losses - losses[min(found.n_outputs, q - 1)])
@@ -218,7 +244,7 @@ def _unsupervised(found: _Studied) -> Family:
     rows, C = found.rows, found.n_outputs
     directions = principal(rows, _most_directions(found))
     columns = with_constant(rows @ directions.T)
-    kept = strong_columns(columns, np.ones(len(rows)), 2, 1 / 66)
+    kept = strong_columns(columns, np.ones(len(rows)), 2, FEWEST_DISCOVERY_ROWS)
     frame = orthonormal_frame(columns[:, kept], np.ones(len(rows)))
     shares = found.shares
     start = np.zeros((kept.size, C))
@@ -230,7 +256,7 @@ def _unsupervised(found: _Studied) -> Family:
     metric = np.linalg.cholesky(information).T
     theta = _fitted(framed, found.numbers, found.counts, start)
     variance = np.diag(metric @ _sandwich(found, framed, start) @ metric.T)
-    variance = np.maximum(variance, _VARIANCE_FLOOR)
+    variance = np.maximum(variance, VARIANCE_FLOOR)
     squares = (metric @ (theta - start).ravel()) ** 2
     return Family(
         name="pca",
@@ -240,18 +266,18 @@ def _unsupervised(found: _Studied) -> Family:
         information=information,
         variance=variance,
         signal=_block_means(squares, variance / len(rows), C),
-        n_steps=_DISCOVERY_STEPS,
-        ridge=_DISCOVERY_RIDGE,
-        caution=_DISCOVERY_CAUTION,
+        n_steps=DISCOVERY_STEPS,
+        ridge=DISCOVERY_RIDGE,
+        caution=DISCOVERY_CAUTION,
     )
 
 
 def _fitted(columns: Matrix, numbers: IntegerArray, counts: Vector, start: Matrix) -> Matrix:
     """Weights after the steps of a site; see `replearn.stages.scores.logistic`."""
     theta = start
-    for _ in range(_DISCOVERY_STEPS):
+    for _ in range(DISCOVERY_STEPS):
         score, curvature, _ = moments(columns, numbers, counts, theta, smooth=0.0)
-        ridge = _DISCOVERY_RIDGE * np.eye(len(curvature))
+        ridge = DISCOVERY_RIDGE * np.eye(len(curvature))
         slope = score + ridge @ (theta - start).ravel()
         step = np.linalg.solve(curvature + ridge, slope)
         length = math.sqrt(max(float(step @ (curvature + ridge) @ step), 1e-300))
@@ -261,7 +287,7 @@ def _fitted(columns: Matrix, numbers: IntegerArray, counts: Vector, start: Matri
 
 def _sandwich(found: _Studied, columns: Matrix, start: Matrix) -> Matrix:
     """Covariance of one row's part in the weights, by rows that the fits have not seen."""
-    information, meat = _DISCOVERY_RIDGE * np.eye(start.size), np.zeros((start.size, start.size))
+    information, meat = DISCOVERY_RIDGE * np.eye(start.size), np.zeros((start.size, start.size))
     for left_out in range(N_FOLDS):
         seen = found.fits.fold != left_out
         theta = _fitted(columns[seen], found.numbers[seen], found.counts[seen], start)
@@ -292,7 +318,7 @@ def _smoothed(excess: Vector, theory: Vector, n_outputs: int) -> Vector:
     signal = np.empty_like(theory)
     for block in _blocks(theory.size, n_outputs):
         seen, n = float((excess[block] / theory[block]).sum()), theory[block].size
-        weight = _THEORY_WEIGHT * n_outputs
+        weight = THEORY_WEIGHT * n_outputs
         signal[block] = theory[block] * np.clip((weight + seen) / (weight + n), 0.25, 1e6)
     return signal
 
@@ -328,7 +354,7 @@ def _best(found: _Studied, agreement: Agreement) -> Allotment:
             "without hint bits."
         )
     largest = max(candidate.gain for candidate in candidates)
-    enough = largest - (1 - _ENOUGH) * abs(largest)
+    enough = largest - (1 - ENOUGH) * abs(largest)
     return next(candidate for candidate in candidates if candidate.gain >= enough)
 
 
@@ -357,7 +383,23 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
         return _expected(name, single, base, -lost * (base.log_loss - single.log_loss))
 
     planned = replace(expected("this protocol", allotment), disagreement=rho)
+    labelled = ManyClasses(found.numbers, found.counts)
+    columns = with_constant(np.asarray(found.pilot.rows @ (design.space.directions.rows * UNIT).T))
+    noise = seed_noise(allotment, design, columns, labelled, found.fits.scores)
+    planned = with_seeds(planned, noise)
     rows = (base, own, planned, single)
+    theta, scores = design.space.start_numbers, found.fits.scores
+    if family.n_steps > 1:  # not at the start, which knows no label, but where the pilot is
+        sample = Rows(found.pilot.rows, found.numbers.astype(np.uint8), np.arange(len(columns)))
+        q = allotment.size // C
+        used = replace(
+            family, directions=family.directions[: q - 1], start=family.start[: allotment.size]
+        )
+        theta, scores = all_steps(sample, design).following, _discovered(found, used)
+    judge_seed = SeedJudge(design, theta, columns, labelled, scores, base).cautions
+    if family.n_steps > 1 and request.hint_bits:
+        # narrow cells: where the pilot's rows end up says nothing about where a site's do
+        judge_seed = nothing_known
     protocol = Protocol(
         algorithm="logistic",
         parameters={
@@ -381,12 +423,13 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
         n = max(100, round(request.samples_per_site * factor))
         return n, expected("", _best(found, replace(agreement, samples_per_site=n)))
 
+    by_bits = tuple(of_bits(bits) for bits in SHOWN_BITS if bits == 0 or has_room)
     return PilotPlan(
         study=request.study,
         n_pilot=found.numbers.size,
         n_positive=0,
         table=rows,
-        by_bits=tuple(of_bits(bits) for bits in SHOWN_BITS if bits == 0 or has_room),
+        by_bits=by_bits,
         by_rows=tuple(of_rows(factor) for factor in (0.01, 0.1, 1, 10, 100)),
         rows_to_halve=None,
         directions=_words(found, request),
@@ -397,10 +440,14 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
         evidence_bits=allotment.evidence_bits,
         remarks=found.remarks,
         rare=request.rare,
-        cautions=tuple(cautions(base, own, planned, own_model=request.study == "updating")),
+        cautions=(
+            *cautions(base, own, planned, own_model=request.study == "updating"),
+            *_no_room(request.hint_bits, by_bits[0], planned, base, allotment.size),
+            *judge_seed(protocol.seed),
+        ),
         protocol=protocol,
         replan=partial(_replanned, found, request),
-        judge_seed=lambda seed: [],
+        judge_seed=judge_seed,
         n_classes=len(found.classes),
     )
 
@@ -409,6 +456,20 @@ def _replanned(found: _Studied, request: Request, **changes: Any) -> PilotPlan:
     changed = replace(request, **changes)
     changed.check(has_labels=True)
     return _planned(found, changed)
+
+
+def _no_room(
+    bits: int, without: tuple[int, PlanRow, int], planned: PlanRow, base: PlanRow, size: int
+) -> list[str]:
+    """A caution, if a hint costs more than it gives: it leaves room for few numbers."""
+    _, row, n_codes = without
+    if bits == 0 or row.log_loss > planned.log_loss - 1e-3 * base.log_loss:
+        return []
+    return [
+        f"Without hint bits the study is expected to be better (log-loss {row.log_loss:.4f} "
+        f"against {planned.log_loss:.4f}): with them there is room for {N_CODES[-1]} numbers, here "
+        f"{size} in place of {n_codes}. Merge classes, or plan without hint bits."
+    ]
 
 
 def _words(found: _Studied, request: Request) -> str:
@@ -485,12 +546,11 @@ def _expected(name: str, own: PlanRow, base: PlanRow, gain: float) -> PlanRow:
 
     What ranks and decides grows like the root of what the log-loss explains.
     """
-    explained = max(base.log_loss - own.log_loss, 1e-9)
     loss = min(max(own.log_loss - gain, 1e-6), base.log_loss)
-    factor = math.sqrt(max(base.log_loss - loss, 0.0) / explained)
+    factor = growth(base, own, loss)
 
     def grown(value: float, least: float) -> float:
-        return min(0.9999, least + (value - least) * factor)
+        return min(0.9999, max(0.0, least + (value - least) * factor))
 
     return PlanRow(
         name,
@@ -505,63 +565,18 @@ def _expected(name: str, own: PlanRow, base: PlanRow, gain: float) -> PlanRow:
 
 
 def _design(found: _Studied, allotment: Allotment, request: Request) -> Design:
-    """The published form of an allotment; see `replearn.study.pilot.designs.design_of`."""
-    family, C, size = allotment.family, found.n_outputs, allotment.size
-    q = size // C
-    raw = family.directions[: q - 1] @ found.span
-    factors, limits = limited(np.asarray(found.pilot.rows @ raw.T))
-    directions = Basis.from_directions(raw * factors[:, None])
-    columns = with_constant(np.asarray(found.pilot.rows @ (directions.rows * UNIT).T))
-    frame = orthonormal_frame(columns, family.weights)
-    # from coordinates by direction to the published ones, class after class
-    written = np.einsum("ij,ce->cije", frame, np.eye(C)).reshape(size, size)
-    inverse = np.linalg.inv(written)
-    information = family.information[:size, :size]
-    metric = np.linalg.cholesky(information).T
-    ridge = family.ridge * np.eye(size)
-    if family.n_steps > 1:
-        ridge = family.ridge * information / max(float(np.diag(information).mean()), 1e-9)
+    """The published form of an allotment."""
     threshold = "0"
-    if C == 1:
+    if found.n_outputs == 1:
         threshold = threshold_of(request.threshold, float(found.shares[1]))
-    space = ScoreSpace(
-        directions=directions,
-        cap=found.pilot.cap,
-        start=decimals(written @ family.start[:size]),
-        shrink=decimals(allotment.shrink),
-        lift=decimal_table(written @ np.linalg.inv(metric) * allotment.widths),
-        rounding=allotment.rounding,
-        threshold=threshold,
-        hint_bits=allotment.agreement.hint_bits,
-    )
-    return Design(
-        space=space,
-        encode=decimal_table((metric / allotment.widths[:, None]) @ inverse),
-        curvature=decimal_table(_symmetric(inverse.T @ (information + ridge) @ inverse)),
-        penalty=decimal_table(_symmetric(inverse.T @ ridge @ inverse)),
-        n_steps=family.n_steps,
-        limits=limits,
-        pushes=_pushes(found, columns, family.n_steps, limits),
-        reach=decimals(allotment.reach / allotment.widths),
-        spread=decimals(allotment.spread / allotment.widths),
-        samples_per_site=allotment.agreement.samples_per_site,
-        class_weights=found.class_weights,
-    )
-
-
-def _pushes(
-    found: _Studied, columns: Matrix, n_steps: int, limits: tuple[int, ...]
-) -> tuple[str, ...]:
-    """Sizes to which a row's score is cut, where that makes a proof tight: with one step."""
-    largest = np.array([1.0, *(2.0**limit for limit in limits)])
-    if n_steps > 1:
-        return decimals(largest)
     truth = np.eye(len(found.classes))[found.numbers]
     residuals = (softmax(found.fits.scores, axis=1) - truth) * found.counts[:, None]
-    squares = (columns**2).T @ (residuals**2) / len(columns)
-    sizes = np.sqrt(squares.max(axis=1))
-    return decimals(np.minimum(largest, _FAR_PUSH * np.maximum(sizes, 1e-6 * largest)))
-
-
-def _symmetric(matrix: Matrix) -> Matrix:
-    return np.asarray((matrix + matrix.T) / 2)
+    return design_of(
+        allotment,
+        found.pilot,
+        found.span,
+        threshold,
+        residuals,
+        n_outputs=found.n_outputs,
+        class_weights=found.class_weights,
+    )

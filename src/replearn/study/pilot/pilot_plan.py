@@ -36,6 +36,7 @@ from replearn.study.pilot.scores import PublishedScore, score_directions
 from replearn.study.pilot.truth import (
     PlanRow,
     SeedJudge,
+    TwoClasses,
     cautions,
     expected,
     majority,
@@ -99,6 +100,8 @@ class PilotPlan(InNotebooks):
     judge_seed : callable
         ``plan.judge_seed(seed)``: cautions about a seed, if it is an unlucky one.
     n_classes : int
+    other : str
+        What another recipe would have given, if one was tried.
 
     Examples
     --------
@@ -134,6 +137,7 @@ class PilotPlan(InNotebooks):
     replan: "Callable[..., PilotPlan]" = field(repr=False, compare=False)
     judge_seed: Callable[[str], list[str]] = field(repr=False, compare=False)
     n_classes: int = 2
+    other: str = ""
 
     def under(self, protocol: Protocol) -> "PilotPlan":
         """The plan after its protocol was registered, or got the seed of a public value."""
@@ -145,14 +149,13 @@ class PilotPlan(InNotebooks):
     @property
     def decided(self) -> str:
         """What the protocol has decided, and what is left to the sites."""
-        labels = {
-            "updating": "directions that know the pilot's labels",
-            "discovery": "directions that know no label",
-        }[self.study]
+        labels = {"updating": "the pilot's labels", "discovery": "no label"}[self.study]
         n_directions = self.n_codes // (self.n_classes - 1) - 1
+        one = n_directions == 1
+        known = f"{n_directions} direction{'' if one else 's'} that know{'s' if one else ''}"
         classes = "" if self.n_classes == 2 else f" for {self.n_classes - 1} of the classes"
         return (
-            f"The protocol decides the columns and their scaling, {n_directions} {labels} "
+            f"The protocol decides the columns and their scaling, {known} {labels} "
             f"({self.directions}), the start and the grid. The sites decide {self.n_codes} numbers:"
             f" the intercept and the weight of each direction{classes}."
         )
@@ -167,6 +170,8 @@ class PilotPlan(InNotebooks):
             lines += table(self.table)
         if self.by_bits:
             lines.append("  hint bits: " + "; ".join(self._bits_words()))
+        if self.other:
+            lines.append(f"  other recipe: {self.other}")
         lines.append(f"  {self.decided}")
         lines.append(
             f"  A match between two sites is worth {self.evidence_bits:.1f} bits to somebody who "
@@ -190,7 +195,7 @@ class PilotPlan(InNotebooks):
             name: getattr(self, name)
             for name in (
                 *("study", "n_pilot", "n_positive", "rows_to_halve", "directions", "n_codes"),
-                *("hint_bits", "n_sites", "samples_per_site", "evidence_bits", "decided"),
+                *("hint_bits", "n_sites", "samples_per_site", "evidence_bits", "decided", "other"),
             )
         } | {
             "cautions": list(self.cautions),
@@ -355,11 +360,11 @@ class _Studied:
     remarks: tuple[Remark, ...]
 
     @property
-    def residuals(self) -> Vector | None:
-        """Held-out ``p - t`` of the pilot's own model."""
+    def residuals(self) -> Matrix | None:
+        """Held-out ``p - t`` of the pilot's own model, as one column."""
         if self.fits is None or self.truth is None:
             return None
-        return np.asarray(expit(self.fits.calibrated) - self.truth)
+        return np.asarray(expit(self.fits.calibrated) - self.truth)[:, None]
 
 
 def _studied(
@@ -407,7 +412,7 @@ def _discovery(found: _Studied) -> Family:
 
 
 def _discovered(found: _Studied, size: int) -> Vector:
-    """Held-out log-odds of a discovery with so many coordinates, before any rounding."""
+    """Held-out log-odds of a discovery with a number of coordinates, before any rounding."""
     assert found.fits is not None
     assert found.truth is not None
     return discovery_scores(found.rows, found.truth, found.share, found.fits.fold, size)
@@ -454,22 +459,23 @@ def _seed_noise(found: _Studied, allotment: Allotment, design: Design) -> Matrix
     if found.truth is None or found.fits is None:
         return None
     columns = _columns(found, design)
-    return seed_noise(allotment, design, columns, found.truth, found.fits.calibrated)
+    return seed_noise(allotment, design, columns, TwoClasses(found.truth), found.fits.calibrated)
 
 
-def _nothing_known(seed: str) -> list[str]:
+def nothing_known(seed: str) -> list[str]:
+    """No caution about a seed, where nobody can tell."""
     return []
 
 
 def _seed_judge(found: _Studied, design: Design) -> Callable[[str], list[str]]:
     """What says what must be said about a seed, if labels tell where the sites are expected."""
     if found.truth is None or found.fits is None:
-        return _nothing_known
+        return nothing_known
     theta, scores = design.space.start_numbers, found.fits.calibrated
     if design.n_steps > 1:  # not at the start, which knows no label, but where the pilot is
         theta = _where_pilot_is(found.pilot.rows, found.truth, design)
         scores = _discovered(found, design.space.n_components)
-    rows = _columns(found, design), found.truth, scores
+    rows = _columns(found, design), TwoClasses(found.truth), scores
     return SeedJudge(design, theta, *rows, majority(found.share)).cautions
 
 

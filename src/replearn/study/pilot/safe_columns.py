@@ -18,7 +18,7 @@ from replearn.types import Vector
 RARE = 10
 
 _FEWEST = 20  # values, before their number says anything
-_ALL_DISTINCT = 0.9  # so many of the values are different: an identifier
+_ALL_DISTINCT = 0.9  # a larger share of different values: an identifier
 _MOST_ANSWERS = 20  # different values of a column that may give the label away
 _EXAMPLES = 1000  # different values that are looked at
 _MOST_NAMED = 12  # columns in one line
@@ -334,7 +334,7 @@ def _on_label(
 
 
 def _texts(values: NDArray[Any], most: int) -> list[str | None] | None:
-    """Values as categories, if there are at most so many."""
+    """Values as categories, if there are not too many."""
     if values.dtype.kind in "biuf":
         numbers = np.asarray(values, dtype=np.float64)
         distinct = np.unique(numbers[~np.isnan(numbers)])

@@ -10,17 +10,25 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from replearn.codes.basis import Basis
-from replearn.codes.cells import CELLS
+from replearn.codes.cells import CELLS, best_blocks
 from replearn.codes.encoding import Encoding
 from replearn.codes.randomness import SharedRandomness
+from replearn.kernels.slopes import slope_sums
 from replearn.plans.block_hints import hinted_ratio, position_variance
+from replearn.plans.plan_sgd import plan_sgd
 from replearn.plans.plan_svm import plan_svm
 from replearn.plans.sizes import Guarantee, Sizes, decimal
-from replearn.stages.batches import BatchSums, Rows, max_margin, sum_batches
+from replearn.stages.batches import BatchSums, Rows, best_of_sgd, max_margin, sum_batches
+from replearn.stages.row_certificate import solved_by_curvature
+from replearn.stages.row_fit import minimize
+from replearn.study.pilot.shapes import expected_flips, moments, shaped_widths
 from replearn.types import Matrix, Signs, Vector
 
 BATCH_SIZE = 100
 REGULARIZATIONS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+
+#: Of fits on all rows.
+ROW_REGULARIZATIONS = (1e-5, 1e-4, 0.001, 0.003, 0.01, 0.03, 0.1)
 
 #: Ways to round that a pilot can choose from.
 PROJECTION_KINDS = ("none", "hadamard", "principal", "shaped")
@@ -28,14 +36,10 @@ PROJECTION_KINDS = ("none", "hadamard", "principal", "shaped")
 _N_GROUPS = 48
 _N_SUBSETS = 2 * _N_GROUPS
 _N_FOLDS = 5
-_N_DIRECTIONS = (24, 48)
+_N_DIRECTIONS = (2, 3, 4, 6, 8, 12, 16, 24, 48)  # one would leave a sign to the sites
 _N_HADAMARD = (48, 96, 192, 384)
 _MAX_SHAPED = 1024  # inputs: the shaped basis is square
-_MAX_PUBLISHED = 20_000  # inputs: wider bases make protocols too large to read
-
-#: Floors of what a pilot shows: a direction without spread in the pilot may have some later.
-_EIGENVALUE_FLOOR = 0.01  # of the mean eigenvalue
-_SPREAD_FLOOR = 0.1  # of the root mean square spread
+MAX_PUBLISHED = 20_000  # inputs: wider bases make protocols too large to read
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class FrontierPoint:
     Attributes
     ----------
     projection : str
-        "none", "hadamard", "principal 24", "principal 48" or "shaped".
+        "none", "hadamard", "shaped", or with a number of directions "principal" or "shaped".
     scaling : str
         "standard" or "common".
     regularization : float
@@ -55,6 +59,8 @@ class FrontierPoint:
     accuracy : float
         Expected share of new points that the model gets right (cross-validated on the pilot).
     grid_width : float
+    estimate : str
+        What is rounded: the mean of "batches", or one fit on all "rows".
     """
 
     projection: str
@@ -64,6 +70,7 @@ class FrontierPoint:
     disagreement: float
     accuracy: float
     grid_width: float
+    estimate: str = "batches"
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,9 @@ class Candidate:
         What each row counts in the accuracy.
     spread : float
         Root mean square of a coordinate's difference between two sites, times sqrt(rows per site).
+    rounding : str
+    estimate : str
+        What is rounded: the mean of "batches", or a fit on all "rows".
     """
 
     projection: str
@@ -97,6 +107,8 @@ class Candidate:
     flips: float
     counts: Vector
     spread: float
+    rounding: str = "leech"
+    estimate: str = "batches"
 
     @property
     def accuracy_before(self) -> float:
@@ -109,10 +121,11 @@ class Candidate:
         width = self.flips / math.sqrt(n_samples) / walls
         loads = self.loads
         if hint_bits:
-            ratio = hinted_ratio("leech", self.n_components, hint_bits, disagreement)
+            ratio = hinted_ratio(self.rounding, self.n_components, hint_bits, disagreement)
             width = ratio * self.spread / math.sqrt(n_samples)
-            inside = position_variance("leech", self.n_components, hint_bits)
-            loads = loads * math.sqrt(inside / CELLS["leech"].second_moment)
+            inside = position_variance(self.rounding, self.n_components, hint_bits)
+            whole = position_variance(self.rounding, self.n_components, 0)
+            loads = loads * math.sqrt(inside / whole)
         noise = np.sqrt((loads * width) ** 2 + self.fixed_noise)
         right = ndtr(self.margins / np.maximum(noise, 1e-12))
         accuracy = np.average(right, weights=self.counts)
@@ -124,6 +137,7 @@ class Candidate:
             disagreement,
             float(accuracy),
             float(decimal(width)),
+            self.estimate,
         )
 
 
@@ -151,7 +165,7 @@ def scaled(scaling: str, encoding: Encoding, X: Any, fit_intercept: bool) -> Sca
     """Encode the pilot, and look for its principal directions."""
     rows = _unit_rows(encoding.transform(X), fit_intercept)
     n_inputs = rows.shape[1]
-    if n_inputs > _MAX_PUBLISHED:
+    if n_inputs > MAX_PUBLISHED:
         return Scaled(scaling, encoding, rows, np.empty((0, n_inputs)), np.empty(0))
     return Scaled(scaling, encoding, rows, *_principal(rows, max(_N_DIRECTIONS), n_inputs))
 
@@ -162,19 +176,26 @@ def judge(
     weight: float,
     shared: SharedRandomness,
     class_weights: tuple[float, float] = (1.0, 1.0),
+    estimate: str = "batches",
+    algorithm: str = "svm",
 ) -> list[Candidate]:
-    """All projections for one scaling and one regularisation."""
+    """All projections for one scaling, one regularisation and one estimate.
+
+    ``algorithm`` makes the vectors of batches: Algorithm 1 ("svm") or 2 ("sgd").
+    """
     scaling, encoding, rows = pilot.scaling, pilot.encoding, pilot.rows
-    n_rows = signs.size
-    sums = _subset_sums(rows, signs, np.arange(n_rows), weight, shared, class_weights)
-    mean, spread = _unit_spread(sums)
-    n_inputs = mean.size
-    # a random subset of N rows varies less than a fresh batch by 1 - n/N
-    spread *= math.sqrt(BATCH_SIZE / (1 - min(BATCH_SIZE, n_rows // 2) / n_rows))
-    normals = _cross_validated_normals(rows, signs, weight, shared, class_weights)
+    n_rows, n_inputs = rows.shape
+    if estimate == "rows":
+        normals, spread = _row_fits(rows, signs, weight, class_weights)
+    else:
+        everyone = np.arange(n_rows)
+        sums = _subset_sums(rows, signs, everyone, weight, shared, class_weights, algorithm)
+        _, spread = _unit_spread(sums)
+        # a random subset of N rows varies less than a fresh batch by 1 - n/N
+        spread *= math.sqrt(BATCH_SIZE / (1 - min(BATCH_SIZE, n_rows // 2) / n_rows))
+        normals = cross_validated_normals(rows, signs, weight, shared, class_weights, algorithm)
     counts = np.where(signs > 0, class_weights[1], class_weights[0])
     margins = _own_fold(rows, normals) * signs
-    cell = CELLS["leech"]
     blank = np.zeros(n_rows)
 
     def candidate(
@@ -185,9 +206,9 @@ def judge(
         basis: Basis | None = None,
         n_components: int = n_inputs,
         fixed_noise: Vector = blank,
+        rounding: str = "leech",
     ) -> Candidate:
-        flips = _expected_flips(components)
-        loads = loads * math.sqrt(cell.second_moment)
+        flips = expected_flips(components, rounding)
         return Candidate(
             projection,
             scaling,
@@ -201,9 +222,12 @@ def judge(
             flips,
             counts,
             math.sqrt(2 * float((components**2).sum()) / n_components),
+            rounding,
+            estimate,
         )
 
-    candidates = [candidate("none", spread, margins, np.ones(n_rows))]
+    even_loads = np.full(n_rows, math.sqrt(CELLS["leech"].second_moment))
+    candidates = [candidate("none", spread, margins, even_loads)]
     total = math.sqrt(float((spread**2).sum()))
     for k in _N_HADAMARD:
         if k < n_inputs / 2:
@@ -214,42 +238,46 @@ def judge(
                     "hadamard",
                     even,
                     margins,
-                    np.ones(n_rows),
+                    even_loads,
                     n_components=k,
                     fixed_noise=noise,
                 )
             )
-    if n_inputs > _MAX_PUBLISHED:
+    if n_inputs > MAX_PUBLISHED:
         return candidates
     axes, eigenvalues = pilot.axes, pilot.eigenvalues
     for k in _N_DIRECTIONS:
         if k < n_inputs and len(axes) >= k:
-            basis = Basis.from_directions(axes[:k])
+            rounding = best_blocks(k)
+            order, widths = shaped_widths(spread @ axes[:k].T, eigenvalues[:k], rounding)
             inside = _inner(rows, axes[:k])
-            seen = np.einsum("ij,ij->i", inside, (normals @ axes[:k].T)[_folds(n_rows)]) * signs
-            candidates.append(
-                candidate(
-                    f"principal {k}",
-                    spread @ axes[:k].T,
-                    seen,
-                    np.sqrt((inside**2).sum(axis=1)),
-                    basis,
-                    k,
+            seen = np.einsum("ij,ij->i", inside, (normals @ axes[:k].T)[folds_of(n_rows)]) * signs
+            for name, places, relative in (
+                ("principal", np.arange(k), np.ones(k)),
+                ("shaped", order, widths),
+            ):
+                loads = (inside[:, places] * relative) ** 2 @ moments(rounding, k)
+                candidates.append(
+                    candidate(
+                        f"{name} {k}",
+                        spread @ axes[places].T / relative,
+                        seen,
+                        np.sqrt(loads),
+                        Basis.from_directions(axes[places], relative),
+                        k,
+                        rounding=rounding,
+                    )
                 )
-            )
     if n_inputs <= _MAX_SHAPED and len(axes) == n_inputs:
-        widths = _shaped_widths(spread @ axes.T, eigenvalues)
-        by_width = np.argsort(-widths)  # cells of like width share a block
-        axes, widths = axes[by_width], widths[by_width]
-        basis = Basis.from_directions(axes, widths)
-        inside = _inner(rows, axes)
+        order, widths = shaped_widths(spread @ axes.T, eigenvalues, "leech")
+        inside = _inner(rows, axes[order])
         candidates.append(
             candidate(
                 "shaped",
-                (spread @ axes.T) / widths,
+                (spread @ axes[order].T) / widths,
                 margins,
-                np.sqrt(((inside * widths) ** 2).sum(axis=1)),
-                basis,
+                np.sqrt((inside * widths) ** 2 @ moments("leech", n_inputs)),
+                Basis.from_directions(axes[order], widths),
             )
         )
     return candidates
@@ -275,21 +303,30 @@ def _subset_sums(
     weight: float,
     shared: SharedRandomness,
     class_weights: tuple[float, float] = (1.0, 1.0),
+    algorithm: str = "svm",
 ) -> BatchSums:
-    """Sums of batch SVMs on random subsets of the members."""
+    """Sums of the vectors of batches that are random subsets of the members."""
     size = min(BATCH_SIZE, members.size // 2)
     subsets = [
         members[shared.sample("pilot/subsets", members.size, size, row)]
         for row in range(_N_SUBSETS)
     ]
-    plan = plan_svm(
+    plan_batches, kernel = _ALGORITHMS[algorithm]
+    plan = plan_batches(
         Guarantee(0.1, 0.05, 0.1, 0.05),
         rows.shape[1],
         sizes=Sizes(batch_size=size, regularization=weight, projection="none"),
     )
     plan = replace(plan, class_weights=class_weights)
     order = np.concatenate(subsets)
-    return sum_batches(max_margin(plan), Rows(rows, signs, order), plan, n_groups=_N_GROUPS)
+    return sum_batches(kernel(plan), Rows(rows, signs, order), plan, n_groups=_N_GROUPS)
+
+
+#: Sizes and vectors of batches.
+_ALGORITHMS: dict[str, tuple[Any, Any]] = {
+    "svm": (plan_svm, max_margin),
+    "sgd": (plan_sgd, best_of_sgd),
+}
 
 
 def _unit_spread(sums: BatchSums) -> tuple[Vector, Matrix]:
@@ -301,46 +338,68 @@ def _unit_spread(sums: BatchSums) -> tuple[Vector, Matrix]:
     return mean, across / math.sqrt(len(deviations) - 1)
 
 
-def _folds(n_rows: int) -> NDArray[np.int64]:
+def _row_fits(
+    rows: Any, signs: Signs, weight: float, class_weights: tuple[float, float]
+) -> tuple[Matrix, Matrix]:
+    """Fits on all rows: for each fold the unit vector of the other folds; deviations.
+
+    The second moments of the deviations are n times the covariance of a unit vector from n rows
+    (sandwich formula). Slopes are those of rows that a fit has not seen: it makes its own small.
+    """
+    n_rows, n_inputs = rows.shape
+    folds = folds_of(n_rows)
+
+    def fitted(members: NDArray[np.int64]) -> Vector:
+        X, y = rows[members], signs[members]
+        found = minimize(lambda u: slope_sums(X, y, u, class_weights), n_inputs, weight, 1e-2, True)
+        return found.vector
+
+    vectors = np.array([fitted(np.flatnonzero(folds != fold)) for fold in range(_N_FOLDS)])
+    lengths = np.maximum(np.sqrt((vectors**2).sum(axis=1)), 1e-300)
+    scores = _own_fold(rows, vectors) * signs
+    slopes = 1 / (1 + np.exp(np.clip(scores, -700, 700)))
+    factors = np.where(signs > 0, class_weights[1], class_weights[0])
+    dense: Matrix = np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
+    dense = dense * signs[:, None]
+    pulls = (factors * slopes)[:, None] * dense
+    pulls = (pulls - pulls.mean(axis=0)) / math.sqrt(n_rows)
+    moved = solved_by_curvature(dense, factors * slopes * (1 - slopes) / n_rows, weight, pulls)
+    mean = (vectors / lengths[:, None]).mean(axis=0)
+    mean /= max(float(np.linalg.norm(mean)), 1e-300)
+    across = moved - np.outer(moved @ mean, mean)
+    return vectors / lengths[:, None], across / float(lengths.mean())
+
+
+def folds_of(n_rows: int) -> NDArray[np.int64]:
+    """Number of the fold of each row."""
     return np.arange(n_rows) % _N_FOLDS
 
 
-def _cross_validated_normals(
+def cross_validated_normals(
     rows: Any,
     signs: Signs,
     weight: float,
     shared: SharedRandomness,
-    class_weights: tuple[float, float],
+    class_weights: tuple[float, float] = (1.0, 1.0),
+    algorithm: str = "svm",
 ) -> Matrix:
     """For each fold the unit mean vector of the other folds."""
-    folds = _folds(signs.size)
+    folds = folds_of(signs.size)
     normals = []
     for fold in range(_N_FOLDS):
         others = np.flatnonzero(folds != fold)
-        sums = _subset_sums(rows, signs, others, weight, shared, class_weights)
+        sums = _subset_sums(rows, signs, others, weight, shared, class_weights, algorithm)
         normals.append(_unit_spread(sums)[0])
     return np.array(normals)
 
 
 def _own_fold(rows: Any, normals: Matrix) -> Vector:
     """Score of each row by the normal that has not seen it."""
-    return (rows @ normals.T)[np.arange(rows.shape[0]), _folds(rows.shape[0])]
+    return (rows @ normals.T)[np.arange(rows.shape[0]), folds_of(rows.shape[0])]
 
 
 def _inner(rows: Any, axes: Matrix) -> Matrix:
     return np.asarray(rows @ axes.T)
-
-
-def _expected_flips(components: Matrix) -> float:
-    """Walls crossed by the difference of two sites' means, times width times sqrt(rows).
-
-    ``components`` are deviations in the code space whose second moments are batch size times
-    the covariance of a batch vector; two sites differ with twice that over their rows.
-    """
-    cell = CELLS["leech"]
-    variances = 2 * (components**2).sum(axis=0)
-    starts = np.arange(0, variances.size, cell.block)
-    return float(cell.isotropic_flips * np.sqrt(np.add.reduceat(variances, starts)).sum())
 
 
 def _principal(rows: Any, n_axes: int, n_inputs: int) -> tuple[Matrix, Vector]:
@@ -357,17 +416,3 @@ def _principal(rows: Any, n_axes: int, n_inputs: int) -> tuple[Matrix, Vector]:
     axes = np.asarray(rows.T @ top).T
     axes /= np.maximum(np.linalg.norm(axes, axis=1, keepdims=True), 1e-300)
     return axes, eigenvalues[::-1][:n_axes]
-
-
-def _shaped_widths(components: Matrix, eigenvalues: Vector) -> Vector:
-    """Relative cell widths that cross fewest walls at a given noise on the rows.
-
-    ``width_j ~ (spread_j / eigenvalue_j)^(1/3)``: wide cells where labs differ much and rows hardly
-    extend. Both are bounded from below, because a direction that is empty in the pilot
-    need not stay so; without the floors one such column ruins all agreement.
-    """
-    spreads = np.sqrt((components**2).sum(axis=0))
-    spreads = np.maximum(spreads, _SPREAD_FLOOR * math.sqrt(float((spreads**2).mean())))
-    extents = np.maximum(eigenvalues, _EIGENVALUE_FLOOR * float(eigenvalues.mean()))
-    widths = (spreads / extents) ** (1 / 3)
-    return np.asarray(widths / np.exp(np.log(widths).mean()))

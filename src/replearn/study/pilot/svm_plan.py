@@ -12,8 +12,10 @@ from replearn.study.pilot.columns import encodings
 from replearn.study.pilot.safe_columns import RARE, Remark, in_words
 from replearn.study.pilot.svm_candidates import (
     BATCH_SIZE,
+    MAX_PUBLISHED,
     PROJECTION_KINDS,
     REGULARIZATIONS,
+    ROW_REGULARIZATIONS,
     Candidate,
     FrontierPoint,
     judge,
@@ -49,6 +51,8 @@ class SvmPilotPlan(InNotebooks):
         What is odd about columns of the pilot.
     rare : int
         Categories in fewer rows are folded into one.
+    other : str
+        What another recipe would have given, if one was tried.
     """
 
     frontier: tuple[FrontierPoint, ...]
@@ -58,6 +62,7 @@ class SvmPilotPlan(InNotebooks):
     pilot_accuracy: float
     remarks: tuple[Remark, ...] = ()
     rare: int = RARE
+    other: str = ""
 
     def __str__(self) -> str:
         lines = [
@@ -71,10 +76,13 @@ class SvmPilotPlan(InNotebooks):
         ]
         lines.append(
             f"  chosen: {self.chosen.projection}, {self.chosen.scaling}, "
-            f"{self.chosen.regularization:g}: expected accuracy {self.chosen.accuracy:.3f} at "
-            f"disagreement {self.chosen.disagreement:.3f} with "
-            f"{self.chosen.samples_per_site:,} rows per site (estimated from the pilot)"
+            f"{self.chosen.estimate} {self.chosen.regularization:g}: "
+            f"expected accuracy {self.chosen.accuracy:.3f} at disagreement "
+            f"{self.chosen.disagreement:.3f} with {self.chosen.samples_per_site:,} rows per site "
+            "(estimated from the pilot)"
         )
+        if self.other:
+            lines.append(f"  other recipe: {self.other}")
         if self.protocol.hint_bits:
             lines.append(f"  {self.protocol.hint_bits} hint bits: one site must be the first")
         lines += [f"  {line}" for line in in_words(self.remarks, self.rare)]
@@ -92,6 +100,7 @@ class SvmPilotPlan(InNotebooks):
             "frontier": [asdict(point) for point in self.frontier],
             "samples": [asdict(point) for point in self.samples],
             "remarks": [asdict(remark) for remark in self.remarks],
+            "other": self.other,
         }
 
     def plot(self, axes: Any = None) -> Any:
@@ -118,8 +127,11 @@ def plan_svm_study(
     target: str | None = None,
     class_weights: Decimals = (),
     hint_bits: int = 0,
+    estimates: Sequence[str] = ("batches",),
+    algorithm: str = "svm",
+    regularizations: Sequence[float] = REGULARIZATIONS,
 ) -> SvmPilotPlan:
-    """Plan a study with Algorithm 1; see `replearn.plan_from_pilot`.
+    """Plan a study with Algorithm 1 or 2; see `replearn.plan_from_pilot`.
 
     Parameters
     ----------
@@ -150,6 +162,13 @@ def plan_svm_study(
         What a row of each class counts; none: all the same. Accuracies are weighted alike.
     hint_bits : int, default=0
         Bits that the first site publishes about where its mean lies.
+    estimates : sequence of str
+        What to choose from: "batches", "rows". In few directions neither needs fewer rows, and
+        only batches of several sites can be added up.
+    algorithm : {"svm", "sgd"}, default="svm"
+        Algorithm 1 or 2: what makes a vector of a batch.
+    regularizations : sequence of float
+        Of fits on batches: what to choose from.
 
     Returns
     -------
@@ -157,19 +176,29 @@ def plan_svm_study(
 
     Notes
     -----
-    Candidates: two scalings, six regularisations, and the projections none, Hadamard, 24 or 48
-    principal directions of the pilot, and shaped cells. Each is judged by five-fold
+    Candidates: two scalings, six regularisations (seven of fits on all rows), and the projections
+    none, Hadamard, 2 to 48 principal directions of the pilot or all of them, with even cells or
+    shaped ones. Each is judged by five-fold
     cross-validation of its margins, with the rounding noise that the wanted disagreement leaves,
     and by the spread of batch vectors over random subsets of the pilot. Tested in
     tests/theory/test_pilot.py.
     """
+    refuse_auto(margin)
+    if algorithm != "svm" and tuple(estimates) != ("batches",):
+        raise ReplearnError(
+            f'estimates are for algorithm="svm", got {list(estimates)!r} and {algorithm!r}: '
+            "gradient descent works on batches. Leave them out."
+        )
     guarantee = Guarantee(margin, max_error, max_disagreement, failure_prob)
     shared = SharedRandomness(seed_text(shared_seed, "shared_seed"))
     negative, positive = map(float, class_weights or ("1", "1"))
+    ways = [("batches", weight) for weight in regularizations]
+    ways += [("rows", weight) for weight in ROW_REGULARIZATIONS]
     judged = [
-        judge(pilot, signs, weight, shared, (negative, positive))
+        judge(pilot, signs, weight, shared, (negative, positive), estimate, algorithm)
         for pilot in (scaled(*way, X, fit_intercept) for way in encodings(X, categories, rare))
-        for weight in REGULARIZATIONS
+        for estimate, weight in ways
+        if estimate in estimates and (estimate == "batches" or pilot.rows.shape[1] <= MAX_PUBLISHED)
     ]
     candidates = [
         candidate
@@ -213,12 +242,22 @@ def plan_svm_study(
                 class_weights,
                 hint_bits,
             ),
+            algorithm=algorithm,
             target=target,
         ),
         pilot_accuracy=candidate.accuracy_before,
         remarks=remarks,
         rare=rare,
     )
+
+
+def refuse_auto(margin: Any) -> None:
+    """A pilot's own margins set the grid: there is nothing to learn at the sites."""
+    if margin == "auto":
+        raise ReplearnError(
+            'margin="auto" is for fits without a protocol, got a pilot: the margins of its rows '
+            "set the grid, and sites need not learn one. Leave margin out."
+        )
 
 
 def _protocol(
@@ -231,11 +270,11 @@ def _protocol(
     class_weights: Decimals,
     hint_bits: int,
 ) -> Protocol:
-    basis = candidate.basis
+    basis, by_rows = candidate.basis, candidate.estimate == "rows"
     return Protocol(
         algorithm="svm",
         parameters={
-            "batch_size": BATCH_SIZE,
+            **({"estimate": "rows"} if by_rows else {"batch_size": BATCH_SIZE}),
             "failure_prob": repr(guarantee.failure_prob),
             "fit_intercept": fit_intercept,
             "grid_width": decimal(chosen.grid_width),
@@ -245,7 +284,7 @@ def _protocol(
             "n_components": candidate.n_components,
             "projection": candidate.projection if basis is None else "published",
             "regularization": repr(candidate.regularization),
-            "rounding": "leech",
+            "rounding": candidate.rounding,
             "unit_mean": True,
             **({"class_weights": list(class_weights)} if class_weights else {}),
             **({"hint_bits": hint_bits} if hint_bits else {}),

@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
+from scipy.special import softmax
 
 from replearn.codes.design import Design
 from replearn.codes.randomness import SharedRandomness
@@ -13,7 +15,8 @@ from replearn.stages.ranking import auc
 from replearn.stages.scores import best_hint, in_cells
 from replearn.study.pilot.allotment import Allotment
 from replearn.study.pilot.ridge import Truth, log_loss
-from replearn.types import Matrix, Vector
+from replearn.study.pilot.softmax import weighted_loss
+from replearn.types import IntegerArray, Matrix, Vector
 
 _DRAWS = 60  # of the rounding noise
 _ELSEWHERE = 20  # weights near the pilot's
@@ -73,15 +76,20 @@ def of_scores(name: str, truth: Truth, scores: Vector, threshold: float) -> Plan
     )
 
 
-def expected(name: str, start: PlanRow, base: PlanRow, gain: float) -> PlanRow:
-    """Of a model that is better than the start by a gain in log-loss.
+def growth(base: PlanRow, start: PlanRow, loss: float) -> float:
+    """How much more than the start a model of this log-loss ranks, over guessing.
 
-    What ranks grows like the root of what the log-loss explains.
+    What ranks grows like the root of what the log-loss explains. A start that explains next to
+    nothing says nothing about that, so there is an end to it.
     """
     explained = max(base.log_loss - start.log_loss, 1e-9)
+    return min(4.0, math.sqrt(max(base.log_loss - loss, 0.0) / explained))
+
+
+def expected(name: str, start: PlanRow, base: PlanRow, gain: float) -> PlanRow:
+    """Of a model that is better than the start by a gain in log-loss."""
     loss = max(start.log_loss - gain, 1e-6)
-    # a start that explains next to nothing says nothing about how what ranks grows
-    factor = min(4.0, math.sqrt(max(base.log_loss - loss, 0.0) / explained))
+    factor = growth(base, start, loss)
 
     def grown(value: float) -> float:
         return min(0.9999, max(0.0, 0.5 + (value - 0.5) * factor))
@@ -91,8 +99,74 @@ def expected(name: str, start: PlanRow, base: PlanRow, gain: float) -> PlanRow:
     return PlanRow(name, loss, grown(start.auc), balanced, accuracy)
 
 
+class Labelled(Protocol):
+    """Labels of a pilot's rows, and what scores are worth next to them."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the pilot."""
+
+    def loss(self, scores: Any) -> float:
+        """Log-loss of log-odds; of more than two classes, of a column for each."""
+
+    def auc(self, scores: Any) -> float:
+        """Area under the ROC curve; of more than two classes the mean, each against the rest."""
+
+
+@dataclass(frozen=True)
+class TwoClasses:
+    """Which rows are positive."""
+
+    truth: Truth
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the pilot."""
+        return self.truth.size
+
+    def loss(self, scores: Any) -> float:
+        """Log-loss of log-odds."""
+        return log_loss(self.truth, scores)
+
+    def auc(self, scores: Any) -> float:
+        """Area under the ROC curve."""
+        return auc(scores, self.truth).value
+
+
+@dataclass(frozen=True)
+class ManyClasses:
+    """Numbers of the rows' classes, and what each row counts."""
+
+    numbers: IntegerArray
+    counts: Vector
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the pilot."""
+        return self.numbers.size
+
+    def loss(self, scores: Any) -> float:
+        """Mean log-loss, by what rows count."""
+        return weighted_loss(self.numbers, scores, self.counts)
+
+    def auc(self, scores: Any) -> float:
+        """Mean over the classes, each against the rest, of its probability."""
+        chances = softmax(scores, axis=1)
+        areas = [auc(column, self.numbers == c).value for c, column in enumerate(chances.T)]
+        return float(np.mean(areas))
+
+
+def shifted(scores: Any, columns: Matrix, moved: Vector, design: Design) -> Any:
+    """Scores after the weights have moved; of more than two classes the first one's stay."""
+    if scores.ndim == 1:
+        return scores + columns @ moved
+    found = scores.copy()
+    found[:, 1:] += columns @ design.space.by_output(moved).T
+    return found
+
+
 def seed_noise(
-    allotment: Allotment, design: Design, columns: Matrix, truth: Truth, scores: Vector
+    allotment: Allotment, design: Design, columns: Matrix, labelled: Labelled, scores: Any
 ) -> Matrix:
     """Log-loss and AUC of held-out scores with rounding noise added, one row for each seed."""
     n, q = allotment.agreement.samples_per_site, allotment.size
@@ -103,9 +177,10 @@ def seed_noise(
     positions = uniform * math.sqrt(3 * allotment.moment)
     noise = positions + normal * np.sqrt(allotment.family.variance[:q] / n) / allotment.widths
     lift = np.array([[float(x) for x in row] for row in design.space.lift])
-    moved = columns @ lift @ (noise * allotment.shrink).T
-    found = [(log_loss(truth, scores + m), auc(scores + m, truth).value) for m in moved.T]
-    return np.array(found)
+    after = [
+        shifted(scores, columns, moved, design) for moved in (lift @ (noise * allotment.shrink).T).T
+    ]
+    return np.array([(labelled.loss(found), labelled.auc(found)) for found in after])
 
 
 def rounded(design: Design, seed: str, theta: Vector) -> Vector:
@@ -127,10 +202,13 @@ class SeedJudge:
     design : Design
     theta : array of shape (q,)
         Where the sites are expected.
-    columns, truth : arrays
-        The pilot's rows in the published directions, after a constant, and which are positive.
+    columns : array
+        The pilot's rows in the published directions, after a constant.
+    labelled : Labelled
+        Their labels.
     scores : array
-        Held-out log-odds of the pilot's rows that stand for a model at ``theta``.
+        Held-out log-odds of the pilot's rows that stand for a model at ``theta``; of more than two
+        classes a column for each.
     base : PlanRow
         Always the base rate.
     """
@@ -138,32 +216,31 @@ class SeedJudge:
     design: Design
     theta: Vector
     columns: Matrix
-    truth: Truth
-    scores: Vector
+    labelled: Labelled
+    scores: Any
     base: PlanRow
 
     def cautions(self, seed: str) -> list[str]:
         """What must be said about a seed."""
         moved = self._moved(seed)
-        loss = log_loss(self.truth, moved)
+        loss = self.labelled.loss(moved)
         if loss <= max(self._seen, self._nine_of_ten):
             return self._inverted(seed)
         return [
             f"This seed is unlucky: if the sites' rows say what the pilot's say, their model has "
-            f"log-loss {loss:.4f} and AUC {auc(moved, self.truth).value:.3f}, worse than under "
+            f"log-loss {loss:.4f} and AUC {self.labelled.auc(moved):.3f}, worse than under "
             f"nine of ten seeds. {_OTHER_VALUE}"
         ]
 
-    def _moved(self, seed: str, theta: Vector | None = None) -> Vector:
+    def _moved(self, seed: str, theta: Vector | None = None) -> Any:
         """Held-out log-odds after rounding under a seed, of sites at ``theta`` or elsewhere."""
         moved = rounded(self.design, seed, self.theta if theta is None else theta) - self.theta
-        return np.asarray(self.scores + self.columns @ moved)
+        return shifted(self.scores, self.columns, moved, self.design)
 
     def _inverted(self, seed: str) -> list[str]:
         """A caution, if sites that the pilot cannot exclude would rank the wrong way round."""
         n_inverted = sum(
-            auc(self._moved(seed, theta), self.truth).value < 0.5 - _TIE
-            for theta in self._elsewhere
+            self.labelled.auc(self._moved(seed, theta)) < 0.5 - _TIE for theta in self._elsewhere
         )
         if n_inverted * 10 <= len(self._elsewhere):
             return []
@@ -177,7 +254,7 @@ class SeedJudge:
     def _elsewhere(self) -> Matrix:
         """Weights that the pilot cannot exclude, drawn as far from its own as its size allows."""
         design, q = self.design, self.theta.size
-        rows = design.samples_per_site / (2 * self.truth.size)
+        rows = design.samples_per_site / (2 * self.labelled.n_rows)
         normals = SharedRandomness("pilot/seeds").normals("elsewhere", _ELSEWHERE * q)
         cells = normals.reshape(_ELSEWHERE, q) * design.spread_numbers * math.sqrt(rows)
         return np.asarray(self.theta + np.linalg.solve(design.encode_numbers, cells.T).T)
@@ -185,11 +262,11 @@ class SeedJudge:
     @property
     def _seen(self) -> float:
         """Log-loss that is not worth another seed."""
-        return log_loss(self.truth, self.scores) + _SEEN * self.base.log_loss
+        return self.labelled.loss(self.scores) + _SEEN * self.base.log_loss
 
     @cached_property
     def _nine_of_ten(self) -> float:
-        return _nine_of_ten([log_loss(self.truth, self._moved(seed)) for seed in _OTHER_SEEDS])
+        return _nine_of_ten([self.labelled.loss(self._moved(seed)) for seed in _OTHER_SEEDS])
 
 
 def unlucky_without_pilot(design: Design, seed: str) -> list[str] | None:

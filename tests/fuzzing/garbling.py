@@ -1,194 +1,17 @@
-"""Hostile input: generators, and the judge of what comes of it.
-
-A *case* is a function of a random source: it makes some input and uses it as a user would. The
-judge says what became of it: a result, a documented error, or something else, which is a bug: a
-traceback from inside, a hang, or more memory than the input deserves.
-
-A case is addressed by the name of its target and a number, so every finding can be had again:
-``python benchmarks/fuzz.py --only NAME --first NUMBER --cases 1``.
-"""
+"""Hostile bytes, JSON and archives, made from valid ones."""
 
 import contextlib
 import copy
 import hashlib
+import io
 import json
-import os
 import random
-import signal
-import traceback
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import hypothesis
-
-from replearn.errors import ReplearnError, ReplicabilityWarning
-
-SECONDS = 10.0
-MEGABYTES = 64.0
-
-#: A case: takes a random source and an empty folder; returns if all went well.
-Case = Callable[[random.Random, Path], object]
-
-
-# --- the judge ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What became of a case: "result", "error" (a documented one) or "other", and details."""
-
-    kind: str
-    detail: str = ""
-
-
-class TimeUp(BaseException):
-    """A case took too long. No ``except Exception`` may catch it."""
-
-
-class Wrong(Exception):
-    """What a case calls when an answer came, but a wrong one."""
-
-
-def require(fact: object, what: str) -> None:
-    """Complain, whatever the optimisation of the interpreter, unless the fact holds."""
-    if not fact:
-        raise Wrong(what)
-
-
-def must(function: Callable[[], Any]) -> Any:
-    """Call what must not fail any more, not even with a documented error."""
-    try:
-        return function()
-    except ReplearnError as problem:
-        raise Wrong(f"too late: {problem}") from None
-
-
-def judge(
-    case: Callable[[], object], seconds: float = SECONDS, megabytes: float = MEGABYTES
-) -> Verdict:
-    """Run a case and say what became of it."""
-    memory = _Memory()
-    try:
-        with _alarm(seconds), warnings.catch_warnings():
-            warnings.simplefilter("error")
-            warnings.simplefilter("ignore", ReplicabilityWarning)
-            case()
-        kind, detail = "result", ""
-    except ReplearnError as problem:
-        kind, detail = _of_documented(problem)
-    except TimeUp:
-        kind, detail = "other", f"hang: {_last_lines()}"
-    except Exception as problem:
-        foreign = _is_validation_of_sklearn(problem)
-        kind, detail = ("error", str(problem)) if foreign else ("other", _last_lines())
-    grown = memory.grown()
-    if kind != "other" and grown > megabytes:
-        kind, detail = "other", f"memory: {grown:.0f} MiB ({kind}: {detail[:300]})"
-    return Verdict(kind, detail)
-
-
-def _of_documented(problem: ReplearnError) -> tuple[str, str]:
-    text = str(problem)
-    if len(text) > 20_000:
-        return "other", f"a message of {len(text):,} characters: {text[:300]}"
-    return "error", text
-
-
-def _is_validation_of_sklearn(problem: Exception) -> bool:
-    """Whether it is what users of scikit-learn expect of its checks of X, y and n_jobs."""
-    if not isinstance(problem, ValueError | TypeError | RuntimeWarning):
-        return False
-    names = {frame.filename for frame in traceback.extract_tb(problem.__traceback__)}
-    checks = ("sklearn/utils/", "joblib/parallel.py", "joblib/_parallel_backends.py")
-    return any(check in name for name in names for check in checks)
-
-
-def _last_lines() -> str:
-    lines = traceback.format_exc(limit=-6).strip().splitlines()
-    return "\n".join(line[:300] for line in lines)
-
-
-@contextlib.contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    def ring(*_: object) -> None:
-        raise TimeUp
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-class _Memory:
-    """How far the peak of the process's memory went above what it was at the start, in MiB.
-
-    The kernel keeps the peak; it is set back when it is so far away that it would hide a case.
-    """
-
-    _SLACK = 16.0
-
-    def __init__(self) -> None:
-        self._start = _resident()
-        if _peak() > self._start + self._SLACK:
-            _reset_peak()
-
-    def grown(self) -> float:
-        """MiB above the start."""
-        return _peak() - self._start
-
-
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
-def _resident() -> float:
-    with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[1]) * _PAGE / 2**20
-
-
-def _peak() -> float:
-    with open("/proc/self/status", "rb") as file:
-        for line in file:
-            if line.startswith(b"VmHWM"):
-                return int(line.split()[1]) / 1024
-    return 0.0
-
-
-def _reset_peak() -> None:
-    with open("/proc/self/clear_refs", "wb") as file:
-        file.write(b"5")
-
-
-# --- draws of hypothesis ------------------------------------------------------------------------
-
-
-def draws(strategy: hypothesis.strategies.SearchStrategy[Any], seed: int, n: int) -> list[Any]:
-    """What hypothesis draws, which depends on the seed alone."""
-    found: list[Any] = []
-
-    @hypothesis.seed(seed)
-    @hypothesis.settings(
-        max_examples=n,
-        deadline=None,
-        database=None,
-        derandomize=False,
-        phases=[hypothesis.Phase.generate],
-        suppress_health_check=list(hypothesis.HealthCheck),
-    )
-    @hypothesis.given(strategy)
-    def draw(value: Any) -> None:
-        found.append(value)
-
-    draw()
-    return found[:n]
-
-
-# --- bytes --------------------------------------------------------------------------------------
+import numpy as np
 
 
 def some_bytes(rng: random.Random) -> bytes:
@@ -243,9 +66,6 @@ ODD_BYTES = [
     b"{" * 3,
     b"[" * 2000,
 ]
-
-
-# --- JSON ---------------------------------------------------------------------------------------
 
 
 class Raw(str):
@@ -368,16 +188,36 @@ def json_bytes(rng: random.Random, document: Any) -> bytes:
     return content
 
 
-def sealed(document: Any) -> Any:
-    """A model document with the fingerprint that its content has, if there can be one."""
-    if not isinstance(document, dict) or "model" not in document:
+def canonical(content: Any) -> bytes:
+    """Canonical JSON of a document, raw pieces included, if there can be one."""
+    value = json.loads(json_text(content))
+    text = json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return text.encode()
+
+
+def digest(content: Any) -> str:
+    """SHA-256 of the canonical JSON of a document."""
+    return hashlib.sha256(canonical(content)).hexdigest()
+
+
+def sealed(document: Any, part: str = "model") -> Any:
+    """A document with the fingerprint that one of its parts has, if there can be one."""
+    if not isinstance(document, dict) or part not in document:
         return document
     with contextlib.suppress(ValueError, RecursionError):
-        model = json.loads(json_text(document["model"]))
-        text = json.dumps(
-            model, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        )
-        return document | {"fingerprint": hashlib.sha256(text.encode()).hexdigest()}
+        return document | {"fingerprint": digest(document[part])}
+    return document
+
+
+def hashed(document: Any) -> Any:
+    """A document with the hash that the rest of it has, if there can be one."""
+    if not isinstance(document, dict):
+        return document
+    rest = {key: value for key, value in document.items() if key != "sha256"}
+    with contextlib.suppress(ValueError, RecursionError):
+        return rest | {"sha256": digest(rest)}
     return document
 
 
@@ -393,3 +233,122 @@ def hostile_json(
         return mutated_bytes(rng, json_text(document).encode())
     changed = mutated_json(rng, document)
     return json_bytes(rng, seal(changed) if rng.random() < 0.85 else changed)
+
+
+def hostile_npz(
+    rng: random.Random, content: bytes, seal: Callable[[dict[str, Any]], None] | None = None
+) -> bytes:
+    """An archive with changed bytes, members, headers, types, shapes or numbers."""
+    if rng.random() < 0.25:
+        return mutated_bytes(rng, content)
+    members = npz_members(content)
+    for _ in range(rng.choice([1, 1, 2])):
+        name = rng.choice(list(members))
+        match rng.randrange(9):
+            case 0:
+                members[name] = mutated_bytes(rng, members[name])
+            case 1:
+                members.pop(name)
+            case 2:
+                members[rng.choice(["X.npy", "y.npy", "../x.npy", "/x.npy", "x", "é.npy"])] = (
+                    members.pop(name)
+                )
+            case 3 | 4:
+                members[name] = forged_array(rng, members[name])
+            case 5 if "header.npy" in members and seal is not None:
+                _forge_header(rng, members)
+            case _:
+                members[name] = changed_array(rng, members[name])
+        if not members:
+            members["a.npy"] = b""
+    if seal is not None and rng.random() < 0.7:
+        seal(members)
+    out = io.BytesIO()
+    method = rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+    with warnings.catch_warnings(), zipfile.ZipFile(out, "w", method) as archive:
+        warnings.simplefilter("ignore")  # names that stand twice
+        for name, data in members.items():
+            archive.writestr(name, data)
+            if rng.random() < 0.03:
+                archive.writestr(name, data)
+    return out.getvalue()
+
+
+def npz_members(content: bytes) -> dict[str, bytes]:
+    """Files in an archive."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def npy_bytes(array: Any) -> bytes:
+    """An array as a file."""
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
+def changed_array(rng: random.Random, content: bytes) -> bytes:
+    """Other numbers, type or shape."""
+    try:
+        array = np.load(io.BytesIO(content), allow_pickle=False)
+    except Exception:  # what was forged before
+        return content
+    match rng.randrange(5):
+        case 0 if array.dtype.kind != "c":
+            kinds = ["f2", "f4", "f8", "i1", "i8", "u8", "U3", "S4", "c16", "M8[s]", ">f8", "b1"]
+            with contextlib.suppress(ValueError, TypeError), np.errstate(all="ignore"):
+                array = array.astype(rng.choice(kinds))
+        case 1:
+            array = array.reshape(rng.choice([(-1,), (1, -1), (-1, 1)]))
+        case 2:
+            array = array[: rng.randrange(4)] if array.ndim else array
+        case 3 if array.ndim:
+            array = np.concatenate([array, array])
+        case _ if array.size:
+            odd: list[Any] = [0, 1, -1, 2**31, 2**62, -(2**63), 1e308, np.nan, np.inf, -0.0]
+            array = array.copy()
+            with contextlib.suppress(OverflowError, ValueError), np.errstate(all="ignore"):
+                array.flat[rng.randrange(array.size)] = rng.choice(odd)
+    return npy_bytes(array)
+
+
+def forged_array(rng: random.Random, content: bytes) -> bytes:
+    """A header that promises something else than what follows."""
+    shapes = ["()", "(0,)", "(1,)", "(-1,)", "(1000000000000,)", "(2305843009213693952,)", "(3, 0)",
+              "(99999999999999999999999,)", "(True,)", "(1.5,)", "5", "None", "(300, 3)",
+              "(1, 1, 1)"]  # fmt: skip
+    kinds = ["'<f8'", "'|O'", "'<i8'", "'<U2147483647'", "'|V8'", "[('a', '<f8')]", "'<M8[s]'",
+             "'<c16'", "5", "'<f8' if 0 else 1", "'<f16'", "'|S0'", "'<f3'"]  # fmt: skip
+    descr, order, shape = rng.choice(kinds), rng.choice(["False", "True", "1"]), rng.choice(shapes)
+    header = f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}"
+    if rng.random() < 0.1:
+        header = rng.choice(
+            ["(" * 500, "__import__('os')", "{}", "", "[" * 200 + "]" * 200, "1" * 9000]
+        )
+    data = header.encode() + b"\n"
+    version = rng.choice([b"\x01\x00", b"\x02\x00", b"\x03\x00", b"\x09\x00"])
+    size = len(data).to_bytes(2 if version[0] == 1 else 4, "little")
+    if rng.random() < 0.1:
+        size = rng.choice([b"\xff" * len(size), b"\0" * len(size)])
+    return b"\x93NUMPY" + version + size + data + content[128:]
+
+
+def _forge_header(rng: random.Random, members: dict[str, bytes]) -> None:
+    with contextlib.suppress(ValueError, EOFError):
+        header = json.loads(np.load(io.BytesIO(members["header.npy"])).tobytes())
+        text = json_text(mutated_json(rng, header)).encode()
+        members["header.npy"] = npy_bytes(np.frombuffer(text, dtype=np.uint8))
+
+
+def resealed(members: dict[str, bytes]) -> None:
+    """Put the digest of the arrays into the header, if there can be one."""
+    with contextlib.suppress(Exception):  # there is none for what is no array
+        header = json.loads(np.load(io.BytesIO(members["header.npy"])).tobytes())
+        digest = hashlib.sha256()
+        for name in sorted(set(members) - {"header.npy"}):
+            array = np.load(io.BytesIO(members[name]), allow_pickle=False)
+            digest.update(name.removesuffix(".npy").encode() + b"\0" + array.tobytes())
+        header["digest"] = digest.hexdigest()
+        members["header.npy"] = npy_bytes(
+            np.frombuffer(json.dumps(header, sort_keys=True).encode(), dtype=np.uint8)
+        )

@@ -1,0 +1,110 @@
+"""Columns of a table to rows of numbers, moved and scaled on the way, in one pass."""
+
+import numpy as np
+
+from replearn.kernels.compiler import interpreted_as, njit
+from replearn.types import IntegerArray, Matrix, Order, Vector
+
+#: Columns that are written together: they fill a cache line of a row, which columns one by one
+#: would fetch eight times.
+_ABREAST = 8
+
+_AT_ONCE = 128  # rows whose numbers wait in the first-level cache
+
+
+def write_scaled(
+    columns: list[Vector], centres: Vector, scales: Vector, places: Order, X: Matrix
+) -> tuple[IntegerArray, bool]:
+    """Put ``(column - centre) / scale`` into some columns of X; NaN, a missing value, becomes 0.
+
+    Parameters
+    ----------
+    columns : list of float64 arrays of shape (n_rows,)
+    centres, scales : float64 arrays, a number for each column
+    places : int64 array
+        Where in a row of X each column goes.
+    X : C-contiguous float array of shape (n_rows, n_outputs)
+
+    Returns
+    -------
+    n_missing : int64 array
+        Of each column.
+    finite : bool
+        Whether all that was written is finite.
+
+    Notes
+    -----
+    Twin: ``scaled_column`` in tests/reference.py; tests in tests/unit/test_columns_kernel.py.
+    """
+    n_missing, n_infinite = np.zeros(len(columns), np.int64), 0
+    if any(column.shape != X.shape[:1] for column in columns):
+        raise ValueError("columns of a table must be of the same length.")
+    ready = [_read_only(column) for column in columns]
+    for first in range(0, len(columns), _ABREAST):
+        here = slice(first, first + _ABREAST)
+        some = ready[here]
+        padded = (*some, *(some[-1:] * (_ABREAST - len(some))))  # compiled for eight
+        n_infinite += _write(padded, centres[here], scales[here], places[here], X, n_missing[here])
+    return n_missing, n_infinite == 0
+
+
+def _read_only(column: Vector) -> Vector:
+    """The same memory, marked as columns of Arrow are: numba compiles everything anew otherwise."""
+    column = np.ascontiguousarray(column).view()
+    column.flags.writeable = False
+    return column
+
+
+def _write_at_once(columns, centres, scales, places, X, n_missing):
+    """The same, a column at a time."""
+    n_infinite = 0
+    for i in range(places.size):
+        missing = np.isnan(columns[i])
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = np.where(missing, 0.0, (columns[i] - centres[i]) / scales[i])
+            X[:, places[i]] = scaled
+        n_missing[i] += np.count_nonzero(missing)
+        n_infinite += int(np.count_nonzero(~np.isfinite(scaled)))
+    return n_infinite
+
+
+@interpreted_as(_write_at_once)
+@njit(cache=True, nogil=True)
+def _write(columns, centres, scales, places, X, n_missing):
+    """Write some columns of a tuple of eight; returns how many numbers are not finite."""
+    n_infinite, work = 0, np.empty((_ABREAST, _AT_ONCE))
+    for start in range(0, X.shape[0], _AT_ONCE):
+        m = min(_AT_ONCE, X.shape[0] - start)
+        for i in range(places.size):
+            column = columns[i][start : start + m]
+            n_odd = _scale(column, centres[i], scales[i], work[i])
+            if n_odd > 0:
+                n_filled = _fill(column, work[i])
+                n_missing[i] += n_filled
+                n_infinite += n_odd - n_filled
+        for r in range(m):
+            for i in range(places.size):
+                X[start + r, places[i]] = work[i, r]
+    return n_infinite
+
+
+@njit(cache=True, nogil=True, error_model="numpy")  # a look for x/0 would stop vectorisation
+def _scale(values, centre, scale, out):
+    """Write scaled values; returns how many are NaN or infinite."""
+    n_odd = 0
+    for r in range(values.size):
+        scaled = (values[r] - centre) / scale
+        n_odd += scaled - scaled != 0.0
+        out[r] = scaled
+    return n_odd
+
+
+@njit(cache=True, nogil=True)
+def _fill(values, out):
+    """Write 0 for missing values; returns how many there are."""
+    n_filled = 0
+    for r in range(values.size):
+        if values[r] != values[r]:
+            out[r] = 0.0
+            n_filled += 1
+    return n_filled
