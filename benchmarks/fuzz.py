@@ -1,10 +1,11 @@
 """Hostile input, for long: at least 100,000 cases, and what became of each.
 
-    python benchmarks/fuzz.py [--scale 1.0] [--only TARGET] [--first N] [--cases N]
+    python benchmarks/fuzz.py [--scale 1.0] [--only TARGET] [--first N] [--cases N] [--seconds S]
 
 Every case ends in a result or in a documented error; anything else (a traceback from inside, a
 hang, more memory than the input deserves, a crash) is printed with its number and makes the exit
-code 1. ``--only TARGET --first N --cases 1`` runs one case again.
+code 1. ``--only TARGET --first N --cases 1`` runs one case again. With ``--seconds`` no case of a
+target is started after that time, without what it takes to compile.
 
 Targets that start with "drawn" take their input from hypothesis, the others mutate valid input.
 The cases of a target run in processes of their own, one after the other, so that a crash is
@@ -37,7 +38,13 @@ CASES = {
     "model file": 36_000,
     "protocol file": 15_000,
     "commitments": 8_000,
+    "hints": 6_000,
+    "sums": 8_000,
+    "choice protocol": 6_000,
+    "choice file": 8_000,
+    "onnx": 300,
     "stream state": 8_000,
+    "score stream state": 8_000,
     "fit checkpoint": 2_500,
     "audit checkpoint": 2_000,
     "csv twins": 10_000,
@@ -45,11 +52,15 @@ CASES = {
     "svmlight": 2_500,
     "npz": 6_000,
     "parquet": 2_500,
+    "weights column": 2_500,
     "paths": 1_500,
     "estimators": 6_000,
     "command line": 3_000,
     "drawn model file": 4_000,
     "drawn protocol file": 2_000,
+    "drawn sums": 2_000,
+    "drawn choice protocol": 2_000,
+    "drawn choice file": 2_000,
     "drawn csv": 2_000,
     "drawn svmlight": 2_000,
     "drawn estimators": 2_500,
@@ -65,18 +76,19 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=tuple(CASES))
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--cases", type=int, help="cases of each target")
-    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=1e9, help="of each target, at most")
+    parser.add_argument("--child", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        name, first, n_cases, report = options.child
-        run(name, int(first), int(n_cases), Path(report))
+        name, first, n_cases, report, seconds = options.child
+        run(name, int(first), int(n_cases), Path(report), float(seconds))
         return 0
     start, total, n_other = time.perf_counter(), Counter(), 0
     print(f"{'target':<22}{'cases':>9}{'results':>10}{'errors':>9}{'other':>7}{'seconds':>9}")
     for name in options.only or CASES:
         n_cases = options.cases or max(1, round(CASES[name] * options.scale))
         begun = time.perf_counter()
-        counts, findings = run_target(name, options.first, n_cases)
+        counts, findings = run_target(name, options.first, n_cases, options.seconds)
         seconds = time.perf_counter() - begun
         print(line(name, counts, seconds), flush=True)
         for number, detail in findings[:20]:
@@ -94,14 +106,17 @@ def line(name: str, counts: Counter[str], seconds: float) -> str:
     return f"{name:<22}{counts.total():>9,}{kinds}{seconds:>9.0f}"
 
 
-def run_target(name: str, first: int, n_cases: int) -> tuple[Counter[str], list[tuple[int, str]]]:
+def run_target(
+    name: str, first: int, n_cases: int, seconds: float
+) -> tuple[Counter[str], list[tuple[int, str]]]:
     """Run cases in processes that may die."""
     counts: Counter[str] = Counter()
     findings: list[tuple[int, str]] = []
-    last = first + n_cases
+    last, used = first + n_cases, 0.0
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report")
-        while first < last:
+        while first < last and used < seconds:
+            begun = time.monotonic()
             report.unlink(missing_ok=True)
             size = min(PER_PROCESS, last - first)
             command = [
@@ -112,8 +127,10 @@ def run_target(name: str, first: int, n_cases: int) -> tuple[Counter[str], list[
                 str(first),
                 str(size),
                 str(report),
+                str(seconds - used),
             ]
             done = subprocess.run(command, capture_output=True, text=True)
+            used += time.monotonic() - begun
             for entry in report.read_text("utf-8").splitlines() if report.exists() else []:
                 number, kind, detail = json.loads(entry)
                 counts[kind] += 1
@@ -129,14 +146,15 @@ def run_target(name: str, first: int, n_cases: int) -> tuple[Counter[str], list[
     return counts, findings
 
 
-def run(name: str, first: int, n_cases: int, report: Path) -> None:
+def run(name: str, first: int, n_cases: int, report: Path, seconds: float) -> None:
     """Run cases here, and tell about each as soon as it is done."""
-    from tests import fuzz_targets
-    from tests.fuzzing import judge
+    from tests.fuzzing.drawn import DRAWN
+    from tests.fuzzing.judging import judge
+    from tests.fuzzing.targets import MEMORY, TARGETS
 
     faulthandler.enable()
-    case = fuzz_targets.TARGETS.get(name)
-    limit = fuzz_targets.MEMORY.get(name, 64.0)
+    case = TARGETS.get(name)
+    limit = MEMORY.get(name, 64.0)
     # in memory where that can be: files are written safely, and a disk would take its time
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     base = Path(tempfile.mkdtemp(prefix="replearn-fuzz-", dir=memory))
@@ -160,15 +178,16 @@ def run(name: str, first: int, n_cases: int, report: Path) -> None:
             yield one(number, lambda n=number: case(random.Random(f"{name}/{n}"), folder))
 
     try:
-        cases = (
-            mutated if case is not None else partial(drawn, fuzz_targets.DRAWN[name], folder, one)
-        )
+        cases = mutated if case is not None else partial(drawn, DRAWN[name], folder, one)
         for _ in cases(range(-30, 0)):  # compiles, and fills caches
             pass
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+        end = time.monotonic() + seconds
         with report.open("w", encoding="utf-8", buffering=1) as out:
             for found in cases(range(first, first + n_cases)):
                 print(json.dumps(found), file=out)
+                if time.monotonic() > end:
+                    break
     finally:
         shutil.rmtree(base, ignore_errors=True)
 
@@ -177,7 +196,7 @@ def drawn(
     target: Any, folder: Path, one: Callable[..., list[object]], numbers: range
 ) -> Iterator[list[object]]:
     """Cases that hypothesis draws, a hundred at a time: its choice follows from their numbers."""
-    from tests.fuzzing import draws
+    from tests.fuzzing.judging import draws
 
     strategy, use = target
     for start in range(numbers.start, numbers.stop, PER_DRAW):

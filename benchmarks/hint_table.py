@@ -14,7 +14,7 @@ from replearn.codes.randomness import SharedRandomness
 from replearn.plans.cell_prices import width_ratio
 
 N_CODES = (1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22, 28, 36, 49)
-DISAGREEMENTS = (0.005, 0.02, 0.06, 0.12, 0.3)
+DISAGREEMENTS = (0.0005, 0.005, 0.02, 0.06, 0.12, 0.3)
 N_DRAWS = 4000  # positions of the first point
 N_BISECTIONS = 14
 

@@ -11,7 +11,7 @@ LogisticRegression on one lab's rows, and the pilot's own model.
 --tasks NAME,NAME   some of the tasks
 --pairs N           pairs of labs for each line (default 40, on four pilots)
 --pilot N           rows of a pilot (default 1000)
---before            also the plan of version 0.1: Algorithm 1, as `algorithm="svm"` still makes it
+--before            also Algorithm 1 (`algorithm="svm"`), the only plan of version 0.1
 --json FILE         all numbers
 --markdown FILE...  no measurement: the table of docs/usefulness.md from such files; later ones win
 """

@@ -7,7 +7,8 @@ A hop is a call from one function of the package to another in which rows, their
 order are handed over: as an argument, as a part of one, or as the result. It is counted once,
 however often it is made. Compiled kernels are the end of a walk. Three fits: rows in memory, a
 Parquet file under a protocol, and a Dask dataframe. Beside the hops: how often a fit makes its
-plan and the mean that is rounded, and how often it looks at blocks of labels and numbers.
+plan and the mean that is rounded, and how often it looks at blocks of labels and numbers; and the
+hops of the test for signal, which looks at the rows after the fit and changes no model.
 """
 
 import argparse
@@ -40,8 +41,11 @@ WORK = {
     "plans made": ("plan_svm",),
     "means": ("BatchSums._mean",),
     "looks at labels": ("Labels.take",),
-    "looks for NaN": ("_check_finite", "_all_finite"),
+    "looks for NaN": ("_check_finite", "Encoding.encoded"),
 }
+
+#: Who tests whether rows hold any signal: beside the walk to the model, and counted apart.
+TEST = ("stages/signal.py:", "estimators/base.py:Replicable._test")
 
 
 def carries_rows(value: Any, depth: int = 2) -> bool:
@@ -72,6 +76,7 @@ class Walk:
 
     def __init__(self) -> None:
         self.hops: dict[tuple[str, str], None] = {}  # in the order in which they are made
+        self.test_hops: dict[tuple[str, str], None] = {}
         self.calls: Counter[str] = Counter()
         self.lock = threading.Lock()
 
@@ -89,8 +94,9 @@ class Walk:
         while caller is not None and place(caller) is None:
             caller = caller.f_back
         before = "the caller" if caller is None else place(caller)
+        tests = str(before).startswith(TEST) or name.startswith(TEST)
         with self.lock:
-            self.hops[str(before), name] = None
+            (self.test_hops if tests else self.hops)[str(before), name] = None
 
     @property
     def functions(self) -> list[str]:
@@ -180,12 +186,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--walk", action="store_true", help="print the functions too")
     options = parser.parse_args()
-    print(f"{'':<20}{'hops':>6}{'functions':>11}{'files':>7}", *(f"{name:>17}" for name in WORK))
+    head = f"{'':<20}{'hops':>6}{'functions':>11}{'files':>7}{'test':>6}"
+    print(head, *(f"{name:>17}" for name in WORK))
     with tempfile.TemporaryDirectory() as folder:
         for name, fit in fits(Path(folder)).items():
             walk = walk_of(fit)
             counts = (sum(walk.calls[function] for function in work) for work in WORK.values())
             sizes = f"{len(walk.hops):>6}{len(walk.functions):>11}{len(walk.files):>7}"
+            sizes += f"{len(walk.test_hops):>6}"
             print(f"{name:<20}{sizes}", *(f"{count:>17}" for count in counts))
             for function in walk.functions if options.walk else ():
                 print(f"    {function}")
