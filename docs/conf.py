@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+import warnings
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -75,10 +76,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _house_style(gallery_conf: dict[str, object], name: str) -> None:
-    """Start every example of the gallery with the style of all figures."""
+    """Start every example with the style of all figures, and warnings without our folders."""
     from figure_style import use_style
 
     use_style()
+    warnings.formatwarning = lambda message, category, *_, **__: f"{category.__name__}: {message}\n"
 
 
 sphinx_gallery_conf = {

@@ -1,6 +1,6 @@
 r"""Two whole studies on the command line, with everything that it prints.
 
-    python examples/studies_by_command.py DATA flights
+    python examples/studies_by_command.py DATA
     python examples/studies_by_command.py DATA heart
 
 `flights`: three airports, a hundred thousand flights each. A pilot plans a logistic study with four
@@ -106,16 +106,16 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", type=Path, metavar="DATA", help="folder with the data sets")
-    parser.add_argument("study", choices=("flights", "heart"))
+    parser.add_argument("study", nargs="?", choices=("flights", "heart"), help="default both")
     parser.add_argument("--folder", type=Path, help="where the files of the study go")
     options = parser.parse_args()
-    study = {"flights": flights, "heart": heart}[options.study]
-    if options.folder is not None:
-        options.folder.mkdir(parents=True, exist_ok=True)
-        study(options.data.resolve(), options.folder)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        study(options.data.resolve(), Path(folder))
+    studies = {"flights": flights, "heart": heart}
+    with tempfile.TemporaryDirectory() as temporary:
+        for name in studies if options.study is None else [options.study]:
+            folder = (options.folder or Path(temporary)) / name
+            folder.mkdir(parents=True, exist_ok=True)
+            print(f"\n# {name}\n")
+            studies[name](options.data.resolve(), folder)
 
 
 if __name__ == "__main__":

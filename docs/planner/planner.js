@@ -28,7 +28,12 @@ const LOG_VARIANCES = logColumns(TABLES.variances);
 
 function fromTable(columns, codes, rho) {
   const atCodes = columns.map((column) => interpolate(Math.log(codes), LOG_CODES, column));
-  return Math.exp(interpolate(Math.log(rho), LOG_RHOS, atCodes));
+  const wanted = Math.log(rho);
+  if (wanted < LOG_RHOS[0]) {  // the last slope is continued
+    const slope = (atCodes[1] - atCodes[0]) / (LOG_RHOS[1] - LOG_RHOS[0]);
+    return Math.exp(atCodes[0] + slope * (wanted - LOG_RHOS[0]));
+  }
+  return Math.exp(interpolate(wanted, LOG_RHOS, atCodes));
 }
 
 function widthRatio({ codes, bits, rho, sites }) {
@@ -118,7 +123,7 @@ function notes(plan) {
   const pair = plan.rho / (plan.sites - 1);
   if (plan.bits > 0 && (pair < SMALLEST_RHO || pair > LARGEST_RHO)) {
     found.push(`The table of hints goes from ${SMALLEST_RHO} to ${LARGEST_RHO} for each pair of sites, and this is ${shown(pair)}: `
-      + "the library takes the end of the table, and so does this page. The price is too low.");
+      + (pair < SMALLEST_RHO ? "its last slope is continued." : "the end of the table is taken, and the price is too high."));
   }
   const rarer = plan.rows * Math.min(plan.base, 1 - plan.base);
   if (rarer < 20 * plan.codes) {

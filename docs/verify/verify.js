@@ -145,13 +145,13 @@ function partsOf(rounding, k) { // for each code: the name of its rounding, and 
   return names;
 }
 
-function pointOfCodes(model, rounding, width, k, bits = 0, hint = 0, row = 0) {
-  const o = uniforms(model.seed, "rounding/offset", model.codes.length, row);
+function pointOfCodes(model, rounding, width, k, bits = 0, hint = 0, row = 0, codes = model.codes) {
+  const o = uniforms(model.seed, "rounding/offset", codes.length, row);
   let power = 1;
   return partsOf(rounding, k).map(([name, place], j) => {
     const m = ((hint * power) % 2 ** bits) / 2 ** bits, moved = o[j] >= 1 - m ? o[j] - (1 - m) : o[j] + m;
     power = (power * GENERATORS[bits]) % 2 ** bits;
-    return cellPoint(name, model.codes[j], moved, place) * width;
+    return cellPoint(name, codes[j], moved, place) * width;
   }).slice(0, k);
 }
 
@@ -235,7 +235,7 @@ function exponential(x) {
 
 const BALLS = { 1: 0.5, 2: 0.5642, 3: 0.6204, 4: 0.6709, 5: 0.7174, 6: 0.7605, 7: 0.8011, 8: 0.8394, 10: 0.9106, 12: 0.9762, 24: 1.2975 };
 
-function logistic(model) { // weights and theta_0
+function logistic(model) { // weights and intercept of each class but the first
   const space = model.space, start = space.start.map(Number), q = start.length, parts = partsOf(space.rounding, q);
   const c = pointOfCodes(model, space.rounding, 1, q, space.hint_bits, space.hint);
   const p = c.map((c_j, j) => (1 - Number(space.shrink[j])) * c_j);
@@ -246,15 +246,28 @@ function logistic(model) { // weights and theta_0
   }
   const y = c.map((c_j, j) => c_j - p[j]);
   const theta = start.map((s, i) => s + space.lift[i].reduce((sum, entry, j) => sum + Number(entry) * y[j], 0));
-  return [sumOfRows(theta.slice(1), model.n_features, (i) => space.directions[i].map((entry) => entry * 2 ** -14)), theta[0]];
+  const size = space.directions.length + 1;
+  return Array.from({ length: q / size }, (_, c) => {
+    const own = theta.slice(c * size, (c + 1) * size);
+    return [sumOfRows(own.slice(1), model.n_features, (i) => space.directions[i].map((entry) => entry * 2 ** -14)), own[0]];
+  });
 }
 
-function scorer(model) { // a function from features to the score, and the threshold of log-odds
+function softmax(scores) { // the first one is 0
+  const top = Math.max(...scores), terms = scores.map((s) => exponential(s - top));
+  const total = terms.reduce((sum, term) => sum + term);
+  return terms.map((term) => term / total);
+}
+
+function scorer(model) { // a function from features to the score (of more than two classes: to a list), and the threshold of log-odds
   const d = model.n_features + (model.fit_intercept ? 1 : 0), space = model.space;
   const along = (normal, x) => dot(x, normal) + (model.fit_intercept ? normal[d - 1] : 0);
   if (model.recipe === "logistic") {
-    const [weights, intercept] = logistic(model), cap = Number(space.cap), threshold = Number(space.threshold);
+    const classes = logistic(model), cap = Number(space.cap), threshold = Number(space.threshold);
     const factor = (size) => (size > cap * cap ? cap / Math.sqrt(size) : 1);
+    if (classes.length > 1)
+      return [(x) => [0, ...classes.map(([weights, intercept]) => dot(x, weights) * factor(dot(x, x)) + intercept)], threshold];
+    const [[weights, intercept]] = classes;
     return [(x) => dot(x, weights) * factor(dot(x, x)) + (intercept - threshold), threshold];
   }
   if (model.recipe === "boost") {
@@ -262,6 +275,14 @@ function scorer(model) { // a function from features to the score, and the thres
     if (space.output === "majority") return [(x) => voters.reduce((sum, v) => sum + (along(v, x) > 0 ? 1 : -1), 0) / voters.length];
     const normal = unit(sumOfRows(new Array(voters.length).fill(1), d, (i) => voters[i]));
     return [(x) => along(normal, x)];
+  }
+  if (space.n_outputs) { // a halfspace for each class, with codes and a grid of its own
+    const size = model.codes.length / space.n_outputs, hint = space.hint ?? 0;
+    const halfspaces = Array.from({ length: space.n_outputs }, (_, c) => {
+      const codes = model.codes.slice(c * size, (c + 1) * size);
+      return unit(lift(model, pointOfCodes(model, space.rounding, Number(space.grid_width), space.n_components, 0, 0, 256 * c + hint, codes), d));
+    });
+    return [(x) => halfspaces.map((normal) => along(normal, x))];
   }
   let b;
   if (space.net === "lattice") b = latticeVector(space.n_components, space.radius, model.codes[0]);
@@ -297,7 +318,8 @@ function predictions(model, rows, names) {
   return rows.map((row) => {
     const named = Array.isArray(row) && model.encoding ? Object.fromEntries(model.encoding.map(({ name }, j) => [name, row[j]])) : row;
     const x = model.encoding ? encode(model.encoding, named) : Array.isArray(row) ? row : names.map((name) => row[name]);
-    const s = score(x), found = { label: model.classes[s > 0 ? 1 : 0], score: s };
+    const s = score(x), found = { label: model.classes[Array.isArray(s) ? s.indexOf(Math.max(...s)) : s > 0 ? 1 : 0], score: s };
+    if (Array.isArray(s)) return threshold === undefined ? found : { ...found, probability: softmax(s) };
     return threshold === undefined ? found : { ...found, probability: 1 / (1 + exponential(-(s + threshold))) };
   });
 }
