@@ -21,6 +21,7 @@ from replearn import ReplearnError
 from replearn.codes.encoding import CategoryColumn, Encoding, NumberColumn
 from replearn.datasets import make_margin
 from replearn.fits import clusters
+from replearn.fits.clusters.tasks import completed, guarded
 from replearn.fits.file_fit import fit_file
 
 N, D = 6000, 5
@@ -385,6 +386,31 @@ def test_a_fit_outlives_its_workers(client, pids, where, victims, tmp_path):
     assert killer.shares[-1] == 1
     assert killer.shares == sorted(killer.shares)
     assert_same(fitted, local, tmp_path)
+
+
+def _die_once(mark):
+    """Take the worker along at the first call, as too little memory would."""
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "alive"
+
+
+def test_a_key_that_the_scheduler_has_given_up_is_not_asked_for_again(client, pids, tmp_path):
+    held = []  # as long as somebody holds a future of it, a scheduler remembers a failed task
+
+    def make():
+        about = guarded(_die_once)(tmp_path / "mark")
+        held.append(client.compute(about))
+        return [guarded(_both)(about, number) for number in range(3)]
+
+    assert dict(completed(client, make)) == {number: ("alive", number) for number in range(3)}
+    assert held[0].status == "error"
+    assert len(held) == 2
+
+
+def _both(one, other):
+    return one, other
 
 
 def test_a_search_outlives_its_workers(client, pids, tmp_path):

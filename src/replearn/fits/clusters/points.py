@@ -6,6 +6,7 @@ their indices, and counts come back.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ class ClusterPoints:
     ) -> None:
         self._client = client
         # kept, as long as this object lives; lost ones are made again from the rows
-        self._tasks = table.tasks(partial(_packed, space, shared, n_used), unit=PACK)
+        self._tasks = partial(table.tasks, partial(_packed, space, shared, n_used), unit=PACK)
         self._held: list[Any] = []
         found = self._ask(_sizes, watch=watch)
         table.note(seen for _, seen in found)
@@ -95,25 +96,30 @@ class ClusterPoints:
         watch: Watch | None = None,
     ) -> list[Any]:
         """What a function says of each part of the points."""
-        tasks = self._questions(function, about, each)
-        again = partial(self._asked_anew, function, about, each)
-        found = dict(completed(self._client, tasks, watch, again))
+        attempts = count()
+
+        def questions() -> list[Any]:
+            if next(attempts):  # some were lost, perhaps with the points that they are about
+                self._forget()
+            return self._questions(function, about, each)
+
+        found = dict(completed(self._client, questions, watch))
         return [found[number] for number in sorted(found)]
 
     def _questions(
         self, function: Callable[..., Any], about: Any, each: Sequence[Any] | None
     ) -> list[Any]:
         if not self._held:
-            self._held = self._client.compute(self._tasks, retries=RETRIES)
+            self._held = self._client.compute(self._tasks(), retries=RETRIES)
         question, ask = shared_task(about), guarded(function)
         each = [None] * len(self._held) if each is None else each
         return [ask(question, *both) for both in zip(self._held, each, strict=True)]
 
-    def _asked_anew(self, *question: Any) -> list[Any]:
-        for future in self._held:  # what Dask gave up is forgotten, and can be made again
+    def _forget(self) -> None:
+        """Let go of the points on the workers: the next question has them made again."""
+        for future in self._held:
             future.release()
         self._held = []
-        return self._questions(*question)
 
 
 def _packed(

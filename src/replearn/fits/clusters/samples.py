@@ -54,7 +54,8 @@ class ClusterSample:
     def _results(self, work: Any, unit: int) -> Iterator[Any]:
         """What some work gives on each span, as it comes."""
         seen = []
-        for _, done in completed(self._client, self._table.tasks(work, unit), self._watch):
+        tasks = partial(self._table.tasks, work, unit)
+        for _, done in completed(self._client, tasks, self._watch):
             seen.append(done.seen)
             yield done.result
         self._table.note(seen)

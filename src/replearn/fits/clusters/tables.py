@@ -76,7 +76,7 @@ class ClusterRows(ABC):
 
     def look(self, client: Any, watch: Watch | None = None) -> None:
         """Read the labels, and nothing else: what is wrong with them is told before a long fit."""
-        parts = dict(completed(client, self._label_tasks(), watch))
+        parts = dict(completed(client, self._label_tasks, watch))
         found = [parts[number] for number in sorted(parts)]
         self.runs = join_labels(self.labels, found)
         self.lengths = tuple(part.n_rows for part in found)

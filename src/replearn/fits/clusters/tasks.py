@@ -15,8 +15,12 @@ from replearn.fits.shared import Shared, called, one_line, other_version
 from replearn.sources import Watch
 
 #: Dask gives a task up when some workers died with it (``allowed-failures``, usually 3), though it
-#: may be innocent of that. So often all such tasks are sent once more.
+#: may be innocent of that, so all such tasks are sent once more. After so many rounds in which not
+#: one of them was done, we give them up, too.
 _ROUNDS = 5
+
+#: Seconds before the first of these rounds, and each time twice as many: workers start again.
+_PAUSE = 0.2
 
 #: Of a task that raises what is not about its rows.
 RETRIES = 2
@@ -218,30 +222,28 @@ class _Guarded:
 
 
 def completed(
-    client: Any,
-    tasks: Sequence[Any],
-    watch: Watch | None = None,
-    remake: Callable[[], Sequence[Any]] | None = None,
+    client: Any, make: Callable[[], Sequence[Any]], watch: Watch | None = None
 ) -> Iterator[tuple[int, Any]]:
     """Results of tasks as they come, each once, and nothing of them kept on the cluster.
 
     Parameters
     ----------
     client : distributed.Client
-    tasks : sequence of dask.delayed.Delayed
-        A task that returns a `ReplearnError` refuses its rows: then the error of the first such
-        task is raised, in their order, as on one machine.
+    make : callable
+        Gives the tasks, each a `dask.delayed.Delayed`, and gives them anew after some were lost: a
+        scheduler that has given a task up refuses its key for as long as it remembers it, and with
+        it all that depends on it. A task that returns a `ReplearnError` refuses its rows: then the
+        error of the first such task is raised, in their order, as on one machine.
     watch : callable, optional
-    remake : callable, optional
-        Gives the tasks anew after some were lost, if what they depend on may be lost too.
 
     Yields
     ------
     number, result : int and any
     """
-    left, n_done = list(range(len(tasks))), 0
+    tasks = make()
+    left, n_done, n_in_vain = list(range(len(tasks))), 0, 0
     refused: dict[int, ReplearnError] = {}
-    for _ in range(_ROUNDS):
+    while n_in_vain < _ROUNDS:
         lost: list[int] = []
         for number, result in _one_round(client, tasks, left, refused, lost):
             yield number, result
@@ -251,12 +253,13 @@ def completed(
         if refused:
             first = refused[min(refused)]
             raise first from first.__cause__
-        left = sorted(lost)
-        if not left:
+        if not lost:
             return
+        n_in_vain = n_in_vain + 1 if len(lost) == len(left) else 0
+        left = sorted(lost)
         require_scheduler(client)
-        if remake is not None:
-            tasks = remake()
+        time.sleep(_PAUSE * 2**n_in_vain)
+        tasks = make()
     raise ReplearnError(
         f"{len(left):,} of {len(tasks):,} tasks were lost again and again: their workers died, or "
         "data that were only in the memory of a dead worker are gone. Give the workers more memory "
@@ -361,7 +364,7 @@ def spread(
         return [call(scattered[-1], item) for item in items]
 
     try:
-        yield from completed(client, tasks(), remake=tasks)
+        yield from completed(client, tasks)
     finally:
         for future in scattered:  # the workers' memory is free at once, also after an error
             future.release()
