@@ -5,6 +5,7 @@ probability of 1e-6 or less; what they would catch is said beside them.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,11 +103,12 @@ def test_the_estimate_matches_what_pairs_of_labs_do(unit, options):
     differ, estimates, bounds = 0, [], []
     for pair in range(n_pairs):
         one, other = (lab(n, [pair, side], **options) for side in (0, 1))
-        theirs = fit_all_rows(other, plan, SharedRandomness("0")).mean
-        for seed in range(n_seeds):
+        ours, theirs = (fit_all_rows(lab, plan, SharedRandomness("0")) for lab in (one, other))
+        for seed in range(n_seeds):  # which decides where a point is rounded, and nothing before
             shared = SharedRandomness(f"{pair}/{seed}")
-            fitted = fit_all_rows(one, plan, shared)
-            differ += not np.array_equal(fitted.codes, fitted.space.encode(theirs, shared))
+            codes, residual = ours.space.round(ours.space.project(ours.mean, shared), shared)
+            fitted = replace(ours, codes=codes, residual=residual)
+            differ += not np.array_equal(codes, fitted.space.encode(theirs.mean, shared))
             certificate = certify_rows(fitted, plan, shared)
             estimates.append(certificate.estimated_disagreement)
             bounds.append(certificate.disagreement_bound)
@@ -122,7 +124,7 @@ def test_a_plan_keeps_its_promise_on_the_population_that_it_is_for(bits):
     promise = {"margin": 0.2, "hint_bits": bits, "fit_intercept": False, "estimate": "rows"}
     needed = rl.ReplicableSVMClassifier(**promise)._row_plan(15).n_samples
     X_test, y_test = make_margin(4000, 15, 0.2, random_state=99)
-    differ, errors, n_pairs = 0, [], 60
+    differ, errors, n_pairs = 0, [], 40
     for pair in range(n_pairs):
         hint = None
         prints = []
@@ -134,5 +136,5 @@ def test_a_plan_keeps_its_promise_on_the_population_that_it_is_for(bits):
             prints.append(clf.fingerprint_)
         errors.append(1 - clf.score(X_test, y_test))
         differ += prints[0] != prints[1]
-    assert_rate_at_most(differ, n_pairs, 0.12)  # would catch .5 with probability .98
+    assert_rate_at_most(differ, n_pairs, 0.12)  # would catch .6 with probability .98
     assert np.mean(errors) < 0.05
