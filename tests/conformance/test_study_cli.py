@@ -123,6 +123,35 @@ def test_a_plan_prints_what_a_sceptic_asks_for(replearn):
     assert "The protocol decides" in out
 
 
+def test_a_plan_names_the_label_whose_share_it_gives(replearn):
+    assert " labelled 'yes'; 2 sites" in replearn(BASE)
+
+
+@pytest.mark.parametrize("algorithm", ["svm", "sgd", "net"])
+def test_every_plan_gives_the_base_rate_and_says_when_it_is_not_beaten(replearn, algorithm, place):
+    noise = table(0, 300).assign(
+        sick=np.random.default_rng(5).choice(["no", "yes"], 300, p=[0.8, 0.2])
+    )
+    noise.to_csv(place / "noise.csv", index=False)
+    said = replearn(f"{BASE} --algorithm {algorithm}")
+    share = (table(0, 300)["sick"] == "no").mean()
+    assert f"always the larger class is right for {share:.3f}" in said
+    assert "Caution" not in said
+    line = f"plan --pilot noise.csv --target sick --samples-per-site {N} --algorithm {algorithm}"
+    assert "Caution: This protocol is expected to be no better than always" in replearn(line)
+
+
+def test_a_discovery_says_that_the_pilots_own_model_is_better(replearn):
+    said = replearn(f"{BASE} --study discovery")
+    assert "one site's rows, same directions" in said
+    assert "Caution: The pilot's own model is expected to be better (AUC 0." in said
+
+
+def test_no_bits_are_not_less_than_nothing(replearn):
+    said = replearn("plan --pilot pilot.csv --target sick --samples-per-site 40")
+    assert "worth 0.0 bits" in said
+
+
 def test_a_pilot_without_labels(replearn, place):
     line = f"plan --pilot public.csv --study discovery --samples-per-site {N} --hint-bits 8"
     err = replearn(line, code=2)

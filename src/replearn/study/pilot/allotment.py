@@ -81,7 +81,8 @@ class Allotment:
         """
         family, n = self.family, self.agreement.samples_per_site
         known = np.sqrt(family.signal[: self.size] + family.variance[: self.size] / n)
-        return float(-np.log2(2 * ndtr(self.widths / (2 * known)) - 1).sum())
+        # 0.0 - and not a bare minus: no bits are 0.0, not -0.0
+        return 0.0 - float(np.log2(2 * ndtr(self.widths / (2 * known)) - 1).sum())
 
 
 def allot(family: Family, size: int, agreement: Agreement) -> Allotment:

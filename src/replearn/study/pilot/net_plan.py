@@ -15,7 +15,7 @@ from replearn.plans.sizes import Guarantee, decimal
 from replearn.study.pilot.columns import encodings
 from replearn.study.pilot.safe_columns import RARE, Remark, in_words
 from replearn.study.pilot.svm_candidates import Scaled, cross_validated_normals, folds_of, scaled
-from replearn.study.pilot.svm_plan import refuse_auto
+from replearn.study.pilot.svm_plan import no_better_than_base, refuse_auto
 from replearn.study.protocol import MAX_NET_DIRECTIONS, Protocol
 from replearn.types import InNotebooks, Matrix, Signs, Vector
 
@@ -90,13 +90,7 @@ class NetPilotPlan(InNotebooks):
     @property
     def cautions(self) -> tuple[str, ...]:
         """Why the protocol may not be worth a study."""
-        if self.chosen.accuracy > self.base_accuracy + 0.005:
-            return ()
-        return (
-            f"This protocol is expected to be no better than always the larger class (accuracy "
-            f"{self.chosen.accuracy:.3f} against {self.base_accuracy:.3f}). Get more rows per "
-            'site, or use algorithm="logistic", which needs far fewer.',
-        )
+        return no_better_than_base(self.chosen.accuracy, self.base_accuracy)
 
     def __str__(self) -> str:
         lines = [

@@ -161,9 +161,10 @@ class PilotPlan(InNotebooks):
         )
 
     def __str__(self) -> str:
-        share = f", {self.n_positive / self.n_pilot:.1%} positive" if self.n_positive else ""
+        share = f"{self.n_positive / self.n_pilot:.1%} labelled {self.protocol.classes[1]!r}"
         lines = [
-            f"Pilot of {self.n_pilot:,} rows{share}; {self.n_sites} sites of "
+            f"Pilot of {self.n_pilot:,} rows{f', {share}' if self.n_positive else ''}; "
+            f"{self.n_sites} sites of "
             f"{self.samples_per_site:,} rows (estimated from the pilot, by held-out rows)"
         ]
         if self.table:
@@ -490,6 +491,7 @@ def _single(
     """One site's rows without any rounding."""
     name = "one site's rows, not replicable"
     if allotment.family.n_steps > 1:
+        name = "one site's rows, same directions"
         threshold = log_odds(found.share)
         row = of_scores(name, truth, _discovered(found, allotment.size), float(threshold))
         # a site has more rows than the fits on four fifths of the pilot

@@ -47,6 +47,8 @@ class SvmPilotPlan(InNotebooks):
     protocol : Protocol
     pilot_accuracy : float
         Cross-validated accuracy before any rounding: what replicability is paid from.
+    base_accuracy : float
+        That of always giving the larger class; one half if classes are balanced by weights.
     remarks : tuple of Remark
         What is odd about columns of the pilot.
     rare : int
@@ -60,13 +62,15 @@ class SvmPilotPlan(InNotebooks):
     chosen: FrontierPoint
     protocol: Protocol
     pilot_accuracy: float
+    base_accuracy: float
     remarks: tuple[Remark, ...] = ()
     rare: int = RARE
     other: str = ""
 
     def __str__(self) -> str:
         lines = [
-            f"Pilot: accuracy {self.pilot_accuracy:.3f} before rounding (cross-validated)",
+            f"Pilot: accuracy {self.pilot_accuracy:.3f} before rounding (cross-validated); always "
+            f"the larger class is right for {self.base_accuracy:.3f}",
             f"  {'disagreement':>12}  {'accuracy':>8}  projection, scaling, regularization",
         ]
         lines += [
@@ -86,7 +90,13 @@ class SvmPilotPlan(InNotebooks):
         if self.protocol.hint_bits:
             lines.append(f"  {self.protocol.hint_bits} hint bits: one site must be the first")
         lines += [f"  {line}" for line in in_words(self.remarks, self.rare)]
+        lines += [f"  Caution: {caution}" for caution in self.cautions]
         return "\n".join(lines)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Why the protocol may not be worth a study."""
+        return no_better_than_base(self.chosen.accuracy, self.base_accuracy)
 
     def under(self, protocol: Protocol) -> "SvmPilotPlan":
         """The plan after its protocol was registered, or got the seed of a public value."""
@@ -96,6 +106,8 @@ class SvmPilotPlan(InNotebooks):
         """As JSON types."""
         return {
             "pilot_accuracy": self.pilot_accuracy,
+            "base_accuracy": self.base_accuracy,
+            "cautions": list(self.cautions),
             "chosen": asdict(self.chosen),
             "frontier": [asdict(point) for point in self.frontier],
             "samples": [asdict(point) for point in self.samples],
@@ -246,8 +258,27 @@ def plan_svm_study(
             target=target,
         ),
         pilot_accuracy=candidate.accuracy_before,
+        base_accuracy=_base_accuracy(signs, negative, positive),
         remarks=remarks,
         rare=rare,
+    )
+
+
+def _base_accuracy(signs: Signs, negative: float, positive: float) -> float:
+    """Accuracy of always giving the larger class, rows weighted by their class."""
+    share = positive * float((signs > 0).mean())
+    total = share + negative * float((signs < 0).mean())
+    return max(share, total - share) / total
+
+
+def no_better_than_base(accuracy: float, base: float) -> tuple[str, ...]:
+    """The caution of a protocol that is not worth a study, if it is not."""
+    if accuracy > base + 0.005:
+        return ()
+    return (
+        f"This protocol is expected to be no better than always the larger class (accuracy "
+        f'{accuracy:.3f} against {base:.3f}). Get more rows per site, or use algorithm="logistic", '
+        "which needs far fewer.",
     )
 
 

@@ -324,7 +324,14 @@ def cautions(base: PlanRow, start: PlanRow, planned: PlanRow, own_model: bool) -
             f"This protocol keeps less than half of the pilot's signal (AUC {planned.auc:.3f} "
             f"against {start.auc:.3f}). Get more rows per site, or take hint bits."
         )
-    if own_model and planned.log_loss > start.log_loss - 1e-3 * base.log_loss:
+    worse = planned.log_loss > start.log_loss - 1e-3 * base.log_loss
+    if worse and not own_model:
+        said.append(
+            f"The pilot's own model is expected to be better (AUC {start.auc:.3f} against "
+            f"{planned.auc:.3f}), and publishing it has no disagreement at all. Discovery is for "
+            "studies that must not use the pilot's labels; hint bits and more rows help."
+        )
+    elif worse:
         said.append(
             "The sites' rows are expected to add next to nothing to the pilot's own model. "
             "Publishing that model as it is has no disagreement at all; this study lets every "
