@@ -29,7 +29,7 @@ def test_pieces_and_the_whole_agree(values, cut):
     numbers = np.concatenate([labels.take(y[:cut]), labels.take(y[cut:])])
     assert labels.classes.tolist() == ["no", "yes"]
     expected = [1 if value == "yes" else -1 for value in values]
-    assert labels.signs_of(numbers).tolist() == expected
+    assert labels.targets_of(numbers).tolist() == expected
     assert labels.signs(y).tolist() == expected
     assert pickle.loads(pickle.dumps(labels)).signs(y).tolist() == expected
 

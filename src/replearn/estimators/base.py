@@ -19,7 +19,7 @@ from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.checks import refuse_odd_parameters, refuse_unwritable
-from replearn.estimators.frames import eager_table
+from replearn.estimators.frames import numbers_of
 from replearn.estimators.useless import warn_of_noise
 from replearn.files.modelfile import MAX_CODE
 from replearn.plans.sizes import Guarantee
@@ -80,9 +80,6 @@ class Replicable(BaseEstimator):
     #: What it asks of its rows, which decides where they may be; see `Asks`.
     asks: ClassVar[Asks]
 
-    #: The algorithm: (sample, plan, shared, run) to what `_publish` reads.
-    _recipe: ClassVar[Callable[..., Any]]
-
     #: Whether there may be more than two classes, and whether two of them come as signs even so.
     _many_classes: ClassVar[bool] = False
     _signs_of_two: ClassVar[bool] = False
@@ -108,6 +105,11 @@ class Replicable(BaseEstimator):
         """Sizes of this estimator's algorithm: ``algorithm``, ``n_samples``, ``with_spent``."""
         raise NotImplementedError
 
+    @property
+    def _recipe(self) -> Callable[..., Any]:
+        """The algorithm: (sample, plan, shared, run) to what `_publish` reads."""
+        raise NotImplementedError
+
     def _certify(self, fitted: Any, shared: SharedRandomness) -> Certificate:
         """What the fit can say about its own replicability."""
         raise NotImplementedError
@@ -119,7 +121,7 @@ class Replicable(BaseEstimator):
         plan = self._plan(n_inputs)
         if plan.mode != "practical":  # rows in files must be counted first
             plan.require_samples(sample.n_rows)
-        return plan, type(self)._recipe(sample, plan, shared, run)
+        return plan, self._recipe(sample, plan, shared, run)
 
     def _warn_of_worth(self, rows: Rows) -> None:
         """Warn if the model is worth nothing on its own rows; a protocol says what to expect."""
@@ -134,7 +136,7 @@ class Replicable(BaseEstimator):
 
     # --- the one way to a model -------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, **refused: Any) -> Self:
+    def fit(self, X: Any, y: Any, **weights: Any) -> Self:
         """Learn a halfspace that another lab would learn too.
 
         Parameters
@@ -142,26 +144,25 @@ class Replicable(BaseEstimator):
         X : array, dataframe or CSR matrix of shape (n_samples, n_features)
         y : array of shape (n_samples,)
             Any two labels; of some algorithms, more.
-        **refused
-            Nothing: who passes ``sample_weight`` is told why this algorithm takes none.
+        **weights
+            ``sample_weight``, if the algorithm takes it; otherwise the error says why not.
 
         Returns
         -------
         self
         """
-        for name in refused:
+        if weights and self._no_weights is not None:
+            name = next(iter(weights))
             raise ReplearnError(f"{type(self).__name__} takes no {name}: {self._no_weights}")
-        return self._fit_rows(X, y)
-
-    def _fit_rows(self, X: Any, y: Any, weights: Any = None) -> Self:
         self.check_parameters()
         X, y = self._check_rows(X, y)
         self.heed(self.__dict__.get("seen_"))
         labels = self.labels()
         targets = labels.targets(y)
         labels.require_both()
-        if weights is not None:
-            targets = with_weights(targets, whole_weights(weights, targets.size))
+        if weights.get("sample_weight") is not None:
+            grains = whole_weights(weights["sample_weight"], targets.size)
+            targets = with_weights(targets, grains)
         self._describe(X.shape[1], labels.classes, _names(self))
         rows = self.in_memory(X, targets)
         self._fit(rows)
@@ -309,7 +310,7 @@ class Replicable(BaseEstimator):
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """What the model adds up for each row; rows of any kind are checked first."""
         model = self._fitted_model()
-        X, seen = self._encoded(X)
+        X, seen = numbers_of(X, self.agreed.encoding)
         self.heed(seen)
         X = validate_data(
             self,
@@ -393,12 +394,6 @@ class Replicable(BaseEstimator):
             self.order_coins()
         refuse_odd_parameters(parameters)
 
-    def _encoded(self, X: Any) -> tuple[Any, Seen | None]:
-        """Rows as numbers, and what was missing or unknown, if there is an encoding."""
-        encoding = self.agreed.encoding
-        X = eager_table(X, numbers_only=encoding is None)
-        return (X, None) if encoding is None else encoding.counted(X)
-
     def heed(self, seen: Seen | None) -> None:
         """Warn of columns that this lab codes differently."""
         if trouble := coded_differently(self.agreed.encoding, seen):
@@ -411,7 +406,7 @@ class Replicable(BaseEstimator):
 
         ``first_row`` is the number of the first row, for messages.
         """
-        X, seen = self._encoded(X)
+        X, seen = numbers_of(X, self.agreed.encoding)
         if seen is not None:
             self.seen_ = seen if reset else self.seen_ + seen
         X, y = validate_data(

@@ -19,7 +19,6 @@ from replearn.estimators.checks import (
 from replearn.plans.plan_rows import RowPlan
 from replearn.plans.sizes import BatchPlan, Sizes
 from replearn.stages.certificate import Certificate, certify
-from replearn.types import BlockMap
 
 Weighable = TypeVar("Weighable", BatchPlan, RowPlan)
 
@@ -79,14 +78,6 @@ class BatchBasedClassifier(ReplicableClassifier):
         """Refuse parameters of the wrong kind before the rows are looked at."""
         super().check_parameters()
         check_hint(self.hint_bits, self.hint)
-
-    def _learn(
-        self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap
-    ) -> tuple[BatchPlan, Any]:
-        plan = self._plan(n_inputs)
-        if plan.mode != "practical":  # rows in files must be counted first
-            plan.require_samples(sample.n_rows)
-        return plan, type(self)._recipe(sample, plan, shared, run, self.hint)
 
     def _certify(self, fitted: Any, shared: SharedRandomness) -> Certificate:
         return certify(fitted, self.plan_, shared)

@@ -1,7 +1,7 @@
 """The algorithms of [ILPS22] as a scikit-learn classifier."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness
@@ -12,7 +12,6 @@ from replearn.plans.plan_boosting import OUTPUTS, ROUNDINGS, plan_boosting
 from replearn.plans.sizes import BoostPlan, Sizes
 from replearn.stages import recipes
 from replearn.stages.certificate import Certificate, certify_boosting
-from replearn.types import BlockMap
 
 
 class ReplicableBoostingClassifier(ReplicableClassifier):
@@ -158,13 +157,10 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
         self.constants = constants
         self.published = published
 
-    def _learn(
-        self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap
-    ) -> tuple[BoostPlan, Any]:
-        plan = self._plan(n_inputs)
-        plan.require_samples(sample.n_rows)
+    @property
+    def _recipe(self) -> Callable[..., recipes.Boosted]:
         private = None if self.random_state is None else SharedRandomness(str(self.random_state))
-        return plan, recipes.boost(sample, plan, shared, run, private)
+        return partial(recipes.boost, coins=private)
 
     @property
     def n_rounds_(self) -> int:

@@ -1,5 +1,7 @@
 """The DP reduction as a scikit-learn classifier."""
 
+from collections.abc import Callable
+
 from replearn.codes.published import Published
 from replearn.estimators.checks import refuse_large
 from replearn.estimators.net import NetBasedClassifier
@@ -143,7 +145,9 @@ class ReplicableDPClassifier(NetBasedClassifier):
         self.constants = constants
         self.published = published
 
-    _recipe = staticmethod(recipes.dp)
+    @property
+    def _recipe(self) -> Callable[..., recipes.Chosen]:
+        return recipes.dp
 
     @property
     def privacy_epsilon_(self) -> float:

@@ -157,7 +157,7 @@ class ReplicableLinearRegressor(RegressorMixin, ScoreBased):
         -------
         self
         """
-        return self._fit_rows(X, y, sample_weight)
+        return super().fit(X, y, sample_weight=sample_weight)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Number of each row.

@@ -175,7 +175,7 @@ class ReplicableLogisticClassifier(ScoreBased, Streaming):
         -------
         self
         """
-        return self._fit_rows(X, y, sample_weight)
+        return super().fit(X, y, sample_weight=sample_weight)
 
     @available_if(_takes_one_look)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

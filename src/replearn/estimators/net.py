@@ -1,6 +1,6 @@
 """Algorithm 3 as a scikit-learn classifier, and what it shares with the DP reduction."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -202,7 +202,9 @@ class ReplicableNetClassifier(NetBasedClassifier):
         self.constants = constants
         self.published = published
 
-    _recipe = staticmethod(recipes.net)
+    @property
+    def _recipe(self) -> Callable[..., recipes.Chosen]:
+        return recipes.net
 
     def _plan(self, n_inputs: int) -> NetPlan:
         if not isinstance(self.n_repeats, int | np.integer) or self.n_repeats < 1:

@@ -1,7 +1,7 @@
 """What estimators share whose rows add up to scores in published directions."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from replearn.codes.design import Design
 from replearn.codes.randomness import SharedRandomness
@@ -15,7 +15,6 @@ from replearn.stages.certificate import Certificate
 from replearn.stages.hints import unsafe_hints
 from replearn.stages.score_certificate import certify_scores
 from replearn.stages.scores import Scored, logistic
-from replearn.types import BlockMap
 
 
 class ScoreBased(Replicable):
@@ -83,11 +82,9 @@ class ScoreBased(Replicable):
                 "was made for."
             )
 
-    def _learn(
-        self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap
-    ) -> tuple[LogisticPlan, Scored]:
-        plan = self._plan(n_inputs)
-        return plan, logistic(sample, plan, shared, run, self.hint)
+    @property
+    def _recipe(self) -> Callable[..., Scored]:
+        return partial(logistic, hint=self.hint)
 
     def _publish(self, plan: LogisticPlan, fitted: Scored, shared: SharedRandomness) -> None:
         super()._publish(plan, fitted, shared)

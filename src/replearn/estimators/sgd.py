@@ -1,7 +1,9 @@
 """Algorithm 2 as a scikit-learn classifier."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 from replearn.codes.published import Published
@@ -176,7 +178,9 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         self.hint_bits = hint_bits
         self.hint = hint
 
-    _recipe = staticmethod(recipes.sgd)
+    @property
+    def _recipe(self) -> Callable[..., recipes.Fitted]:
+        return partial(recipes.sgd, hint=self.hint)
 
     def _fit(self, sample: Any, spaced: bool = False) -> Self:
         super()._fit(sample, spaced)

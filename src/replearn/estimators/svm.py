@@ -1,6 +1,7 @@
 """Algorithm 1 as a scikit-learn classifier."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Self
 
 from replearn.codes.published import Published
@@ -174,7 +175,6 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         self.hint = hint
         self.estimate = estimate
 
-    _recipe = staticmethod(recipes.svm)
     _many_classes = True
     _signs_of_two = True
 
@@ -197,12 +197,13 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
                 'use estimate="batches".'
             )
 
+    @property
+    def _recipe(self) -> Callable[..., Any]:
+        return partial(fit_all_rows if self.estimate == "rows" else recipes.svm, hint=self.hint)
+
     def _learn(
         self, sample: Any, n_inputs: int, shared: SharedRandomness, run: BlockMap
     ) -> tuple[Any, Any]:
-        if self.estimate == "rows":
-            row_plan = self._row_plan(n_inputs)
-            return row_plan, fit_all_rows(sample, row_plan, shared, run, self.hint)
         if self.margin != "auto":
             return super()._learn(sample, n_inputs, shared, run)
         if self.mode != "practical":
@@ -226,7 +227,8 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
                 f'sums of batches need a margin and mode="practical", got {self.margin!r} and '
                 f"{self.mode!r}. Take the estimator from a protocol."
             )
-        return self._plan(n_inputs)
+        plan: BatchPlan = self._plan(n_inputs)
+        return plan
 
     def fit_batches(self, sums: BatchSums, n_rows: int) -> Self:
         """Learn from batches that were made elsewhere; `replearn.combine` does.
@@ -252,7 +254,9 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         self._warn()
         return self
 
-    def _plan(self, n_inputs: int, margin: float | None = None) -> BatchPlan:
+    def _plan(self, n_inputs: int, margin: float | None = None) -> Any:
+        if self.estimate == "rows":
+            return self._row_plan(n_inputs)
         guarantee = self._guarantee(margin)
         known = self.__dict__.get("classes_")
         n_outputs = 1 if known is None or len(known) == 2 else len(known)

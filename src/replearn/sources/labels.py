@@ -86,7 +86,7 @@ class Labels:
         return self._classes
 
     def take(self, y: ArrayLike, where: str = "") -> NDArray[np.integer[Any]]:
-        """Look at the labels of more rows, for numbers that `class_numbers` and `signs_of` read.
+        """Look at the labels of more rows, for numbers that `class_numbers` and `targets_of` read.
 
         Parameters
         ----------
@@ -114,10 +114,6 @@ class Labels:
         """Places among ``classes`` of the labels that were taken."""
         return self._class_of[taken]
 
-    def signs_of(self, taken: NDArray[np.integer[Any]]) -> Signs:
-        """The same for two classes as signs: +1 is ``classes[1]``."""
-        return self._signs[taken]
-
     def numbers(self, y: ArrayLike) -> NDArray[np.uint8]:
         """Places among ``classes`` of these labels."""
         taken = self.take(y)  # before the table is looked up: it may grow
@@ -135,7 +131,7 @@ class Labels:
     def targets_of(self, taken: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """The same for labels that were taken."""
         if not self._many or (self._signs_of_two and self._classes.size <= 2):
-            return self.signs_of(taken)
+            return self._signs[taken]
         if not self.complete:
             raise self._one_class()
         return self._class_of[taken]

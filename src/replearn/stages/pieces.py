@@ -54,7 +54,7 @@ class BatchStream:
 
     def take(self, X: Any, signs: Signs, run: BlockMap = map) -> None:
         """Take the next rows, an array or a CSR matrix."""
-        pair, start = 2 * self._plan.batch_size, 0
+        pair, start, whole = 2 * self._plan.batch_size, 0, []
         if self._waiting is not None:
             start = min(pair - self._waiting[1].size, signs.size)
             X_pair = joined(self._waiting[0], X[:start])
@@ -62,13 +62,16 @@ class BatchStream:
             self._waiting = X_pair, signs_pair
             if signs_pair.size < pair:
                 return
-            self._add(X_pair, signs_pair, run)
+            whole.append(self._waiting)
             self._waiting = None
         stop = start + (signs.size - start) // pair * pair
         if stop > start:
-            self._add(X[start:stop], signs[start:stop], run)
+            whole.append((X[start:stop], signs[start:stop]))
         if stop < signs.size:
             self._waiting = X[stop:].copy(), signs[stop:].copy()  # not a view of the whole piece
+        for rows, their_signs in whole:
+            self._sums = self._sums.merge(self._sum(rows, their_signs, run))
+            self._labels = self._labels.then(LabelRuns.of(their_signs))
 
     def total(self) -> BatchSums:
         """Sums of all whole batches; fewer rows than one batch make one."""
@@ -98,10 +101,6 @@ class BatchStream:
         self._sums = BatchSums(arrays["hi"], arrays["lo"], tally, self._plan.batch_size)
         self._labels = LabelRuns(*arrays["labels"].tolist())
         self._waiting = None
-
-    def _add(self, X: Any, signs: Signs, run: BlockMap) -> None:
-        self._sums = self._sums.merge(self._sum(X, signs, run))
-        self._labels = self._labels.then(LabelRuns.of(signs))
 
     def _sum(self, X: Any, signs: Signs, run: BlockMap) -> BatchSums:
         order = np.arange(signs.size, dtype=np.int64)
