@@ -406,3 +406,11 @@ def log_losses(probabilities, floor):
 def exponentials(words):
     """Exponential draws from words, with the platform's logarithm."""
     return np.array([-math.log(((int(word) >> 12) * 2 + 1) * 2.0**-53) for word in words])
+
+
+def half_sums_by_definition(X: Any, members: Any, positive: Any) -> tuple[Any, Any]:
+    """Sums by half and class, and of squares by half, of the distances from the first row."""
+    rows = X[members].astype(float) - X[members[0]].astype(float)
+    halves = [(rows[start::2], positive[start::2]) for start in (0, 1)]
+    sums = np.array([[half[~hit].sum(axis=0), half[hit].sum(axis=0)] for half, hit in halves])
+    return sums, np.array([(half**2).sum(axis=0) for half, _ in halves])

@@ -9,8 +9,10 @@ import scipy.sparse as sp
 
 import replearn as rl
 from replearn.cli import main
+from replearn.kernels.halves import crossed_scores, half_sums
 from replearn.stages import signal
-from replearn.stages.signal import SpacedRows
+from replearn.stages.signal import SpacedRows, signal_of
+from tests.reference import half_sums_by_definition
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -116,15 +118,45 @@ def test_every_command_that_makes_a_model_writes_its_test(site, tmp_path, capsys
     assert f"not tested at all.model.json: {signal.ONLY_SUMS}" in words
 
 
-def test_variances_keep_their_digits():
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_sums_of_halves_keep_their_digits(kind):
     rng = np.random.default_rng(4)
-    X = rng.normal(size=(1001, 6)) * [1, 1, 1e-3, 0, 5, 1e200] + [0, 1e9, 1e6, 7, -3, 0]
-    with np.errstate(all="ignore"):
-        found, expected = signal._variances(X), X.var(axis=0)
-    np.testing.assert_allclose(found[:5], expected[:5], rtol=1e-7)
-    assert found[3] == 0
-    assert not np.isfinite(found[5])
-    single = X[:, :5].astype(np.float32)
-    np.testing.assert_allclose(
-        signal._variances(single), single.var(axis=0, dtype=float), rtol=1e-7
+    X = rng.normal(size=(1001, 5)) * [1, 1, 1e-3, 0, 5] + [0, 1e9, 1e6, 7, -3]
+    X = X.astype(kind)
+    members, positive = rng.permutation(1001)[:901], rng.random(901) < 0.3
+    sums, squares = half_sums(X, members, positive)
+    expected = half_sums_by_definition(X, members, positive)
+    np.testing.assert_allclose(sums, expected[0], rtol=1e-12, atol=1e-9)
+    np.testing.assert_allclose(squares, expected[1], rtol=1e-12)
+    for half, members_of_it in enumerate((members[::2], members[1::2])):
+        n = members_of_it.size
+        variances = squares[half] / n - (sums[half].sum(axis=0) / n) ** 2
+        found = X[members_of_it].astype(float)
+        np.testing.assert_allclose(variances, found.var(axis=0), rtol=1e-7)
+        assert variances[3] == 0
+    directions = rng.normal(size=(2, 5))
+    scores = crossed_scores(X, members, directions)
+    np.testing.assert_allclose(scores[::2], X[members[::2]] @ directions[1], rtol=1e-6)
+    np.testing.assert_allclose(scores[1::2], X[members[1::2]] @ directions[0], rtol=1e-6)
+
+
+def test_rows_of_extreme_length_do_no_harm():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(400, 3))
+    y = (X[:, 0] > 0).astype(np.uint8)
+    X[:, 2] *= 1e200
+    assert signal_of(X, y).found
+    assert signal_of(sp.csr_matrix(X), y).found
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_sparse_and_dense_rows_give_one_p_value(n_classes):
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(600, 5)) * (rng.random((600, 5)) < 0.5)
+    y = (X[:, 0] + rng.normal(size=600) > 0).astype(np.uint8) + (rng.random(600) < 0.2) * (
+        n_classes - 2
     )
+    order = rng.permutation(600)
+    dense, sparse = signal_of(X, y, order), signal_of(sp.csr_matrix(X), y, order)
+    assert dense.p_value == pytest.approx(sparse.p_value, rel=1e-6)
+    assert dense.auc == pytest.approx(sparse.auc)

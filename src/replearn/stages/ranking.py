@@ -120,18 +120,27 @@ def signal_p_value(scores: Vector, positive: NDArray[np.bool_]) -> float:
     >>> float(f"{signal_p_value(scores, scores >= 10):.2g}")
     0.00018
     """
-    above, below = scores[positive], np.sort(scores[~positive])
+    _, one_sided = area_and_p_value(scores, positive)
+    return 2 * min(one_sided, 1 - one_sided)
+
+
+def area_and_p_value(scores: Vector, positive: NDArray[np.bool_]) -> tuple[float, float]:
+    """The area, and the same test one-sided: small if positive rows have the larger scores."""
+    above, below = np.sort(scores[positive]), np.sort(scores[~positive])
     m, n = above.size, below.size
     if not m or not n:
-        return 1.0
-    excess = abs(int(_placements(np.sort(above), below).sum()) - m * n) / 2
-    _, ties = np.unique(scores, return_counts=True)
-    total = m + n
-    tied = float((ties.astype(np.float64) ** 3 - ties).sum()) / (total * max(1, total - 1))
+        return 0.5, 0.5
+    twice = int(_placements(above, below).sum())
+    ordered = np.sort(scores)
+    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))  # of each group of ties
+    ties, total = np.diff(ends, prepend=-1).astype(np.float64), m + n
+    tied = float((ties**3 - ties).sum()) / (total * max(1, total - 1))
     variance = m * n / 12 * (total + 1 - tied)
     if variance <= 0:  # all scores are equal
-        return 1.0
-    return min(1.0, 2 * float(ndtr(-max(0.0, excess - 0.5) / math.sqrt(variance))))
+        return 0.5, 0.5
+    excess = (twice - m * n) / 2
+    tail = float(ndtr(-max(0.0, abs(excess) - 0.5) / math.sqrt(variance)))
+    return twice / (2 * m * n), tail if excess > 0 else 1 - tail
 
 
 def roc_points(scores: Vector, positive: NDArray[np.bool_], most: int = 400) -> Matrix:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from replearn.kernels.halves import crossed_scores, half_sums
 from replearn.stages.weights import parted
 from replearn.types import Matrix, Order, Vector, is_sparse
 
@@ -20,8 +21,8 @@ NOT_KEPT = "a stream keeps no rows"
 
 _FIRST_LOOK = 20_000  # rows; all of them only if these show nothing
 _FEWEST = 40  # rows
-_FEW_DIGITS = 1e-8  # a variance that is a smaller share of the mean square has lost half its digits
 _MOST_NUMBERS = 1 << 24  # of rows that are kept of a stream
+_HALVES = (slice(0, None, 2), slice(1, None, 2))
 
 
 @dataclass(frozen=True)
@@ -96,31 +97,34 @@ def signal_of(X: Any, targets: NDArray[Any], order: Order | None = None) -> Sign
     p-value is multiplied by their number. Calibration and power: tests/theory/test_signal.py.
     """
     numbers, _ = parted(targets)
-    members = range(numbers.size) if order is None else order
-    classes = np.unique(numbers)
-    if len(members) < _FEWEST or classes.size < 2 or _fewest(numbers[_places(members)]) < 4:
+    labels = numbers if order is None else numbers[order]
+    if labels.size < _FEWEST:
         return None
+    first = labels.min()
+    counts = np.bincount(labels - first)
+    kinds = np.flatnonzero(counts)
+    if kinds.size < 2 or counts[kinds].min() < 4:
+        return None
+    kinds = (kinds + first)[kinds.size == 2 :]  # each against all others; of two, only the second
     # from all over the table, which may be sorted
-    look = members[:: -(-len(members) // _FIRST_LOOK)] if order is None else members[:_FIRST_LOOK]
-    n_looks = 1 if len(look) == len(members) else 2
-    found = _look(X, numbers, look, n_looks)
+    look = slice(0, None, -(-labels.size // _FIRST_LOOK)) if order is None else slice(_FIRST_LOOK)
+    members = np.arange(labels.size) if order is None else order
+    n_looks = 1 if labels[look].size == labels.size else 2
+    found = _look(X, members[look], labels[look], kinds, n_looks)
     if n_looks == 2 and not found.p_value < LEVEL / 10:
-        found = _look(X, numbers, members, n_looks)
+        found = _look(X, members, labels, kinds, n_looks)
     return found
 
 
-def spaced_signal(X: Any, targets: NDArray[Any], order: Order | None = None) -> Signal | None:
+def spaced_signal(X: Any, targets: NDArray[Any], order: Order) -> Signal | None:
     """The test on evenly spaced rows in their order, as `SpacedRows` keeps them of a stream.
 
     Rows of a file give the same p-value, whether they are read at once or piece by piece.
     """
-    numbers, _ = parted(targets)
-    members = np.arange(numbers.size) if order is None else order
     stride = 1
-    while -(-members.size // stride) > _most_kept(X):
+    while -(-order.size // stride) > _most_kept(X):
         stride *= 2
-    picked = members[::stride]
-    return signal_of(X[picked], numbers[picked])
+    return signal_of(X, targets, order[::stride])
 
 
 def _most_kept(X: Any) -> int:
@@ -128,71 +132,53 @@ def _most_kept(X: Any) -> int:
     return max(_FEWEST, min(_FIRST_LOOK, _MOST_NUMBERS // max(1, X.shape[1])))
 
 
-def _places(members: Order | range) -> Order | slice:
-    """For indexing: evenly spaced rows are taken as they are, without a copy."""
-    if isinstance(members, range):
-        return slice(members.start, members.stop, members.step)
-    return members
+def _look(
+    X: Any, members: Order, labels: NDArray[Any], kinds: NDArray[Any], n_looks: int
+) -> Signal:
+    # who compares models reads `LEVEL`, and may have no scipy
+    from replearn.stages.ranking import area_and_p_value
+
+    rows = X[members] if is_sparse(X) else X
+    tests = []
+    for kind in kinds:
+        positive = labels == kind
+        with np.errstate(all="ignore"):  # rows of extreme length say nothing
+            scores = np.nan_to_num(_crossed_scores(rows, members, positive))
+        tests += [area_and_p_value(scores[half], positive[half]) for half in _HALVES]
+    smallest = min(p for _, p in tests) * len(tests) * n_looks
+    return Signal(min(1.0, smallest), float(np.mean([area for area, _ in tests])), members.size)
 
 
-def _fewest(numbers: NDArray[Any]) -> int:
-    return int(np.unique(numbers, return_counts=True)[1].min())
+def _crossed_scores(X: Any, members: Order, positive: NDArray[np.bool_]) -> Vector:
+    """Scores of the rows, those of each half by the direction of the other one.
+
+    A CSR matrix holds the members only.
+    """
+    if not is_sparse(X):
+        sums, squares = half_sums(X, members, positive)
+        return crossed_scores(X, members, _directions(sums, squares, positive))
+    halves = [X[half] for half in _HALVES]
+    kinds = np.column_stack([~positive, positive]).astype(np.float64)
+    sums = np.array([(part.T @ kinds[half]).T for half, part in zip(_HALVES, halves, strict=True)])
+    squares = np.array([np.asarray(part.multiply(part).sum(axis=0)).ravel() for part in halves])
+    scores = np.empty(positive.size)
+    directions = _directions(sums, squares, positive)
+    for half, part, direction in zip(_HALVES, halves, directions[::-1], strict=True):
+        scores[half] = part @ direction
+    return scores
 
 
-def _look(X: Any, numbers: NDArray[Any], members: Order | range, n_looks: int) -> Signal:
-    kinds = np.unique(numbers)[1:] if np.unique(numbers).size == 2 else np.unique(numbers)
-    rows, labels = X[_places(members)], numbers[_places(members)]
-    one, other = slice(0, None, 2), slice(1, None, 2)
-    tests = [
-        _half_on_half(rows, labels == kind, learned, tested)
-        for kind in kinds
-        for learned, tested in ((one, other), (other, one))
-    ]
-    smallest = min(p for p, _ in tests) * len(tests) * n_looks
-    return Signal(min(1.0, smallest), float(np.mean([a for _, a in tests])), len(members))
+def _directions(sums: Any, squares: Matrix, positive: NDArray[np.bool_]) -> Matrix:
+    """Difference of the class means over the variances of the columns, for each half.
 
-
-def _half_on_half(
-    X: Any, positive: NDArray[np.bool_], learned: slice, tested: slice
-) -> tuple[float, float]:
-    """One-sided p-value and area of a direction of some rows on other rows."""
-    # who compares models reads `LEVEL`, and has no scipy perhaps
-    from replearn.stages.ranking import auc, signal_p_value
-
-    with np.errstate(all="ignore"):  # rows of extreme length say nothing
-        scores = np.nan_to_num(np.asarray(X[tested] @ _direction(X[learned], positive[learned])))
-    hits = positive[tested]
-    if hits.all() or not hits.any():
-        return 1.0, 0.5
-    area = auc(scores, hits).value
-    two_sided = signal_p_value(scores, hits)
-    return (two_sided / 2 if area > 0.5 else 1 - two_sided / 2), area
-
-
-def _direction(X: Any, positive: NDArray[np.bool_]) -> Vector:
-    """Difference of the class means over the variances of the columns."""
-    n, n_positive = positive.size, int(positive.sum())
-    if n_positive in (0, n):
-        return np.zeros(X.shape[1])
-    weights = np.where(positive, 1 / n_positive, -1 / (n - n_positive))
-    difference = np.asarray(X.T @ weights, dtype=np.float64)
-    if is_sparse(X):
-        means = np.asarray(X.mean(axis=0)).ravel()
-        variances = np.asarray(X.multiply(X).mean(axis=0)).ravel() - means**2
-    else:
-        variances = _variances(X)
-    usable = variances > 0
-    return np.where(usable, difference / np.where(usable, variances, 1.0), 0.0)
-
-
-def _variances(X: Matrix) -> Vector:
-    """Of the columns: from sums in one pass, and with care where these lose digits."""
-    n = X.shape[0]
-    squares = np.einsum("ij,ij->j", X, X, dtype=np.float64) / n
-    variances: Vector = squares - np.asarray(X.T @ np.full(n, 1 / n)) ** 2
-    careful = variances <= _FEW_DIGITS * squares
-    variances[careful] = X[:, careful].var(axis=0, dtype=np.float64)
-    return variances
+    ``sums`` and ``squares`` are those of `half_sums`.
+    """
+    n_positive = np.array([[positive[half].sum()] for half in _HALVES])
+    n_rows = np.array([[positive[half].size] for half in _HALVES])
+    variances = squares / n_rows - (sums.sum(axis=1) / n_rows) ** 2
+    difference = sums[:, 1] / n_positive - sums[:, 0] / (n_rows - n_positive)
+    usable = (variances > 0) & (n_positive > 0) & (n_positive < n_rows)
+    return np.where(usable, difference / variances, 0.0)
 
 
 class SpacedRows:
