@@ -179,9 +179,10 @@ HOSTILE = [
     (("tally",), ["3"], "the tally"),
     (("tally", 0), "4", "the tally"),
     (("tally", 6), "9", "what can happen"),
+    (("tally", 9), str(-(2**31)), "what can happen"),  # squared distances add up to less than 0
     (("extremes",), ["0.0"], "extremes"),
     (("extremes", 0), "nan", "extremes"),
-    (("extremes", 0), "inf", "gaps finite"),
+    (("extremes", 0), "inf", "what can happen"),
     (("more",), 1, "keys"),
 ]
 

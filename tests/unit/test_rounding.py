@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -13,6 +13,7 @@ from replearn.codes.cells import CELLS, padded_size, runs
 from replearn.codes.lattices import E8, LEECH
 from replearn.codes.randomness import SharedRandomness
 from replearn.codes.rounding import ROUNDINGS, residual, round_codes, unround
+from replearn.codes.walls import near_walls
 from tests.reference import akround
 
 CUBES = ["ak", "centre"]
@@ -55,6 +56,7 @@ sixteenths = st.integers(0, 15).map(lambda i: i / 16)
 
 
 @given(st.lists(st.tuples(st.integers(-200, 200), sixteenths, sixteenths), min_size=1))
+@example([(4, 0.0, 0.5)])  # a threshold that is met
 def test_akround_is_exact_also_on_the_walls(draws):
     # sixteenths: floats are exact here, and points often lie on a wall or a threshold
     z = np.array([number / 16 for number, _, _ in draws])
@@ -211,3 +213,14 @@ def test_roundings_and_cells_have_the_same_names_and_blocks():
     assert {name: rounding.block for name, rounding in ROUNDINGS.items()} == {
         name: cell.block for name, cell in CELLS.items()
     }
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(("rounding", "n"), [("a2", 2), ("e8", 8), ("leech", 24)])
+def test_displacements_along_one_line_cross_no_wall_beside_it(rounding, n, seed):
+    # columns that say the same thing; variances across the other walls are 0 up to rounding
+    rng = np.random.default_rng(seed)
+    line = np.where(rng.random(n) < 0.5, rng.normal(), 0.0)
+    slacks, reaches = near_walls(np.zeros(n), 0.3 * np.stack([line, -line]), rounding)
+    assert np.isfinite(slacks).all()
+    assert np.isfinite(reaches).all()

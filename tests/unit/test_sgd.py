@@ -467,14 +467,31 @@ def test_bad_state_files_are_refused(tmp_path, damage):
     assert not hasattr(fresh, "model_")
 
 
-def test_a_forged_digest_does_not_let_nonsense_in(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("counts", 1, 10**6),  # rows of the block: more than it has
+        ("hi", (0, 0), 2**62),  # a vector longer than 8
+        ("hi", (-1, 0), 1),  # a group that has no batch
+        ("lo", (0, 0), -(2**63)),
+        ("tally_counts", 4, -1),
+        ("tally_counts", 6, 10**6),  # more pairs than batches
+        ("tally_counts", 7, -(2**40)),  # limbs of sums of squares
+        ("tally_counts", 9, -(2**31)),
+        ("tally_counts", 11, 2**62),
+        ("tally_extremes", 0, -1.0),
+        ("tally_extremes", 1, np.inf),
+        ("tally_extremes", 2, np.nan),
+    ],
+)
+def test_a_forged_digest_does_not_let_nonsense_in(tmp_path, name, place, value):
     from replearn.files.statefile import _digest
 
     path = tmp_path / "s.npz"
     stream(X=X[:99], y=Y[:99]).save_state(path)
 
     def forge(arrays):
-        arrays["counts"][1] = 10**6  # rows of the block: more than it has
+        arrays[name][place] = value
         rest = {name: array for name, array in arrays.items() if name != "header"}
         with_header(lambda h: h.update(digest=_digest(rest)))(arrays)
 

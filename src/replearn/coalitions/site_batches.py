@@ -1,6 +1,5 @@
 """What Algorithm 1 makes of one site's rows: exact sums of the vectors of its whole batches."""
 
-import math
 import re
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 from replearn.errors import ReplearnError
 from replearn.files.jsonfile import Unfit, read_integer, read_object
 from replearn.kernels.score_sums import MAX_TOTAL_WEIGHT
-from replearn.kernels.tally import BATCHES, PAIRS, TallyArrays, new_tally
+from replearn.kernels.tally import BATCHES, TallyArrays, is_possible, new_tally
 from replearn.stages.batches import BatchSums, no_sums
 from replearn.types import IntegerArray
 
@@ -20,9 +19,6 @@ MAX_BATCHES = (1 << 30) - 1
 _KEYS = {"batch_size", "batches", "extremes", "hi", "labels", "lo", "rows", "tally"}
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _REAL = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?(e[+-][0-9]{1,3})?|inf")
-
-#: No batch vector is longer, with something for rounding.
-_LONGEST = 8.0 + 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,11 +113,7 @@ def read_batches(value: Any, n_inputs: int | None, batch_size: int) -> SiteBatch
         raise Unfit(f"there must be at most {empty.hi.shape[0]} groups, got {counts.size}")
     empty.hi[: counts.size], empty.lo[: counts.size] = hi, lo
     sums = replace(empty, counted=_tally(content, n_batches), counts=counts)
-    most = counts[:, None] * np.int64(1 << 33)  # of the first limb; the second has fewer bits
-    if (
-        not ((np.abs(hi) <= most) & (np.abs(lo) <= most)).all()
-        or not (np.linalg.norm(sums.group_means(), axis=1) <= _LONGEST).all()
-    ):
+    if not sums.are_possible():
         raise Unfit("no batch vector is longer than 8; the numbers do not come from rows")
     return SiteBatches(sums, n_rows, np.array(labels, dtype=np.int64))
 
@@ -162,13 +154,11 @@ def _tally(content: dict[str, Any], n_batches: int) -> TallyArrays:
     counts, extremes = _integers(content["tally"], "tally"), content["extremes"]
     if len(counts) != empty.counts.size or counts[BATCHES] != n_batches:
         raise Unfit(f"the tally must be {empty.counts.size} counts of {n_batches:,} batches")
-    if min(counts[: PAIRS + 1]) < 0 or 2 * counts[PAIRS] > n_batches:
-        raise Unfit("the tally must count what can happen in that many batches")
     if not isinstance(extremes, list) or len(extremes) != empty.extremes.size:
         raise Unfit(f"extremes must be {empty.extremes.size} numbers, as text")
     if not all(isinstance(text, str) and _REAL.fullmatch(text) for text in extremes):
         raise Unfit("extremes must be numbers, as text")
-    values = [float(text) for text in extremes]
-    if any(math.isinf(value) for value in values[:2]) or min(values) < 0:
-        raise Unfit("extremes must not be negative, and gaps finite")
-    return TallyArrays(np.array(counts, dtype=np.int64), np.array(values))
+    tally = TallyArrays(np.array(counts, dtype=np.int64), np.array(list(map(float, extremes))))
+    if not is_possible(tally):
+        raise Unfit("the tally must count what can happen in that many batches")
+    return tally

@@ -100,7 +100,9 @@ def _block_walls(name: str, offset: Vector, spread: Matrix) -> tuple[Vector, Mat
     covariance = spread.T @ spread
     largest = math.sqrt(float(np.linalg.norm(covariance, 2)))
     slacks, normals = near_facets(name, np.ascontiguousarray(offset), _REACH * largest)
-    deviations = np.sqrt(np.einsum("ij,ij->i", normals @ covariance, normals))
+    # never negative but for rounding, where a normal is orthogonal to all rows of the spread
+    variances = np.maximum(np.einsum("ij,ij->i", normals @ covariance, normals), 0.0)
+    deviations = np.sqrt(variances)
     near = _order_by_ratio(slacks, deviations)
     return slacks[near], spread @ normals[near].T
 

@@ -81,6 +81,25 @@ def merge_tallies(one: TallyArrays, other: TallyArrays) -> TallyArrays:
     return TallyArrays(one.counts + other.counts, worst)
 
 
+def is_possible(arrays: TallyArrays) -> bool:
+    """Whether this can be counted of fewer than 2^30 batches: squares are never negative."""
+    counts, extremes = arrays
+    n_batches, n_pairs, limbs = counts[BATCHES], counts[PAIRS], counts[_NORM:]
+    if not 0 <= 2 * n_pairs <= n_batches < 1 << 30 or (counts[:PAIRS] < 0).any():
+        return False
+    if not (extremes >= 0).all() or not np.isfinite(extremes[:MARGIN_BOUND]).all():
+        return False
+    most = n_batches << 32  # summands are below 4
+    if not ((-most <= limbs) & (limbs <= most)).all():
+        return False
+    tally = read_tally(arrays)
+    return (
+        0 <= tally.squared_norm_sum <= n_batches * 64 * (1 + 1e-9)
+        and 0 <= tally.pair_sum <= n_pairs * 256 * (1 + 1e-9)
+        and 0 <= tally.pair_square_sum <= n_pairs * 256**2 * (1 + 1e-9)
+    )
+
+
 def read_tally(arrays: TallyArrays) -> Tally:
     """The tally by name."""
     counts, extremes = arrays

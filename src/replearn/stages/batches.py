@@ -15,7 +15,14 @@ from replearn.errors import ReplearnError
 from replearn.kernels import gradient_descent as sgd
 from replearn.kernels import max_margin as kernel
 from replearn.kernels.exact import fixed_mean
-from replearn.kernels.tally import Tally, TallyArrays, merge_tallies, new_tally, read_tally
+from replearn.kernels.tally import (
+    Tally,
+    TallyArrays,
+    is_possible,
+    merge_tallies,
+    new_tally,
+    read_tally,
+)
 from replearn.plans.sizes import BatchPlan
 from replearn.types import BlockMap, IntegerArray, Matrix, Order, Signs, Vector
 
@@ -154,8 +161,8 @@ class BatchSums:
             return self.counts
         n_groups = self.hi.shape[0]
         n_pairs = (self.n_batches + 1) // 2
-        counts = np.zeros(min(n_groups, n_pairs), dtype=np.int64)
-        np.add.at(counts, np.arange(n_pairs) % n_groups, 2)
+        counts = np.full(min(n_groups, n_pairs), 2 * (n_pairs // n_groups), dtype=np.int64)
+        counts[: n_pairs % n_groups] += 2
         if self.n_batches % 2:  # the last batch has no mate
             counts[(n_pairs - 1) % n_groups] -= 1
         return counts
@@ -171,6 +178,20 @@ class BatchSums:
         With n groups, their second moments over n - 1 estimate the covariance of one batch vector.
         """
         return np.sqrt(self.group_counts())[:, None] * (self.group_means() - self.mean())
+
+    def are_possible(self) -> bool:
+        """Whether vectors of batches, none longer than 8, can have these sums."""
+        if not is_possible(self.counted):
+            return False
+        counts = self.group_counts()
+        most = counts[:, None] << 33  # of the first limb; the second has fewer bits
+        hi, lo = self.hi[: counts.size], self.lo[: counts.size]
+        return bool(
+            ((-most <= hi) & (hi <= most) & (-most <= lo) & (lo <= most)).all()
+            and not self.hi[counts.size :].any()
+            and not self.lo[counts.size :].any()
+            and (np.linalg.norm(self.group_means(), axis=1) <= 8 + 1e-9).all()
+        )
 
     def merge(self, other: "BatchSums") -> "BatchSums":
         """Sums of both."""

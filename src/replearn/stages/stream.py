@@ -115,6 +115,8 @@ def restored(
     sums = BatchSums(arrays["hi"], arrays["lo"], tally, plan.batch_size)
     if state is None or sums.n_batches != sgd.n_blocks(state) or (arrays["labels"][:3] < 0).any():
         return None
+    if not sums.are_possible():
+        return None
     return DescentStream(plan, n_features, state, _copy(sums), arrays["labels"])
 
 
