@@ -18,7 +18,7 @@ from typing import Any
 
 import hypothesis
 
-from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
 
 SECONDS = 10.0
 
@@ -68,7 +68,8 @@ def judge(
     try:
         with _alarm(seconds), warnings.catch_warnings():
             warnings.simplefilter("error")
-            warnings.simplefilter("ignore", ReplicabilityWarning)
+            for documented in (ReplicabilityWarning, UselessModelWarning):
+                warnings.simplefilter("ignore", documented)
             case()
         kind, detail = "result", ""
     except ReplearnError as problem:

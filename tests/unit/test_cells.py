@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replearn.codes.cells import (
@@ -18,6 +18,7 @@ from replearn.codes.cells import (
     padded_size,
     price,
     provable_flip_constant,
+    proxy_proved,
     runs,
     second_moment,
     worst_flip_constant,
@@ -35,11 +36,14 @@ def test_names():
 
 
 @given(name=names, n=sizes)
+@example(name="e8+centre", n=16)  # nothing remains for the last part
 def test_runs_cover_all_coordinates_in_order(name, n):
     found = runs(name, n)
     assert sum(run.n_components for run in found) == n
     start = 0
     for run in found:
+        assert run.n_components > 0
+        assert run.n_blocks * run.cell.block == run.n_codes
         assert run.start == start
         assert run.n_codes % run.cell.block == 0
         start = run.stop
@@ -148,3 +152,45 @@ def test_mean_lengths_of_normal_vectors_are_the_known_ones() -> None:
     known = {1: math.sqrt(2 / math.pi), 2: math.sqrt(math.pi / 2), 3: math.sqrt(8 / math.pi)}
     for n, length in known.items():
         assert mean_length(n) == pytest.approx(length, rel=1e-12)
+
+
+#: Conway and Sloane, Table 2.3 (D10+: Agrell and Eriksson 1998); ours of Leech is measured.
+SECOND_MOMENTS = {
+    "ak": 1 / 6, "centre": 0.0833333, "a2": 0.0801875, "d3s": 0.0785433, "d4": 0.0766032,
+    "d5s": 0.0756254, "e6s": 0.0742437, "e7s": 0.0731165, "e8": 0.0716821, "d10p": 0.0708138,
+    "k12": 0.0700956, "leech": 0.065753,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_second_moments_are_those_of_the_tables(name):
+    assert CELLS[name].second_moment == pytest.approx(SECOND_MOMENTS[name], abs=1e-7)
+
+
+def test_flips_that_can_be_worked_out_by_hand():
+    # E|u_1| of a uniform direction is 1 on a line, and 32 / (35 pi) in 8 dimensions
+    e8 = 4 * math.sqrt(2) * 32 / (35 * math.pi)
+    for name, isotropic, worst in (("ak", 1, 1), ("centre", 1, 1), ("e8", e8, 2)):
+        assert CELLS[name].isotropic_flips == pytest.approx(isotropic, rel=1e-12)
+        assert CELLS[name].worst_flips == pytest.approx(worst, rel=1e-12)
+    assert flip_constant("e8", 8) == pytest.approx(e8, rel=1e-12)
+    for name in ("ak", "centre"):
+        assert flip_constant(name, 9) == pytest.approx(3 * math.sqrt(2 / math.pi), rel=1e-12)
+    # a block of 8 and one of which 4 coordinates are in use
+    assert worst_flip_constant("e8", 12) == pytest.approx(2 * math.sqrt(2), rel=1e-12)
+    in_use = 2 * (math.sqrt(8 / 12) + math.sqrt(4 / 12))
+    for projection in ("signs", "hadamard"):
+        assert provable_flip_constant(projection, "e8", 50, 12) == pytest.approx(in_use, rel=1e-12)
+    for projection in ("none", "published"):
+        found = provable_flip_constant(projection, "e8", 50, 12)
+        assert found == pytest.approx(2 * math.sqrt(2), rel=1e-12)
+
+
+def test_only_cubes_have_a_proved_proxy():
+    assert [name for name in NAMES if proxy_proved(name)] == ["ak", "centre"]
+
+
+def test_a_padded_block_must_save_two_percent():
+    assert best_blocks(61) == "leech+k12+centre"
+    padded, whole = price("leech", 61), price("leech+k12+centre", 61)
+    assert padded < whole < 1.02 * padded

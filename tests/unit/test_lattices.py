@@ -244,6 +244,7 @@ def test_lattice_points_is_one_multiplication(lattice):
     points = lattice_points(codes)
     assert points.dtype == np.float64
     np.testing.assert_array_equal(points, codes * np.sqrt({E8: 0.25, LEECH: 0.125}[lattice]))
+    np.testing.assert_array_equal(lattice_points(codes[None, :, :]), points[None, :, :])
 
 
 @both
@@ -260,6 +261,8 @@ def test_near_facets_agrees_with_brute_force(lattice):
     np.testing.assert_allclose(slacks, expected[near], atol=1e-14)
     np.testing.assert_allclose(normals, (vectors / lengths[:, None])[near], atol=1e-15)
     assert near_facets(residual, 0.0)[1].shape == (0, lattice.block)
+    # the centre has the same distance to all of them; facets at the reach are left out
+    assert near_facets(0 * residual, lattice.minimal_norm / 2)[0].size == 0
 
 
 @both

@@ -113,6 +113,15 @@ def test_numbers_of_rfc_8785(bits: str) -> None:
     assert canonical_json(number).decode() == REALS[bits]
 
 
+@pytest.mark.parametrize(
+    ("number", "text"),
+    # each way of writing, where it begins and where it ends
+    [(0.5, "0.5"), (-0.25, "-0.25"), (1.0, "1"), (1.5, "1.5"), (10.0, "10"), (0.0123, "0.0123")],
+)
+def test_numbers_as_ecmascript_writes_them(number: float, text: str) -> None:
+    assert canonical_json(number).decode() == text
+
+
 def test_the_samples_of_rfc_8785() -> None:
     # section 3.2.2 and 3.2.3
     sample = json.loads(r"""{

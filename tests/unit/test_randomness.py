@@ -36,6 +36,14 @@ def test_draws_are_of_row_0_unless_another_is_asked_for(kind: str) -> None:
     draw = getattr(SHARED, kind)
     assert (draw("rows", 64) == draw("rows", 64, row=0)).all()
     assert (draw("rows", 64) != draw("rows", 64, row=1)).any()
+    assert (SHARED.sample("rows", 64, 64) == SHARED.sample("rows", 64, 64, row=0)).all()
+
+
+@pytest.mark.parametrize("number", [0xD800, 0xDBFF, 0xDC00, 0xDFFF])
+def test_a_seed_has_no_half_of_a_character(number: int) -> None:
+    assert seed_text("\ud7ff\ue000\U0010ffff", "seed")
+    with pytest.raises(ReplearnError, match="Unicode characters"):
+        seed_text(f"a{chr(number)}", "seed")
 
 
 def test_seed_and_name_cannot_be_confused() -> None:
