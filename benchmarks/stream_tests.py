@@ -1,6 +1,6 @@
 """Statistical tests of the shared coins, by programs of others: dieharder and ent.
 
-    python benchmarks/stream_tests.py [--seed 2024] [--ways words rows seeds] [--tests 0 1 ...]
+    python benchmarks/stream_tests.py [--seed 2024] [--ways words ...] [--tests 0 1 ...]
 
 Both are packages of Debian (apt install dieharder ent). Three ways to read coins are tested, since
 a fit reads all of them:
@@ -8,6 +8,8 @@ a fit reads all of them:
 - words: the words of one row, one after the other;
 - rows: the first block of rows 0, 1, 2, ... of one stream;
 - seeds: the first block of one stream under the seeds 0, 1, 2, ...
+
+``control`` is none of ours: SHAKE-256 of a counter. What fails with it, too, is the test's fault.
 
 dieharder calls a p-value outside [.000001, .999999] FAILED, and one outside [.005, .995] WEAK; of
 a perfect generator about one test in a hundred is WEAK. All tests are run that its author calls
@@ -89,6 +91,14 @@ def seeds(seed):
         number += out.shape[0]
 
 
+def control(seed):
+    number = 0
+    while True:
+        digest = hashlib.shake_256(f"{seed}/{number}".encode()).digest(8 * CHUNK)
+        yield np.frombuffer(digest, dtype="<u8")
+        number += 1
+
+
 def feed(command, source, most_bytes=None):
     """Write words to a program until it has enough, and return what it says."""
     running = subprocess.Popen(
@@ -126,26 +136,28 @@ def run_dieharder(seed, source, tests, psamples):
     return verdicts, lowest, n_bytes
 
 
+WAYS = {"words": words, "rows": rows, "seeds": seeds, "control": control}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", default="2024")
     parser.add_argument("--tests", type=int, nargs="+", default=list(TESTS))
     parser.add_argument("--psamples", type=int, help="p-values of a test")
-    parser.add_argument("--ways", nargs="+", default=["words", "rows", "seeds"])
+    parser.add_argument("--ways", nargs="+", choices=tuple(WAYS), default=list(WAYS))
     parser.add_argument("--ent-megabytes", type=int, default=64)
     options = parser.parse_args()
     missing = [name for name in ("dieharder", "ent") if shutil.which(name) is None]
     if missing:
         sys.exit(f"{' and '.join(missing)} must be installed: apt install {' '.join(missing)}")
-    makers = {"words": words, "rows": rows, "seeds": seeds}
     for way in options.ways:
         print(f"{way}, dieharder:")
         verdicts, lowest, n_bytes = run_dieharder(
-            options.seed, makers[way], options.tests, options.psamples
+            options.seed, WAYS[way], options.tests, options.psamples
         )
         print(f"  {dict(verdicts)}, most extreme tail {lowest:.2g}, {n_bytes / 1e9:.1f} GB read")
-    for way, make in makers.items():
-        said, written = feed(["ent"], make(options.seed), options.ent_megabytes << 20)
+    for way in options.ways:
+        said, written = feed(["ent"], WAYS[way](options.seed), options.ent_megabytes << 20)
         print(f"{way}, ent of {written >> 20} MB:")
         for line in said.splitlines():
             if line.strip():
