@@ -9,8 +9,8 @@ target is started after that time, without what it takes to compile.
 
 Targets that start with "drawn" take their input from hypothesis, the others mutate valid input.
 The cases of a target run in processes of their own, one after the other, so that a crash is
-counted and told like everything else. Limits: 10 s and 64 MiB above the start for a case (256 MiB
-where it says how many columns there are), and 8 GiB of address space for a process.
+counted and told like everything else. Limits of a case: 10 s of processors, and 64 MiB above the
+start (256 MiB where it says how many columns there are); of a process: 8 GiB of address space.
 """
 
 import argparse
@@ -129,7 +129,8 @@ def run_target(
                 str(report),
                 str(seconds - used),
             ]
-            done = subprocess.run(command, capture_output=True, text=True)
+            one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # threads that wait are busy
+            done = subprocess.run(command, capture_output=True, text=True, env=one_thread)
             used += time.monotonic() - begun
             for entry in report.read_text("utf-8").splitlines() if report.exists() else []:
                 number, kind, detail = json.loads(entry)

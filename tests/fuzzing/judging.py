@@ -9,6 +9,7 @@ import contextlib
 import os
 import random
 import signal
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,7 +21,9 @@ import hypothesis
 
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
 
+#: Of processors; on a busy machine a case may take longer than that, but not `PATIENCE` times.
 SECONDS = 10.0
+PATIENCE = 6.0
 
 
 MEGABYTES = 64.0
@@ -108,8 +111,13 @@ def _last_lines() -> str:
 
 @contextlib.contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
+    work, end = time.process_time() + seconds, time.monotonic() + PATIENCE * seconds
+
     def ring(*_: object) -> None:
-        raise TimeUp
+        left = min(work - time.process_time(), end - time.monotonic())
+        if left <= 0:
+            raise TimeUp
+        signal.setitimer(signal.ITIMER_REAL, left)  # others had the processors
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)
