@@ -39,7 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Statistical and end-to-end tests are slow ones, all of them."""
     for item in items:
-        if {"theory", "conformance"} & set(item.path.parts):
+        # here for all folders: the hook of a folder's own conftest is handed the items of all others
+        if {"theory", "conformance", "engines"} & set(item.path.parts):
             item.add_marker(pytest.mark.slow)
 
 

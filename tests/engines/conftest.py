@@ -11,11 +11,6 @@ import pytest
 from tests.engines.loopback import free_port
 
 
-def pytest_collection_modifyitems(items):
-    for item in items:
-        item.add_marker(pytest.mark.slow)
-
-
 def java_trouble():
     """Why Spark cannot run here; None if it can."""
     java = shutil.which("java")

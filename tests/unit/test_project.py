@@ -132,6 +132,21 @@ def test_cited_keys_are_in_the_bibliography():
 # ---------------------------------------------------------------- dev.py
 
 
+def test_quick_tests_are_those_outside_of_the_slow_folders():
+    folders = ("tests/golden", "tests/engines", "tests/conformance/test_net_example.py")
+    options = ("-p", "no:xdist", "-p", "no:cacheprovider", "--collect-only", "-q", "-q")
+    done = subprocess.run(
+        (sys.executable, "-m", "pytest", *options, *dev.chosen(["--fast"]), *folders),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    counts = dict(re.findall(r"^(tests/\S+): (\d+)$", done.stdout, flags=re.MULTILINE))
+    assert counts, done.stdout + done.stderr
+    assert all(name.startswith("tests/golden/") for name in counts)
+
+
 @pytest.mark.parametrize(("command", "code"), [("", 0), ("help", 0), ("demo x", 2), ("tset", 2)])
 def test_dev_explains_itself(command, code, capsys):
     assert dev.main(command.split()) == code
