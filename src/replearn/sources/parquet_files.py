@@ -377,11 +377,28 @@ def _open(path: str, text: list[str]) -> Iterator[Any]:
     with reading(path):
         open(path, "rb").close()  # the system's own words, if it cannot be opened
     with _arrow_errors(path):
+        plain = _differences(pq.read_metadata(path), text) if text else set()
         file = pq.ParquetFile(
-            path, read_dictionary=text, pre_buffer=False, buffer_size=_READ_BUFFER
+            path,
+            read_dictionary=[name for name in text if name not in plain],
+            pre_buffer=False,
+            buffer_size=_READ_BUFFER,
         )
     with file:
         yield file
+
+
+def _differences(metadata: Any, text: list[str]) -> set[str]:
+    """Columns that are stored as differences of texts, which Arrow cannot read as a dictionary."""
+    names = [metadata.schema.column(column).path for column in range(metadata.num_columns)]
+    chunks = (
+        (name, metadata.row_group(group).column(column))
+        for column, name in enumerate(names)
+        if name in text
+        for group in range(metadata.num_row_groups)
+    )
+    kinds = {"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"}
+    return {name for name, chunk in chunks if kinds & set(chunk.encodings)}
 
 
 @contextmanager
