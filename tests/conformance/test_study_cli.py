@@ -307,6 +307,15 @@ def test_a_match_is_worth_bits(replearn, study):
     assert data["evidence_bits"] == bits
 
 
+def test_predictions_of_a_logistic_model_have_probabilities(replearn, study):
+    model = load(study / "a.model.json")
+    replearn("predict a.model.json c.csv --out predicted.csv")
+    found, rows = pd.read_csv("predicted.csv"), pd.read_csv("c.csv")
+    assert list(found) == ["prediction", "score", "probability yes"]
+    expected = model.predict_proba(rows[["age", "dose", "ward", "code"]])[:, 1]
+    np.testing.assert_allclose(found["probability yes"], expected, rtol=1e-8)
+
+
 def test_a_published_study_is_replicated(replearn, study):
     data = replearn("replicate a.model.json b.parquet --out again.model.json --json")
     assert data["same"] is True

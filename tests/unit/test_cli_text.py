@@ -2,7 +2,7 @@
 
 import pytest
 
-from replearn.cli.text import counted, in_options, missing_words
+from replearn.cli.text import chance, counted, in_options, missing_words
 
 SPOKEN = {
     "above max_disagreement=0.1. Get more rows": "above --max-disagreement 0.1. Get more rows",
@@ -39,3 +39,18 @@ def test_many_columns_make_one_line():
     text = missing_words(columns, 5000)
     assert text.startswith("of 5,000 rows: c1 1 missing, c2 2 missing")
     assert text.endswith("and 3 more columns")
+
+
+def test_a_small_chance_is_not_called_impossible():
+    assert [chance(p) for p in (0.0, 0.0004, 0.0006, 0.25)] == [
+        "below 0.001",
+        "below 0.001",
+        "0.001",
+        "0.250",
+    ]
+
+
+def test_unknown_values_are_explained_where_they_are_counted():
+    said = missing_words({"ward": {"missing": 0, "unknown": 3}}, 50)
+    assert said == "of 50 rows: ward 3 unknown (unknown: in no published category)"
+    assert "published" not in missing_words({"ward": {"missing": 3, "unknown": 0}}, 50)

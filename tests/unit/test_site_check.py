@@ -92,6 +92,10 @@ GOES_ON = {
     "more columns": (SITE.assign(ward=1, nurse="x"), "not used: 'ward', 'nurse'"),
     "some unknown": (SITE.assign(sex=SITE["sex"].where(SITE["age"] > 33, "x")), "taken as unknown"),
     "another unit": (SITE.assign(age=365 * SITE["age"]), "Is it in the same unit?"),
+    "one unknown": (
+        SITE.assign(sex=["x", *SITE["sex"][1:]]),
+        "0.1% of its values are not published: 'x' once",
+    ),
     "few rows": (SITE[:300], "300 rows, where the study planned for 1,500"),
     "no men": (SITE[SITE["sex"] == "female"].sample(1200, replace=True), "no row has 'male'"),
 }

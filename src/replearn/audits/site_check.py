@@ -354,7 +354,7 @@ def _category_findings(column: CategoryColumn, look: _Look, n_rows: int) -> list
         share = look.n_unknown / max(1, n_rows - look.n_missing)
         trouble = Encoding((column,)).troubles(Seen(n_rows, (look.n_missing,), (look.n_unknown,)))
         examples = ", ".join(
-            f"{text[:40]!r} {count:,} times" + (f" (is it {guess!r}?)" if guess else "")
+            f"{text[:40]!r} {_times(count)}" + (f" (is it {guess!r}?)" if guess else "")
             for text, count in look.unknown.most_common(_MOST_NAMED)
             for guess in [_guess(text, column.values) if trouble else None]
         )
@@ -362,7 +362,7 @@ def _category_findings(column: CategoryColumn, look: _Look, n_rows: int) -> list
             Finding(
                 "stops" if trouble else "note",
                 column.name,
-                f"column {column.name!r}: {share:.1%} of its values are not published: {examples}. "
+                f"column {column.name!r}: {_share(share)} of its values are not published: {examples}. "
                 + (
                     "Recode them, or pass --allow-unknown at the fit."
                     if trouble
@@ -422,11 +422,19 @@ def _number_findings(column: NumberColumn, look: _Look, n_rows: int) -> list[Fin
     return findings
 
 
+def _share(share: float) -> str:
+    return "less than 0.1%" if share < 0.0005 else f"{share:.1%}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
 def _missing_note(name: str, look: _Look, n_rows: int) -> list[Finding]:
     if not look.n_missing:
         return []
     share = look.n_missing / n_rows
-    return [Finding("note", name, f"column {name!r} is missing in {share:.1%} of the rows.")]
+    return [Finding("note", name, f"column {name!r} is missing in {_share(share)} of the rows.")]
 
 
 # --- labels and rows --------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.provenance import column_counts, facts_of, provenance_of, signal_line
 from replearn.cli.text import (
     aligned,
+    chance,
     counted,
     describe,
     missing_words,
@@ -439,7 +440,8 @@ def chances(certificate: "Certificate", has_batches: bool) -> list[tuple[str, st
             "estimated",
             f"cannot be said from {source}"
             if estimate is None
-            else f"another lab gets a different model with probability {estimate:.3f} at this seed",
+            else f"another lab gets a different model with probability {chance(estimate)} at this "
+            "seed",
         ),
         (
             "certified",

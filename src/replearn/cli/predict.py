@@ -21,6 +21,7 @@ from replearn.terminal import printable
 
 if TYPE_CHECKING:
     from replearn.codes.model import Label, Model
+    from replearn.types import Matrix
 
 
 def add(commands: Any) -> None:
@@ -36,9 +37,10 @@ example:
 
 Columns are found by name if the model has names; others, such as labels, are ignored. If they
 stand in another order, a warning says so, unless a protocol fixed the names. The result has the
-columns prediction and score, one row for each row of DATA; of more than two classes, a probability
-or score for each of them. DATA may have any format that `replearn fit` takes; it is read piece by
-piece.
+columns prediction and score, one row for each row of DATA, and the probability of the second label
+if the model has probabilities; of more than two classes, a probability or score for each of them.
+The second label is predicted where the score is above 0. DATA may have any format that `replearn
+fit` takes; it is read piece by piece.
 
 JSON keys: fingerprint, rows, counts (by label), columns (rows with a missing or unknown value, by
   column), predictions (without --out), chosen (of a choice: its name), warnings""",
@@ -109,18 +111,12 @@ def _write(
     counts = dict.fromkeys(model.classes, 0)
     shown = {label: harmless(label) if options.spreadsheet else label for label in model.classes}
     writer = csv.writer(out, lineterminator="\n")
-    many, word = model.n_classes > 2, "probability" if model.has_probabilities else "score"
-    added = [f"{word} {shown[label]}" for label in model.classes] if many else ["score"]
     if model.is_numeric:
         return _write_numbers(model, options, writer, kept)
-    writer.writerow(["prediction", *added])
+    writer.writerow(["prediction", *_number_names(model, shown)])
     for (scores,) in piecewise_scores([model], options.data, options.model, columns):
         labels = [model.classes[place] for place in model.decided(scores).tolist()]
-        if not many:
-            numbers = [[score] for score in scores]
-        else:
-            by_class = model.probabilities(scores) if model.has_probabilities else scores
-            numbers = by_class.tolist()
+        numbers = _numbers(model, scores).tolist()
         writer.writerows(
             (shown[label], *(f"{number:.9g}" for number in row))
             for label, row in zip(labels, numbers, strict=True)
@@ -130,6 +126,27 @@ def _write(
         if kept is not None:
             kept += labels
     return counts, columns
+
+
+def _number_names(model: "Model", shown: "dict[Label, Any]") -> list[str]:
+    """Names of the columns that stand beside each label."""
+    by_class = [f"probability {shown[label]}" for label in model.classes]
+    if model.n_classes == 2:
+        return ["score", by_class[1]] if model.has_probabilities else ["score"]
+    if model.has_probabilities:
+        return by_class
+    return [f"score {shown[label]}" for label in model.classes]
+
+
+def _numbers(model: "Model", scores: Any) -> "Matrix":
+    """Those columns."""
+    import numpy as np
+
+    if model.n_classes > 2:
+        return model.probabilities(scores) if model.has_probabilities else scores
+    if not model.has_probabilities:
+        return scores[:, None]
+    return np.column_stack([scores, model.probabilities(scores)[:, 1]])
 
 
 def _write_numbers(

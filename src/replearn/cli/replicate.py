@@ -15,7 +15,7 @@ from replearn.cli.options import (
 )
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.provenance import facts_of, provenance_of, signal_line
-from replearn.cli.text import aligned, evidence_words
+from replearn.cli.text import aligned, chance, evidence_words
 from replearn.cli.training import label_column
 from replearn.errors import ReplearnError
 
@@ -166,7 +166,7 @@ def _outcome(
             "expected",
             "it cannot be said how often another lab gets another model"
             if estimate is None
-            else f"another lab gets another model with probability {estimate:.3f} at this seed",
+            else f"another lab gets another model with probability {chance(estimate)} at this seed",
         ),
         ("protocol", protocol.fingerprint),
         ("fingerprint", estimator.model_.fingerprint),

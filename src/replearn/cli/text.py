@@ -26,6 +26,11 @@ def counted(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
+def chance(probability: float) -> str:
+    """A probability; one that rounds to nothing is small, not impossible."""
+    return "below 0.001" if probability < 0.0005 else f"{probability:.3f}"
+
+
 def missing_words(columns: Mapping[str, Mapping[str, int]], n_rows: int, most: int = 8) -> str:
     """What is missing or unknown in columns, in one line."""
     found = [
@@ -33,7 +38,9 @@ def missing_words(columns: Mapping[str, Mapping[str, int]], n_rows: int, most: i
         for name, counts in list(columns.items())[:most]
     ]
     more = f", and {len(columns) - most} more columns" if len(columns) > most else ""
-    return printable(f"of {n_rows:,} rows: {', '.join(found)}{more}")
+    unknown = any(counts.get("unknown") for counts in columns.values())
+    why = " (unknown: in no published category)" if unknown else ""
+    return printable(f"of {n_rows:,} rows: {', '.join(found)}{more}{why}")
 
 
 def evidence_words(bits: float | None) -> str:

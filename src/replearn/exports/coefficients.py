@@ -206,9 +206,14 @@ def in_words(model: Model, n_shown: int = 5) -> list[tuple[str, str]]:
         ("longest row", f"{space.cap}; longer ones are shortened to it"),
         (
             "odds ratios",
-            f"of {unit}: " + ", ".join(f"{rule.names[i]} {ratios[i]:.4g}" for i in largest),
+            f"of {unit}: " + ", ".join(f"{rule.names[i]} {_ratio_words(ratios[i])}" for i in largest),
         ),
     ]
+
+
+def _ratio_words(ratio: float) -> str:
+    """Four digits; more if they would all be those of 1, as of one dollar more of income."""
+    return f"{ratio:.{4 if abs(ratio - 1) > 0.01 else 7}g}"
 
 
 def _origins(model: Model) -> list[list[Any]]:
