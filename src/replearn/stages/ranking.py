@@ -130,11 +130,13 @@ def area_and_p_value(scores: Vector, positive: NDArray[np.bool_]) -> tuple[float
     m, n = above.size, below.size
     if not m or not n:
         return 0.5, 0.5
-    twice = int(_placements(above, below).sum())
-    ordered = np.sort(scores)
+    total, ordered = m + n, np.sort(scores)
     ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))  # of each group of ties
-    ties, total = np.diff(ends, prepend=-1).astype(np.float64), m + n
-    tied = float((ties**3 - ties).sum()) / (total * max(1, total - 1))
+    twice, tied = 2 * int(np.searchsorted(below, above).sum()), 0.0
+    if ends.size < total:
+        twice = int(_placements(above, below).sum())
+        ties = np.diff(ends, prepend=-1).astype(np.float64)
+        tied = float((ties**3 - ties).sum()) / (total * max(1, total - 1))
     variance = m * n / 12 * (total + 1 - tied)
     if variance <= 0:  # all scores are equal
         return 0.5, 0.5

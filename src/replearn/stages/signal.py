@@ -100,12 +100,10 @@ def signal_of(X: Any, targets: NDArray[Any], order: Order | None = None) -> Sign
     labels = numbers if order is None else numbers[order]
     if labels.size < _FEWEST:
         return None
-    first = labels.min()
-    counts = np.bincount(labels - first)
-    kinds = np.flatnonzero(counts)
-    if kinds.size < 2 or counts[kinds].min() < 4:
+    kinds, counts = _counted(labels)
+    if kinds.size < 2 or counts.min() < 4:
         return None
-    kinds = (kinds + first)[kinds.size == 2 :]  # each against all others; of two, only the second
+    kinds = kinds[kinds.size == 2 :]  # each against all others; of two, only the second
     # from all over the table, which may be sorted
     look = slice(0, None, -(-labels.size // _FIRST_LOOK)) if order is None else slice(_FIRST_LOOK)
     members = np.arange(labels.size) if order is None else order
@@ -114,6 +112,15 @@ def signal_of(X: Any, targets: NDArray[Any], order: Order | None = None) -> Sign
     if n_looks == 2 and not found.p_value < LEVEL / 10:
         found = _look(X, members, labels, kinds, n_looks)
     return found
+
+
+def _counted(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The different labels, and how many rows have them."""
+    ends = np.array([labels.min(), labels.max()])
+    counts = np.array([np.count_nonzero(labels == end) for end in ends])
+    if counts.sum() == labels.size:  # most often: no need to sort
+        return ends, counts
+    return np.unique(labels, return_counts=True)
 
 
 def spaced_signal(X: Any, targets: NDArray[Any], order: Order) -> Signal | None:
