@@ -215,7 +215,7 @@ def error_of(margins, noise):
 
 def error_under(seed, sums, plan, new):
     shared = SharedRandomness(seed)
-    fitted = recipes.round_mean(sums, N_ROWS, plan, shared)
+    fitted = recipes.round_means([sums], N_ROWS, plan, shared)
     scores = new.X @ fitted.space.decode(fitted.codes, shared)
     return float(np.mean(new.signs * scores <= 0))
 

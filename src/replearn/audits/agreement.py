@@ -10,7 +10,6 @@ from scipy import stats
 from replearn.errors import ReplearnError
 
 CONFIDENCE = 0.95
-VERDICTS = ("within", "exceeds", "undecided")
 _MOST_PAIRS = 1_000_000
 
 

@@ -156,7 +156,7 @@ class Replicable(BaseEstimator):
             raise ReplearnError(f"{type(self).__name__} takes no {name}: {self._no_weights}")
         self.check_parameters()
         X, y = self._check_rows(X, y)
-        self.heed(self.__dict__.get("seen_"))
+        self.warn_of_codes(self.__dict__.get("seen_"))
         labels = self.labels()
         targets = labels.targets(y)
         labels.require_both()
@@ -311,7 +311,7 @@ class Replicable(BaseEstimator):
         """What the model adds up for each row; rows of any kind are checked first."""
         model = self._fitted_model()
         X, seen = numbers_of(X, self.agreed.encoding)
-        self.heed(seen)
+        self.warn_of_codes(seen)
         X = validate_data(
             self,
             X,
@@ -394,7 +394,7 @@ class Replicable(BaseEstimator):
             self.order_coins()
         refuse_odd_parameters(parameters)
 
-    def heed(self, seen: Seen | None) -> None:
+    def warn_of_codes(self, seen: Seen | None) -> None:
         """Warn of columns that this lab codes differently."""
         if trouble := coded_differently(self.agreed.encoding, seen):
             warn(f"X is coded differently: {trouble}.", ReplicabilityWarning)
@@ -435,11 +435,6 @@ class Replicable(BaseEstimator):
             many=self._many_classes,
             signs_of_two=self._signs_of_two,
         )
-
-    @property
-    def knows_many_classes(self) -> bool:
-        """Whether it takes more than two classes."""
-        return self._many_classes
 
     def in_memory(self, X: Any, signs: NDArray[Any]) -> Rows:
         """Checked rows in their canonical order: as given, or permuted by a keyed permutation."""

@@ -49,7 +49,7 @@ class ScoreBased(Replicable):
         Parameters
         ----------
         n_sites : int, default=2
-            Sites that shall agree.
+            Sites that are to agree.
 
         Returns
         -------

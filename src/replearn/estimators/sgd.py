@@ -251,8 +251,8 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         stream, shared = self._stream, self._shared()
         stream.plan.require_samples(stream.n_rows)
         with silent_overflow():
-            fitted = recipes.round_mean(
-                stream.total(), stream.n_rows, stream.plan, shared, self.hint
+            fitted = recipes.round_means(
+                [stream.total()], stream.n_rows, stream.plan, shared, self.hint
             )
         self._publish(stream.plan, fitted, shared)
         self.untested_ = NOT_KEPT

@@ -249,7 +249,7 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         plan, shared = self.batch_plan(n_inputs), self._shared()
         self._describe(n_inputs - bool(self.fit_intercept), self.labels().classes, None)
         with silent_overflow():
-            fitted = recipes.round_mean(sums, n_rows, plan, shared, self.hint)
+            fitted = recipes.round_means([sums], n_rows, plan, shared, self.hint)
         self._publish(plan, fitted, shared)
         self._warn()
         return self

@@ -1,4 +1,4 @@
-"""A useless model is never silent: the one place that warns of it, whoever fits or evaluates."""
+"""Warnings of useless models: the one place for all fits and evaluations."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ _warns: ContextVar[bool] = ContextVar("warns", default=True)
 
 @contextmanager
 def without_warnings_of_worth() -> Iterator[None]:
-    """Fit without a look at what the model is worth: whoever fits many says it once for all."""
+    """Fit without warnings of worth: code that fits many models warns once for all of them."""
     before = _warns.set(False)
     try:
         yield

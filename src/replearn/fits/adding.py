@@ -1,4 +1,4 @@
-"""Exact terms added up over pieces of rows, whoever has read them: files, Arrow batches, Spark."""
+"""Exact terms added up over pieces of rows, from files, Arrow batches or Spark."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

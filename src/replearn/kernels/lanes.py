@@ -101,7 +101,7 @@ def _plain_row(name, place=0):
     return call
 
 
-# --- the intrinsics: what numba shall emit for them -------------------------------------------
+# --- the intrinsics: what numba is to emit for them -------------------------------------------
 
 
 @intrinsic_or(plain_lanes.dot)

@@ -70,10 +70,6 @@ class SlopeSums:
         """Mean loss, in nats."""
         return self.integers()[-2] / (max(self.n_rows, 1) * QUANTA) * LOSS_UNIT
 
-    def mean_squared_slope(self) -> float:
-        """Mean of ``p^2``."""
-        return self.integers()[-1] / (max(self.n_rows, 1) * QUANTA)
-
 
 def slope_sums(
     X: Any, signs: Signs, direction: Vector, class_weights: tuple[float, float] = (1.0, 1.0)

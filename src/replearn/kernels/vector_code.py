@@ -20,7 +20,7 @@ def compiles(probe: Callable[[], object]) -> bool:
 
 
 def either(works: bool, vector: Callable[..., Any], plain: Any) -> Any:
-    """What an intrinsic shall emit: vector code, or a call of the plain function, compiled too."""
+    """What an intrinsic emits: vector code, or a call of the plain function, compiled too."""
     if works:
         return vector
 

@@ -14,6 +14,7 @@ from replearn.types import IntegerArray, Matrix, Vector
 LEAST = 1e-15
 
 _STEPS, _CONVERGED = 50, 1e-10
+_BINS = 10
 _WIDEST = 1e3  # a standard error beyond this is that of a number which runs away
 
 
@@ -150,7 +151,6 @@ class Bin:
 def calibration_bins(
     probability: Vector,
     positive: NDArray[np.bool_],
-    n_bins: int = 10,
     confidence: float = CONFIDENCE,
 ) -> tuple[Bin, ...]:
     """Rows in order of their probability, cut into bins of about equal size.
@@ -159,7 +159,7 @@ def calibration_bins(
     """
     order = np.argsort(probability, kind="stable")
     predicted, observed = probability[order], positive[order]
-    wanted = np.linspace(0, predicted.size, n_bins + 1)[1:-1].astype(np.int64)
+    wanted = np.linspace(0, predicted.size, _BINS + 1)[1:-1].astype(np.int64)
     cuts = (
         np.unique(np.searchsorted(predicted, predicted[wanted], "left"))
         if predicted.size

@@ -161,7 +161,7 @@ def largest_differences(
 
     Notes
     -----
-    Who bets a share ``b`` of what he has against a mean as large as m, row by row, has
+    A gambler who bets a share ``b`` of the capital, row by row, against a mean as large as m, has
     ``prod (1 - b (X - m))``, whose mean is 1 if m is the mean of X: so it exceeds ``1/doubt`` with
     probability ``doubt`` at most, and so does an average over several b [WR24]. If X is -1, 0 or 1
     the product is a function of counts; otherwise it has a lower bound in the first two moments,

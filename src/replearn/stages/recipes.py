@@ -103,7 +103,7 @@ def sgd(
 ) -> Fitted:
     """Algorithm 2: an average of gradient descent per batch, then mean, project, round."""
     sums = sample.sums(best_of_sgd(plan), plan, run)
-    return round_mean(sums, sample.n_rows, plan, shared, hint)
+    return round_means([sums], sample.n_rows, plan, shared, hint)
 
 
 def svm_of_unknown_margin(
@@ -120,20 +120,6 @@ def svm_of_unknown_margin(
     return plan, replace(fitted, doubt=choice.doubt)
 
 
-def round_mean(
-    sums: BatchSums,
-    n_rows: int,
-    plan: BatchPlan,
-    shared: SharedRandomness,
-    hint: int | None = None,
-) -> Fitted:
-    """Round the mean of batch vectors to codes; ``n_rows`` is the number of rows given.
-
-    With hint bits and no hint this lab is the first, and chooses one.
-    """
-    return round_means([sums], n_rows, plan, shared, hint)
-
-
 def round_means(
     every: Sequence[BatchSums],
     n_rows: int,
@@ -141,7 +127,11 @@ def round_means(
     shared: SharedRandomness,
     hint: int | None = None,
 ) -> Fitted:
-    """The same for the halfspaces of a plan, one after the other; one hint moves all grids."""
+    """Round the means of batch vectors, one for each halfspace of a plan, to codes.
+
+    ``n_rows`` is the number of rows given. With hint bits and no hint this lab is the first, and
+    chooses one, which moves the grids of all halfspaces.
+    """
     means = [mean_direction(sums, plan) for sums in every]
     space, mean = code_space(plan), means[0] if len(means) == 1 else np.concatenate(means)
     components = space.project(mean, shared)

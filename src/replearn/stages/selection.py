@@ -49,7 +49,7 @@ def correlated_choice(
         Gumbel-max: the largest log-weight plus noise. Holenstein: common proposals, the first
         one that is accepted.
     purpose : str, default="choice"
-        Names the coins. Two choices of one study that shall be independent need two names.
+        Names the coins. Two choices of one study are independent only if they have two names.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def noisy_best(
     shared : SharedRandomness, int or str
         The published seed.
     purpose : str, default="choice"
-        Names the coins. Two choices of one study that shall be independent need two names.
+        Names the coins. Two choices of one study are independent only if they have two names.
 
     Returns
     -------
@@ -175,7 +175,7 @@ def first_below(
         start is the smallest error, rounded down to a shared random grid of this width; take
         ``low`` at least as large as ``cell``, and ``high`` as what the choice may lose.
     purpose : str, default="choice"
-        Names the coins. Two choices of one study that shall be independent need two names.
+        Names the coins. Two choices of one study are independent only if they have two names.
 
     Returns
     -------

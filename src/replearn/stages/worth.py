@@ -292,7 +292,7 @@ def worth(
     confidence : float, default=0.95
         Of every interval.
     calibrated : bool, default=True
-        Look at the calibration, too, which takes longer than all the rest.
+        Measure the calibration as well, which takes longer than all the rest.
 
     Returns
     -------

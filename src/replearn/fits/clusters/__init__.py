@@ -105,7 +105,7 @@ def _heed(estimator: ReplicableClassifier, X: Any, allow_unknown: bool, seen: Se
     if isinstance(X, str | os.PathLike):
         refuse_other_codes(os.fspath(X), estimator.agreed.encoding, allow_unknown, seen)
     elif not allow_unknown:
-        estimator.heed(seen)
+        estimator.warn_of_codes(seen)
 
 
 def _table(

@@ -14,9 +14,9 @@ from replearn.errors import ReplearnError
 from replearn.fits.shared import Shared, called, one_line, other_version
 from replearn.sources import Watch
 
-#: Dask gives a task up when some workers died with it (``allowed-failures``, usually 3), though it
-#: may be innocent of that, so all such tasks are sent once more. After so many rounds in which not
-#: one of them was done, we give them up, too.
+#: Dask gives up a task after several workers died while they ran it (``allowed-failures``, usually
+#: 3). The task need not be the cause, so all such tasks are sent again, and given up only after
+#: this number of rounds in which none of them was done.
 _ROUNDS = 5
 
 #: Seconds before the first of these rounds, and each time twice as many: workers start again.
@@ -301,7 +301,7 @@ def _one_round(
 
 
 class _Lost:
-    """The result of a task whose worker died, too often for Dask."""
+    """The result of a task that Dask gave up because its workers died."""
 
 
 def _results(client: Any, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
