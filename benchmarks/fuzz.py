@@ -150,7 +150,7 @@ def run_target(
 def run(name: str, first: int, n_cases: int, report: Path, seconds: float) -> None:
     """Run cases here, and tell about each as soon as it is done."""
     from tests.fuzzing.drawn import DRAWN
-    from tests.fuzzing.judging import judge
+    from tests.fuzzing.judging import SECONDS, judge
     from tests.fuzzing.targets import MEMORY, TARGETS
 
     faulthandler.enable()
@@ -163,8 +163,9 @@ def run(name: str, first: int, n_cases: int, report: Path, seconds: float) -> No
 
     def one(number: int, use: Callable[[], object], about: object = "") -> list[object]:
         folder.mkdir()
-        faulthandler.dump_traceback_later(120, exit=True)  # for what no signal can end
-        verdict = judge(use, megabytes=limit)
+        patience = 1.0 if number >= 0 else 60.0  # what is compiled must not be interrupted
+        faulthandler.dump_traceback_later(120 * patience, exit=True)  # for what no signal can end
+        verdict = judge(use, seconds=SECONDS * patience, megabytes=limit)
         faulthandler.cancel_dump_traceback_later()
         with contextlib.suppress(OSError):
             shutil.rmtree(folder)
