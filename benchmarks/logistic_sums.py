@@ -78,7 +78,7 @@ def main():
         "| rows | one pass | score alone | bar | step on kept rows | weighted | bar | adding up |"
     )
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
-    for k in (1, 4, 8, 48):
+    for k in (1, 4, 8, 16, 48):
         dense(rng, k)
     sparse(rng)
 
