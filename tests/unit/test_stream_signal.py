@@ -15,12 +15,13 @@ from replearn.stages.signal import SpacedRows, signal_of
 from tests.reference import half_sums_by_definition
 
 
+@pytest.mark.parametrize("expected", [None, 90_001])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_a_stream_keeps_evenly_spaced_rows(sparse):
+def test_a_stream_keeps_evenly_spaced_rows(sparse, expected):
     n_rows = 90_001
     numbers = np.arange(n_rows)
     X = np.column_stack([numbers, numbers + 0.5])
-    stream = SpacedRows()
+    stream = SpacedRows(expected)
     for first in range(0, n_rows, 7_001):
         part = slice(first, first + 7_001)
         stream.take(sp.csr_matrix(X[part]) if sparse else X[part], numbers[part] % 2)

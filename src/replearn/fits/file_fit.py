@@ -320,12 +320,12 @@ class FileSample:
         self._seen: Seen | None = None
         self._n_rows: int | None = source.n_rows
         self._n_steps = 0
-        self._spaced, self._keeps_all = SpacedRows(), False
+        self._spaced, self._keeps_all = SpacedRows(self._n_rows), False
 
     def signal(self) -> Signal | None:
         """Whether the rows hold any signal, by some of them; None if these are too few."""
         if not self._keeps_all:  # a killed process had taken some rows: look at all again
-            self._spaced = SpacedRows()
+            self._spaced = SpacedRows(self._n_rows)
             for piece in self._source.pieces():
                 self._spaced.take(piece.X, self._labels.targets(piece.y))
         return self._spaced.signal()

@@ -192,17 +192,20 @@ class SpacedRows:
     """Evenly spaced rows of a stream of any length, at most as many as the first look takes.
 
     Every row is kept until there are too many; then every second one is dropped, and of the
-    following rows as many are skipped. So it takes little memory, and sorted rows do no harm.
+    following rows as many are skipped. So it takes little memory, and sorted rows do no harm. Who
+    knows how many rows there will be says so: the same rows are kept, and no others copied.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, n_expected: int | None = None) -> None:
         self._parts: list[tuple[Any, NDArray[Any]]] = []
         self._n_seen, self._stride = 0, 1
+        self._n_expected = n_expected or 0
 
     def take(self, X: Any, targets: NDArray[Any]) -> None:
         """Look at the next rows."""
         numbers, _ = parted(targets)
-        while -(-(self._n_seen + numbers.size) // self._stride) > _most_kept(X):
+        n_rows = max(self._n_expected, self._n_seen + numbers.size)
+        while -(-n_rows // self._stride) > _most_kept(X):
             self._stride *= 2
             if self._parts:
                 rows, labels = self._joined()
