@@ -1,6 +1,6 @@
 """Simulate how wide cells must be when the first lab publishes a hint.
 
-python benchmarks/hint_table.py > src/replearn/plans/hint_table.py     some minutes
+python benchmarks/hint_table.py > src/replearn/plans/hint_table.py     half an hour
 """
 
 import math
@@ -13,7 +13,7 @@ from replearn.codes.hints import MAX_HINT_BITS, moves
 from replearn.codes.randomness import SharedRandomness
 from replearn.plans.cell_prices import width_ratio
 
-N_CODES = (1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22, 28, 36, 49)
+N_CODES = (1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22, 28, 36, 49, 66, 92, 128)
 DISAGREEMENTS = (0.0005, 0.005, 0.02, 0.06, 0.12, 0.3)
 N_DRAWS = 4000  # positions of the first point
 N_BISECTIONS = 14

@@ -139,7 +139,7 @@ const INPUTS = {
   rows: { start: 20000, low: 100, high: 1e7, whole: true },
   sites: { start: 2, low: 2, high: 64, whole: true },
   disagreement: { start: 0.1, low: 0.005, high: 0.3 },
-  numbers: { start: 5, low: 1, high: 49, whole: true },
+  numbers: { start: 5, low: 1, high: 128, whole: true },
   bits: { start: 4, low: 0, high: 8, whole: true },
   base: { start: 0.2, low: 0.001, high: 0.999 },
   signal: { start: 0.1, low: 0.001, high: 1 },

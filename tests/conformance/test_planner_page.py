@@ -26,7 +26,7 @@ STUDY = {
     "base": 0.2,
     "signal": 0.1,
 }
-_CHOICES = ((2, 3, 16), (1, 7, 49), (0, 1, 4, 8), (0.005, 0.037, 0.3))
+_CHOICES = ((2, 3, 16), (1, 7, 49, 128), (0, 1, 4, 8), (0.005, 0.037, 0.3))
 GRID = [
     STUDY
     | {"sites": sites, "numbers": q, "bits": bits, "disagreement": rho}
@@ -126,9 +126,9 @@ def nats(study, rows=None, **changes):
 
 def affordable(study, rows):
     limit = 0.1 * study["signal"] * entropy(study)
-    fine = [q for q in range(1, 50) if nats(study, rows, numbers=q) <= limit]
+    fine = [q for q in range(1, 129) if nats(study, rows, numbers=q) <= limit]
     most = max(fine, default=0)
-    return "49 or more" if most == 49 else str(most)
+    return "128 or more" if most == 128 else str(most)
 
 
 def agreement(study, n_sites):

@@ -139,14 +139,17 @@ def simulated(n_codes, bits, ratio, n_draws, seed, n_sites=2):
     return (np.abs(moved) > 0.5).any(axis=(0, 2)), best**2
 
 
-@pytest.mark.parametrize(
-    ("n_codes", "bits"), [(1, 1), (1, 8), (2, 2), (3, 4), (5, 1), (5, 4), (9, 6), (13, 2), (22, 4)]
-)
+CASES = [(1, 1), (1, 8), (2, 2), (3, 4), (5, 1), (5, 4), (9, 6), (13, 2), (22, 4)]
+#: Of many classes: ten with 9 directions are 90 numbers. The last two are beyond the table.
+CASES += [(60, 4), (90, 4), (110, 2), (128, 1), (128, 8), (200, 4), (300, 2)]
+
+
+@pytest.mark.parametrize(("n_codes", "bits"), CASES)
 @pytest.mark.parametrize("disagreement", [0.06, 0.1])
 def test_the_table_of_widths_against_fresh_draws(n_codes, bits, disagreement):
     ratio = width_ratio(n_codes, bits, disagreement)
     differ, squares = simulated(n_codes, bits, ratio, 6000, seed=100 * n_codes + bits)
-    # the table was found on 4,000 positions, and is interpolated
+    # the table was found on 4,000 positions, and is interpolated; beyond it a slope is continued
     tolerance = 0.12 * disagreement
     assert_rate_close(int(differ.sum()), differ.size, disagreement, tolerance, FALSE_ALARM)
     variance = position_variance(n_codes, bits, disagreement)
@@ -205,7 +208,7 @@ def test_the_price_is_half_the_squared_distance_to_the_centre(n_codes, bits):
     assert_mean_close(nats, expected, 0.08 * expected, FALSE_ALARM)
 
 
-@pytest.mark.parametrize("n_codes", [2, 5, 13])
+@pytest.mark.parametrize("n_codes", [2, 5, 13, 49, 90, 128])
 def test_two_more_bits_make_cells_cheaper(n_codes):
     # one more need not: the moves of 7 bits are spread less well than those of 6 in 5 dimensions
     prices = np.array([price(n_codes, bits, 0.06) for bits in range(MAX_HINT_BITS + 1)])

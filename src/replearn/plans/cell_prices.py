@@ -75,12 +75,16 @@ def _hinted_ratio(n_codes: int, bits: int, disagreement: float) -> float:
 def _from_table(table: Sequence[Sequence[float]], n_codes: int, disagreement: float) -> float:
     """Logarithm of an entry, interpolated on logarithmic scales.
 
-    Below the smallest disagreement of the table the last slope is continued: widths of many bits
-    grow more slowly there, so that they come out a little too wide.
+    Beyond the most coordinates and below the smallest disagreement of the table the last slope is
+    continued. Widths of many bits grow more slowly there, so that they come out a little too wide.
     """
     logs = np.log(np.array(table))
-    at_codes = [np.interp(math.log(n_codes), np.log(N_CODES), column) for column in logs.T]
-    steps, wanted = np.log(DISAGREEMENTS), math.log(disagreement)
+    wanted, steps = math.log(n_codes), np.log(N_CODES)
+    at_codes = np.array([np.interp(wanted, steps, column) for column in logs.T])
+    if wanted > steps[-1]:
+        slopes = (logs[-1] - logs[-2]) / (steps[-1] - steps[-2])
+        at_codes += slopes * (wanted - steps[-1])
+    wanted, steps = math.log(disagreement), np.log(DISAGREEMENTS)
     if wanted < steps[0]:
         slope = (at_codes[1] - at_codes[0]) / (steps[1] - steps[0])
         return float(at_codes[0] + slope * (wanted - steps[0]))
@@ -143,7 +147,8 @@ def position_variance(n_codes: int, bits: int, disagreement: float, n_sites: int
     """
     if bits == 0:
         return 1 / 12
-    return math.exp(_from_table(VARIANCES[bits - 1], n_codes, disagreement / (n_sites - 1)))
+    found = math.exp(_from_table(VARIANCES[bits - 1], n_codes, disagreement / (n_sites - 1)))
+    return min(found, 1 / 12)  # that of a uniform position, which the last slope would pass
 
 
 def price(n_codes: int, bits: int, disagreement: float, n_sites: int = 2) -> float:
