@@ -54,6 +54,7 @@ MODULES = {
         "unit/test_modelfile.py",
         "unit/test_modelfile_limits.py",
         "golden/test_files.py",
+        "unit/test_regression.py",
     ),
 }
 
