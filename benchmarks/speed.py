@@ -345,6 +345,7 @@ def streamed(samples: list[Sample], rounds: int) -> Iterator[Line]:
         contenders: dict[str, Callable[[], object]] = {
             "rows": lambda: [as_rows(batch) for batch in record_batches(path, threads=False)],
             "columns": lambda: [None for _ in record_batches(path, threads=False)],
+            "default": lambda: [None for _ in pq.ParquetFile(path).iter_batches(use_threads=False)],
             "threaded": lambda: [None for _ in record_batches(path, threads=True)],
             "frame": lambda: pd.read_parquet(path, columns=names).to_numpy(),
             "fit": fit_once,
@@ -361,6 +362,7 @@ def streamed(samples: list[Sample], rounds: int) -> Iterator[Line]:
     unit = cpu["columns"]
     yield from (
         Line("logistic fit streamed from Parquet, CPU", "<= 1.3", [cpu["fit"] / unit], "reads"),
+        Line("... reading with pyarrow's default batches", "", [cpu["default"] / unit], "reads"),
         Line(
             "... reading, and laying out the batches as matrices", "", [cpu["rows"] / unit], "reads"
         ),
