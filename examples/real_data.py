@@ -14,6 +14,10 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 from scipy.stats import binomtest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 
 def arguments(text, argv=None):
@@ -118,17 +122,13 @@ class Pairs:
     """Pairs of labs: whether they got the same model, and what else is known about them."""
 
     same: list = field(default_factory=list)
-    accuracies: list = field(default_factory=list)
+    worths: list = field(default_factory=list)
     estimates: list = field(default_factory=list)
 
     @property
     def rate(self):
         """How many pairs agree, with the Clopper-Pearson interval of that rate."""
         return rate(sum(self.same), len(self.same))
-
-    @property
-    def accuracy(self):
-        return np.mean(self.accuracies)
 
     @property
     def estimated_rate(self):
@@ -147,27 +147,75 @@ def rate(n_same, n_pairs):
     return f"{n_same:2d} of {n_pairs} [{low:.2f}, {high:.2f}]"
 
 
-def many_pairs(make, X, y, rows, n_test, n_splits):
+def worth(fitted, X, y):
+    """AUC and balanced accuracy on rows that the fit has not seen."""
+    auc = roc_auc_score(y == fitted.classes_[1], fitted.decision_function(X))
+    return auc, balanced_accuracy_score(y, fitted.predict(X))
+
+
+def fit_all(protocol, X, y, labs, seed=None):
+    """Fits of all labs: the first chooses the hint, the others use it. Under another seed, too."""
+    fits = []
+    for lab in labs:
+        follows = fits and protocol.hint_bits
+        estimator = protocol.estimator(**({"hint": fits[0].hint_} if follows else {}))
+        if seed is not None:
+            estimator.set_params(shared_seed=seed)
+        fits.append(estimator.fit(take(X, lab), y[lab]))
+    return fits
+
+
+def many_pairs(protocol, X, y, rows, n_test, n_splits):
     """Deal rows out to two labs and a test set, many times, each time with a new seed.
 
-    ``make(seed)`` gives the estimator that both labs fit. Splits of one data set are not
-    independent, so the interval of the rate is somewhat too short.
+    Splits of one data set are not independent, so the interval of the rate is somewhat too short.
     """
     pairs = Pairs()
     for split in range(n_splits):
         order = shuffled(rows, 1000 + split)
         test, labs = order[:n_test], np.array_split(order[n_test:], 2)
-        first, second = (make(f"split {split}").fit(take(X, lab), y[lab]) for lab in labs)
+        first, second = fit_all(protocol, X, y, labs, f"split {split}")
         pairs.same.append(first.fingerprint_ == second.fingerprint_)
         for fitted in (first, second):
-            pairs.accuracies.append(fitted.score(take(X, test), y[test]))
+            pairs.worths.append(worth(fitted, take(X, test), y[test]))
             pairs.estimates.append(fitted.certificate_.estimated_disagreement)
     return pairs
 
 
-def reseeded(protocol):
-    """Estimators of a protocol, but under other seeds than the published one."""
-    return lambda seed: protocol.estimator().set_params(shared_seed=seed)
+def print_fits(names, fits, X, y):
+    """One line for each lab of a study, and what their models are worth on new rows."""
+    for name, fit in zip(names, fits, strict=True):
+        estimate = fit.certificate_.estimated_disagreement
+        auc, balanced = worth(fit, X, y)
+        print(
+            f"  {name}: fingerprint {fit.fingerprint_[:16]}, AUC {auc:.3f}, balanced accuracy "
+            f"{balanced:.3f}, estimated disagreement "
+            + ("not estimable" if estimate is None else f"{estimate:.3f}")
+        )
+
+
+def print_table(measured, encode, X, y, pilot, labs, test):
+    """Agreement and worth of ours, beside what a sceptic would ask for."""
+    heading = "same model [95% interval]  certificates    AUC  bal. acc."
+    print(f"  {'':32}{heading}")
+    for name, pairs in measured.items():
+        auc, balanced = np.mean(pairs.worths, axis=0)
+        print(f"  {name:32}{pairs.rate:25}{pairs.estimated_rate:>14}{auc:7.3f}{balanced:11.3f}")
+    for name, rows in {
+        "the pilot's own model": pilot,
+        "LogisticRegression, lab A": labs[0],
+    }.items():
+        fitted = logistic_regression(encode(take(X, rows)), y[rows])
+        auc, balanced = worth(fitted, encode(take(X, test)), y[test])
+        same = "always, if it is published" if rows is pilot else "never"
+        print(f"  {name:32}{same:39}{auc:7.3f}{balanced:11.3f}")
+    print(f"  {'always the larger class':32}{'always':39}{0.5:7.3f}{0.5:11.3f}")
+
+
+def logistic_regression(X, y):
+    """The usual fit, with balanced classes."""
+    usual = LogisticRegression(class_weight="balanced", max_iter=2000)
+    return make_pipeline(StandardScaler(with_mean=False), usual).fit(X, y)
 
 
 def describe(comparison):
