@@ -15,6 +15,7 @@ from replearn.stages.choice_certificate import (
     _in_the_running,
     cost_of_signs,
     half_of_majorant,
+    largest_mean,
     largest_slopes,
 )
 from replearn.stages.intervals import largest_differences, largest_means
@@ -114,6 +115,34 @@ def test_largest_means_hold(seed_block):
     shares = rng.binomial(n, 0.01, size=trials) / n
     bounds = largest_means(shares, math.log(1 / doubt) / n)
     assert_rate_at_most(int((bounds < 0.01).sum()), trials, doubt)
+
+
+@pytest.mark.parametrize("values", [(0, 1), (0, 0.5, 1), (0.1, 0.2, 0.9), (0, 0.3, 0.7)])
+@pytest.mark.parametrize("rare", [0.02, 0.3, 0.9])
+def test_a_mean_of_bounded_numbers_is_no_larger(values, rare):
+    """The chance of a bound below the true mean, by convolution: exact, no draws."""
+    n, doubt = 40, 0.03
+    law = np.zeros(11)  # of ten times a number
+    law[np.rint(10 * np.array(values)).astype(int)] = [
+        1 - rare,
+        *[rare / (len(values) - 1)] * (len(values) - 1),
+    ]
+    mean = float(law @ np.arange(11) / 10)
+    sums = np.ones(1)
+    for _ in range(n):
+        sums = np.convolve(sums, law)
+    tenths = np.arange(sums.size) / (10 * n)
+    bounds = np.array([largest_mean(share, n, doubt) for share in tenths])
+    assert sums[bounds < mean].sum() <= doubt
+    assert (np.diff(bounds) >= -1e-12).all()
+    alone = largest_means(tenths, math.log(1 / doubt) / n)
+    assert (bounds <= alone + 1e-12).all()
+
+
+def test_the_bound_of_a_mean_is_sharper_than_that_of_its_exponential_alone():
+    assert 5000 * largest_mean(30 / 5000, 5000, 0.03) == pytest.approx(45.07, abs=0.01)
+    assert largest_mean(1.0, 50, 0.03) == 1.0
+    assert largest_mean(0.0, 50, 0.03) == pytest.approx(1 - 0.03 ** (1 / 50))
 
 
 def test_candidates_that_are_left_out_are_not_chosen(seed_block):

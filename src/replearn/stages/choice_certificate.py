@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, ndtr, rel_entr
+from scipy.special import bdtr, betaincinv, ndtr, rel_entr
 
 from replearn.codes.randomness import SharedRandomness
 from replearn.plans.plan_choice import (
@@ -250,14 +250,13 @@ def proved_disagreement(
     if not binary:
         squares = (np.sqrt(squares) + 2 * PRODUCT_ERROR) ** 2
         np.fill_diagonal(squares, 0.0)
-    distance = math.log(1 / (_DOUBTS["spread"] * doubt)) / n
 
     def spread(factors: Matrix) -> float:
         """Mean squared difference of pairs that tie, with a factor for each pair, at most."""
         largest = row_range**2 * largest_tie_spread(scores, radii, factors, noise_scale, 1)
         found = largest_tie_spread(scores, radii, factors * squares, noise_scale)
-        share = np.array(min(found / largest, 1.0)) if largest > 0 else np.zeros(())
-        return largest * float(largest_means(share, distance))
+        share = min(found / largest, 1.0) if largest > 0 else 0.0
+        return largest * largest_mean(share, n, _DOUBTS["spread"] * doubt)
 
     if len(rows_per_site) == 2 and rows_per_site[0] == rows_per_site[1]:
         rows = rows_per_site[0]
@@ -315,6 +314,43 @@ def _largest_squares(sums: ScoreSums, row_range: float, binary: bool, doubt: flo
     root = np.sqrt(found) + 2 * PRODUCT_ERROR
     share = np.minimum((root / row_range) ** 2, 1.0)
     return largest_means(share, math.log(1 / doubt) / n) * row_range**2
+
+
+def largest_mean(share: float, n: int, doubt: float) -> float:
+    """The largest true mean of numbers in [0, 1] of which n have this mean, but with ``doubt``.
+
+    Parameters
+    ----------
+    share : float
+        Mean of n independent numbers in [0, 1] of one distribution.
+    n : int
+    doubt : float
+        Chance that the result is below the true mean, at most.
+
+    Returns
+    -------
+    mean : float
+
+    Notes
+    -----
+    Two bounds of the same chance, so both hold at once: a mean of q falls to the share with
+    probability ``exp(-n kl(share, q))`` at most [Hoe63], and ``e`` times that of a binomial one at
+    most, its logarithm interpolated between whole numbers [Ben04]. The second is sharper: of 5,000
+    rows 30 mean 45 at most, not 47. Tested in tests/theory/test_tie_bounds.py.
+    """
+    below, part = divmod(share * n, 1.0)
+    if below >= n:
+        return 1.0
+
+    def log_chance(mean: float) -> float:
+        at, above = np.log(np.maximum(bdtr([below, min(below + 1, n)], n, mean), 1e-300))
+        return float(1 + (1 - part) * at + part * above)
+
+    low, high = share, float(largest_means(np.array(share), math.log(1 / doubt) / n))
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if log_chance(middle) >= math.log(doubt) else (low, middle)
+    return high
 
 
 def cost_of_signs(variance: Vector, step: float) -> Vector:
