@@ -362,7 +362,8 @@ def _category_findings(column: CategoryColumn, look: _Look, n_rows: int) -> list
             Finding(
                 "stops" if trouble else "note",
                 column.name,
-                f"column {column.name!r}: {_share(share)} of its values are not published: {examples}. "
+                f"column {column.name!r}: {_share(share)} of its values are not published: "
+                f"{examples}. "
                 + (
                     "Recode them, or pass --allow-unknown at the fit."
                     if trouble

@@ -206,7 +206,8 @@ def in_words(model: Model, n_shown: int = 5) -> list[tuple[str, str]]:
         ("longest row", f"{space.cap}; longer ones are shortened to it"),
         (
             "odds ratios",
-            f"of {unit}: " + ", ".join(f"{rule.names[i]} {_ratio_words(ratios[i])}" for i in largest),
+            f"of {unit}: "
+            + ", ".join(f"{rule.names[i]} {_ratio_words(ratios[i])}" for i in largest),
         ),
     ]
 
