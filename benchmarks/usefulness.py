@@ -344,14 +344,27 @@ def markdown(lines):
             )
 
 
-def lowest_unnamed(lines):
-    """Lowest AUC under seeds that the plan does not call unlucky."""
-    return min(
+def by_name(lines, named):
+    """AUC of all models under seeds that the plan names as unlucky, or does not."""
+    return [
         row["auc"]
         for line in lines
-        for row, named in zip(line["ours"], line.get("named") or [False] * 999, strict=False)
-        if not named
-    )
+        for row, said in zip(line["ours"], line["named"], strict=True)
+        if said == named
+    ]
+
+
+def inverted(lines):
+    """Models that rank the wrong way round: under seeds that plans name, and under all others."""
+    words = []
+    for named in (True, False):
+        found = by_name(lines, named)
+        lowest = f", lowest AUC {min(found):.3f}" if found else ""
+        seeds = "that plans name" if named else "that they do not"
+        words.append(
+            f"{sum(auc < 0.5 for auc in found)} of {len(found)} under seeds {seeds}{lowest}"
+        )
+    return f"inverted {'; '.join(words)}"
 
 
 def summary(lines):
@@ -382,9 +395,7 @@ def summary(lines):
                 f"{np.round(np.sort(share)[:3], 3).tolist()}; minus pilot "
                 f"{np.median(gain) if gain else float('nan'):+.4f}; differ {sum(pairs)} of "
                 f"{len(pairs)}; |planned - measured| AUC {np.median(auc):.4f}, log-loss "
-                f"{np.median(loss):.1%}; bound / estimate {np.median(ratio):.2f}; lowest AUC "
-                f"{min(row['auc'] for line in some for row in line['ours']):.3f}, under seeds that "
-                f"the plan does not name {lowest_unnamed(some):.3f}"
+                f"{np.median(loss):.1%}; bound / estimate {np.median(ratio):.2f}; {inverted(some)}"
             )
 
 

@@ -409,3 +409,13 @@ def test_a_seed_under_which_a_small_discovery_may_be_inverted_is_named():
     assert 0 < sum(inverted) < 20
     assert all(name for name, wrong in zip(named, inverted, strict=True) if wrong)
     assert sum(named) < 30
+    # the plan itself says that cells are too wide, and which seed to take
+    assert "which way round the model ranks" in str(plan)
+    unlucky = plan.replan(shared_seed=str(named.index(True)))
+    assert unlucky.other_seed is not None
+    assert plan.judge_seed(unlucky.other_seed) == []
+    assert f"the seed {unlucky.other_seed!r}" in str(unlucky)
+    assert plan.replan(shared_seed=unlucky.other_seed).other_seed is None
+    public = unlucky.protocol.with_public_value("3 17 22")
+    assert unlucky.under(public).other_seed is None  # nobody may choose another one
+    assert "which way round" not in str(plan.replan(hint_bits=4))

@@ -185,13 +185,31 @@ def test_a_plan_shows_its_range_over_seeds_and_names_unlucky_ones(study, n_rows,
     assert np.median([*map(loss, unlucky[:5])]) > np.median([*map(loss, others)])
 
 
-def test_a_plan_says_if_a_hint_leaves_no_room():
+def ten_classes(distance):
     rng = np.random.default_rng(0)
     y = rng.integers(10, size=800)
-    rows = 3 * np.eye(10)[y] + rng.normal(size=(800, 10))
-    plan = rl.plan_from_pilot(rows, y, samples_per_site=3000)
+    return distance * np.eye(10)[y] + rng.normal(size=(800, 10)), y
+
+
+@pytest.mark.parametrize(("study", "distance"), [("updating", 3), ("discovery", 1)])
+def test_more_hint_bits_never_make_a_plan_worse(study, distance):
+    # the pilot's own model of ten classes needs 90 numbers, and hints have room for them
+    plan = rl.plan_from_pilot(*ten_classes(distance), samples_per_site=30_000, study=study)
+    losses = [plan.table[2].log_loss]
+    for bits in (1, 2, 4, 8):
+        hinted = plan.replan(hint_bits=bits)
+        assert study == "discovery" or hinted.n_codes >= plan.n_codes
+        losses.append(hinted.table[2].log_loss)
+    assert (np.diff(losses) < 1e-4).all()
+
+
+def test_a_plan_says_if_a_hint_costs_more_than_it_gives():
+    # sites that may differ half the time need no hint, and its cells are no lattice's
+    plan = rl.plan_from_pilot(
+        *ten_classes(1), samples_per_site=30_000, study="discovery", max_disagreement=0.5
+    )
     assert "Without hint bits" not in str(plan)
-    assert "Without hint bits the study is expected to be better" in str(plan.replan(hint_bits=4))
+    assert "Without hint bits the study is expected to be better" in str(plan.replan(hint_bits=1))
 
 
 # --- what knows the model ---------------------------------------------------------------------

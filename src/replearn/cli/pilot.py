@@ -175,6 +175,9 @@ def run(options: argparse.Namespace) -> Outcome:
         with writing(options.out):
             plan.protocol.save(options.out)
         text += f"\n  protocol {plan.protocol.fingerprint[:16]}..., written to {options.out}"
+    other_seed = getattr(plan, "other_seed", None)  # plans of Algorithms 1 to 3 judge no seed
+    if other_seed is not None:
+        text += f'\n  Unlucky seed: before any site fits, plan again with --seed "{other_seed}"'
     data = {
         "protocol": plan.protocol.fingerprint,
         "registered": plan.protocol.registered_hash,

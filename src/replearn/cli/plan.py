@@ -72,7 +72,8 @@ free text are refused, and categories that few rows have are folded into (other)
 With --pilot, JSON keys: protocol (its hash), registered (hash without a seed; or null), out,
   algorithm, remarks (about columns), warnings, other (what the recipe not taken would give);
   logistic: study, n_pilot, n_positive, rows_to_halve, directions, n_codes, hint_bits, n_sites,
-  samples_per_site, evidence_bits, decided, cautions, table, by_bits, by_rows
+  samples_per_site, evidence_bits, decided, cautions, other_seed (in place of an unlucky one, or
+  null), table, by_bits, by_rows
   (svm: pilot_accuracy, chosen, frontier, samples). With --registered: protocol, registered,
   out, cautions (about the seed; null: not judged), warnings. Without, JSON keys: algorithm, mode,
   basis, margin, max_error, max_disagreement,

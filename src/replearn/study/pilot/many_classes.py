@@ -21,7 +21,6 @@ from replearn.codes.decimals import numbers as floats
 from replearn.codes.design import Design
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError
-from replearn.plans.hint_table import N_CODES
 from replearn.stages.batches import Rows
 from replearn.stages.ranking import auc
 from replearn.stages.scores import all_steps
@@ -341,7 +340,7 @@ def _best(found: _Studied, agreement: Agreement) -> Allotment:
     family, n_outputs = found.family, found.n_outputs
     assert family is not None
     lost = np.zeros(family.signal.size) if found.lost is None else found.lost
-    most = min(family.signal.size, N_CODES[-1] if agreement.hint_bits else _MAX_CODED)
+    most = min(family.signal.size, _MAX_CODED)
     candidates = []
     for size in range(2 * n_outputs, most + 1, n_outputs):
         made = allot(family, size, agreement)
@@ -350,8 +349,7 @@ def _best(found: _Studied, agreement: Agreement) -> Allotment:
     if not candidates:
         raise ReplearnError(
             f"one direction for each of {n_outputs} classes against the first makes "
-            f"{2 * n_outputs} coded numbers, and there is room for {most}. Merge classes, or plan "
-            "without hint bits."
+            f"{2 * n_outputs} coded numbers, and there is room for {most}. Merge classes."
         )
     largest = max(candidate.gain for candidate in candidates)
     enough = largest - (1 - ENOUGH) * abs(largest)
@@ -368,8 +366,7 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
     allotment = _best(found, agreement)
     design = _design(found, allotment, request)
     base, own = _base(found.shares), _of_scores(found, found.fits.scores)
-    has_room = N_CODES[-1] >= 2 * C
-    narrow = _best(found, replace(agreement, hint_bits=SHOWN_BITS[-1] if has_room else 0))
+    narrow = _best(found, replace(agreement, hint_bits=SHOWN_BITS[-1]))
     single = _expected(_SINGLE, own, base, narrow.full_gain)
     if family.n_steps > 1:
         single = replace(
@@ -396,10 +393,10 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
             family, directions=family.directions[: q - 1], start=family.start[: allotment.size]
         )
         theta, scores = all_steps(sample, design).following, _discovered(found, used)
-    judge_seed = SeedJudge(design, theta, columns, labelled, scores, base).cautions
-    if family.n_steps > 1 and request.hint_bits:
-        # narrow cells: where the pilot's rows end up says nothing about where a site's do
-        judge_seed = nothing_known
+    judge = SeedJudge(design, theta, columns, labelled, scores, base)
+    # in narrow cells, where the pilot's rows end up says nothing about where a site's do
+    unknown = family.n_steps > 1 and request.hint_bits > 0
+    judge_seed = nothing_known if unknown else judge.cautions
     protocol = Protocol(
         algorithm="logistic",
         parameters={
@@ -423,7 +420,7 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
         n = max(100, round(request.samples_per_site * factor))
         return n, expected("", _best(found, replace(agreement, samples_per_site=n)))
 
-    by_bits = tuple(of_bits(bits) for bits in SHOWN_BITS if bits == 0 or has_room)
+    by_bits = tuple(of_bits(bits) for bits in SHOWN_BITS)
     return PilotPlan(
         study=request.study,
         n_pilot=found.numbers.size,
@@ -442,7 +439,8 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
         rare=request.rare,
         cautions=(
             *cautions(base, own, planned, own_model=request.study == "updating"),
-            *_no_room(request.hint_bits, by_bits[0], planned, base, allotment.size),
+            *_better_without(request.hint_bits, by_bits[0][1], planned, base),
+            *(() if unknown else judge.left_to_chance()),
             *judge_seed(protocol.seed),
         ),
         protocol=protocol,
@@ -458,17 +456,13 @@ def _replanned(found: _Studied, request: Request, **changes: Any) -> PilotPlan:
     return _planned(found, changed)
 
 
-def _no_room(
-    bits: int, without: tuple[int, PlanRow, int], planned: PlanRow, base: PlanRow, size: int
-) -> list[str]:
-    """A caution, if a hint costs more than it gives: it leaves room for few numbers."""
-    _, row, n_codes = without
-    if bits == 0 or row.log_loss > planned.log_loss - 1e-3 * base.log_loss:
+def _better_without(bits: int, without: PlanRow, planned: PlanRow, base: PlanRow) -> list[str]:
+    """A caution, if a hint costs more than it gives: its cells are cubes, not of a lattice."""
+    if bits == 0 or without.log_loss > planned.log_loss - 1e-3 * base.log_loss:
         return []
     return [
-        f"Without hint bits the study is expected to be better (log-loss {row.log_loss:.4f} "
-        f"against {planned.log_loss:.4f}): with them there is room for {N_CODES[-1]} numbers, here "
-        f"{size} in place of {n_codes}. Merge classes, or plan without hint bits."
+        f"Without hint bits the study is expected to be better (log-loss {without.log_loss:.4f} "
+        f"against {planned.log_loss:.4f}). Take more of them, or none."
     ]
 
 

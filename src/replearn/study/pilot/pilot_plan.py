@@ -46,6 +46,7 @@ from replearn.study.pilot.truth import (
     with_seeds,
 )
 from replearn.study.protocol import Protocol
+from replearn.study.registration import PUBLIC_VALUE
 from replearn.types import InNotebooks, Matrix, Signs, Vector
 
 STUDIES = ("updating", "discovery")
@@ -55,6 +56,9 @@ SHOWN_BITS = (0, 2, 4, 8)
 
 #: The protocol aims below the disagreement that was asked for, since a pilot errs too.
 SAFETY = 0.8
+
+#: Seeds that are tried in place of an unlucky one.
+_OTHER_SEEDS = 40
 
 #: Cost of a missed positive, and of a false alarm.
 _COSTS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?):([0-9]{1,9}(?:\.[0-9]{1,9})?)")
@@ -147,6 +151,19 @@ class PilotPlan(InNotebooks):
         return replace(self, protocol=protocol, cautions=(*lasting, *new))
 
     @property
+    def other_seed(self) -> str | None:
+        """A seed about which nothing must be said, if the protocol's own is an unlucky one.
+
+        The first of "seed/2", "seed/3" and so on: there is nothing to choose. None if the seed is
+        fine, or follows from a public value.
+        """
+        seed = self.protocol.seed
+        if not seed or PUBLIC_VALUE in self.protocol.notes or not self.judge_seed(seed):
+            return None
+        others = (f"{seed}/{i}" for i in range(2, 2 + _OTHER_SEEDS))
+        return next((other for other in others if not self.judge_seed(other)), None)
+
+    @property
     def decided(self) -> str:
         """What the protocol has decided, and what is left to the sites."""
         labels = {"updating": "the pilot's labels", "discovery": "no label"}[self.study]
@@ -182,6 +199,8 @@ class PilotPlan(InNotebooks):
             lines.append(f"  Rounding would cost half with {self.rows_to_halve:,} rows per site.")
         lines += [f"  {line}" for line in in_words(self.remarks, self.rare)]
         lines += [f"  Caution: {caution}" for caution in self.cautions]
+        if self.other_seed is not None:
+            lines.append(f"  Nothing must be said about the seed {self.other_seed!r}.")
         return "\n".join(lines)
 
     def _bits_words(self) -> list[str]:
@@ -197,6 +216,7 @@ class PilotPlan(InNotebooks):
             for name in (
                 *("study", "n_pilot", "n_positive", "rows_to_halve", "directions", "n_codes"),
                 *("hint_bits", "n_sites", "samples_per_site", "evidence_bits", "decided", "other"),
+                "other_seed",
             )
         } | {
             "cautions": list(self.cautions),
@@ -290,7 +310,8 @@ def _planned(found: "_Studied", request: Request) -> PilotPlan:
         design=design,
         target=request.target,
     )
-    judge_seed = _seed_judge(found, design)
+    judge = _seed_judge(found, design)
+    judge_seed = nothing_known if judge is None else judge.cautions
     return PilotPlan(
         study=request.study,
         n_pilot=int(found.rows.shape[0]),
@@ -309,7 +330,11 @@ def _planned(found: "_Studied", request: Request) -> PilotPlan:
         evidence_bits=allotment.evidence_bits,
         remarks=found.remarks,
         rare=request.rare,
-        cautions=(*_cautions(rows, request.study), *judge_seed(protocol.seed)),
+        cautions=(
+            *_cautions(rows, request.study),
+            *(() if judge is None else judge.left_to_chance()),
+            *judge_seed(protocol.seed),
+        ),
         protocol=protocol,
         replan=partial(_replanned, found, request),
         judge_seed=judge_seed,
@@ -468,16 +493,16 @@ def nothing_known(seed: str) -> list[str]:
     return []
 
 
-def _seed_judge(found: _Studied, design: Design) -> Callable[[str], list[str]]:
-    """What says what must be said about a seed, if labels tell where the sites are expected."""
+def _seed_judge(found: _Studied, design: Design) -> SeedJudge | None:
+    """Who says what must be said about a seed, if labels tell where the sites are expected."""
     if found.truth is None or found.fits is None:
-        return nothing_known
+        return None
     theta, scores = design.space.start_numbers, found.fits.calibrated
     if design.n_steps > 1:  # not at the start, which knows no label, but where the pilot is
         theta = _where_pilot_is(found.pilot.rows, found.truth, design)
         scores = _discovered(found, design.space.n_components)
     rows = _columns(found, design), TwoClasses(found.truth), scores
-    return SeedJudge(design, theta, *rows, majority(found.share)).cautions
+    return SeedJudge(design, theta, *rows, majority(found.share))
 
 
 def _where_pilot_is(X: Any, truth: Truth, design: Design) -> Vector:

@@ -265,8 +265,24 @@ class SeedJudge:
         return self.labelled.loss(self.scores) + _SEEN * self.base.log_loss
 
     @cached_property
+    def _under_others(self) -> list[Any]:
+        """Held-out log-odds after rounding under each of the seeds that one is compared with."""
+        return [self._moved(seed) for seed in _OTHER_SEEDS]
+
+    @cached_property
     def _nine_of_ten(self) -> float:
-        return _nine_of_ten([self.labelled.loss(self._moved(seed)) for seed in _OTHER_SEEDS])
+        return _nine_of_ten([self.labelled.loss(scores) for scores in self._under_others])
+
+    def left_to_chance(self) -> list[str]:
+        """A caution about the plan, if its cells are so wide that some seeds invert the model."""
+        n_inverted = sum(self.labelled.auc(scores) < 0.5 - _TIE for scores in self._under_others)
+        if n_inverted == 0:
+            return []
+        return [
+            f"Cells are so wide that the seed may decide which way round the model ranks: under "
+            f"{n_inverted} of {len(_OTHER_SEEDS)} seeds it is the wrong one. Take hint bits or "
+            "more rows per site; or a seed that `judge_seed` says nothing about."
+        ]
 
 
 def unlucky_without_pilot(design: Design, seed: str) -> list[str] | None:
