@@ -7,8 +7,9 @@ python benchmarks/many_classes.py DATA --halfspaces [--tasks ...] [--raw FILE]
 DATA is the folder with the data sets (examples/README.md). A pilot of 1,500 rows plans an updating
 study; two labs get half of the rest each, less the test rows, and pairs of labs fit under fresh
 seeds. "kept" is the share of the gap between the majority and LogisticRegression on one lab's rows
-that a model keeps, in accuracy. --rest adds scikit-learn's OneVsRestClassifier of binary studies,
-each planned for the disagreement over the number of classes. --sweep merges classes of MNIST and
+that a model keeps, in accuracy. --rest adds one against the rest: a binary study for each class,
+planned for the disagreement over the number of classes, on the same rows, and the largest
+probability decides, as in scikit-learn's OneVsRestClassifier. --sweep merges classes of MNIST and
 covtype and gives the labs fewer rows, in both kinds of study: which K and n are hopeless.
 --halfspaces measures Algorithm 1 with more than two classes. --raw appends every figure to a file,
 as a line of JSON.
@@ -57,13 +58,18 @@ def covtype_three(folder):
 
 
 def newsgroups(folder):
-    """Six groups of groups, by the first part of their name; the 2,000 most common words."""
+    """The 20 groups; the 2,000 most common words but for the first 50."""
     arrays = np.load(folder / "newsgroups20.npz")
     X = sp.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), arrays["shape"])
     common = np.argsort(-np.asarray((X > 0).sum(axis=0)).ravel())[50:2050]
     X = X[:, np.sort(common)].astype(float).log1p()
-    names = np.array([str(name).split(".")[0] for name in arrays["label_names"]])
-    return X.toarray(), names[arrays["label"]]
+    return X.toarray(), arrays["label_names"][arrays["label"]].astype(str)
+
+
+def newsgroup_topics(folder):
+    """The same merged into 7 topics, by the first part of a group's name."""
+    X, groups = newsgroups(folder)
+    return X, np.char.partition(groups, ".")[:, 0]
 
 
 TASKS = {
@@ -71,7 +77,8 @@ TASKS = {
     "mnist merged, 3": even_digits,
     "covtype, 7": covtype,
     "covtype merged, 3": covtype_three,
-    "newsgroups, 7": newsgroups,
+    "newsgroups, 20": newsgroups,
+    "newsgroups merged, 7": newsgroup_topics,
 }
 
 #: Of a sweep: data, classes that are left after merging, and rows of a lab.
@@ -236,58 +243,66 @@ def halfspaces(name, folder, n_pairs, raw):
             )  # fmt: skip
 
 
-def one_against_rest(X, y, bits, n_pairs):
-    """Accuracy and disagreement of K binary studies, decided by the largest probability."""
-    classes = np.unique(y)
-    accuracies, differ = [], 0
-    for pair in range(n_pairs):
-        test, pilot, first, second = split(X, y, pair)
-        chances, same = [], True
-        for label in classes:
-            plan = rl.plan_from_pilot(
-                pilot[0], (pilot[1] == label).astype(int), samples_per_site=len(first[1]),
-                hint_bits=bits, max_disagreement=0.1 / len(classes), shared_seed=pair,
-            )  # fmt: skip
-            labs = [(rows, (labels == label).astype(int)) for rows, labels in (first, second)]
-            one, other = fitted_pair(plan.protocol, *labs)
-            same &= one.fingerprint_ == other.fingerprint_
-            chances.append(one.predict_proba(test[0])[:, 1])
-        accuracies.append((classes[np.argmax(chances, axis=0)] == test[1]).mean())
-        differ += not same
-    return float(np.mean(accuracies)), differ
+def labs_of(pooled, pair):
+    """Two labs, each with half of the rows."""
+    X, y = pooled
+    order = np.random.default_rng(pair).permutation(len(y))
+    return [(X[part], y[part]) for part in np.array_split(order, 2)]
+
+
+def softmax(plan, labs, test, pair):
+    """Accuracy of one model of all classes, and whether two labs differ."""
+    model, twin = fitted_pair(replace(plan.protocol, seed=str(pair)), *labs)
+    return model.score(*test), model.fingerprint_ != twin.fingerprint_
+
+
+def one_against_rest(plans, labs, test, pair):
+    """The same of a binary model for each class, decided by the largest probability."""
+    chances, differ = [], False
+    for label, plan in plans.items():
+        binary = [(rows, (labels == label).astype(int)) for rows, labels in labs]
+        model, twin = fitted_pair(replace(plan.protocol, seed=str(pair)), *binary)
+        differ |= model.fingerprint_ != twin.fingerprint_
+        chances.append(model.predict_proba(test[0])[:, 1])
+    return (np.array([*plans])[np.argmax(chances, axis=0)] == test[1]).mean(), differ
 
 
 def measure(name, folder, n_pairs, rest, raw):
     X, y = TASKS[name](folder)
-    test, pilot, first, _ = split(X, y, 0)
+    test, pilot, first, second = split(X, y, 0)
     base, best = reference(test, pilot, first)
+    pooled = np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])
+    facts = {"task": name, "rows": len(first[1])}
+    plan = rl.plan_from_pilot(*pilot, samples_per_site=len(first[1]))
+    of_classes = {}
+    if rest:
+        classes = np.unique(y)
+        of_classes = {
+            label: rl.plan_from_pilot(
+                pilot[0], (pilot[1] == label).astype(int), samples_per_site=len(first[1]),
+                max_disagreement=0.1 / classes.size,
+            )
+            for label in classes
+        }  # fmt: skip
     for bits in BITS:
-        plan = rl.plan_from_pilot(
-            *pilot, samples_per_site=len(first[1]), hint_bits=bits, shared_seed=0
-        )
-        differ, scores = 0, []
-        for pair in range(n_pairs):
-            test, _, one, other = split(X, y, 0)
-            swap = np.random.default_rng(pair).permutation(len(one[1]) + len(other[1]))
-            pooled = np.concatenate([one[0], other[0]]), np.concatenate([one[1], other[1]])
-            labs = [(pooled[0][part], pooled[1][part]) for part in np.array_split(swap, 2)]
-            model, twin = fitted_pair(replace(plan.protocol, seed=str(pair)), *labs)
-            differ += model.fingerprint_ != twin.fingerprint_
-            scores.append(model.score(*test))
-        found, own = float(np.mean(scores)), plan.table[1].accuracy
-        note(
-            raw, kind="softmax", task=name, rows=len(first[1]), bits=bits, numbers=plan.n_codes,
-            majority=base, logistic=best, own=own, ours=found,
-            kept=(found - base) / (best - base), differ=int(differ), pairs=n_pairs,
-            evidence=plan.evidence_bits,
-        )  # fmt: skip
+        one = plan.replan(hint_bits=bits)
+        ways = {"softmax": (softmax, one)}
         if rest:
-            n_rest = max(1, n_pairs // 4)
-            accuracy, differ = one_against_rest(X, y, bits, n_rest)
+            each = {label: found.replan(hint_bits=bits) for label, found in of_classes.items()}
+            ways["one against the rest"] = one_against_rest, each
+        for kind, (way, planned) in ways.items():
+            found = [way(planned, labs_of(pooled, pair), test, pair) for pair in range(n_pairs)]
+            ours = float(np.mean([accuracy for accuracy, _ in found]))
+            of_plan = {}
+            if kind == "softmax":
+                of_plan = {
+                    "numbers": one.n_codes, "majority": base, "logistic": best,
+                    "own": one.table[1].accuracy, "evidence": one.evidence_bits,
+                }  # fmt: skip
             note(
-                raw, kind="one against the rest", task=name, rows=len(first[1]), bits=bits,
-                ours=accuracy, kept=(accuracy - base) / (best - base), differ=int(differ),
-                pairs=n_rest,
+                raw, kind=kind, **facts, bits=bits, **of_plan, ours=ours,
+                kept=(ours - base) / (best - base), differ=int(sum(d for _, d in found)),
+                pairs=n_pairs,
             )  # fmt: skip
 
 
