@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Statistical and end-to-end tests are slow ones, all of them."""
     for item in items:
-        # here for all folders: the hook of a folder's own conftest is handed the items of all others
+        # said here for all folders: the hook of a folder's conftest is handed the items of all
         if {"theory", "conformance", "engines"} & set(item.path.parts):
             item.add_marker(pytest.mark.slow)
 

@@ -440,6 +440,7 @@ def test_the_report_draws_every_site(protocol, tmp_path, capsys):
     assert text.count("<svg") == n_numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sums_in_polars", "secret_shares"])
 @pytest.mark.filterwarnings("ignore::replearn.ReplicabilityWarning")
 def test_the_examples_give_the_same_sums(name, capsys):

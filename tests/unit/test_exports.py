@@ -309,6 +309,7 @@ def test_sklearn_pipeline_refuses_what_the_model_refuses() -> None:
         rl.to_sklearn(encoded()).predict(frame.assign(site=1))
 
 
+@pytest.mark.slow
 def test_pickles_need_no_replearn(tmp_path: Path) -> None:
     frame = table(80)
     models = [halfspace(10), majority(10), encoded(), encoded(halfspace(12))]
@@ -580,6 +581,7 @@ def test_sql_is_null_when_a_number_is_missing(model: Model) -> None:
     assert labels[3] == model.predict(np.zeros((1, 2)))[0]
 
 
+@pytest.mark.slow
 def test_sql_takes_more_columns_than_an_expression_may_be_deep() -> None:
     model = halfspace(1900)
     X = np.random.default_rng(0).normal(size=(20, 1900))

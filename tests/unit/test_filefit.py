@@ -197,6 +197,7 @@ def stopping(after: int):
     return watch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [svm(), svm(shuffle=False), svm(margin="auto")], ids=repr)
 def test_a_stopped_fit_goes_on_and_gives_the_same_model(folder, tmp_path, estimator, monkeypatch):
     monkeypatch.setattr(shuffling, "_MAX_BATCH", 1 << 12)  # many batches
@@ -286,6 +287,7 @@ def test_a_large_file_that_was_touched_is_refused(folder, tmp_path, monkeypatch)
         fit_file(svm(), path, "label", checkpoint=state)
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_of_a_checkpoint_is_noticed(tmp_path):
     """63 of 76 flipped bytes in scattered rows once gave another model without a word."""
     path, state = tmp_path / "a.parquet", tmp_path / "state"

@@ -148,6 +148,7 @@ def test_nearest_agrees_with_twin(lattice, size):
     assert all(is_lattice_point(c) for c in codes)
 
 
+@pytest.mark.slow
 @both
 def test_no_neighbour_is_closer(lattice):
     # for E8 this proves the decoder right at these points: the 240 are all its facets

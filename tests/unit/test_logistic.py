@@ -235,6 +235,7 @@ def test_published_scores_come_first():
     assert np.abs(first[2:]).max() < 1e-3 * abs(first[0])
 
 
+@pytest.mark.slow
 def test_an_unlucky_seed_is_named_and_few_seeds_are():
     plan = rl.plan_from_pilot(*draw(400, seed=9), samples_per_site=2000)
     judged = {seed: plan.judge_seed(seed) for seed in map(str, range(100))}
@@ -319,6 +320,7 @@ def words(n_rows, n_topics=2, n_words=600, seed=0):
     return sp.csr_matrix(rng.poisson(3 * rates).astype(float)), topic
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labelled", [True, False])
 def test_a_discovery_in_words_lets_common_words_speak(labelled):
     # every rare word as a direction of its own would rest on one row
@@ -333,6 +335,7 @@ def test_a_discovery_in_words_lets_common_words_speak(labelled):
     assert model.score(Xt, yt) > 0.8
 
 
+@pytest.mark.slow
 def test_no_discovery_is_planned_to_be_worse_than_the_base_rate():
     # rounding loses a share of what the sites' rows would explain, never more
     rng = np.random.default_rng(4)
@@ -344,6 +347,7 @@ def test_no_discovery_is_planned_to_be_worse_than_the_base_rate():
     assert all(row.log_loss <= base.log_loss for _, row in plan.by_rows)
 
 
+@pytest.mark.slow
 def test_sites_without_a_first_find_a_common_hint(plan):
     protocol = plan.replan(hint_bits=6, sites=3).protocol
     sites = [draw(seed=seed) for seed in (11, 12, 13)]
@@ -356,6 +360,7 @@ def test_sites_without_a_first_find_a_common_hint(plan):
     assert len({fit.fingerprint_ for fit in again}) == 1
 
 
+@pytest.mark.slow
 def test_unsafe_hints_on_the_command_line(tmp_path, capsys):
     def table(seed):
         X, y = draw(seed=seed)
@@ -384,6 +389,7 @@ def test_unsafe_hints_on_the_command_line(tmp_path, capsys):
     assert "--unsafe writes no model" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_rows_of_sites_are_as_long_as_those_of_a_pilot_of_words():
     # a rare word, scaled by its own spread, weighs most where the pilot missed it by chance
     pilot, y = words(400, n_words=5000, seed=3)

@@ -210,6 +210,7 @@ def test_sklearn_encodes_raw_columns():
     assert_same(RAW, frame, plain.predict(X), plain.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_pickles_need_no_replearn(tmp_path):
     frame = table(60)
     (tmp_path / "all.pickle").write_bytes(pickle.dumps((rl.to_sklearn(RAW), frame)))

@@ -385,6 +385,7 @@ def digest():
     return seen.hexdigest()
 
 
+@pytest.mark.slow
 def test_another_processor_gives_the_same_bits():
     environment = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)

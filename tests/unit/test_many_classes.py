@@ -11,6 +11,8 @@ import pytest
 import replearn as rl
 from tests.error_budget import assert_mean_close, assert_rate_at_most
 
+pytestmark = pytest.mark.slow  # whole studies, planned and fitted
+
 K, D, N = 4, 5, 3000
 CENTRES = np.random.default_rng(5).normal(size=(K, D))
 LABELS = np.array(["ash", "elm", "fir", "oak"])

@@ -12,6 +12,8 @@ from replearn.cli import main
 from replearn.study.pilot.net_plan import NetPilotPlan
 from tests.error_budget import assert_rate_at_most
 
+pytestmark = pytest.mark.slow  # whole studies, planned and fitted
+
 N = 20_000
 NAMES = list("abcd")
 

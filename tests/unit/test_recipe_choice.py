@@ -9,6 +9,8 @@ import replearn as rl
 from replearn.study.pilot.pilot_plan import Request
 from replearn.study.pilot.recipe_choice import better_recipe
 
+pytestmark = pytest.mark.slow  # whole studies, planned and fitted
+
 
 @pytest.fixture(scope="module")
 def pilot():

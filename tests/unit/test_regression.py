@@ -16,6 +16,8 @@ from replearn.kernels.logistic import project, row_score_sums, score_sums
 from tests.error_budget import assert_rate_at_most
 from tests.reference import score_integers
 
+pytestmark = pytest.mark.slow  # whole studies, planned and fitted
+
 N = 4000
 
 

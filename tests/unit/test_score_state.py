@@ -183,6 +183,7 @@ print(clf.fingerprint_)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="kills of Linux")
 def test_kill_9_loses_nothing_that_was_saved(protocol, tmp_path):
     X, y = draw(160)

@@ -65,6 +65,7 @@ def test_a_later_start_skips_rows(parquet, tmp_path, start):
     assert (np.concatenate([np.empty(0, int), *rows]) == ORDER[start:]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [0, 1234])
 def test_large_buckets_are_distributed_again(parquet, tmp_path, monkeypatch, start):
     monkeypatch.setattr(shuffling, "_MAX_BUCKET", 3000)  # bytes: dozens of rows
@@ -151,6 +152,7 @@ shuffled.scatter()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_batches", [1, 3])
 def test_a_killed_distribution_goes_on(parquet, tmp_path, n_batches):
     """Killed for real; what was being written after the last mark is cut off."""
@@ -184,6 +186,7 @@ shuffled_files.shuffle_file(*sys.argv[1:3])
 """
 
 
+@pytest.mark.slow
 def test_a_later_shuffle_removes_what_a_killed_one_left(parquet, tmp_path):
     pytest.importorskip("fcntl", reason="this system has no such locks")
     out, mine = tmp_path / "out.parquet", tmp_path / ".replearn-scratch-of-mine"

@@ -264,6 +264,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_row_group(tmp_path):
     assert used < 100
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="peak memory of a process")
 def test_a_long_text_in_many_rows_takes_little_memory(tmp_path):
     n_rows = 20_000  # 2 GB if written out

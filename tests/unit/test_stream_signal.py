@@ -88,6 +88,7 @@ def test_a_model_without_a_test_says_why(site):
     assert protocol.estimator().partial_fit(X, y).untested_ == signal.NOT_KEPT
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::replearn.ReplicabilityWarning")
 def test_every_command_that_makes_a_model_writes_its_test(site, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -16,6 +16,8 @@ pytest.importorskip("jinja2")
 
 from replearn.audits.evaluation_page import Study, evaluation_report
 
+pytestmark = pytest.mark.slow  # whole studies, planned and fitted
+
 N = 4000
 
 

@@ -16,6 +16,8 @@ from replearn.plans.plan_svm import plan_svm
 from replearn.plans.sizes import Guarantee, Sizes
 from tests.error_budget import assert_rate_at_most
 
+pytestmark = pytest.mark.slow  # whole studies, planned and fitted
+
 K, D, N = 3, 5, 3000
 CENTRES = 2 * np.random.default_rng(5).normal(size=(K, D))
 LABELS = np.array(["ash", "elm", "fir"])

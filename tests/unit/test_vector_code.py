@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from replearn.kernels import error_counts, lanes, prefetch
 from replearn.kernels.vector_code import compiles
@@ -46,6 +47,7 @@ def test_a_probe_that_fails_says_no():
     assert compiles(lambda: None)
 
 
+@pytest.mark.slow
 def test_plain_loops_take_over(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
