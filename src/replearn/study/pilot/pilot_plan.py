@@ -152,7 +152,7 @@ class PilotPlan(InNotebooks):
 
     @property
     def other_seed(self) -> str | None:
-        """A seed about which nothing must be said, if the protocol's own is an unlucky one.
+        """A seed without such cautions, if the protocol's own is an unlucky one.
 
         The first of "seed/2", "seed/3" and so on: there is nothing to choose. None if the seed is
         fine, or follows from a public value.
@@ -200,7 +200,7 @@ class PilotPlan(InNotebooks):
         lines += [f"  {line}" for line in in_words(self.remarks, self.rare)]
         lines += [f"  Caution: {caution}" for caution in self.cautions]
         if self.other_seed is not None:
-            lines.append(f"  Nothing must be said about the seed {self.other_seed!r}.")
+            lines.append(f"  The seed {self.other_seed!r} is not an unlucky one.")
         return "\n".join(lines)
 
     def _bits_words(self) -> list[str]:
