@@ -83,9 +83,10 @@ def test_continuous_integration_runs_the_readme_test_command():
     script = ROOT / ".ci/run"
     lines = [line.strip() for line in script.read_text(encoding="utf-8").splitlines()]
     commands = [line for line in lines if line and not line.startswith(("#", "set ", "cd "))]
-    *others, last = commands
-    assert last == "python3 dev.py test"
+    *others, tests, coverage = commands
+    assert tests == "python3 dev.py test"
     assert all("apt-get install" in command and "|| true" in command for command in others)
+    assert coverage.startswith("python3 dev.py test --fast --coverage ||")
     if sys.platform != "win32":
         assert script.stat().st_mode & 0o111
 
