@@ -326,7 +326,7 @@ def streamed(samples: list[Sample], rounds: int) -> Iterator[Line]:
 
     CPU time of all threads: the fit overlaps reading with sums, and pays for both. To read is to
     get Arrow's batches of columns with pyarrow in one thread; a user who needs rows lays these out
-    as NumPy matrices, too. Wall time is beside it, with as many threads as there are for both.
+    as NumPy matrices, too. Wall time is beside it, against reads in one thread and on all cores.
     """
     X, y = samples[0].X, samples[0].noisy
     names = [f"x{i}" for i in range(X.shape[1])]
@@ -335,7 +335,8 @@ def streamed(samples: list[Sample], rounds: int) -> Iterator[Line]:
     )
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/rows.parquet"
-        pq.write_table(pa.table([*X.T, y.astype(np.int64)], names=[*names, "label"]), path)
+        table = pa.table([*X.T, y.astype(np.int64)], names=[*names, "label"])
+        pq.write_table(pa.concat_tables([table] * 4), path, row_group_size=len(y))
         fit_once = partial(fit_file, plan.protocol.estimator(), path, "label", memory=0)
         design = fit_once().plan_.design
         source = open_source(path, "label", encoding=plan.protocol.encoding)
@@ -368,7 +369,8 @@ def streamed(samples: list[Sample], rounds: int) -> Iterator[Line]:
         ),
         Line("... columns to scaled rows", "", [cpu["convert"] / unit], "reads"),
         Line("... exact sums", "", [cpu["sum"] / unit], "reads"),
-        Line("the same, wall time", "<= 1.3", [wall["fit"] / wall["threaded"]], "reads"),
+        Line("the same, wall time", "<= 1.3", [wall["fit"] / wall["columns"]], "reads"),
+        Line("... of reads on all cores", "", [wall["fit"] / wall["threaded"]], "reads"),
         Line("against pandas.read_parquet().to_numpy()", "", [cpu["fit"] / cpu["frame"]], "CPU"),
     )
 
