@@ -8,12 +8,14 @@ from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.estimators.checks import real_or_auto, refuse_large, whole_or_auto
+from replearn.estimators.docstrings import with_shared_entries
 from replearn.plans.plan_boosting import OUTPUTS, ROUNDINGS, plan_boosting
 from replearn.plans.sizes import BoostPlan, Sizes
 from replearn.stages import recipes
 from replearn.stages.certificate import Certificate, certify_boosting
 
 
+@with_shared_entries
 class ReplicableBoostingClassifier(ReplicableClassifier):
     """Replicable boosting of rounded means, the prior work: both algorithms of [ILPS22].
 
@@ -31,16 +33,7 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
 
     Parameters
     ----------
-    margin : float, default=0.1
-        Margin that some halfspace has on the population, rows scaled to length 1.
-    max_error : float, default=0.05
-        Share of new points that may be misclassified.
-    max_disagreement : float, default=0.1
-        Probability that two labs may get different models.
-    failure_prob : float, default=0.05
-        Probability that the error may exceed ``max_error``.
-    shared_seed : int or str, default=0
-        Published; the same at every site.
+    {margin, max_error, max_disagreement, failure_prob, shared_seed}
     mode : {"practical", "certified", "paper"}, default="practical"
         Where the sizes come from. Practical: faster weights, a test of the error, fits on any
         number of rows. Certified: proved constants, refuses too few rows. Paper: the
@@ -50,16 +43,12 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
     output : {"halfspace", "majority"}, default="halfspace"
         The sign of the sum of the rounds' products (a halfspace, proper), or the majority of
         their signs (improper: no ``coef_``).
-    fit_intercept : bool, default=True
-        Append a constant 1 to each row (before rows are scaled to length 1).
+    {fit_intercept}
     shuffle : bool, default=True
         Permute the rows, which matters for fresh rows and for the certificate.
     random_state : int or None, default=None
         Private key of the permutation and of the rejection sampler's coins.
-    n_jobs : int or None, default=None
-        Threads. The model does not depend on it.
-    verbose : int, default=0
-        Print progress.
+    {n_jobs, verbose}
     n_rounds : int or "auto", default="auto"
         Most rounds.
     fresh_rows : bool or "auto", default="auto"
@@ -79,19 +68,12 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
     ----------
     model_ : Model
         The codes of all rounds, and what is needed to read them.
-    fingerprint_ : str
-        SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
+    {fingerprint_}
     n_rounds_ : int
         Rounds that were done.
     plan_ : BoostPlan
         Sizes that were used, and what was spent.
-    certificate_ : Certificate
-        How likely another lab is to get another model.
-    coef_ : array of shape (1, n_features)
-    intercept_ : array of shape (1,)
-    classes_ : array of shape (2,)
-    n_features_in_ : int
-    feature_names_in_ : array of str, if X had column names
+    {certificate_, coef_, intercept_, classes_, n_features_in_, feature_names_in_}
 
     Examples
     --------
@@ -106,10 +88,6 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
     True
     """
 
-    output: str
-    n_rounds: int | str
-    fresh_rows: bool | str
-    constants: dict[str, float] | None
     plan_: BoostPlan
 
     asks = "rows"

@@ -4,12 +4,14 @@ from collections.abc import Callable
 
 from replearn.codes.published import Published
 from replearn.estimators.checks import refuse_large
+from replearn.estimators.docstrings import with_shared_entries
 from replearn.estimators.net import NetBasedClassifier
 from replearn.plans.plan_net import plan_dp
 from replearn.plans.sizes import NetPlan
 from replearn.stages import recipes
 
 
+@with_shared_entries
 class ReplicableDPClassifier(NetBasedClassifier):
     """Replicable halfspaces by the exponential mechanism: [LNUZ20] through [BGH23].
 
@@ -19,45 +21,19 @@ class ReplicableDPClassifier(NetBasedClassifier):
     **The published seed makes the output replicable, not private**: who knows the seed knows the
     noise. ``privacy_epsilon_`` says how private it would be with secret noise.
 
-    Two labs that fit on different samples of one population, with the same parameters and
-    ``shared_seed``, get exactly the same model with probability at least
-    ``1 - max_disagreement`` (proved in certified mode given enough samples, estimated by
-    ``certificate_`` in practical mode).
+    {two_labs}
 
     Parameters
     ----------
-    margin : float, default=0.1
-        Margin that some halfspace has on the population, rows scaled to length 1.
-    max_error : float, default=0.05
-        Share of new points that may be misclassified.
-    max_disagreement : float, default=0.1
-        Probability that two labs may get different models.
-    failure_prob : float, default=0.05
-        Probability that the error may exceed ``max_error``.
-    shared_seed : int or str, default=0
-        Published; the same at every site.
+    {margin, max_error, max_disagreement, failure_prob, shared_seed}
     mode : {"practical", "certified", "paper"}, default="practical"
         Where the sizes come from. Practical: calibrated formulas, fits on any number of
         rows. Certified: proved constants, refuses too few rows and nets that cannot be
         searched. Paper: its rates; docs/theory.md lists what differs.
-    fit_intercept : bool, default=True
-        Append a constant 1 to each row (before rows are scaled to length 1).
+    {fit_intercept}
     shuffle : bool, default=True
         Permute the rows, which matters only for the certificate.
-    random_state : int or None, default=None
-        Private key of the permutation.
-    n_jobs : int or None, default=None
-        Threads. The model does not depend on it.
-    verbose : int, default=0
-        Print progress.
-    batch_size : int or "auto", default="auto"
-        Rows that the plan asks for; paper mode uses exactly that many.
-    n_components, projection : "auto" or value, default="auto"
-        Space of the net, by hand.
-    net : {"auto", "random", "lattice"}, default="auto"
-        Independent random directions, or the integer vectors of a ball.
-    n_candidates : int or "auto", default="auto"
-        Size of a random net, by hand.
+    {random_state, n_jobs, verbose, batch_size, n_components, net, n_candidates}
     calibration : {"margin", "generic"}, default="margin"
         Populations for which the disagreement is proved: those with the margin, or all, for more
         rows (``1 / max_error^2`` instead of ``1 / max_error``).
@@ -72,19 +48,12 @@ class ReplicableDPClassifier(NetBasedClassifier):
     ----------
     model_ : Model
         The index of the chosen candidate, and what is needed to read it.
-    fingerprint_ : str
-        SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
+    {fingerprint_}
     privacy_epsilon_ : float
         Differential privacy (replacing one row) that the choice would have with secret noise.
     plan_ : NetPlan
         Sizes that were used, and what was spent.
-    certificate_ : Certificate
-        How likely another lab is to get another model.
-    coef_ : array of shape (1, n_features)
-    intercept_ : array of shape (1,)
-    classes_ : array of shape (2,)
-    n_features_in_ : int
-    feature_names_in_ : array of str, if X had column names
+    {certificate_, coef_, intercept_, classes_, n_features_in_, feature_names_in_}
 
     Examples
     --------

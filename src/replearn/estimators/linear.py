@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from replearn.codes.model import Label
 from replearn.codes.published import Published
 from replearn.errors import ReplearnError
 from replearn.estimators.checks import real_or_auto, refuse_unwritable_names, whole_or_auto
+from replearn.estimators.docstrings import with_shared_entries
 from replearn.estimators.score_based import ScoreBased
 from replearn.plans.plan_linear import promised_linear_design
 from replearn.plans.plan_logistic import LogisticPlan
@@ -24,6 +25,7 @@ _MANY_CUT = 0.01
 _LARGEST = 1e60
 
 
+@with_shared_entries
 class ReplicableLinearRegressor(RegressorMixin, ScoreBased):
     """Least squares in a few published directions, rounded so that labs agree.
 
@@ -38,15 +40,10 @@ class ReplicableLinearRegressor(RegressorMixin, ScoreBased):
         Published smallest and largest number: others are cut to them before they are added up.
         Needed unless a protocol has it. A range that follows from a lab's own rows would be
         another one at every lab.
-    max_disagreement : float, default=0.1
-        Probability that two labs may get different models.
+    {max_disagreement}
     failure_prob : float, default=0.05
         Probability that the certificate's bound is wrong.
-    shared_seed : int or str, default=0
-        Published; the same at every site.
-    samples_per_site : int, default=100_000
-        Rows that each lab is expected to have. It decides how wide the cells are, so it is part of
-        what labs agree on; a lab may have more or fewer.
+    {shared_seed, samples_per_site}
     n_components : int or "auto", default="auto"
         Directions: by default all features, but at most 16 shared random ones.
     residual_sd : float or "auto", default="auto"
@@ -55,13 +52,7 @@ class ReplicableLinearRegressor(RegressorMixin, ScoreBased):
     hint_bits : int, default=0
         The first lab publishes this many bits about where its point lies, and cells can be far
         narrower; see docs/theory.md. 0 is the paper's notion of replicability.
-    hint : int or None, default=None
-        What the first lab published. With hint bits and no hint, this fit is the first, and sets
-        ``hint_``.
-    n_jobs : int or None, default=None
-        Threads. The model does not depend on it.
-    verbose : int, default=0
-        Print progress.
+    {hint, n_jobs, verbose}
     published : Published or None, default=None
         What a protocol fixes: encoding, and a design (directions, range, start and cells), with
         which the sizes above are not used.
@@ -70,18 +61,13 @@ class ReplicableLinearRegressor(RegressorMixin, ScoreBased):
     ----------
     model_ : Model
         The integers that are the regression.
-    fingerprint_ : str
-        SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
-    hint_ : int
-        The hint that was used: given, or chosen by this fit as the first.
+    {fingerprint_, hint_}
     plan_ : LogisticPlan
         Every size that was used.
-    certificate_ : Certificate
-        How likely another lab gets the same model.
+    {certificate_}
     coef_ : array of shape (n_features,)
     intercept_ : float
-    n_features_in_ : int
-    feature_names_in_ : array of str, if X had column names
+    {n_features_in_, feature_names_in_}
 
     Notes
     -----
@@ -139,25 +125,6 @@ class ReplicableLinearRegressor(RegressorMixin, ScoreBased):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.published = published
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # type: ignore[override]
-        """Learn weights that another lab would learn too.
-
-        Parameters
-        ----------
-        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
-        y : array of shape (n_samples,)
-            Numbers.
-        sample_weight : array of shape (n_samples,), optional
-            Numbers from 0 to 16,384, which are rounded to multiples of 1/1024 so that sums are
-            exact. A weight of 3 counts like three equal rows, to the bit; the certificate knows
-            that they are not three independent ones.
-
-        Returns
-        -------
-        self
-        """
-        return super().fit(X, y, sample_weight=sample_weight)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Number of each row.

@@ -16,6 +16,7 @@ from replearn.estimators.checks import (
     refuse_unwritable,
     whole_or_auto,
 )
+from replearn.estimators.docstrings import with_shared_entries
 from replearn.estimators.score_based import ScoreBased
 from replearn.estimators.score_state import read_header, read_sums, write_sums
 from replearn.estimators.streaming import Streaming
@@ -48,6 +49,7 @@ class _Stream:
     sums: ScoreSums
 
 
+@with_shared_entries
 class ReplicableLogisticClassifier(ScoreBased, Streaming):
     """Logistic regression in a few published directions, rounded so that labs agree.
 
@@ -58,15 +60,10 @@ class ReplicableLogisticClassifier(ScoreBased, Streaming):
 
     Parameters
     ----------
-    max_disagreement : float, default=0.1
-        Probability that two labs may get different models.
+    {max_disagreement}
     failure_prob : float, default=0.05
         Probability that the certificate's bound is wrong.
-    shared_seed : int or str, default=0
-        Published; the same at every site.
-    samples_per_site : int, default=100_000
-        Rows that each lab is expected to have. It decides how wide the cells are, so it is part of
-        what labs agree on; a lab may have more or fewer.
+    {shared_seed, samples_per_site}
     n_components : int or "auto", default="auto"
         Directions: by default all features, but at most eight shared random ones.
     threshold : float, default=0.5
@@ -75,37 +72,21 @@ class ReplicableLogisticClassifier(ScoreBased, Streaming):
     hint_bits : int, default=0
         The first lab publishes this many bits about where its point lies, and cells can be far
         narrower; see docs/theory.md. 0 is the paper's notion of replicability.
-    hint : int or None, default=None
-        What the first lab published. With hint bits and no hint, this fit is the first, and sets
-        ``hint_``.
-    n_jobs : int or None, default=None
-        Threads. The model does not depend on it.
-    verbose : int, default=0
-        Print progress.
-    class_weight : dict or None, default=None
-        Published weights of the classes: how much the loss of their rows counts. Only ratios
-        matter. "balanced" would differ between labs: a plan from a pilot publishes numbers for it.
+    {hint, n_jobs, verbose, class_weight}
     published : Published or None, default=None
         What a protocol fixes: encoding, labels, and a design (directions, start, steps and
         cells), with which the sizes above are not used.
 
     Attributes
     ----------
-    model_ : Model
-        The integers that are the classifier.
-    fingerprint_ : str
-        SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
-    hint_ : int
-        The hint that was used: given, or chosen by this fit as the first.
+    {model_, fingerprint_, hint_}
     plan_ : LogisticPlan
         Every size that was used.
-    certificate_ : Certificate
-        How likely another lab gets the same model.
+    {certificate_}
     coef_ : array of shape (1, n_features), or (n_classes, n_features) if there are more than two
     intercept_ : array of shape (1,), or (n_classes,)
     classes_ : array of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : array of str, if X had column names
+    {n_features_in_, feature_names_in_}
 
     Notes
     -----
@@ -158,24 +139,6 @@ class ReplicableLogisticClassifier(ScoreBased, Streaming):
         self.published = published
 
     _many_classes = True
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # type: ignore[override]
-        """Learn weights that another lab would learn too.
-
-        Parameters
-        ----------
-        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
-        y : array of shape (n_samples,)
-        sample_weight : array of shape (n_samples,), optional
-            Numbers from 0 to 16,384, which are rounded to multiples of 1/1024 so that sums are
-            exact. A weight of 3 counts like three equal rows, to the bit; the certificate knows
-            that they are not three independent ones.
-
-        Returns
-        -------
-        self
-        """
-        return super().fit(X, y, sample_weight=sample_weight)
 
     @available_if(_takes_one_look)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any, Self
 
 from replearn.codes.design import Design
 from replearn.codes.randomness import SharedRandomness
@@ -28,6 +29,25 @@ class ScoreBased(Replicable):
     _no_weights = None
     fit_intercept = True  # not a parameter: the intercept is one of the coded numbers
     _remedy = "allow a larger max_disagreement, take hint bits, or plan from a pilot sample"
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # type: ignore[override]
+        """Learn weights that another lab would learn too.
+
+        Parameters
+        ----------
+        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+            Labels, or the numbers of a regression.
+        sample_weight : array of shape (n_samples,), optional
+            Numbers from 0 to 16,384, which are rounded to multiples of 1/1024 so that sums are
+            exact. A weight of 3 counts like three equal rows, to the bit; the certificate knows
+            that they are not three independent ones.
+
+        Returns
+        -------
+        self
+        """
+        return super().fit(X, y, sample_weight=sample_weight)
 
     @property
     def _design(self) -> Design | None:

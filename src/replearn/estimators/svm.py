@@ -10,6 +10,7 @@ from replearn.errors import ReplearnError
 from replearn.estimators.base import Asks, silent_overflow
 from replearn.estimators.batch_based import BatchBasedClassifier
 from replearn.estimators.checks import refuse_large
+from replearn.estimators.docstrings import with_shared_entries
 from replearn.plans.plan_rows import RowPlan, plan_rows
 from replearn.plans.plan_svm import MARGIN_GRID, plan_svm
 from replearn.plans.sizes import BatchPlan
@@ -24,13 +25,11 @@ from replearn.types import BlockMap
 ESTIMATES = ("batches", "rows")
 
 
+@with_shared_entries
 class ReplicableSVMClassifier(BatchBasedClassifier):
     """Replicable large-margin halfspaces by batch SVMs: Algorithm 1 of [KKLVZ24].
 
-    Two labs that fit on different samples of one population, with the same parameters and
-    ``shared_seed``, get exactly the same model with probability at least
-    ``1 - max_disagreement`` (proved in certified mode given enough samples, estimated by
-    ``certificate_`` in practical mode).
+    {two_labs}
 
     More than two classes have a halfspace each, against the rest: one model, one file and one
     fingerprint, and the disagreement is divided over them. The largest signed distance decides.
@@ -47,28 +46,20 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         Share of new points that may be misclassified. In practical mode it sets the rounding
         noise and is a target: met on average over seeds and over populations that have the
         margin, while some seeds and populations are worse (docs/theory.md).
-    max_disagreement : float, default=0.1
-        Probability that two labs may get different models.
+    {max_disagreement}
     failure_prob : float, default=0.05
         Probability that the error may exceed ``max_error`` (certified mode), or that the
         certificate's bound is wrong.
-    shared_seed : int or str, default=0
-        Published; the same at every site.
+    {shared_seed}
     mode : {"practical", "certified", "paper"}, default="practical"
         Where the sizes come from. Practical: calibrated formulas, fits on any number of
         rows. Certified: proved constants, refuses too few rows. Paper: its sizes;
         docs/theory.md lists what differs.
-    fit_intercept : bool, default=True
-        Append a constant 1 to each row (before rows are scaled to length 1).
+    {fit_intercept}
     shuffle : bool, default=True
         Permute the rows before they are cut into batches, by a permutation keyed with the
         shared seed, or with ``random_state`` if that is given.
-    random_state : int or None, default=None
-        Private key of the permutation.
-    n_jobs : int or None, default=None
-        Threads. The model does not depend on it.
-    verbose : int, default=0
-        Print progress.
+    {random_state, n_jobs, verbose}
     n_batches, batch_size, n_components, grid_width, projection, rounding, regularization : \
 "auto" or value, default="auto"
         Sizes of the plan, by hand. ``rounding="best"`` takes the cells that cost least for the
@@ -83,9 +74,7 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
     hint_bits : int, default=0
         The first lab publishes this many bits about where its mean lies, and far fewer rows are
         needed; see docs/theory.md. 0 is the paper's notion of replicability.
-    hint : int or None, default=None
-        What the first lab published. With hint bits and no hint, this fit is the first, and sets
-        ``hint_``.
+    {hint}
     estimate : {"batches", "rows"}, default="batches"
         What is rounded. "batches": the mean of large-margin vectors of batches, the paper's way.
         "rows" (practical mode): the vector of one regularised logistic fit on all rows, from exact
@@ -95,21 +84,14 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
 
     Attributes
     ----------
-    model_ : Model
-        The integers that are the classifier.
-    hint_ : int
-        The hint that was used: given, or chosen by this fit as the first.
-    fingerprint_ : str
-        SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
+    {model_, hint_, fingerprint_}
     plan_ : BatchPlan, or RowPlan with ``estimate="rows"``
         Every size that was used.
-    certificate_ : Certificate
-        How likely another lab gets the same model.
+    {certificate_}
     coef_ : array of shape (1, n_features), or (n_classes, n_features) if there are more than two
     intercept_ : array of shape (1,), or (n_classes,)
     classes_ : array of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : array of str, if X had column names
+    {n_features_in_, feature_names_in_}
 
     Examples
     --------
