@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from replearn.errors import ReplearnError
 from replearn.kernels.philox import natural_log
-from replearn.plans.sizes import MODES, BoostPlan, BoostSizes, Guarantee, Sizes, decimal
-from replearn.plans.space_sizes import check_constants, width_text
+from replearn.plans.sizes import BoostPlan, BoostSizes, Guarantee, Sizes, check_mode, decimal
+from replearn.plans.space_sizes import read_constants, width_text
 
 ROUNDINGS = ("box", "foam")
 OUTPUTS = ("halfspace", "majority")
@@ -85,13 +85,7 @@ def plan_boosting(
     BoostPlan
     """
     sizes = sizes or Sizes()
-    if constants and mode != "paper":
-        raise ReplearnError(
-            f'constants belong to mode="paper", got mode={mode!r}. '
-            "Leave constants out, or choose paper mode."
-        )
-    if mode not in MODES:
-        raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {mode!r}.")
+    check_mode(mode, constants)
     if fresh_rows is False and mode != "practical":
         raise ReplearnError(
             f"{mode} mode takes fresh rows for each round, got fresh_rows=False. "
@@ -255,8 +249,7 @@ def _paper(asked: _Asked) -> BoostPlan:
     margin / 4. Rows kept in a round are read off the exponents of Table 1 (sharpest form); for
     the box, width and rows belong together: ``sqrt(d / rows) / width = r``.
     """
-    check_constants(asked.constants, "Boosting", _CONSTANTS)
-    c1, c2, c3 = (asked.constants.get(name, 1.0) for name in _CONSTANTS)
+    c1, c2, c3 = read_constants(asked.constants, "Boosting", _CONSTANTS)
     tau, eps, d = asked.guarantee.margin, asked.guarantee.max_error, asked.n_inputs
     rho = asked.guarantee.max_disagreement
     n_rounds = asked.n_rounds or math.ceil(c1 / (eps * tau**2))

@@ -29,8 +29,8 @@ from replearn.plans.net_cover import (
     require_searchable,
     searchable,
 )
-from replearn.plans.sizes import MODES, Guarantee, NetPlan, NetSizes, Sizes, decimal
-from replearn.plans.space_sizes import refuse_pilot_choices
+from replearn.plans.sizes import Guarantee, NetPlan, NetSizes, Sizes, check_mode, decimal
+from replearn.plans.space_sizes import read_constants, refuse_pilot_choices
 
 CALIBRATIONS = ("margin", "generic")
 SAMPLINGS = ("gumbel", "holenstein")
@@ -52,6 +52,9 @@ _CALIBRATED_ROWS = 0.35
 
 #: Times as many if the smallest error is not known to be about 0.
 _AGNOSTIC_ROWS = 4
+
+_CONSTANTS = {"C1": "components", "C2": "samples"}
+_DP_CONSTANTS = {"C1": "components", "C2": "samples of the private learner", "C3": "reduction"}
 
 
 def plan_net(
@@ -92,12 +95,12 @@ def plan_net(
     NetPlan
     """
     sizes = sizes or Sizes()
-    _check(mode, constants, net, {"C1", "C2"})
+    _check(mode, constants, net)
     if mode != "practical":
         refuse_pilot_choices(sizes, mode)
     most = MAX_FULL if agnostic else MAX_LAZY  # the smallest error is that of all candidates
     if mode == "paper":
-        c1, c2 = _constants(constants, "C1", "C2")
+        c1, c2 = read_constants(constants, "Algorithm 3", _CONSTANTS)
         cover = paper_cover(guarantee, n_inputs, sizes, net, n_candidates, c1)
         require_searchable(cover, most)
         n_rows, choice = _paper_threshold(guarantee, cover, agnostic, c2)
@@ -162,11 +165,11 @@ def plan_dp(
     NetPlan
     """
     sizes = sizes or Sizes()
-    _check(mode, constants, net, {"C1", "C2", "C3"})
+    _check(mode, constants, net)
     _check_name("calibration", calibration, CALIBRATIONS)
     _check_name("sampling", sampling, SAMPLINGS)
     if mode == "paper":
-        c1, c2, c3 = _constants(constants, "C1", "C2", "C3")
+        c1, c2, c3 = read_constants(constants, "The DP reduction", _DP_CONSTANTS)
         cover = paper_cover(guarantee, n_inputs, sizes, net, n_candidates, c1)
         require_searchable(cover, MAX_FULL)
         n_rows, choice = _paper_mechanism(guarantee, cover, sizes.batch_size, c2, c3)
@@ -291,10 +294,6 @@ def _log(guarantee: Guarantee) -> float:
     return math.log(1 / (rates * guarantee.margin))
 
 
-def _constants(given: dict[str, float] | None, *names: str) -> tuple[float, ...]:
-    return tuple((given or {}).get(name, 1.0) for name in names)
-
-
 # --- common ---------------------------------------------------------------------------------------
 
 
@@ -330,24 +329,10 @@ def _plan(
     )
 
 
-def _check(mode: str, constants: dict[str, float] | None, net: str | None, known: set[str]) -> None:
-    _check_name("mode", mode, MODES)
+def _check(mode: str, constants: dict[str, float] | None, net: str | None) -> None:
+    check_mode(mode, constants)
     if net is not None:
         _check_name("net", net, NETS)
-    if constants and mode != "paper":
-        raise ReplearnError(
-            f'constants belong to mode="paper", got mode={mode!r}. '
-            "Leave constants out, or choose paper mode."
-        )
-    for name, value in (constants or {}).items():
-        if name not in known:
-            raise ReplearnError(
-                f"constants has the unknown key {name!r}; known are {', '.join(sorted(known))}."
-            )
-        if not (isinstance(value, int | float) and 0 < value < math.inf):
-            raise ReplearnError(
-                f"constants[{name!r}] must be a positive number, got {value!r}. The default is 1."
-            )
 
 
 def _check_name(name: str, value: str, known: tuple[str, ...]) -> None:

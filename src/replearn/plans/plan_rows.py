@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from replearn.codes.basis import Basis
 from replearn.errors import ReplearnError
-from replearn.plans.sizes import Guarantee, Plan, Sizes, Spent
+from replearn.plans.sizes import Guarantee, RoundedPlan, Sizes, Spent
 from replearn.plans.space_sizes import (
     allowed_spread,
     best_space,
@@ -36,62 +35,31 @@ _POINTS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowPlan(Plan):
+class RowPlan(RoundedPlan):
     """Sizes of one regularised logistic fit on all rows, whose direction is rounded.
 
     Attributes
     ----------
     n_rows : int
         Rows that the promise needs; a fit uses all that it has.
-    regularization : str
-        Weight lambda of ``lambda/2 |u|^2`` beside the mean loss.
     distance : str
         How far what is rounded may be from that of the exact minimum; relative to its length if
         that is 1.
-    projection, n_components, rounding, grid_width
-        The code space.
-    basis_map : Basis or None
-        Published directions, for the projection "published".
-    unit_mean : bool
-        Round the direction at length 1, not ``margin * u``.
-    noise : float
-        Standard deviation of what projection and rounding add to the score of a row of length 1.
-    class_weights : pair of float
-        What the loss of a row counts, by its sign: -1, +1. From 0 to 1.
-    hint_bits : int
-        Bits that the first lab publishes about where its vector lies.
     """
 
     n_rows: int
-    regularization: str
     distance: str
-    projection: str
-    n_components: int
-    rounding: str
-    grid_width: str
-    basis_map: Basis | None = None
-    unit_mean: bool = False
-    noise: float = 0.0
-    class_weights: tuple[float, float] = (1.0, 1.0)
-    hint_bits: int = 0
 
     @property
     def n_samples(self) -> int:
         """Rows that one lab needs for the promise."""
         return self.n_rows
 
-    def _size_lines(self) -> list[str]:
-        lines = [
+    def _solver_line(self) -> str:
+        return (
             f"  all rows         logistic loss, regularization {self.regularization}, solved to "
-            f"{self.distance}",
-            f"  code space       {self.n_inputs:,} inputs > {self.projection} > "
-            f"{self.n_components:,} components > {self.rounding}, width {self.grid_width}",
-        ]
-        if self.hint_bits:
-            lines.append(
-                f"  hint             {self.hint_bits} bits of the first lab's sample are published"
-            )
-        return lines
+            f"{self.distance}"
+        )
 
     def _spent_words(self, spent: Spent) -> str:
         passes = spent.n_row_visits // max(spent.n_rows, 1)

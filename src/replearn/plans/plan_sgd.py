@@ -19,15 +19,15 @@ from statistics import NormalDist
 from replearn.codes.cells import provable_flip_constant
 from replearn.errors import ReplearnError
 from replearn.plans.block_hints import HintedCubes
-from replearn.plans.sizes import MODES, BatchPlan, Guarantee, Sizes, decimal
+from replearn.plans.sizes import BatchPlan, Guarantee, Sizes, check_mode, decimal
 from replearn.plans.space_sizes import (
     allowed_spread,
     best_space,
-    check_constants,
     components,
     paper_rounding,
     provable_roundings,
     provable_space,
+    read_constants,
     refuse_hints,
     weight_text,
     width_text,
@@ -59,6 +59,7 @@ def plan_sgd(
     BatchPlan
     """
     sizes = sizes or Sizes()
+    check_mode(mode, constants)
     if sizes.regularization == 0:
         raise ReplearnError(
             "regularization must be positive for gradient descent, got 0. Its steps are 1 over "
@@ -72,16 +73,9 @@ def plan_sgd(
                 f'{name} belongs to mode="paper", got mode={mode!r}. Other modes use one run for '
                 "each block. Leave it out, or choose paper mode."
             )
-    if constants:
-        raise ReplearnError(
-            f'constants belong to mode="paper", got mode={mode!r}. '
-            "Leave constants out, or choose paper mode."
-        )
     if mode == "certified":
         return _certified_sgd(guarantee, n_inputs, sizes)
-    if mode == "practical":
-        return _practical_sgd(guarantee, n_inputs, sizes)
-    raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {mode!r}.")
+    return _practical_sgd(guarantee, n_inputs, sizes)
 
 
 def variance_bound(margin: float, weight: float, n_steps: int) -> float:
@@ -111,8 +105,7 @@ def _paper_sgd(
     1/|w| on a point with a negative margin, and no later step needs it, so it is left out.
     """
     refuse_hints(sizes)
-    check_constants(constants, "Algorithm 2", _CONSTANTS)
-    c1, c2, c3, c4 = (constants.get(name, 1.0) for name in _CONSTANTS)
+    c1, c2, c3, c4 = read_constants(constants, "Algorithm 2", _CONSTANTS)
     tau, eps = guarantee.margin, guarantee.max_error
     rho, delta = guarantee.max_disagreement, guarantee.failure_prob
     log = math.log(1 / (eps * tau * rho * delta))

@@ -8,16 +8,16 @@ from statistics import NormalDist
 from replearn.codes.cells import provable_flip_constant
 from replearn.errors import ReplearnError
 from replearn.plans.block_hints import HintedCubes
-from replearn.plans.sizes import MODES, Accuracy, BatchPlan, Guarantee, Sizes, decimal
+from replearn.plans.sizes import Accuracy, BatchPlan, Guarantee, Sizes, check_mode, decimal
 from replearn.plans.space_sizes import (
     allowed_spread,
     best_space,
     check_components,
-    check_constants,
     components,
     paper_rounding,
     provable_roundings,
     provable_space,
+    read_constants,
     refuse_hints,
     refuse_pilot_choices,
     weight_text,
@@ -62,21 +62,15 @@ def plan_svm(
     if n_outputs > 1:
         return _plan_by_class(guarantee, n_inputs, mode, sizes or Sizes(), constants, n_outputs)
     sizes = sizes or Sizes()
+    check_mode(mode, constants)
     check_components(sizes, n_inputs)
     if mode != "practical":
         refuse_pilot_choices(sizes, mode)
     if mode == "paper":
         return _paper_svm(guarantee, n_inputs, sizes, constants or {})
-    if constants:
-        raise ReplearnError(
-            f'constants belong to mode="paper", got mode={mode!r}. '
-            "Leave constants out, or choose paper mode."
-        )
     if mode == "certified":
         return _certified_svm(guarantee, n_inputs, sizes)
-    if mode == "practical":
-        return _practical_svm(guarantee, n_inputs, sizes)
-    raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {mode!r}.")
+    return _practical_svm(guarantee, n_inputs, sizes)
 
 
 def _plan_by_class(
@@ -89,8 +83,7 @@ def _plan_by_class(
 ) -> BatchPlan:
     """Sizes for several halfspaces: those of one, with its part of the promise."""
     if mode == "practical":
-        if constants:
-            return plan_svm(guarantee, n_inputs, mode, sizes, constants)  # refuses them
+        check_mode(mode, constants)
         check_components(sizes, n_inputs)
         return _practical_svm(guarantee, n_inputs, sizes, n_outputs)
     if sizes.hint_bits:
@@ -119,8 +112,7 @@ def _paper_svm(
 ) -> BatchPlan:
     """Lines 1 to 4 of Algorithm 1 [KKLVZ24, Sec. 3]."""
     refuse_hints(sizes)
-    check_constants(constants, "Algorithm 1", _CONSTANTS)
-    c1, c2, c3, c4 = (constants.get(name, 1.0) for name in ("C1", "C2", "C3", "C4"))
+    c1, c2, c3, c4 = read_constants(constants, "Algorithm 1", _CONSTANTS)
     tau, eps = guarantee.margin, guarantee.max_error
     rho, delta = guarantee.max_disagreement, guarantee.failure_prob
     log = math.log(1 / (eps * tau * rho * delta))

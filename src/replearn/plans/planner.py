@@ -13,7 +13,7 @@ from replearn.plans.plan_net import plan_dp, plan_net
 from replearn.plans.plan_rows import plan_rows
 from replearn.plans.plan_sgd import plan_sgd
 from replearn.plans.plan_svm import plan_svm
-from replearn.plans.sizes import MODES, Guarantee, Plan, Sizes
+from replearn.plans.sizes import MODES, Guarantee, Plan, Sizes, check_mode
 
 #: What can be solved for, with the range that is searched.
 _RANGES = {
@@ -142,8 +142,7 @@ def plan(
         )
     if estimate == "rows":
         row = replace(row, make=plan_rows)
-    if mode not in MODES:
-        raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {mode!r}.")
+    check_mode(mode)
     _check_whole("n_features", n_features, 1)
     _check_whole("n_sites", n_sites, 2)
     _check_whole("hint_bits", hint_bits, 0)

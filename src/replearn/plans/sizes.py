@@ -19,6 +19,17 @@ from replearn.types import Drawable
 MODES = ("practical", "certified", "paper")
 
 
+def check_mode(mode: str, constants: dict[str, float] | None = None) -> None:
+    """Refuse modes that do not exist, and constants in modes that have none."""
+    if mode not in MODES:
+        raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {mode!r}.")
+    if constants and mode != "paper":
+        raise ReplearnError(
+            f'constants belong to mode="paper", got mode={mode!r}. '
+            "Leave constants out, or choose paper mode."
+        )
+
+
 @dataclass(frozen=True)
 class Guarantee:
     """What is promised.
@@ -362,62 +373,94 @@ class Plan(Drawable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchPlan(Plan):
-    """Sizes of the algorithms that average the vectors of batches: "svm" and "sgd".
+class RoundedPlan(Plan):
+    """Sizes of the algorithms that round one vector to codes; a `BatchPlan` or a `RowPlan`.
 
     Attributes
     ----------
-    batch_size, n_batches : int
-        ``n_batches`` is the number that the promise needs; a fit uses what its rows allow.
     regularization : str
-        lambda = 1/(batch_size C) of the batch SVM; "0" is the hard margin.
-    length_cap : float
-        Longer batch vectors are shortened to this length.
+        Weight lambda of ``lambda/2 |u|^2`` beside the mean loss; "0" is the hard margin.
     projection, n_components, rounding, grid_width
         The code space.
     basis_map : Basis or None
         Published directions, for the projection "published".
     unit_mean : bool
-        Scale the mean of the batch vectors to length 1 before rounding.
-    accuracy : Accuracy
-        SVM: when the solver may stop.
-    unit_vectors : bool
-        SVM: average unit normals (as printed in the paper) instead of ``margin * u``.
+        Scale the vector to length 1 before rounding; otherwise it is ``margin * u``.
     noise : float
         Practical mode: standard deviation of what projection and rounding add to the score
         of a row of length 1.
-    margins_tried : tuple of (float, float)
-        ``margin="auto"``: the margins that were tried, and the share of rows that their noise
-        would turn.
-    n_repetitions, n_validation : int
-        Gradient descent: runs of a batch, and its rows on which the best of them is found.
     class_weights : pair of float
         What the loss of a row counts, by its sign: -1, +1. From 0 to 1.
     hint_bits : int
-        Bits that the first lab publishes about where its mean lies.
+        Bits that the first lab publishes about where its vector lies.
     n_outputs : int
         Halfspaces: 1, or one for each of more than two classes, against all others.
     """
 
-    batch_size: int
-    n_batches: int
     regularization: str
-    length_cap: float
     projection: str
     n_components: int
     rounding: str
     grid_width: str
     basis_map: Basis | None = None
     unit_mean: bool = False
-    accuracy: Accuracy = Accuracy()
-    unit_vectors: bool = False
     noise: float = 0.0
-    margins_tried: tuple[tuple[float, float], ...] = ()
-    n_repetitions: int = 1
-    n_validation: int = 0
     class_weights: tuple[float, float] = (1.0, 1.0)
     hint_bits: int = 0
     n_outputs: int = 1
+
+    def _size_lines(self) -> list[str]:
+        lines = [
+            self._solver_line(),
+            f"  code space       {self.n_inputs:,} inputs > {self.projection} > "
+            f"{self.n_components:,} components > {self.rounding}, width {self.grid_width}",
+        ]
+        if self.n_outputs > 1:
+            lines.append(
+                f"  halfspaces       {self.n_outputs}, one for each class against the rest; the "
+                "disagreement is divided over them"
+            )
+        if self.hint_bits:
+            lines.append(
+                f"  hint             {self.hint_bits} bits of the first lab's sample are published"
+            )
+        return lines
+
+    def _solver_line(self) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchPlan(RoundedPlan):
+    """Sizes of the algorithms that average the vectors of batches: "svm" and "sgd".
+
+    ``regularization`` is 1/(batch_size C) of the batch SVM.
+
+    Attributes
+    ----------
+    batch_size, n_batches : int
+        ``n_batches`` is the number that the promise needs; a fit uses what its rows allow.
+    length_cap : float
+        Longer batch vectors are shortened to this length.
+    accuracy : Accuracy
+        SVM: when the solver may stop.
+    unit_vectors : bool
+        SVM: average unit normals (as printed in the paper) instead of ``margin * u``.
+    margins_tried : tuple of (float, float)
+        ``margin="auto"``: the margins that were tried, and the share of rows that their noise
+        would turn.
+    n_repetitions, n_validation : int
+        Gradient descent: runs of a batch, and its rows on which the best of them is found.
+    """
+
+    batch_size: int
+    n_batches: int
+    length_cap: float
+    accuracy: Accuracy = Accuracy()
+    unit_vectors: bool = False
+    margins_tried: tuple[tuple[float, float], ...] = ()
+    n_repetitions: int = 1
+    n_validation: int = 0
 
     @property
     def n_samples(self) -> int:
@@ -440,20 +483,7 @@ class BatchPlan(Plan):
         return f" = {self.n_batches:,} {word} of {self.batch_size:,}"
 
     def _size_lines(self) -> list[str]:
-        lines = [
-            self._solver_line(),
-            f"  code space       {self.n_inputs:,} inputs > {self.projection} > "
-            f"{self.n_components:,} components > {self.rounding}, width {self.grid_width}",
-        ]
-        if self.n_outputs > 1:
-            lines.append(
-                f"  halfspaces       {self.n_outputs}, one for each class against the rest; the "
-                "disagreement is divided over them"
-            )
-        if self.hint_bits:
-            lines.append(
-                f"  hint             {self.hint_bits} bits of the first lab's sample are published"
-            )
+        lines = super()._size_lines()
         if self.margins_tried:
             tried = ", ".join(f"{margin:g} ({error:.3f})" for margin, error in self.margins_tried)
             lines.append(f"  margins tried    {tried}; in brackets the error of its noise")

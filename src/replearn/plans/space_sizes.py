@@ -272,8 +272,11 @@ def refuse_hints(sizes: Sizes) -> None:
         )
 
 
-def check_constants(constants: dict[str, float], algorithm: str, meanings: dict[str, str]) -> None:
-    """Refuse constants that the algorithm does not have."""
+def read_constants(
+    given: dict[str, float] | None, algorithm: str, meanings: dict[str, str]
+) -> list[float]:
+    """Constants of an algorithm in their order, 1 unless given; others are refused."""
+    constants = given or {}
     unknown = sorted(set(constants) - set(meanings))
     if unknown:
         known = ", ".join(f"{name} ({meaning})" for name, meaning in meanings.items())
@@ -285,3 +288,4 @@ def check_constants(constants: dict[str, float], algorithm: str, meanings: dict[
             raise ReplearnError(
                 f"constants[{name!r}] must be a positive number, got {value!r}. The default is 1."
             )
+    return [constants.get(name, 1.0) for name in meanings]

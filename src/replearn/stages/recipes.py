@@ -24,7 +24,7 @@ from replearn.codes.net_space import NetSpace
 from replearn.codes.randomness import SharedRandomness
 from replearn.codes.space import CodeSpace, unit
 from replearn.errors import ReplearnError
-from replearn.plans.sizes import BatchPlan, BoostPlan, NetPlan, Spent
+from replearn.plans.sizes import BatchPlan, BoostPlan, NetPlan, RoundedPlan, Spent
 from replearn.stages import boost_rounds
 from replearn.stages.batches import (
     BatchKernel,
@@ -129,17 +129,28 @@ def round_means(
 ) -> Fitted:
     """Round the means of batch vectors, one for each halfspace of a plan, to codes.
 
-    ``n_rows`` is the number of rows given. With hint bits and no hint this lab is the first, and
-    chooses one, which moves the grids of all halfspaces.
+    ``n_rows`` is the number of rows given. A hint moves the grids of all halfspaces.
     """
     means = [mean_direction(sums, plan) for sums in every]
-    space, mean = code_space(plan), means[0] if len(means) == 1 else np.concatenate(means)
-    components = space.project(mean, shared)
-    space = space.with_hint(safest_hint(components, space, shared) if hint is None else hint)
-    codes, residual = space.round(components, shared)
+    mean = means[0] if len(means) == 1 else np.concatenate(means)
+    codes, space, residual = round_vector(mean, plan, shared, hint)
     first, *others = every
     spent = reduce(_all_spent, (_spent(n_rows, sums) for sums in every))
     return Fitted(codes, space, mean, residual, first, spent, others=tuple(others))
+
+
+def round_vector(
+    vector: Vector, plan: RoundedPlan, shared: SharedRandomness, hint: int | None
+) -> tuple[Codes, CodeSpace, Vector]:
+    """Codes of a vector, their space, and the vector's place in its cell.
+
+    With hint bits and no hint this lab is the first, and chooses one.
+    """
+    space = code_space(plan)
+    components = space.project(vector, shared)
+    space = space.with_hint(safest_hint(components, space, shared) if hint is None else hint)
+    codes, residual = space.round(components, shared)
+    return codes, space, residual
 
 
 @dataclass(frozen=True)
@@ -273,7 +284,7 @@ def mean_direction(sums: BatchSums, plan: BatchPlan) -> Vector:
     return unit(sums.mean()) if plan.unit_mean else sums.mean()
 
 
-def code_space(plan: BatchPlan) -> CodeSpace:
+def code_space(plan: RoundedPlan) -> CodeSpace:
     """The code space of a plan."""
     return CodeSpace(
         n_inputs=plan.n_inputs,

@@ -20,7 +20,7 @@ from replearn.kernels.slopes import SlopeSums, row_scores, slope_sums
 from replearn.plans.plan_rows import RowPlan
 from replearn.plans.sizes import Spent
 from replearn.stages.batches import UnorderedSample
-from replearn.stages.hints import safest_hint
+from replearn.stages.recipes import round_vector
 from replearn.types import BlockMap, Codes, IntegerArray, Matrix, Signs, Vector
 
 #: Passes over the rows, at most.
@@ -211,10 +211,7 @@ def fit_all_rows(
     mean = unit(minimum.vector) if plan.unit_mean else margin * minimum.vector
     limit = max(1, min(_MAX_KEPT, _KEPT_NUMBERS // plan.n_inputs))
     kept = sample.add_up(partial(KeptRows.of, minimum.vector, limit), run)
-    space = row_space(plan)
-    components = space.project(mean, shared)
-    space = space.with_hint(safest_hint(components, space, shared) if hint is None else hint)
-    codes, residual = space.round(components, shared)
+    codes, space, residual = round_vector(mean, plan, shared, hint)
     n_rows = minimum.sums.n_rows + minimum.sums.n_zero
     length = math.sqrt(square(minimum.vector))
     reached = 2 * minimum.distance / length if plan.unit_mean and length > 0 else minimum.distance
@@ -229,19 +226,6 @@ def fit_all_rows(
         n_row_visits=(minimum.n_passes + 1) * n_rows,
     )
     return FittedRows(codes, space, mean, residual, minimum, kept, spent)
-
-
-def row_space(plan: RowPlan) -> CodeSpace:
-    """The code space of a plan."""
-    return CodeSpace(
-        n_inputs=plan.n_inputs,
-        projection=plan.projection,
-        n_components=plan.n_components,
-        rounding=plan.rounding,
-        grid_width=plan.grid_width,
-        basis=plan.basis_map,
-        hint_bits=plan.hint_bits,
-    )
 
 
 def _terms(vector: Vector, class_weights: tuple[float, float], X: Any, signs: Signs) -> SlopeSums:
