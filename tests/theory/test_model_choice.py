@@ -25,7 +25,8 @@ from replearn.plans.plan_choice import (
 from replearn.stages.choice_certificate import (
     _costs_from_truth,
     certify_models,
-    cost_of_signs,
+    cost_from_the_middle,
+    cost_on_the_way,
     proved_disagreement,
 )
 from replearn.stages.model_scores import ScoreSums, sum_scores
@@ -283,10 +284,11 @@ def test_costs_of_a_pair_bound_its_mean_excess(n_rows, seed_block):
         for _ in range(2)
     ]
     square = np.array([share])
-    apart = np.abs(moves[0] - moves[1]) / (2 * scale)
-    middle = 2 * np.expm1(apart)
+    apart = np.abs(moves[0] - moves[1]) / scale
     variance = 2 * square / (n_rows * scale**2)
-    assert middle.mean() <= cost_of_signs(variance, 2 / (n_rows * scale))[0]
+    step = 2 / (n_rows * scale)
+    assert np.sinh(apart).mean() <= cost_on_the_way(variance, step)[0]
+    assert 2 * np.expm1(apart / 2).mean() <= cost_from_the_middle(variance, step)[0]
     up, down = np.maximum(*moves).clip(0), -np.minimum(*moves).clip(None, 0)
     truth = np.expm1(up / scale) + np.expm1(down / scale)
     assert truth.mean() <= _costs_from_truth(square, scale, [n_rows, n_rows], 1.0)[0]

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from replearn.plans.plan_choice import choice_probabilities, tie_weights
+from replearn.plans.plan_choice import choice_probabilities, same_choice, tie_weights
 from replearn.stages.choice_certificate import (
     _growth,
     _in_the_running,
-    cost_of_signs,
+    cost_from_the_middle,
+    cost_on_the_way,
     half_of_majorant,
     largest_mean,
     largest_slopes,
@@ -33,8 +35,9 @@ def test_mean_of_a_sum_of_signs(sizes):
     found, normal = float(np.mean(sums)), math.sqrt(2 / math.pi) * deviation
     assert found * (1 - largest**2 / (2 * deviation**2)) <= normal + 1e-12
     # and what a pair costs, from all signs
-    cost = np.mean(2 * np.expm1(np.array(sums) / 2))
-    assert cost <= cost_of_signs(np.array([deviation**2]), largest)[0] + 1e-12
+    sums, variance = np.array(sums), np.array([deviation**2])
+    assert np.sinh(sums).mean() <= cost_on_the_way(variance, largest)[0] + 1e-12
+    assert 2 * np.expm1(sums / 2).mean() <= cost_from_the_middle(variance, largest)[0] + 1e-12
 
 
 @given(score_lists, st.integers(0, 10_000), scales)
@@ -43,6 +46,33 @@ def test_tie_weights_are_log_concave(scores, seed, scale):
     middle = tie_weights(scores, scale)
     ends = tie_weights(scores + move, scale) * tie_weights(scores - move, scale)
     assert (ends <= middle**2 * (1 + 1e-7) + 1e-250).all()
+
+
+@given(score_lists, st.integers(0, 10_000), scales, st.floats(0.001, 3))
+def test_the_middle_lemma(middle, seed, scale, size):
+    """Two sites around a middle; the law of their choices is exact, no draws."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.normal(size=middle.size), rng.choice([-1.0, 1.0], middle.size)
+    move = size * scale * kinds[seed % 2]
+    apart = np.abs(move[:, None] - move)
+    weights = np.triu(tie_weights(middle, scale), 1)
+    bound = float((weights * np.sinh(np.minimum(apart / scale, 300))).sum())
+    assert 1 - same_choice(middle - move / 2, middle + move / 2, scale) <= bound + 1e-9
+
+
+@given(score_lists, scales)
+def test_ties_of_three_weigh_no_more_than_twice_those_of_two(scores, scale):
+    """Of pairs that may include the best candidate, whose weight falls with its own score, too."""
+    weights = tie_weights(scores, scale)
+    step = 1e-6
+    for k in range(scores.size):
+        raised = tie_weights(scores + step * scale * (np.arange(scores.size) == k), scale)
+        slopes = (raised - weights) / (step * np.maximum(weights, 1e-300))
+        others = np.flatnonzero(np.arange(scores.size) != k)
+        third = slopes[np.ix_(others, others)][np.triu_indices(others.size, 1)]
+        assert (third <= 1e-4).all()
+        assert (slopes[k, others] <= 1 + 1e-4).all()
+        assert (slopes[k, others] >= -1 - 1e-4).all()
 
 
 @given(score_lists, scales)
@@ -177,14 +207,15 @@ def test_weights_in_the_middle_grow_as_much_as_is_allowed(seed_block):
     assert growth.max() < 2
 
 
-def test_a_line_above_a_cost_is_above_its_mean(seed_block):
+@pytest.mark.parametrize(
+    ("cost", "means"),
+    [(cost_from_the_middle, (0.01, 0.1, 0.7)), (cost_on_the_way, (0.01, 0.1, 0.25))],
+)
+def test_a_line_above_a_cost_is_above_its_mean(cost, means, seed_block):
     rng = np.random.default_rng([seed_block, 59])
-
-    def cost(u):
-        return cost_of_signs(u, 0.05)
-
-    for mean in (0.01, 0.1, 0.7):
+    for mean in means:
         numbers = np.minimum(rng.exponential(mean, 10_000), 2.0)
-        bound = half_of_majorant(cost, float(numbers.mean()), 2.0)
-        assert cost(numbers).mean() / 2 <= bound
-        assert bound <= 1.01 * cost(np.array([numbers.mean()]))[0] / 2  # concave: nothing is lost
+        bound = half_of_majorant(partial(cost, step=0.05), float(numbers.mean()), 2.0)
+        assert cost(numbers, 0.05).mean() / 2 <= bound
+        # as good as concave there: nothing is lost
+        assert bound <= 1.01 * cost(np.array([numbers.mean()]), 0.05)[0] / 2

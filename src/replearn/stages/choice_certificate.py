@@ -6,7 +6,7 @@ The lemmas and their proofs are in docs/choosing.md; the tests in tests/theory/t
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -227,7 +227,8 @@ def proved_disagreement(
     probability ``sum over i != j of w_ij(m) (exp(t_ij / s) - 1)`` at most, over seeds, where
     ``t_ij`` is the largest ``h_j - h_i`` of a site, or 0, and ``w`` the `tie_weights`, which add
     up to 1/2 at most over pairs. Two sites with as many rows: m is the mean of both, about which
-    the scores are symmetric. Otherwise: m is the truth. What a pair costs is a concave function
+    the scores are symmetric, and ``sum over i < j of w_ij(m) sinh(t_ij + t_ji)`` is another bound,
+    mostly smaller. Otherwise: m is the truth. What a pair costs is a concave function, or nearly,
     of its variance, so all that matters is the mean variance of pairs that tie; with the weights
     of the true scores that is one mean over rows, for which one bound is enough, and the rows
     say within which radii the true scores are (`largest_tie_spread`).
@@ -264,7 +265,11 @@ def proved_disagreement(
         growth = _growth(scores, radii, most, noise_scale, rows, row_range, binary)
         unit = 2 / (rows * noise_scale**2)  # variance of a difference of two sites
         wide = _chance_of_wide(unit * most, rows, step)
-        middle = half_of_majorant(lambda u: cost_of_signs(u, step), unit * spread(growth), _WIDE)
+        variance = unit * spread(growth)
+        middle = min(
+            half_of_majorant(partial(cost, step=step), variance, _WIDE)
+            for cost in (cost_on_the_way, cost_from_the_middle)
+        )
         if middle + wide < 1:
             return min(1.0, middle + wide + far)
 
@@ -353,19 +358,32 @@ def largest_mean(share: float, n: int, doubt: float) -> float:
     return high
 
 
-def cost_of_signs(variance: Vector, step: float) -> Vector:
-    """What a unit of weight of a pair costs, two sites, the anchor in their middle.
+def cost_on_the_way(variance: Vector, step: float) -> Vector:
+    """What a unit of weight of a pair costs, two sites, going from one to the other.
 
     Given the unordered pairs of rows, the sites' difference D is, in units of the scale, a sum of
-    fair signs of sizes up to ``step``. ``E 2 (exp(|D| / 2) - 1)`` is at most this: the mean of
-    ``|D|`` is at most its deviation, and at most that of a normal plus ``step^2`` over twice the
-    deviation (docs/choosing.md); higher moments are at most those of a normal [Haagerup81].
+    fair signs of sizes up to ``step``; this is at least ``E sinh|D|``. Higher moments are at most
+    those of a normal [Haagerup81].
+    """
+    root = np.sqrt(variance)
+    higher = np.exp(np.minimum(variance / 2, 50.0)) * (2 * ndtr(root) - 1)
+    return mean_of_signs(variance, step) + np.asarray(higher - math.sqrt(2 / math.pi) * root)
+
+
+def cost_from_the_middle(variance: Vector, step: float) -> Vector:
+    """The same from the anchor lemma, at least ``E 2 (exp(|D| / 2) - 1)``: less if D is wide."""
+    root = np.sqrt(variance)
+    higher = 2 * (2 * np.exp(np.minimum(variance / 8, 50.0)) * ndtr(root / 2) - 1)
+    return mean_of_signs(variance, step) + np.asarray(higher - math.sqrt(2 / math.pi) * root)
+
+
+def mean_of_signs(variance: Vector, step: float) -> Vector:
+    """Mean of ``|D|`` for a sum D of fair signs of sizes up to ``step``, at most.
+
+    Its deviation, or that of a normal plus ``step^2`` over twice the deviation (docs/choosing.md).
     """
     root = np.sqrt(np.maximum(variance, 1e-300))
-    normal = math.sqrt(2 / math.pi) * root
-    first = np.minimum(root, normal + step**2 / (2 * root))
-    higher = 2 * (2 * np.exp(np.minimum(variance / 8, 50.0)) * ndtr(root / 2) - 1) - normal
-    return np.asarray(first + higher)
+    return np.minimum(root, math.sqrt(2 / math.pi) * root + step**2 / (2 * root))
 
 
 def _growth(
