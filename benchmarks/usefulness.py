@@ -6,7 +6,8 @@ DATA is the folder with the data sets (examples/README.md). For each task a pilo
 plans a study, two labs get half of the rest each, and pairs of labs fit under fresh seeds, with 0,
 2, 4 and 8 hint bits, as an updating (directions know the pilot's labels) and as a discovery
 (principal directions). All numbers are on rows that neither pilot nor labs have seen. Beside them:
-LogisticRegression on one lab's rows, and the pilot's own model.
+LogisticRegression on one lab's rows, the pilot's own model, and a cross-validated
+LogisticRegression on the pilot's rows.
 
 --tasks NAME,NAME   some of the tasks
 --pairs N           pairs of labs for each line (default 40, on four pilots)
@@ -30,7 +31,7 @@ import scipy.sparse as sp
 from scipy.stats import binomtest
 from sklearn.compose import make_column_transformer
 from sklearn.feature_extraction.text import TfidfTransformer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -172,17 +173,26 @@ def worth(y, probability, threshold):
 
 def full_model(X, y):
     """What a user would fit on one lab's rows: scaled columns, LogisticRegression."""
-    if hasattr(X, "columns"):
-        numbers = X.select_dtypes("number").columns.tolist()
-        others = [name for name in X if name not in numbers]
-        scale = make_column_transformer(
-            (StandardScaler(), numbers), (OneHotEncoder(handle_unknown="ignore"), others)
-        )
-    else:
-        scale = StandardScaler(with_mean=not sp.issparse(X))
     few = X.shape[0] > 60_000 and X.shape[1] > 500
-    model = make_pipeline(scale, LogisticRegression(max_iter=300))
+    model = make_pipeline(usual_scaling(X), LogisticRegression(max_iter=300))
     return model.fit(take(X, np.arange(30_000)), y[:30_000]) if few else model.fit(X, y)
+
+
+def rival_model(X, y):
+    """What a user would fit on the pilot's few rows: the ridge weight by cross-validation."""
+    weights = np.logspace(-3, 1, 5)
+    fit = LogisticRegressionCV(Cs=weights, cv=5, scoring="neg_log_loss", max_iter=300)
+    return make_pipeline(usual_scaling(X), fit).fit(X, y)
+
+
+def usual_scaling(X):
+    if not hasattr(X, "columns"):
+        return StandardScaler(with_mean=not sp.issparse(X))
+    numbers = X.select_dtypes("number").columns.tolist()
+    others = [name for name in X if name not in numbers]
+    return make_column_transformer(
+        (StandardScaler(), numbers), (OneHotEncoder(handle_unknown="ignore"), others)
+    )
 
 
 def measure(name, load, folder, options):
@@ -199,6 +209,8 @@ def measure(name, load, folder, options):
         share = y[pilot].mean()
         full = full_model(take(X, rest[:n_lab]), y[rest[:n_lab]])
         of_full = worth(y[test], full.predict_proba(take(X, test))[:, 1], share)
+        rival = rival_model(take(X, pilot), y[pilot])
+        of_rival = worth(y[test], rival.predict_proba(take(X, test))[:, 1], share)
         for study in STUDIES:
             started = time.perf_counter()
             first = rl.plan_from_pilot(
@@ -214,6 +226,7 @@ def measure(name, load, folder, options):
                 line = lines.setdefault((study, bits), new_line(name, study, bits, n_lab))
                 line["full"].append(of_full)
                 line["pilot"].append(of_pilot)
+                line["rival"].append(of_rival)
                 line["planned"].append(
                     {"auc": plan.table[2].auc, "log_loss": plan.table[2].log_loss}
                 )
@@ -279,7 +292,7 @@ def pilot_worth(plan, rows, y, test, share):
 
 def new_line(name, study, bits, n_lab):
     lists = ("full", "pilot", "planned", "ours", "k", "evidence", "seconds", "differ", "estimate")
-    lists += ("named",)
+    lists += ("named", "rival")
     return {"task": name, "study": study, "bits": bits, "rows": n_lab, "bound": []} | {
         key: [] for key in lists
     }
@@ -314,8 +327,9 @@ def show(line):
         f" | differ {np.mean(line['differ']):.3f} [{differ.low:.2f}, {differ.high:.2f}]"
         f" | estimate {np.mean(line['estimate']):.3f} bound {np.mean(line['bound']):.3f}"
         f" | full {mean(line['full'], 'auc'):.3f} {mean(line['full'], 'log_loss'):.3f}"
-        f" pilot {pilot} | kept {kept(line):.3f} | evidence {np.mean(line['evidence']):.1f}"
-        f" | {np.mean(line['seconds']):.0f} s",
+        f" pilot {pilot} scikit-learn on it {mean(line['rival'], 'auc'):.3f}"
+        f" {mean(line['rival'], 'log_loss'):.3f} | kept {kept(line):.3f}"
+        f" | evidence {np.mean(line['evidence']):.1f} | {np.mean(line['seconds']):.0f} s",
         flush=True,
     )
 
@@ -323,11 +337,12 @@ def show(line):
 def markdown(lines):
     """One row for each task and study: AUC by hint bits, beside what a sceptic asks for."""
     print(
-        "| task | rows per lab | study | AUC: 0 bits | 2 | 4 | 8 | pilot's own model | full model "
-        "| balanced accuracy, 4 bits | log-loss, 4 bits: planned, measured "
+        "| task | rows per lab | study | AUC: 0 bits | 2 | 4 | 8 | pilot's own model "
+        "| scikit-learn on the pilot | full model | balanced accuracy, 4 bits "
+        "| log-loss, 4 bits: planned, measured; scikit-learn on the pilot "
         "| differ: 0 bits, 2, 4, 8 | evidence, 4 bits |"
     )
-    print("|---|--:|---|--:|--:|--:|--:|--:|--:|--:|---|---|--:|")
+    print("|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|---|---|--:|")
     by_key = {(line["task"], line["study"], line["bits"]): line for line in lines}
     for task in dict.fromkeys(line["task"] for line in lines):
         for study in STUDIES:
@@ -338,8 +353,10 @@ def markdown(lines):
             pilot = "" if four["pilot"][0] is None else f"{mean(four['pilot'], 'auc'):.3f}"
             print(
                 f"| {task} | {four['rows']:,} | {study} | {aucs} | {pilot} "
+                f"| {mean(four['rival'], 'auc'):.3f} "
                 f"| {mean(four['full'], 'auc'):.3f} | {mean(four['ours'], 'balanced'):.3f} "
-                f"| {mean(four['planned'], 'log_loss'):.3f}, {mean(four['ours'], 'log_loss'):.3f} "
+                f"| {mean(four['planned'], 'log_loss'):.3f}, {mean(four['ours'], 'log_loss'):.3f}; "
+                f"{mean(four['rival'], 'log_loss'):.3f} "
                 f"| {differ} | {np.mean(four['evidence']):.1f} |"
             )
 
@@ -390,11 +407,16 @@ def summary(lines):
                 for line in some
                 if line["pilot"][0] is not None
             ]
+            of_rival = [mean(line["ours"], "auc") - mean(line["rival"], "auc") for line in some]
+            less_loss = sum(
+                mean(line["ours"], "log_loss") < mean(line["rival"], "log_loss") for line in some
+            )
             print(
                 f"{study:<10} {bits} bits: kept median {np.median(share):.3f}, worst "
                 f"{np.round(np.sort(share)[:3], 3).tolist()}; minus pilot "
-                f"{np.median(gain) if gain else float('nan'):+.4f}; differ {sum(pairs)} of "
-                f"{len(pairs)}; |planned - measured| AUC {np.median(auc):.4f}, log-loss "
+                f"{np.median(gain) if gain else float('nan'):+.4f}, minus scikit-learn on it "
+                f"{np.median(of_rival):+.4f} (less log-loss in {less_loss} of {len(some)}); "
+                f"differ {sum(pairs)} of {len(pairs)}; |planned - measured| AUC {np.median(auc):.4f}, log-loss "
                 f"{np.median(loss):.1%}; bound / estimate {np.median(ratio):.2f}; {inverted(some)}"
             )
 

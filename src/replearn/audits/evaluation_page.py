@@ -23,6 +23,7 @@ _WORDS = {
     "pls": "published scores, the pilot's own fit, then partial least squares",
     "ridges": "published scores, the pilot's own fit and fits with other ridge weights",
     "own": "each column by its own spread",
+    "plain": "each number by its own spread, categories as 0 and 1",
     "standard": "each column by its own spread",
     "common": "all columns by one number",
 }

@@ -14,6 +14,13 @@ from replearn.study.pilot.columns import column_names, numbers_of
 from replearn.study.pilot.safe_columns import published_categories
 from replearn.types import Matrix, Vector
 
+#: Scalings in words.
+SCALINGS = {
+    "own": "each column scaled by its own spread",
+    "plain": "each number scaled by its own spread, categories as 0 and 1",
+    "common": "each column scaled by a common spread",
+}
+
 #: A column that is constant in the pilot says nothing there: its values are scaled away.
 _NO_SPREAD = "1e+30"
 
@@ -31,7 +38,7 @@ class EncodedPilot:
 
     Attributes
     ----------
-    scaling : {"own", "common"}
+    scaling : {"own", "plain", "common"}
     encoding : Encoding
     cap : str
         Published length beyond which rows are shortened.
@@ -48,8 +55,10 @@ class EncodedPilot:
 def encoded_pilots(X: Any, categories: Sequence[str], rare: int) -> list[EncodedPilot]:
     """The pilot in the scalings that are tried; the first is taken where no labels can tell.
 
-    "own": every column by its own spread, robustly. "common": all numbers by one spread, which is
-    right for columns of one kind (pixels, counts, words); tried where there are only numbers.
+    "own": every column by its own spread, robustly. "plain": numbers likewise, categories as 0 and
+    1, so that a ridge penalty shrinks rare ones most; tried where there are categories. "common":
+    all numbers by one spread, which is right for columns of one kind (pixels, counts, words); tried
+    where there are only numbers.
     """
     if sp.issparse(X):
         spreads = _sparse_spreads(X)
@@ -64,6 +73,8 @@ def encoded_pilots(X: Any, categories: Sequence[str], rare: int) -> list[Encoded
         ways = [("own", _floored(columns))]
         if all(isinstance(column, NumberColumn) for column in columns):
             ways.append(("common", _common(columns, table)))
+        else:
+            ways.append(("plain", _floored([_plain(column) for column in columns])))
     return [_encoded(scaling, encoding, X) for scaling, encoding in ways]
 
 
@@ -115,6 +126,13 @@ def _rescaled(column: Column, factor: float) -> Column:
     if isinstance(column, CategoryColumn):
         return replace(column, scales=tuple(_times(scale, factor) for scale in column.scales))
     return replace(column, scale=_times(column.scale, factor))
+
+
+def _plain(column: Column) -> Column:
+    """Categories as 0 and 1."""
+    if isinstance(column, CategoryColumn):
+        return replace(column, scales=("1",) * len(column.scales))
+    return column
 
 
 def _times(scale: str, factor: float) -> str:

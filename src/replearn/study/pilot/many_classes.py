@@ -38,7 +38,7 @@ from replearn.study.pilot.cross_fit import (
     with_constant,
 )
 from replearn.study.pilot.designs import design_of
-from replearn.study.pilot.encoders import EncodedPilot, encoded_pilots, in_own_span
+from replearn.study.pilot.encoders import SCALINGS, EncodedPilot, encoded_pilots, in_own_span
 from replearn.study.pilot.families import principal
 from replearn.study.pilot.pilot_plan import (
     SAFETY,
@@ -470,8 +470,7 @@ def _words(found: _Studied, request: Request) -> str:
     kind = "principal directions"
     if request.study == "updating":
         kind = "directions in which the pilot's own fit tells classes apart, then principal ones"
-    spread = "its own" if found.pilot.scaling == "own" else "a common"
-    return f"{kind}; each column scaled by {spread} spread"
+    return f"{kind}; {SCALINGS[found.pilot.scaling]}"
 
 
 def _notes(

@@ -28,7 +28,7 @@ from replearn.study.pilot.cross_fit import (
     with_constant,
 )
 from replearn.study.pilot.designs import design_of
-from replearn.study.pilot.encoders import EncodedPilot, encoded_pilots, in_own_span
+from replearn.study.pilot.encoders import SCALINGS, EncodedPilot, encoded_pilots, in_own_span
 from replearn.study.pilot.families import SUPERVISED
 from replearn.study.pilot.ridge import N_FOLDS, HeldOut, Truth, held_out, log_loss
 from replearn.study.pilot.safe_columns import RARE, Remark, in_words
@@ -583,8 +583,7 @@ def _words(family: Family, found: _Studied, scores: Sequence[PublishedScore]) ->
         "pls": f"{given}the pilot's own fit, then partial least squares",
         "ridges": f"{given}the pilot's own fits at several ridge weights",
     }[family.name]
-    spread = "its own" if found.pilot.scaling == "own" else "a common"
-    return f"{words}; each column scaled by {spread} spread"
+    return f"{words}; {SCALINGS[found.pilot.scaling]}"
 
 
 def _notes(
