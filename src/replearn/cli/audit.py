@@ -12,17 +12,8 @@ from replearn.cli.choice_files import (
     is_choice_protocol,
     refuse_choice_options,
 )
-from replearn.cli.files import check_target, shown_progress, writing
-from replearn.cli.options import (
-    add_allow_unknown,
-    add_cluster,
-    add_command,
-    add_file,
-    add_target,
-    add_training,
-    positive,
-    share,
-)
+from replearn.cli.files import check_report, check_target, save_page, shown_progress
+from replearn.cli.options import add_command, add_common, add_file, add_training, positive
 from replearn.cli.outcome import DIFFERENT, DONE, UNDECIDED, Outcome
 from replearn.cli.text import command_line
 from replearn.cli.training import algorithm_of, label_column, make_estimator, read_protocol
@@ -69,7 +60,7 @@ JSON keys: algorithm, verdict, verdict_in_words, disagreement, interval, max_dis
   estimated_disagreement, codes), notes, command, score_name, report, warnings""",
     )
     add_file(parser, "data", metavar="DATA", help="rows of this lab, with labels")
-    add_target(parser)
+    add_common(parser, "--target")
     add_training(parser)
     parser.add_argument(
         "--pairs", type=positive, default=60, metavar="N", help="pairs of fits (default 60)"
@@ -79,8 +70,7 @@ JSON keys: algorithm, verdict, verdict_in_words, disagreement, interval, max_dis
         choices=("both", "parts", "halves"),
         help="small independent parts, full-size halves, or both (default)",
     )
-    parser.add_argument("--confidence", type=share, default=0.95, metavar="X", help="default 0.95")
-    add_file(parser, "--report", metavar="FILE", help="write a report for people, as HTML")
+    add_common(parser, "--confidence", "--report")
     add_file(
         parser, "--checkpoint", metavar="FILE", help="keep the pairs done, and go on from there"
     )
@@ -97,22 +87,15 @@ JSON keys: algorithm, verdict, verdict_in_words, disagreement, interval, max_dis
         action="store_false",
         help="fits take their rows in the order of the split",
     )
-    add_allow_unknown(parser)
-    add_cluster(parser)
+    add_common(parser, "--allow-unknown", "--cluster")
     add_choice_models(parser)
-    parser.add_argument(
-        "--jobs", type=positive, default=-1, metavar="N", help="threads (default: all cores)"
-    )
+    add_common(parser, "--jobs")
 
 
 def run(options: argparse.Namespace) -> Outcome:
     """Audit, and write the report."""
-    for path in (options.report, options.checkpoint):
-        check_target(path)
-    if options.report is not None:
-        from replearn.audits.report import require_report_packages
-
-        require_report_packages()
+    check_report(options.report)
+    check_target(options.checkpoint)
     if options.cluster is not None and options.jobs != -1:
         raise ReplearnError(
             "--jobs are threads of this computer, got --cluster too, where the work is done. Leave "
@@ -132,10 +115,9 @@ def run(options: argparse.Namespace) -> Outcome:
     result = replace(result, command=command_line(options))
     text = str(result)
     if options.report is not None:
-        from replearn.audits.report import audit_report, write_report
+        from replearn.audits.report import audit_report
 
-        with writing(options.report):
-            write_report(audit_report(result), options.report)
+        save_page(audit_report(result), options.report)
         text += f"\n  report        {options.report}"
     data = result.data() | {"algorithm": algorithm, "report": options.report}
     return Outcome(printable_lines(text), data, _EXIT[result.verdict])

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from replearn.cli.files import writing
-from replearn.cli.options import add_command, add_file, add_lock
+from replearn.cli.options import add_command, add_common, add_file
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned
 
@@ -28,7 +28,7 @@ JSON keys: out, files, protocol (its hash), expected_fingerprint, warnings""",
     )
     add_file(parser, "protocol", metavar="PROTOCOL", help="protocol of the study")
     add_file(parser, "--out", metavar="FOLDER", required=True, help="a new folder")
-    add_lock(parser)
+    add_common(parser, "--lock")
     parser.add_argument(
         "--target", metavar="COLUMN", help="label column, if the protocol does not name it"
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from replearn.cli.files import shown_progress
-from replearn.cli.options import add_command, add_file, add_lock, add_target
+from replearn.cli.options import add_command, add_common, add_file
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.terminal import printable_lines
 
@@ -31,9 +31,7 @@ JSON keys: ok, place, rows, labels (rows of each), findings (kind: stops, warns 
   text), columns (rows with a missing or unknown value, by column), warnings""",
     )
     add_file(parser, "data", metavar="DATA", help="rows of this site")
-    add_file(parser, "--protocol", metavar="FILE", required=True, help="protocol of the study")
-    add_lock(parser)
-    add_target(parser)
+    add_common(parser, "--protocol", "--lock", "--target")
 
 
 def run(options: argparse.Namespace) -> Outcome:

@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING, Any
 from replearn import __version__
 from replearn.cli.choice_files import add_choice_models, folder_of, limits_of
 from replearn.cli.files import check_target, read_labelled_columns, writing
-from replearn.cli.options import (
-    add_command,
-    add_file,
-    add_lock,
-    add_target,
-    fingerprint,
-    positive,
-    share,
-)
+from replearn.cli.options import add_command, add_common, add_file, positive, share
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.text import aligned, printable_lines
 from replearn.errors import ReplearnError
@@ -64,17 +56,12 @@ JSON keys: fingerprint, chosen, index, scoring, scores (by candidate), noise_sca
   without --register), plan, scores, warnings""",
     )
     add_file(parser, "data", metavar="DATA", help="labelled rows: a file, or a folder of files")
-    add_target(parser)
+    add_common(parser, "--target")
     add_file(parser, "--protocol", metavar="FILE", help="protocol of the choice")
-    add_lock(parser)
+    add_common(parser, "--lock")
     add_choice_models(parser)
     add_file(parser, "--out", metavar="FILE", help="where to write the choice")
-    parser.add_argument(
-        "--expect",
-        type=fingerprint,
-        metavar="FINGERPRINT",
-        help="exit with 1 unless the choice has this fingerprint",
-    )
+    add_common(parser, "--expect")
     add_file(parser, "--publish", metavar="FILE", help="write a protocol, from a pilot")
     add_file(parser, "--candidates", nargs="+", metavar="FILE", help="with --publish: the models")
     parser.add_argument(
@@ -93,13 +80,7 @@ JSON keys: fingerprint, chosen, index, scoring, scores (by candidate), noise_sca
         help="probability that not all sites choose the same (default 0.1)",
     )
     parser.add_argument("--seed", help="published seed that the protocol fixes (default 0)")
-    parser.add_argument(
-        "--public-value", metavar="TEXT", help="derive the seed from the protocol and this value"
-    )
-    parser.add_argument(
-        "--register", metavar="DRAW", help="no seed yet; it will follow from this public draw"
-    )
-    parser.add_argument("--draw-date", metavar="DAY", help="with --register: as 2027-05-06")
+    add_common(parser, "--public-value", "--register", "--draw-date")
 
 
 def run(options: argparse.Namespace) -> Outcome:

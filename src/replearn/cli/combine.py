@@ -4,8 +4,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from replearn import __version__
-from replearn.cli.files import check_target, writing
-from replearn.cli.options import add_command, add_file, add_lock, fingerprint
+from replearn.cli.files import check_report, check_target, save_page, writing
+from replearn.cli.options import add_command, add_common, add_file
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.text import aligned, command_line, printable_lines
 
@@ -41,8 +41,7 @@ JSON keys: done (false: another round is needed), round, rounds, out, sites (sit
   degrees, p_value, i_squared, by_number), as_expected (null without --expect), report; warnings""",
     )
     add_file(parser, "sums", nargs="+", metavar="SUMS", help="files that `replearn sums` wrote")
-    add_file(parser, "--protocol", metavar="FILE", required=True, help="protocol of the study")
-    add_lock(parser)
+    add_common(parser, "--protocol", "--lock")
     add_file(
         parser,
         "--out",
@@ -58,13 +57,7 @@ JSON keys: done (false: another round is needed), round, rounds, out, sites (sit
         help="hint file of the first site (or its number), with hint bits; without it the "
         "coalition is the first",
     )
-    add_file(parser, "--report", metavar="FILE", help="write a report for people, as HTML")
-    parser.add_argument(
-        "--expect",
-        type=fingerprint,
-        metavar="FINGERPRINT",
-        help="exit with 1 unless the model has this fingerprint",
-    )
+    add_common(parser, "--report", "--expect")
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -75,11 +68,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.study.protocol import Protocol
 
     check_target(options.out)
-    check_target(options.report)
-    if options.report is not None:
-        from replearn.audits.report import require_report_packages
-
-        require_report_packages()
+    check_report(options.report)
     protocol = Protocol.load(options.protocol, options.lock)
     after = None if options.after is None else CoalitionRound.load(options.after, protocol)
     sites = [SiteSums.load(path, protocol) for path in options.sums]
@@ -92,7 +81,9 @@ def run(options: argparse.Namespace) -> Outcome:
     with writing(options.out):
         save(found.model, options.out, _provenance(found))
     if options.report is not None:
-        _write_report(found, options)
+        from replearn.audits.coalition_page import coalition_report
+
+        save_page(coalition_report(found, command_line(options)), options.report)
     return _finished(found, options)
 
 
@@ -140,14 +131,6 @@ def _finished(found: "Coalition", options: argparse.Namespace) -> Outcome:
         "report": options.report,
     }
     return Outcome(text, data, DIFFERENT if met is False else DONE)
-
-
-def _write_report(found: "Coalition", options: argparse.Namespace) -> None:
-    from replearn.audits.coalition_page import coalition_report
-    from replearn.audits.report import write_report
-
-    with writing(options.report):
-        write_report(coalition_report(found, command_line(options)), options.report)
 
 
 def _provenance(found: "Coalition") -> dict[str, Any]:

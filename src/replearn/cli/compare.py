@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.choice_files import compare_choices, is_choice
-from replearn.cli.files import check_target, writing
+from replearn.cli.files import check_report, check_target, save_page, writing
 from replearn.cli.options import add_command, add_file
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.scoring import piecewise_scores, reading
@@ -248,24 +248,20 @@ def _check_picture(path: str | None) -> None:
     """Refuse before the work a picture that could not be drawn after it."""
     if path is None:
         return
-    from replearn.audits.report import require_report_packages
-
     if Path(path).suffix.lower() not in (".svg", ".html"):
         raise ReplearnError(f"--picture must end in .svg or .html, got {path!r}.")
-    check_target(path)
-    require_report_packages()
+    check_report(path)
 
 
 def _draw(sites: "Sites", options: argparse.Namespace, signal: str) -> None:
     from replearn.audits.figures import sites_figure
-    from replearn.audits.report import sites_report, write_report
+    from replearn.audits.report import sites_report
 
     if Path(options.picture).suffix.lower() == ".svg":
         page = sites_figure(sites)
     else:
         page = sites_report(sites, command_line(options), signal)
-    with writing(options.picture):
-        write_report(page, options.picture)
+    save_page(page, options.picture)
 
 
 def _commit(options: argparse.Namespace) -> Outcome:

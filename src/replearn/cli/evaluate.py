@@ -10,17 +10,15 @@ from replearn.cli.choice_files import (
     is_choice,
     refuse_choice_options,
 )
-from replearn.cli.files import check_target, shown_progress, target_of, writing
-from replearn.cli.options import add_command, add_file, add_lock, add_target, share
+from replearn.cli.files import check_report, save_page, shown_progress, target_of
+from replearn.cli.options import add_command, add_common, add_file
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned, command_line
 from replearn.errors import ReplearnError
 from replearn.terminal import printable_lines
 
 if TYPE_CHECKING:
-    from replearn.audits.evaluation import Evaluation
     from replearn.codes.model import Model
-    from replearn.study.protocol import Protocol
 
 
 def add(commands: Any) -> None:
@@ -54,7 +52,7 @@ JSON keys: fingerprint, place, labels, rows, confidence, confusion (true class, 
     )
     add_file(parser, "model", metavar="MODEL", help="model file, or choice file")
     add_file(parser, "data", metavar="DATA", help="labelled rows: a file, or a folder of files")
-    add_target(parser)
+    add_common(parser, "--target")
     parser.add_argument(
         "--by", metavar="COLUMN", help="judge the rows of each value of this column apart, too"
     )
@@ -64,9 +62,7 @@ JSON keys: fingerprint, place, labels, rows, confidence, confusion (true class, 
         metavar="FILE",
         help="protocol of the study: what it planned stands beside, and in the report",
     )
-    add_lock(parser)
-    parser.add_argument("--confidence", type=share, default=0.95, metavar="X", help="default 0.95")
-    add_file(parser, "--report", metavar="FILE", help="write a report for people, as HTML")
+    add_common(parser, "--lock", "--confidence", "--report")
     add_choice_models(parser)
 
 
@@ -76,11 +72,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.files.modelfile import load
     from replearn.stages.planned import Planned
 
-    check_target(options.report)
-    if options.report is not None:
-        from replearn.audits.report import require_report_packages
-
-        require_report_packages()
+    check_report(options.report)
     if is_choice(options.model):
         return _evaluate_choice(options)
     refuse_choice_options(options)
@@ -112,7 +104,11 @@ def run(options: argparse.Namespace) -> Outcome:
     if beside := planned.lines(found.worth):
         text += f"\n\nbeside the plan:\n{aligned(beside)}"
     if options.report is not None:
-        _write_report(found, options, model, protocol)
+        from replearn.audits.evaluation_page import Study, evaluation_report
+        from replearn.files.jsonfile import read_json
+
+        study = Study(model, read_json(options.model)["provenance"], protocol)
+        save_page(evaluation_report(found, command_line(options), study), options.report)
         text += f"\nreport written to {options.report}"
     data = found.data() | {"report": options.report, "planned": planned.data()}
     return Outcome(text, data)
@@ -142,24 +138,7 @@ def _evaluate_choice(options: argparse.Namespace) -> Outcome:
     text = printable_lines(str(found))
     if options.report is not None:
         from replearn.audits.evaluation_page import evaluation_report
-        from replearn.audits.report import write_report
 
-        with writing(options.report):
-            write_report(evaluation_report(found, command_line(options)), options.report)
+        save_page(evaluation_report(found, command_line(options)), options.report)
         text += f"\nreport written to {options.report}"
     return Outcome(text, found.data() | {"report": options.report})
-
-
-def _write_report(
-    found: "Evaluation",
-    options: argparse.Namespace,
-    model: "Model",
-    protocol: "Protocol | None",
-) -> None:
-    from replearn.audits.evaluation_page import Study, evaluation_report
-    from replearn.audits.report import write_report
-    from replearn.files.jsonfile import read_json
-
-    study = Study(model, read_json(options.model)["provenance"], protocol)
-    with writing(options.report):
-        write_report(evaluation_report(found, command_line(options), study), options.report)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from replearn.cli.files import check_target, writing
 from replearn.cli.options import (
     add_command,
+    add_common,
     add_file,
-    add_large,
     add_spreadsheet,
     warn_of_formulas,
 )
@@ -71,7 +71,7 @@ JSON keys: fingerprint, to, out, content (null if it was written to --out), warn
         help="onnx: numbers come in as float32 (default: float64)",
     )
     add_spreadsheet(parser, "csv: ")
-    add_large(parser)
+    add_common(parser, "--large")
 
 
 def run(options: argparse.Namespace) -> Outcome:

@@ -60,6 +60,23 @@ def check_target(path: str | None) -> None:
         raise ReplearnError(f"{path} cannot be written: no right to write to {target.parent}.")
 
 
+def check_report(path: str | None) -> None:
+    """The same for a report, whose packages may be missing."""
+    check_target(path)
+    if path is not None:
+        from replearn.audits.report import require_report_packages
+
+        require_report_packages()
+
+
+def save_page(page: str, path: str) -> None:
+    """Write a report that was made."""
+    from replearn.audits.report import write_report
+
+    with writing(path):
+        write_report(page, path)
+
+
 def check_scratch(path: str | None) -> None:
     """Refuse a scratch folder that is none, whether or not rows will need it."""
     if path is not None and not (Path(path).is_dir() and os.access(path, os.W_OK)):

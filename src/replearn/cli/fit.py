@@ -6,15 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from replearn.cli.files import check_scratch, check_target, shown_progress, writing
 from replearn.cli.options import (
-    add_allow_unknown,
-    add_cluster,
     add_command,
+    add_common,
     add_file,
-    add_target,
     add_training,
-    fingerprint,
     n_bytes,
-    positive,
     seconds,
 )
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
@@ -30,6 +26,7 @@ from replearn.cli.training import (
     algorithm_of,
     label_column,
     make_estimator,
+    own_worth,
     read_protocol,
     refuse_idle,
     refuse_there,
@@ -88,7 +85,7 @@ JSON keys: fingerprint, algorithm, out, hint, hint_file, protocol (its hash), ro
   warnings (with --unsafe: unsafe, out, hints)""",
     )
     add_file(parser, "data", metavar="DATA", help="training rows of this lab")
-    add_target(parser)
+    add_common(parser, "--target")
     parser.add_argument(
         "--weights",
         metavar="COLUMN",
@@ -129,9 +126,7 @@ JSON keys: fingerprint, algorithm, out, hint, hint_file, protocol (its hash), ro
         metavar="N",
         help="shuffle by a private key instead of the published seed",
     )
-    parser.add_argument(
-        "--features", type=positive, metavar="N", help="columns of an svmlight file"
-    )
+    add_common(parser, "--features")
     parser.add_argument(
         "--memory",
         type=n_bytes,
@@ -156,21 +151,7 @@ JSON keys: fingerprint, algorithm, out, hint, hint_file, protocol (its hash), ro
         metavar="SECONDS",
         help="time between two states (default 30)",
     )
-    add_cluster(parser)
-    parser.add_argument(
-        "--jobs",
-        type=positive,
-        default=-1,
-        metavar="N",
-        help="threads (default: all cores); the model does not depend on it",
-    )
-    add_allow_unknown(parser)
-    parser.add_argument(
-        "--expect",
-        type=fingerprint,
-        metavar="FINGERPRINT",
-        help="exit with 1 unless the model has this fingerprint",
-    )
+    add_common(parser, "--cluster", "--jobs", "--allow-unknown", "--expect")
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -203,8 +184,10 @@ def run(options: argparse.Namespace) -> Outcome:
         from replearn.files.checkpoint import clear
 
         clear(options.checkpoint)
-    found = _own_worth(estimator, options, protocol)
-    if found is not None:  # the fit is safe: what its rows say about it goes into the file, too
+    found = None
+    if options.cluster is None and not model.is_numeric:
+        # the model is safe already; what its own rows say about it goes into the file as well
+        found = own_worth(estimator, options, protocol)
         _save(model, options.out, provenance | facts_of(found), protocol)
     return _outcome(model, estimator, options, found, protocol, hint_file)
 
@@ -320,30 +303,6 @@ def _fitted_there(
             client=client,
             allow_unknown=options.allow_unknown,
             watch=watch,
-        )
-
-
-def _own_worth(
-    estimator: "ReplicableClassifier", options: argparse.Namespace, protocol: "Protocol | None"
-) -> "Evaluation | None":
-    """What the model is worth on the rows that it was fitted on; None if these are elsewhere.
-
-    The p-value is that of the rows, not of the model, which has seen them.
-    """
-    if options.cluster is not None or estimator.model_.is_numeric:
-        return None
-    from replearn.audits.evaluation import evaluate_file
-    from replearn.stages.planned import Planned
-
-    planned = None if protocol is None else Planned.of(protocol.notes)
-    with shown_progress(f"evaluating {Path(options.data).name}") as watch:
-        return evaluate_file(
-            estimator.model_,
-            options.data,
-            options.target,
-            planned=planned,
-            watch=watch,
-            signal=estimator.signal_,
         )
 
 

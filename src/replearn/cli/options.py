@@ -83,128 +83,6 @@ def add_command(
     return parser
 
 
-# --- groups of arguments ------------------------------------------------------------------------
-
-
-def add_file(parser: argparse.ArgumentParser, *names: str, **settings: Any) -> None:
-    """Add an argument that names a file, which shells can complete."""
-    action = parser.add_argument(*names, **settings)
-    action.complete = FILES  # type: ignore[attr-defined]  # where shtab looks for it
-
-
-def add_promise(parser: argparse.ArgumentParser, auto_margin: bool = False) -> None:
-    """Add what is promised, the mode and the intercept."""
-    for name, (default, text) in PROMISE.items():
-        option = "--" + name.replace("_", "-")
-        kind = margin if name == "margin" else float
-        words = f"{text}, or auto with svm" if name == "margin" and auto_margin else text
-        parser.add_argument(
-            option, dest=name, type=kind, metavar="X", help=f"{words} (default {default:g})"
-        )
-    parser.add_argument(
-        "--mode",
-        choices=("practical", "certified", "paper"),
-        default="practical",
-        help="where the sizes come from: calibrated, proved, or the formulas of the paper",
-    )
-    parser.add_argument(
-        "--no-intercept",
-        dest="intercept",
-        action="store_false",
-        help="a boundary through the origin",
-    )
-
-
-def add_training(parser: argparse.ArgumentParser) -> None:
-    """Add what decides, with the rows, about the model: ``make_estimator`` reads it."""
-    parser.add_argument("--algorithm", choices=ALGORITHMS, help="row of Table 1 (default svm)")
-    add_promise(parser, auto_margin=True)
-    parser.add_argument(
-        "--seed", help="published seed, the same at every lab: any text (default 0)"
-    )
-    add_file(
-        parser,
-        "--protocol",
-        metavar="FILE",
-        help="protocol of the study, made by `replearn plan --pilot`; it replaces the options from "
-        "--algorithm to --seed",
-    )
-    add_lock(parser)
-
-
-def add_large(parser: argparse.ArgumentParser) -> None:
-    """Add the leave to decode a model of which a small file says that it is large."""
-    parser.add_argument(
-        "--large",
-        action="store_true",
-        help="decode the model even if it has more than 2^18 features or a map of 2^24 numbers",
-    )
-
-
-def add_spreadsheet(parser: argparse.ArgumentParser, formats: str = "") -> None:
-    """Add the wish that a spreadsheet computes nothing."""
-    parser.add_argument(
-        "--spreadsheet",
-        action="store_true",
-        help=f"{formats}put an apostrophe before text that a spreadsheet would take for a formula",
-    )
-
-
-def warn_of_formulas(texts: Iterable[Any], options: argparse.Namespace) -> None:
-    """Mention text that a spreadsheet would compute, unless that was prevented."""
-    from replearn.exports.spreadsheets import is_formula
-
-    found = next((text for text in texts if is_formula(text)), None)
-    if found is not None and not options.spreadsheet:
-        warn(
-            f"{found[:40]!r} begins like a formula, which a spreadsheet would compute. Pass "
-            "--spreadsheet if the file is for one.",
-            CommandWarning,
-        )
-
-
-def add_target(parser: argparse.ArgumentParser) -> None:
-    """Add the name of the label column."""
-    parser.add_argument(
-        "--target", metavar="COLUMN", help="label column; for .npz an array (default y)"
-    )
-
-
-def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add the address of a cluster."""
-    parser.add_argument(
-        "--cluster",
-        metavar="ADDRESS",
-        help="work on a Dask cluster: the address of its scheduler, or local for a cluster of "
-        "processes on this machine",
-    )
-
-
-def add_allow_unknown(parser: argparse.ArgumentParser) -> None:
-    """Add the leave to go on with columns that are coded differently."""
-    parser.add_argument(
-        "--allow-unknown",
-        action="store_true",
-        help="go on although the protocol does not know more than 5 %% of the values of a column, "
-        "or a column is empty",
-    )
-
-
-def add_lock(parser: argparse.ArgumentParser) -> None:
-    """Add the hash that a protocol must have."""
-    parser.add_argument(
-        "--lock",
-        type=fingerprint,
-        metavar="HASH",
-        help="refuse any protocol but the one with this hash, which the sites agreed on",
-    )
-
-
-def given_promise(options: argparse.Namespace) -> dict[str, Any]:
-    """The numbers of the promise that were on the command line."""
-    return {name: getattr(options, name) for name in PROMISE if getattr(options, name) is not None}
-
-
 # --- types of arguments -------------------------------------------------------------------------
 
 
@@ -264,3 +142,139 @@ def fingerprint(text: str) -> str:
     if not re.fullmatch(r"[0-9a-f]{64}", text.lower()):
         raise argparse.ArgumentTypeError(f"must be 64 hexadecimal digits, got {text[:80]!r}")
     return text.lower()
+
+
+# --- arguments of several commands --------------------------------------------------------------
+
+_COMMON: dict[str, dict[str, Any]] = {
+    "--allow-unknown": {
+        "action": "store_true",
+        "help": "go on although the protocol does not know more than 5 %% of the values of a "
+        "column, or a column is empty",
+    },
+    "--cluster": {
+        "metavar": "ADDRESS",
+        "help": "work on a Dask cluster: the address of its scheduler, or local for a cluster of "
+        "processes on this machine",
+    },
+    "--confidence": {"type": share, "default": 0.95, "metavar": "X", "help": "default 0.95"},
+    "--draw-date": {"metavar": "DATE", "help": "day of that draw, as 2027-05-06"},
+    "--expect": {
+        "type": fingerprint,
+        "metavar": "FINGERPRINT",
+        "help": "exit with 1 unless what comes out has this fingerprint",
+    },
+    "--features": {"type": positive, "metavar": "N", "help": "columns of an svmlight file"},
+    "--jobs": {
+        "type": positive,
+        "default": -1,
+        "metavar": "N",
+        "help": "threads (default: all cores); no model depends on it",
+    },
+    "--large": {
+        "action": "store_true",
+        "help": "decode the model even if it has more than 2^18 features or a map of 2^24 numbers",
+    },
+    "--lock": {
+        "type": fingerprint,
+        "metavar": "HASH",
+        "help": "refuse any protocol but the one with this hash, which the sites agreed on",
+    },
+    "--public-value": {
+        "metavar": "TEXT",
+        "help": "derive the seed from the protocol and a value nobody could choose",
+    },
+    "--register": {
+        "metavar": "DRAW",
+        "help": "no seed yet; it will follow from this public draw",
+    },
+    "--target": {"metavar": "COLUMN", "help": "label column; for .npz an array (default y)"},
+}
+
+#: The same for those that name a file, which shells can complete.
+_COMMON_FILES: dict[str, dict[str, Any]] = {
+    "--protocol": {"metavar": "FILE", "required": True, "help": "protocol of the study"},
+    "--report": {"metavar": "FILE", "help": "write a report for people, as HTML"},
+}
+
+
+def add_common(parser: argparse.ArgumentParser, *options: str) -> None:
+    """Add options that mean the same in several commands."""
+    for name in options:
+        if name in _COMMON:
+            parser.add_argument(name, **_COMMON[name])
+        else:
+            add_file(parser, name, **_COMMON_FILES[name])
+
+
+def add_file(parser: argparse.ArgumentParser, *names: str, **settings: Any) -> None:
+    """Add an argument that names a file, which shells can complete."""
+    action = parser.add_argument(*names, **settings)
+    action.complete = FILES  # type: ignore[attr-defined]  # where shtab looks for it
+
+
+def add_promise(parser: argparse.ArgumentParser, auto_margin: bool = False) -> None:
+    """Add what is promised, the mode and the intercept."""
+    for name, (default, text) in PROMISE.items():
+        option = "--" + name.replace("_", "-")
+        kind = margin if name == "margin" else float
+        words = f"{text}, or auto with svm" if name == "margin" and auto_margin else text
+        parser.add_argument(
+            option, dest=name, type=kind, metavar="X", help=f"{words} (default {default:g})"
+        )
+    parser.add_argument(
+        "--mode",
+        choices=("practical", "certified", "paper"),
+        default="practical",
+        help="where the sizes come from: calibrated, proved, or the formulas of the paper",
+    )
+    parser.add_argument(
+        "--no-intercept",
+        dest="intercept",
+        action="store_false",
+        help="a boundary through the origin",
+    )
+
+
+def add_training(parser: argparse.ArgumentParser) -> None:
+    """Add what decides, with the rows, about the model: ``make_estimator`` reads it."""
+    parser.add_argument("--algorithm", choices=ALGORITHMS, help="row of Table 1 (default svm)")
+    add_promise(parser, auto_margin=True)
+    parser.add_argument(
+        "--seed", help="published seed, the same at every lab: any text (default 0)"
+    )
+    add_file(
+        parser,
+        "--protocol",
+        metavar="FILE",
+        help="protocol of the study, made by `replearn plan --pilot`; it replaces the options from "
+        "--algorithm to --seed",
+    )
+    add_common(parser, "--lock")
+
+
+def add_spreadsheet(parser: argparse.ArgumentParser, formats: str = "") -> None:
+    """Add the wish that a spreadsheet computes nothing."""
+    parser.add_argument(
+        "--spreadsheet",
+        action="store_true",
+        help=f"{formats}put an apostrophe before text that a spreadsheet would take for a formula",
+    )
+
+
+def warn_of_formulas(texts: Iterable[Any], options: argparse.Namespace) -> None:
+    """Mention text that a spreadsheet would compute, unless that was prevented."""
+    from replearn.exports.spreadsheets import is_formula
+
+    found = next((text for text in texts if is_formula(text)), None)
+    if found is not None and not options.spreadsheet:
+        warn(
+            f"{found[:40]!r} begins like a formula, which a spreadsheet would compute. Pass "
+            "--spreadsheet if the file is for one.",
+            CommandWarning,
+        )
+
+
+def given_promise(options: argparse.Namespace) -> dict[str, Any]:
+    """The numbers of the promise that were on the command line."""
+    return {name: getattr(options, name) for name in PROMISE if getattr(options, name) is not None}

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from replearn.cli.choice_files import is_choice_protocol
 from replearn.cli.files import check_target, read_labelled_columns, writing
-from replearn.cli.options import PROMISE, add_file, given_promise, names, positive, share
+from replearn.cli.options import (
+    PROMISE,
+    add_common,
+    add_file,
+    given_promise,
+    names,
+    positive,
+    share,
+)
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned
 from replearn.errors import ReplearnError
@@ -111,17 +119,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="seed that the protocol fixes (default 0); whoever chooses one may try several, so a "
         "public value is better: --register, --public-value",
     )
-    parser.add_argument(
-        "--public-value",
-        metavar="TEXT",
-        help="derive the seed from the protocol and a value nobody could choose",
-    )
-    parser.add_argument(
-        "--register",
-        metavar="DRAW",
-        help="no seed yet; it will follow from this public draw",
-    )
-    parser.add_argument("--draw-date", metavar="DATE", help="day of that draw, as 2027-05-06")
+    add_common(parser, "--public-value", "--register", "--draw-date")
     add_file(
         parser,
         "--registered",

@@ -1,26 +1,17 @@
 """``replearn replicate``: a published study once more, on rows of one's own."""
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replearn.cli.files import check_target, shown_progress, writing
-from replearn.cli.options import (
-    add_allow_unknown,
-    add_command,
-    add_file,
-    add_lock,
-    add_target,
-    positive,
-)
+from replearn.cli.files import check_target, writing
+from replearn.cli.options import add_command, add_common, add_file
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.provenance import facts_of, provenance_of, signal_line
 from replearn.cli.text import aligned, chance, evidence_words
-from replearn.cli.training import label_column
+from replearn.cli.training import label_column, own_worth
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
-    from replearn.audits.evaluation import Evaluation
     from replearn.codes.comparison import Comparison
     from replearn.codes.model import Model
     from replearn.estimators.base import ReplicableClassifier
@@ -54,16 +45,9 @@ JSON keys: same, differences, fingerprint (of the new model), expected (that of 
     )
     add_file(parser, "model", metavar="MODEL", help="model file of the published study")
     add_file(parser, "data", metavar="DATA", help="new rows, which had no part in it")
-    add_target(parser)
-    add_lock(parser)
+    add_common(parser, "--target", "--lock")
     add_file(parser, "--out", metavar="FILE", help="where to write the new model")
-    parser.add_argument(
-        "--features", type=positive, metavar="N", help="columns of an svmlight file"
-    )
-    parser.add_argument(
-        "--jobs", type=positive, default=-1, metavar="N", help="threads (default: all cores)"
-    )
-    add_allow_unknown(parser)
+    add_common(parser, "--features", "--jobs", "--allow-unknown")
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -76,7 +60,7 @@ def run(options: argparse.Namespace) -> Outcome:
     options.target = label_column(options, protocol)
     estimator = _fitted(published, protocol, options)
     model = estimator.model_
-    found = _own_worth(estimator, protocol, options)
+    found = own_worth(estimator, options, protocol)
     if options.out is not None:
         provenance = provenance_of(estimator, options.target, protocol) | facts_of(found)
         with writing(options.out):
@@ -123,24 +107,6 @@ def _fitted(
         n_features=options.features,
         allow_unknown=options.allow_unknown,
     )
-
-
-def _own_worth(
-    estimator: "ReplicableClassifier", protocol: "Protocol", options: argparse.Namespace
-) -> "Evaluation":
-    """What the new model is worth on its own rows."""
-    from replearn.audits.evaluation import evaluate_file
-    from replearn.stages.planned import Planned
-
-    with shown_progress(f"evaluating {Path(options.data).name}") as watch:
-        return evaluate_file(
-            estimator.model_,
-            options.data,
-            options.target,
-            planned=Planned.of(protocol.notes),
-            watch=watch,
-            signal=estimator.signal_,
-        )
 
 
 def _outcome(

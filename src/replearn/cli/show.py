@@ -5,8 +5,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.choice_files import is_choice, show_choice
-from replearn.cli.files import check_target, writing
-from replearn.cli.options import add_command, add_file, add_large
+from replearn.cli.files import check_target, save_page
+from replearn.cli.options import add_command, add_common, add_file
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned, command_line, describe
 from replearn.errors import ReplearnError
@@ -40,8 +40,7 @@ JSON keys: fingerprint, model, feature_names, coef, intercept (both null if they
   provenance, report, warnings; of a choice: fingerprint, choice, chosen, provenance, warnings""",
     )
     add_file(parser, "model", metavar="MODEL", help="model file, or choice file")
-    add_file(parser, "--report", metavar="FILE", help="write a report for people, as HTML")
-    add_large(parser)
+    add_common(parser, "--report", "--large")
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -78,11 +77,10 @@ def run(options: argparse.Namespace) -> Outcome:
         "provenance": provenance,
     }
     if options.report is not None:
-        from replearn.audits.report import model_report, write_report
+        from replearn.audits.report import model_report
 
         check_target(options.report)
-        with writing(options.report):
-            write_report(model_report(model, provenance, command_line(options)), options.report)
+        save_page(model_report(model, provenance, command_line(options)), options.report)
         lines.append(("report", options.report))
     return Outcome(aligned(lines), data | {"report": options.report})
 

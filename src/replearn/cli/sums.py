@@ -5,14 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from replearn.cli.files import check_target, shown_progress, writing
-from replearn.cli.options import (
-    add_allow_unknown,
-    add_command,
-    add_file,
-    add_lock,
-    add_target,
-    positive,
-)
+from replearn.cli.options import add_command, add_common, add_file, positive
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned
 from replearn.errors import ReplearnError
@@ -40,9 +33,7 @@ JSON keys: sha256 (of the sums), out, protocol, round, rounds, site, rows, label
   columns (rows with an unknown value, by column), warnings""",
     )
     add_file(parser, "data", metavar="DATA", help="rows of this site")
-    add_file(parser, "--protocol", metavar="FILE", required=True, help="protocol of the study")
-    add_lock(parser)
-    add_target(parser)
+    add_common(parser, "--protocol", "--lock", "--target")
     add_file(parser, "--out", metavar="FILE", required=True, help="where to write the sums")
     parser.add_argument("--site", metavar="NAME", help="name of the site; default none is written")
     parser.add_argument(
@@ -51,9 +42,7 @@ JSON keys: sha256 (of the sums), out, protocol, round, rounds, site, rows, label
     add_file(
         parser, "--after", metavar="FILE", help="what `replearn combine` wrote after the last round"
     )
-    parser.add_argument(
-        "--features", type=positive, metavar="N", help="columns of an svmlight file"
-    )
+    add_common(parser, "--features")
     parser.add_argument(
         "--few-rows",
         action="store_true",
@@ -64,7 +53,7 @@ JSON keys: sha256 (of the sums), out, protocol, round, rounds, site, rows, label
         action="store_true",
         help="Algorithm 1: take the rows in the order of the file, which must be random",
     )
-    add_allow_unknown(parser)
+    add_common(parser, "--allow-unknown")
 
 
 def run(options: argparse.Namespace) -> Outcome:

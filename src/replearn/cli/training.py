@@ -1,12 +1,15 @@
 """The estimator that the options of ``fit`` and ``audit`` ask for."""
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from replearn.cli.files import shown_progress
 from replearn.cli.options import given_promise
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
+    from replearn.audits.evaluation import Evaluation
     from replearn.estimators.base import ReplicableClassifier
     from replearn.study.protocol import Protocol
 
@@ -94,6 +97,27 @@ def label_column(options: argparse.Namespace, protocol: "Protocol | None") -> st
 
     found = open_source(options.data, raw=True)
     return None if found.labelled else protocol.target  # a format that says which they are
+
+
+def own_worth(
+    estimator: "ReplicableClassifier", options: argparse.Namespace, protocol: "Protocol | None"
+) -> "Evaluation":
+    """What a model is worth on the rows that it was fitted on.
+
+    The p-value is that of the rows, not of the model, which has seen them.
+    """
+    from replearn.audits.evaluation import evaluate_file
+    from replearn.stages.planned import Planned
+
+    with shown_progress(f"evaluating {Path(options.data).name}") as watch:
+        return evaluate_file(
+            estimator.model_,
+            options.data,
+            options.target,
+            planned=None if protocol is None else Planned.of(protocol.notes),
+            watch=watch,
+            signal=estimator.signal_,
+        )
 
 
 def algorithm_of(estimator: "ReplicableClassifier") -> str:
