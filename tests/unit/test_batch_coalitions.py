@@ -11,8 +11,7 @@ import pytest
 
 import replearn as rl
 from replearn import cli
-from replearn.coalitions.site_sums import digest
-from replearn.codes.model import canonical_json
+from replearn.codes.canonical import canonical_json, fingerprint_of
 from replearn.datasets import make_margin
 from replearn.study.protocol import Protocol
 
@@ -196,7 +195,7 @@ def test_a_hostile_file_is_refused(protocol, tmp_path, path, value, words):
         place = place[key]
     place[path[-1]] = value
     file = tmp_path / "a.json"
-    file.write_bytes(canonical_json(content | {"sha256": digest(content)}))
+    file.write_bytes(canonical_json(content | {"sha256": fingerprint_of(content)}))
     with pytest.raises(rl.InvalidFile, match=words):
         rl.SiteSums.load(file, protocol)
 
@@ -215,7 +214,7 @@ def test_from_files_to_a_model(protocol, tmp_path, capsys):
         assert cli.main(["sums", str(data), *study, *options]) == 0
         files.append(str(out))
         content = rl.SiteSums.load(out, protocol).content()
-        assert content | {"sha256": digest(content)} == json.loads(out.read_text())
+        assert content | {"sha256": fingerprint_of(content)} == json.loads(out.read_text())
     model, page = str(tmp_path / "model.json"), str(tmp_path / "page.html")
     assert cli.main(["combine", *files, *study, "--out", model, "--report", page]) == 0
     expected = pooled(protocol, X, y)

@@ -15,8 +15,7 @@ import scipy.sparse as sp
 
 import replearn as rl
 from replearn import cli
-from replearn.coalitions.site_sums import digest
-from replearn.codes.canonical import canonical_json
+from replearn.codes.canonical import canonical_json, fingerprint_of
 from replearn.study.hints import Hint
 
 N_ROWS = 3000
@@ -254,7 +253,7 @@ def changed(content, path, value):
     for key in path[:-1]:
         inner = inner[key]
     inner[path[-1]] = value
-    return copy | {"sha256": digest(copy)}
+    return copy | {"sha256": fingerprint_of(copy)}
 
 
 HOSTILE = [

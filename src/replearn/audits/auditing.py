@@ -33,13 +33,11 @@ from replearn.audits.twins import (
     seed_names,
     with_seed,
 )
-from replearn.codes.canonical import canonical_json
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
 from replearn.estimators.scaling import check_pipeline
 from replearn.estimators.useless import without_warnings_of_worth
-from replearn.files.atomic import write_atomically
-from replearn.files.jsonfile import read_json
+from replearn.files.jsonfile import read_json, write_json
 from replearn.fits import clusters, spark_jobs
 from replearn.progress import Advance, no_progress
 from replearn.warn import warn
@@ -527,7 +525,7 @@ def _write_checkpoint(path: Path, key: str, done: dict[tuple[str, int], list[Pai
     pairs = [pair.data() for found in done.values() for pair in found]
     # reals as text: they come back to the last bit
     content = {"format": CHECKPOINT, "key": key, "pairs": _texts(pairs), "version": 2}
-    write_atomically(path, canonical_json(content) + b"\n")
+    write_json(path, content)
 
 
 def _read_checkpoint(path: Path, key: str) -> dict[tuple[str, int], list[Pair]]:

@@ -10,7 +10,6 @@ from replearn.coalitions.site_sums import (
     SiteSums,
     check_document,
     design_of,
-    digest,
     read_hash,
     read_name,
     read_sums,
@@ -18,6 +17,7 @@ from replearn.coalitions.site_sums import (
     scores_of,
     sums_content,
 )
+from replearn.codes.canonical import fingerprint_of
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.files.jsonfile import Unfit, read_decimal, read_integer, read_json
 from replearn.kernels.score_sums import MAX_TOTAL_WEIGHT
@@ -95,7 +95,7 @@ class CoalitionRound:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the canonical JSON, in hex."""
-        return digest(self.content())
+        return fingerprint_of(self.content())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state, whole or not at all."""

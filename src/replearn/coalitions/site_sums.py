@@ -1,6 +1,5 @@
 """The sums of one site: a small file, and nothing of a row in it."""
 
-import hashlib
 import os
 import re
 from dataclasses import dataclass, replace
@@ -9,11 +8,19 @@ from typing import Any
 import numpy as np
 
 from replearn.coalitions.site_batches import SiteBatches, batches_content, read_batches
-from replearn.codes.canonical import canonical_json
+from replearn.codes.canonical import fingerprint_of
 from replearn.codes.design import Design
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.files.atomic import write_atomically
-from replearn.files.jsonfile import Unfit, read_integer, read_json, read_object, read_text, shown
+from replearn.files.jsonfile import (
+    Unfit,
+    read_format,
+    read_integer,
+    read_json,
+    read_object,
+    read_text,
+    shown,
+    write_json,
+)
 from replearn.kernels.score_sums import MAX_TOTAL_WEIGHT, Parts, ScoreSums, number_of_sums
 from replearn.study.protocol import Protocol
 
@@ -92,7 +99,7 @@ class SiteSums:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the canonical JSON, in hex."""
-        return digest(self.content())
+        return fingerprint_of(self.content())
 
     @property
     def nameless(self) -> str:
@@ -196,25 +203,17 @@ def parts_of(design: Design) -> Parts:
     return Parts(fisher=True, second=True, loss=design.n_steps > 1)
 
 
-def digest(content: dict[str, Any]) -> str:
-    """SHA-256 of canonical JSON."""
-    return hashlib.sha256(canonical_json(content)).hexdigest()
-
-
 def save_hashed(content: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Write content with its hash."""
-    write_atomically(path, canonical_json(content | {"sha256": digest(content)}) + b"\n")
+    write_json(path, content | {"sha256": fingerprint_of(content)})
 
 
 def check_document(document: dict[str, Any], kind: str, keys: set[str], protocol: Protocol) -> None:
     """Refuse another format, a damaged file, or another protocol."""
-    if document.get("format") != kind:
-        raise Unfit(f"the format must be {kind!r}")
-    if type(document.get("version")) is not int or document["version"] != VERSION:
-        raise Unfit(f"version {shown(document.get('version'))} is unknown; this release reads 1")
+    read_format(document, kind, VERSION)
     read_object(document, "it", keys)
     content = {key: value for key, value in document.items() if key != "sha256"}
-    if document["sha256"] != digest(content):
+    if document["sha256"] != fingerprint_of(content):
         raise Unfit("its hash is not that of its content: it was damaged or changed")
     if document["protocol"] != protocol.fingerprint:
         raise Unfit(

@@ -1,8 +1,10 @@
 """Canonical JSON: one document, one sequence of bytes, so that hashes can be compared."""
 
+import hashlib
 import json
 import math
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
@@ -17,6 +19,34 @@ def canonical_json(content: Any) -> bytes:
     '{"a":"é","b":[1,1e-7]}'
     """
     return _canonical(content).encode()
+
+
+def fingerprint_of(content: Any) -> str:
+    """SHA-256 of the canonical JSON, in hex."""
+    return hashlib.sha256(canonical_json(content)).hexdigest()
+
+
+class Fingerprinted:
+    """What is equal if and only if its canonical bytes are: a `Model` or a `Choice`."""
+
+    def content(self) -> dict[str, Any]:
+        """What defines it, as JSON types."""
+        raise NotImplementedError
+
+    def canonical_bytes(self) -> bytes:
+        """Canonical JSON (RFC 8785) of the content; the fingerprint is its SHA-256."""
+        return canonical_json(self.content())
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical bytes, in hex: equal if and only if the contents are."""
+        return hashlib.sha256(self.canonical_bytes()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.canonical_bytes() == other.canonical_bytes()
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
 
 
 def _canonical(value: Any) -> str:

@@ -1,12 +1,10 @@
 """A finished choice: which of the published candidates, and what they are."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-from replearn.codes.canonical import canonical_json
+from replearn.codes.canonical import Fingerprinted, canonical_json
 from replearn.codes.model import Label
 
 FORMAT = "replearn-choice"
@@ -39,7 +37,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class Choice(Fingerprinted):
     """Which of several finished models a site has chosen.
 
     Two choices are equal when their canonical bytes are. Nothing of the run is part of them: no
@@ -99,21 +97,6 @@ class Choice:
             "seed": self.seed,
             "version": FORMAT_VERSION,
         }
-
-    def canonical_bytes(self) -> bytes:
-        """Canonical JSON (RFC 8785) of the content; the fingerprint is its SHA-256."""
-        return canonical_json(self.content())
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of the canonical bytes, in hex: equal if and only if the choices are."""
-        return hashlib.sha256(self.canonical_bytes()).hexdigest()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Choice) and self.canonical_bytes() == other.canonical_bytes()
-
-    def __hash__(self) -> int:
-        return hash(self.fingerprint)
 
     def __str__(self) -> str:
         return (

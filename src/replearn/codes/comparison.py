@@ -211,7 +211,7 @@ def _encoding_sentences(
 
 def _moved_column(first: Sequence[str] | None, second: Sequence[str] | None) -> str | None:
     """The first column name that stands elsewhere in the second model, in words."""
-    if first is None or second is None:
+    if first is None or second is None or tuple(first) == tuple(second):
         return None
     places = {name: place for place, name in enumerate(second, start=1)}
     for place, name in enumerate(first, start=1):

@@ -1,6 +1,5 @@
 """The classifier: integers, and what is needed to read them."""
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.codes.boost_space import BoostSpace
-from replearn.codes.canonical import canonical_json
+from replearn.codes.canonical import Fingerprinted
 from replearn.codes.encoding import Encoding, columns_of
 from replearn.codes.net_space import NetSpace
 from replearn.codes.projection import map_draws
@@ -37,7 +36,7 @@ Label = bool | int | str
 
 
 @dataclass(frozen=True, eq=False)
-class Model(Drawable):
+class Model(Fingerprinted, Drawable):
     """A halfspace, as the integers that two labs compare.
 
     Two models are equal when their canonical bytes are: recipe, code space, seed, labels and
@@ -123,21 +122,6 @@ class Model(Drawable):
         if isinstance(self.space, NetSpace) and self.space.basis is not None:
             return 3
         return 2 if self.has_probabilities or hinted else 1
-
-    def canonical_bytes(self) -> bytes:
-        """Canonical JSON (RFC 8785) of the content; the fingerprint is its SHA-256."""
-        return canonical_json(self.content())
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of the canonical bytes, in hex: equal if and only if the classifiers are."""
-        return hashlib.sha256(self.canonical_bytes()).hexdigest()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Model) and self.canonical_bytes() == other.canonical_bytes()
-
-    def __hash__(self) -> int:
-        return hash(self.fingerprint)
 
     @property
     def shared(self) -> SharedRandomness:

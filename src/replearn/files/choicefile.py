@@ -5,19 +5,19 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from replearn.codes.canonical import canonical_json
 from replearn.codes.choice import FORMAT, FORMAT_VERSION, MAX_CANDIDATES, Candidate, Choice
-from replearn.codes.model import Label
 from replearn.errors import InvalidFile
-from replearn.files.atomic import write_atomically
 from replearn.files.jsonfile import (
     Unfit,
+    check_fingerprint,
+    read_classes,
     read_decimal,
+    read_format,
     read_integer,
     read_json,
     read_object,
     read_text,
-    shown,
+    write_json,
 )
 
 MAX_CLASSES = 1 << 10
@@ -59,7 +59,7 @@ def save_choice(
         "fingerprint": choice.fingerprint,
         "provenance": dict(provenance or {}),
     }
-    write_atomically(path, canonical_json(content) + b"\n")
+    write_json(path, content)
 
 
 def load_choice(path: str | os.PathLike[str]) -> Choice:
@@ -102,11 +102,7 @@ def load_choice(path: str | os.PathLike[str]) -> Choice:
         choice = _choice(document["choice"])
     except Unfit as problem:
         raise InvalidFile(f"{path} is not a valid choice file: {problem}.") from None
-    if document["fingerprint"] != choice.fingerprint:
-        raise InvalidFile(
-            f"{path} was altered or damaged: its content has the fingerprint {choice.fingerprint}, "
-            f"the file says {str(document['fingerprint'])[:64]!r}. Get it again from its source."
-        )
+    check_fingerprint(document, choice.fingerprint, path)
     return choice
 
 
@@ -121,13 +117,9 @@ def _choice(content: Any) -> Choice:
         "candidates", "classes", "features", "format", "index", "scoring", "seed", "version",
     }  # fmt: skip
     read_object(content, "'choice'", keys)
-    if content["format"] != FORMAT:
-        raise Unfit(f"the format must be {FORMAT!r}")
-    version = content["version"]
-    if type(version) is not int or version != FORMAT_VERSION:
-        raise Unfit(f"version {shown(version)} is unknown; this release reads {FORMAT_VERSION}")
+    read_format(content, FORMAT, FORMAT_VERSION)
     candidates = read_candidates(content["candidates"])
-    classes = read_labels(content["classes"])
+    classes = read_classes(content["classes"], MAX_CLASSES)
     return Choice(
         candidates=candidates,
         index=read_integer(content["index"], "index", 0, len(candidates) - 1),
@@ -167,27 +159,6 @@ def _candidate(content: Any) -> Candidate:
         if digest is None:
             raise Unfit("a candidate with a file must have its sha256")
     return Candidate(name, digest, file)
-
-
-def read_labels(value: Any) -> tuple[Label, ...]:
-    """Two or more different labels of one type."""
-    if (
-        not isinstance(value, list)
-        or not 2 <= len(value) <= MAX_CLASSES
-        or not isinstance(value[0], bool | int | str)
-        or any(type(label) is not type(value[0]) for label in value)
-        or len(set(value)) != len(value)
-    ):
-        raise Unfit(
-            f"classes must be 2 to {MAX_CLASSES:,} different labels of one type (string, integer, "
-            "boolean)"
-        )
-    for label in value:
-        if isinstance(label, str):
-            read_text(label, "a label")
-        else:
-            read_integer(int(label), "a label", -(2**53), 2**53)
-    return tuple(value)
 
 
 def read_features(value: Any) -> tuple[str, ...] | None:

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from replearn.codes.basis import Basis
+from replearn.codes.canonical import canonical_json
 from replearn.codes.encoding import CategoryColumn, Column, Encoding, NumberColumn
 from replearn.codes.model import Label
 from replearn.codes.randomness import MAX_TEXT, has_surrogates
 from replearn.errors import InvalidFile
+from replearn.files.atomic import write_atomically
 
 MAX_FILE_BYTES = 1 << 28
 MAX_ENTRIES = 1 << 24
@@ -48,6 +50,11 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise InvalidFile(f"{path} must hold one JSON object. Is it the right file?")
     return document
+
+
+def write_json(path: str | os.PathLike[str], content: Any, private: bool = False) -> None:
+    """Write canonical JSON, whole or not at all; a private file only its owner may read."""
+    write_atomically(path, canonical_json(content) + b"\n", private)
 
 
 def parse_json(content: bytes) -> Any:
@@ -180,6 +187,26 @@ def read_classes(value: Any, most: int = MAX_CLASSES) -> tuple[Label, ...]:
         else:
             read_integer(int(label), "a label", -(2**53), 2**53)
     return tuple(value)
+
+
+def read_format(content: Any, name: str, newest: int = 1) -> int:
+    """The version of a format, from 1 to the newest that this release knows."""
+    if not isinstance(content, dict) or content.get("format") != name:
+        raise Unfit(f"the format must be {name!r}")
+    version = content.get("version")
+    if type(version) is not int or not 1 <= version <= newest:
+        known = "1" if newest == 1 else f"1 to {newest}"
+        raise Unfit(f"version {shown(version)} is unknown; this release reads {known}")
+    return version
+
+
+def check_fingerprint(document: dict[str, Any], fingerprint: str, path: object) -> None:
+    """Refuse a file whose content has another fingerprint than it says."""
+    if document["fingerprint"] != fingerprint:
+        raise InvalidFile(
+            f"{path} was altered or damaged: its content has the fingerprint {fingerprint}, "
+            f"the file says {str(document['fingerprint'])[:64]!r}. Get it again from its source."
+        )
 
 
 def read_object(

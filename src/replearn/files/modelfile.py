@@ -8,7 +8,6 @@ import numpy as np
 
 from replearn.codes.basis import Basis
 from replearn.codes.boost_space import BoostSpace
-from replearn.codes.canonical import canonical_json
 from replearn.codes.cells import CELLS, is_rounding
 from replearn.codes.encoding import Encoding
 from replearn.codes.hints import MAX_HINT_BITS
@@ -19,21 +18,22 @@ from replearn.codes.projection import PROJECTIONS, map_draws
 from replearn.codes.score_space import ScoreSpace
 from replearn.codes.space import CodeSpace
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.files.atomic import write_atomically
 from replearn.files.designfile import read_score_space
 from replearn.files.jsonfile import (
     MAX_CLASSES,
     Unfit,
+    check_fingerprint,
     read_basis,
     read_classes,
     read_decimal,
     read_encoding,
+    read_format,
     read_integer,
     read_json,
     read_object,
     read_text,
     read_width,
-    shown,
+    write_json,
 )
 from replearn.plans.plan_boosting import MAX_FOAM_INPUTS, OUTPUTS
 from replearn.plans.plan_boosting import ROUNDINGS as BOOST_ROUNDINGS
@@ -88,7 +88,7 @@ def save(
     }
     if protocol is not None:
         content["protocol"] = dict(protocol)
-    write_atomically(path, canonical_json(content) + b"\n")
+    write_json(path, content)
 
 
 def load(path: str | os.PathLike[str]) -> Model:
@@ -131,11 +131,7 @@ def load(path: str | os.PathLike[str]) -> Model:
                 raise Unfit(f"{name} must be an object")
     except Unfit as problem:
         raise InvalidFile(f"{path} is not a valid model file: {problem}.") from None
-    if document["fingerprint"] != model.fingerprint:
-        raise InvalidFile(
-            f"{path} was altered or damaged: its content has the fingerprint {model.fingerprint}, "
-            f"the file says {str(document['fingerprint'])[:64]!r}. Get it again from its source."
-        )
+    check_fingerprint(document, model.fingerprint, path)
     return model
 
 
@@ -153,13 +149,7 @@ def _model(content: Any, feature_names: Any) -> Model:
         "version",
     }  # fmt: skip
     read_object(content, "'model'", keys, optional={"encoding"})
-    if content["format"] != FORMAT:
-        raise Unfit(f"the format must be {FORMAT!r}")
-    version = content["version"]
-    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
-        raise Unfit(
-            f"version {shown(version)} is unknown; this release reads 1 to {FORMAT_VERSION}"
-        )
+    version = read_format(content, FORMAT, FORMAT_VERSION)
     n_features = read_integer(content["n_features"], "n_features", 1, MAX_FEATURES)
     fit_intercept = content["fit_intercept"]
     if not isinstance(fit_intercept, bool):

@@ -1,18 +1,15 @@
 """Protocols of choices: which finished models, how they are scored, and with how much noise."""
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.canonical import canonical_json
 from replearn.codes.choice import Candidate, Choice
 from replearn.codes.model import Label
 from replearn.codes.randomness import seed_text
@@ -27,22 +24,22 @@ from replearn.estimators.choice import (
     read_scoring,
     score_candidates,
 )
-from replearn.files.atomic import write_atomically
 from replearn.files.choicefile import (
+    MAX_CLASSES,
     read_candidates,
     read_features,
-    read_labels,
     read_scoring_content,
 )
 from replearn.files.jsonfile import (
     Unfit,
+    read_classes,
     read_decimal,
+    read_format,
     read_integer,
     read_json,
     read_object,
     read_text,
     read_width,
-    shown,
 )
 from replearn.files.modelfile import load as load_model
 from replearn.files.onnx_model import OnnxLimits, OnnxModel
@@ -54,15 +51,7 @@ from replearn.plans.plan_choice import (
     spreads_of,
 )
 from replearn.stages.model_scores import Scoring, check_scoring
-from replearn.study.registration import (
-    PUBLIC_VALUE,
-    REGISTRATION,
-    check_seed,
-    derived_seed,
-    new_registration,
-    policy_in_words,
-    registered_hash,
-)
+from replearn.study.registration import Registrable, check_seed
 
 FORMAT = "replearn-choice-protocol"
 FORMAT_VERSION = 1
@@ -70,7 +59,7 @@ _MOST_SITES = 10_000
 
 
 @dataclass(frozen=True)
-class ChoiceProtocol:
+class ChoiceProtocol(Registrable):
     """What every site fixes before it scores finished models on its own rows.
 
     Attributes
@@ -139,44 +128,6 @@ class ChoiceProtocol:
             "version": FORMAT_VERSION,
         }
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the canonical JSON, in hex."""
-        return hashlib.sha256(canonical_json(self.content())).hexdigest()
-
-    @property
-    def seed_policy(self) -> str:
-        """Where the seed comes from, in words."""
-        return policy_in_words(self.content())
-
-    @property
-    def registered_hash(self) -> str | None:
-        """Hash of a registered protocol without its seed, the same before and after the draw."""
-        return registered_hash(self.content()) if REGISTRATION in self.notes else None
-
-    def register(self, draw: str, drawn_on: date | str) -> "ChoiceProtocol":
-        """The same without a seed, to be published before a public draw: as for `Protocol`."""
-        notes = {name: note for name, note in self.notes.items() if name != PUBLIC_VALUE}
-        registration = new_registration(draw, drawn_on)
-        return replace(self, seed="", notes=notes | {REGISTRATION: registration.content()})
-
-    def with_public_value(self, value: str) -> "ChoiceProtocol":
-        """The same with a seed that follows from a public value: as for `Protocol`."""
-        protocol = replace(
-            self,
-            seed=derived_seed(self.content(), value),
-            notes=self.notes | {PUBLIC_VALUE: value},
-        )
-        try:
-            check_seed(protocol.content())
-        except Unfit as problem:
-            raise ReplearnError(f"the protocol cannot have a public value: {problem}.") from None
-        return protocol
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the protocol file, whole or not at all."""
-        write_atomically(path, canonical_json(self.content()) + b"\n")
-
     @classmethod
     def load(cls, path: str | os.PathLike[str], expect: str | None = None) -> "ChoiceProtocol":
         """Read and check a protocol file; ``expect`` is the fingerprint that was agreed on."""
@@ -188,11 +139,7 @@ class ChoiceProtocol:
             raise InvalidFile(
                 f"{path} is not a valid protocol of a choice: {str(problem).rstrip('.')}."
             ) from None
-        if expect is not None and protocol.fingerprint != expect.lower():
-            raise InvalidFile(
-                f"{path} must be the protocol {expect}, got {protocol.fingerprint}. "
-                "It has been changed, or it is that of another study."
-            )
+        protocol.require(expect, path)
         return protocol
 
     def estimator(
@@ -484,14 +431,10 @@ def _protocol(document: dict[str, Any]) -> ChoiceProtocol:
         "rows_per_site", "scoring", "seed", "target", "version",
     }  # fmt: skip
     read_object(document, "it", keys)
-    if document["format"] != FORMAT:
-        raise Unfit(f"the format must be {FORMAT!r}")
-    version = document["version"]
-    if type(version) is not int or version != FORMAT_VERSION:
-        raise Unfit(f"version {shown(version)} is unknown; this release reads {FORMAT_VERSION}")
+    read_format(document, FORMAT, FORMAT_VERSION)
     if not isinstance(document["notes"], dict):
         raise Unfit("notes must be an object")
-    classes = read_labels(document["classes"])
+    classes = read_classes(document["classes"], MAX_CLASSES)
     scoring = _scoring(document["scoring"], len(classes))
     share = read_decimal(document["max_disagreement"], "max_disagreement", 0)
     if not float(share) < 1:

@@ -20,7 +20,6 @@ from typing import Any
 
 from replearn.codes.canonical import canonical_json
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.files.atomic import write_atomically
 from replearn.files.jsonfile import (
     SHA256,
     Unfit,
@@ -29,6 +28,7 @@ from replearn.files.jsonfile import (
     read_json,
     read_object,
     read_text,
+    write_json,
 )
 from replearn.terminal import printable
 
@@ -240,9 +240,7 @@ def save_commitment(item: Commitment | Opening, path: str | os.PathLike[str]) ->
 
     An opening is secret until all sites have committed: only its owner may read the file.
     """
-    write_atomically(
-        path, canonical_json(item.content()) + b"\n", private=isinstance(item, Opening)
-    )
+    write_json(path, item.content(), private=isinstance(item, Opening))
 
 
 def load_commitment(path: str | os.PathLike[str]) -> Commitment | Opening:

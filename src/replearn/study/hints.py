@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replearn.codes.canonical import canonical_json
 from replearn.codes.hints import MAX_HINT_BITS
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.files.atomic import write_atomically
 from replearn.files.jsonfile import (
     Unfit,
+    read_format,
     read_hash,
     read_integer,
     read_json,
     read_object,
     read_text,
+    write_json,
 )
 from replearn.stages.hints import common_hint
 from replearn.study.protocol import Protocol
@@ -63,7 +63,7 @@ class Hint:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the hint file, whole or not at all."""
-        write_atomically(path, canonical_json(self.content()) + b"\n")
+        write_json(path, self.content())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Hint":
@@ -113,7 +113,7 @@ class UnsafeHints:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file, whole or not at all."""
-        write_atomically(path, canonical_json(self.content()) + b"\n")
+        write_json(path, self.content())
 
 
 def read_hints(paths: Sequence[str | os.PathLike[str]], protocol: Protocol) -> int:
@@ -167,9 +167,7 @@ def _unsafe(content: dict[str, Any]) -> UnsafeHints:
 
 def _study_of(content: dict[str, Any], format_name: str, key: str) -> tuple[str, str, int]:
     """Hash of the protocol, its seed and its hint bits."""
-    if content.get("format") != format_name:
-        raise Unfit(f"the format must be {format_name!r}")
-    read_integer(content.get("version"), "version", FORMAT_VERSION, FORMAT_VERSION)
+    read_format(content, format_name, FORMAT_VERSION)
     read_object(content, "the file", {"format", "version", "protocol", "seed", "hint_bits", key})
     return (
         read_hash(content["protocol"], "protocol"),

@@ -1,13 +1,10 @@
 """Protocols: everything that two labs must share, as a file with a hash."""
 
-import hashlib
 import os
-from dataclasses import dataclass, replace
-from datetime import date
+from dataclasses import dataclass
 from typing import Any
 
 from replearn.codes.basis import Basis
-from replearn.codes.canonical import canonical_json
 from replearn.codes.design import Design
 from replearn.codes.encoding import Encoding
 from replearn.codes.hints import MAX_HINT_BITS
@@ -15,7 +12,6 @@ from replearn.codes.model import Label, Model
 from replearn.codes.published import Published
 from replearn.codes.score_space import ScoreSpace
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.files.atomic import write_atomically
 from replearn.files.designfile import read_class_weights, read_design
 from replearn.files.jsonfile import (
     Unfit,
@@ -23,6 +19,7 @@ from replearn.files.jsonfile import (
     read_classes,
     read_decimal,
     read_encoding,
+    read_format,
     read_integer,
     read_json,
     read_object,
@@ -32,15 +29,7 @@ from replearn.files.jsonfile import (
 )
 from replearn.files.modelfile import load as load_model
 from replearn.sources.labels import Labels
-from replearn.study.registration import (
-    PUBLIC_VALUE,
-    REGISTRATION,
-    check_seed,
-    derived_seed,
-    new_registration,
-    policy_in_words,
-    registered_hash,
-)
+from replearn.study.registration import Registrable, check_seed
 from replearn.types import Drawable
 
 FORMAT = "replearn-protocol"
@@ -64,7 +53,7 @@ _FLAGS = ("fit_intercept", "unit_mean")
 
 
 @dataclass(frozen=True)
-class Protocol(Drawable):
+class Protocol(Registrable, Drawable):
     """What every site fixes before it looks at its own rows.
 
     Attributes
@@ -170,15 +159,6 @@ class Protocol(Drawable):
         except (KeyError, TypeError, ValueError):
             return None
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the canonical JSON, in hex."""
-        return hashlib.sha256(canonical_json(self.content())).hexdigest()
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the protocol file, whole or not at all."""
-        write_atomically(path, canonical_json(self.content()) + b"\n")
-
     @classmethod
     def load(cls, path: str | os.PathLike[str], expect: str | None = None) -> "Protocol":
         """Read and check a protocol file.
@@ -205,12 +185,7 @@ class Protocol(Drawable):
             protocol = _protocol(document)
         except Unfit as problem:
             raise InvalidFile(f"{path} is not a valid protocol file: {problem}.") from None
-        hashes = (protocol.fingerprint, protocol.registered_hash)
-        if expect is not None and expect.lower() not in hashes:
-            raise InvalidFile(
-                f"{path} must be the protocol {expect}, got {protocol.fingerprint}. "
-                "It has been changed, or it is that of another study."
-            )
+        protocol.require(expect, path)
         return protocol
 
     @classmethod
@@ -247,62 +222,6 @@ class Protocol(Drawable):
             same &= isinstance(space, ScoreSpace) and space.with_hint(0) == self.design.space
         if not same:
             raise Unfit("the model was not fitted under it")
-
-    def register(self, draw: str, drawn_on: date | str) -> "Protocol":
-        """The same protocol without a seed, to be published before a public draw decides it.
-
-        Parameters
-        ----------
-        draw : str
-            Which public value it will be, such as "the six numbers of the national lottery".
-        drawn_on : date or str
-            Day of the draw, after today, as 2027-05-06.
-
-        Returns
-        -------
-        Protocol
-            Publish its ``registered_hash``; after the draw, ``with_public_value`` completes it.
-        """
-        notes = {name: note for name, note in self.notes.items() if name != PUBLIC_VALUE}
-        registration = new_registration(draw, drawn_on)
-        return replace(self, seed="", notes=notes | {REGISTRATION: registration.content()})
-
-    @property
-    def registered_hash(self) -> str | None:
-        """Hash of a registered protocol without its seed, the same before and after the draw."""
-        return registered_hash(self.content()) if REGISTRATION in self.notes else None
-
-    def with_public_value(self, value: str) -> "Protocol":
-        """The same protocol with a seed that nobody could choose.
-
-        The seed becomes a hash of everything else in the protocol and of a public value that
-        nobody knew before, such as a lottery draw on a day agreed on in advance. The value is
-        kept in the notes, and `load` checks that the seed follows from it. Only a protocol that was
-        registered before the draw leaves nothing to choose: see `register`.
-
-        Parameters
-        ----------
-        value : str
-
-        Returns
-        -------
-        Protocol
-        """
-        protocol = replace(
-            self,
-            seed=derived_seed(self.content(), value),
-            notes=self.notes | {PUBLIC_VALUE: value},
-        )
-        try:
-            check_seed(protocol.content())
-        except Unfit as problem:
-            raise ReplearnError(f"the protocol cannot have a public value: {problem}.") from None
-        return protocol
-
-    @property
-    def seed_policy(self) -> str:
-        """Where the seed comes from, in words."""
-        return policy_in_words(self.content())
 
     def check(self, X: Any, y: Any) -> None:
         """Refuse rows whose columns or labels are not those of the protocol, before any fit."""
@@ -368,23 +287,10 @@ class Protocol(Drawable):
 
 def _protocol(document: dict[str, Any]) -> Protocol:
     keys = {
-        "algorithm",
-        "basis",
-        "classes",
-        "encoding",
-        "format",
-        "notes",
-        "parameters",
-        "seed",
+        "algorithm", "basis", "classes", "encoding", "format", "notes", "parameters", "seed",
         "version",
-    }
-    if document.get("format") != FORMAT:
-        raise Unfit(f"the format must be {FORMAT!r}")
-    version = document.get("version")
-    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
-        raise Unfit(
-            f"version {shown(version)} is unknown; this release reads 1 to {FORMAT_VERSION}"
-        )
+    }  # fmt: skip
+    version = read_format(document, FORMAT, FORMAT_VERSION)
     if version > 1:
         keys |= {"design", "target"}
     if set(document) != keys:

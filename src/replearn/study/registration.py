@@ -8,15 +8,16 @@ hash with the one that was published, the value with the draw, and finds the dat
 """
 
 import hashlib
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, Self, cast
 
-from replearn.codes.canonical import canonical_json
+from replearn.codes.canonical import canonical_json, fingerprint_of
 from replearn.codes.randomness import MAX_TEXT, has_surrogates
-from replearn.errors import ReplearnError
-from replearn.files.jsonfile import Unfit, read_object, read_text
+from replearn.errors import InvalidFile, ReplearnError
+from replearn.files.jsonfile import Unfit, read_object, read_text, write_json
 
 #: Notes of a protocol that speak about its seed.
 PUBLIC_VALUE, REGISTRATION = "public_value", "registration"
@@ -47,6 +48,95 @@ class Registration:
             "drawn_on": self.drawn_on.isoformat(),
             "registered_on": self.registered_on.isoformat(),
         }
+
+
+class Registrable:
+    """What protocols share: a hash, a file, and a seed that may follow from a public draw.
+
+    Subclasses are frozen dataclasses with the fields ``seed`` and ``notes``.
+    """
+
+    seed: str
+    notes: dict[str, Any]
+
+    def content(self) -> dict[str, Any]:
+        """As JSON types."""
+        raise NotImplementedError
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical JSON, in hex."""
+        return fingerprint_of(self.content())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the protocol file, whole or not at all."""
+        write_json(path, self.content())
+
+    def require(self, expect: str | None, path: object) -> None:
+        """Refuse any protocol but the one that was agreed on, or registered before its draw."""
+        hashes = (self.fingerprint, self.registered_hash)
+        if expect is not None and expect.lower() not in hashes:
+            raise InvalidFile(
+                f"{path} must be the protocol {expect}, got {self.fingerprint}. "
+                "It has been changed, or it is that of another study."
+            )
+
+    def register(self, draw: str, drawn_on: date | str) -> Self:
+        """The same protocol without a seed, to be published before a public draw decides it.
+
+        Parameters
+        ----------
+        draw : str
+            Which public value it will be, such as "the six numbers of the national lottery".
+        drawn_on : date or str
+            Day of the draw, after today, as 2027-05-06.
+
+        Returns
+        -------
+        protocol
+            Publish its ``registered_hash``; after the draw, ``with_public_value`` completes it.
+        """
+        notes = {name: note for name, note in self.notes.items() if name != PUBLIC_VALUE}
+        registration = new_registration(draw, drawn_on)
+        return self._with("", notes | {REGISTRATION: registration.content()})
+
+    @property
+    def registered_hash(self) -> str | None:
+        """Hash of a registered protocol without its seed, the same before and after the draw."""
+        return registered_hash(self.content()) if REGISTRATION in self.notes else None
+
+    def with_public_value(self, value: str) -> Self:
+        """The same protocol with a seed that nobody could choose.
+
+        The seed becomes a hash of everything else in the protocol and of a public value that
+        nobody knew before, such as a lottery draw on a day agreed on in advance. The value is
+        kept in the notes, and `load` checks that the seed follows from it. Only a protocol that was
+        registered before the draw leaves nothing to choose: see `register`.
+
+        Parameters
+        ----------
+        value : str
+
+        Returns
+        -------
+        protocol
+        """
+        seed = derived_seed(self.content(), value)
+        protocol = self._with(seed, self.notes | {PUBLIC_VALUE: value})
+        try:
+            check_seed(protocol.content())
+        except Unfit as problem:
+            raise ReplearnError(f"the protocol cannot have a public value: {problem}.") from None
+        return protocol
+
+    @property
+    def seed_policy(self) -> str:
+        """Where the seed comes from, in words."""
+        return policy_in_words(self.content())
+
+    def _with(self, seed: str, notes: dict[str, Any]) -> Self:
+        changed: Any = replace(self, seed=seed, notes=notes)  # type: ignore[type-var]
+        return cast("Self", changed)
 
 
 def new_registration(draw: str, drawn_on: date | str, today: date | None = None) -> Registration:
