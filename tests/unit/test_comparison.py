@@ -123,6 +123,13 @@ def test_other_names_at_the_same_places_are_mentioned() -> None:
     assert compare(named, MODEL).notes == ("only the first names its columns",)
 
 
+def test_a_model_is_the_same_as_itself_even_if_its_names_are_not_distinct() -> None:
+    """Two columns of an encoding can have one name, as a number called "ward=east" would."""
+    twice = replace(MODEL, feature_names=("a", "b", "b", "c"))
+    assert compare(twice, twice).same
+    assert not compare(twice, replace(MODEL, feature_names=("a", "b", "c", "b"))).same
+
+
 def test_a_table_in_another_order_is_not_read_silently() -> None:
     named = replace(MODEL, feature_names=("a", "b", "c", "d"))
     table = pd.DataFrame(np.eye(4), columns=list("abcd")).assign(label=1)
