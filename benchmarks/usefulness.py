@@ -416,8 +416,9 @@ def summary(lines):
                 f"{np.round(np.sort(share)[:3], 3).tolist()}; minus pilot "
                 f"{np.median(gain) if gain else float('nan'):+.4f}, minus scikit-learn on it "
                 f"{np.median(of_rival):+.4f} (less log-loss in {less_loss} of {len(some)}); "
-                f"differ {sum(pairs)} of {len(pairs)}; |planned - measured| AUC {np.median(auc):.4f}, log-loss "
-                f"{np.median(loss):.1%}; bound / estimate {np.median(ratio):.2f}; {inverted(some)}"
+                f"differ {sum(pairs)} of {len(pairs)}; |planned - measured| AUC "
+                f"{np.median(auc):.4f}, log-loss {np.median(loss):.1%}; "
+                f"bound / estimate {np.median(ratio):.2f}; {inverted(some)}"
             )
 
 
