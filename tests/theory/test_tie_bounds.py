@@ -61,8 +61,8 @@ def test_the_middle_lemma(middle, seed, scale, size):
 
 
 @given(score_lists, scales)
-def test_ties_of_three_weigh_no_more_than_twice_those_of_two(scores, scale):
-    """Of pairs that may include the best candidate, whose weight falls with its own score, too."""
+def test_gradients_of_tie_weights(scores, scale):
+    """A third candidate's are negative; one of the pair has -1 to 1, below 1 if it is the best."""
     weights = tie_weights(scores, scale)
     step = 1e-6
     for k in range(scores.size):
