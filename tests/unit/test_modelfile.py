@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replearn.codes.comparison import compare
+from replearn.codes.encoding import Encoding, NumberColumn
 from replearn.codes.model import Model
 from replearn.codes.space import CodeSpace
 from replearn.errors import InvalidFile, ReplearnError
@@ -138,8 +139,22 @@ BAD_EDITS = {
     "two different labels": lambda d: d["model"].__setitem__("classes", ["a", "a"]),
     "classes must be two": lambda d: d["model"].__setitem__("classes", ["a", 1]),
     "feature_names must be null": lambda d: d.__setitem__("feature_names", ["a"]),
+    "feature_names must differ": lambda d: d.__setitem__("feature_names", ["a", "b", "c", "c"]),
     "seed must be a string": lambda d: d["model"].__setitem__("seed", 2024),
 }
+
+
+def test_names_beside_an_encoding_are_those_that_it_gives(tmp_path: Path) -> None:
+    """They are shown and exported beside weights, and no fingerprint covers them."""
+    encoding = Encoding(tuple(NumberColumn(name, "0", "1") for name in "abcd"))
+    model = replace(MODEL, encoding=encoding, feature_names=encoding.output_names)
+    path = tmp_path / "encoded.model.json"
+    for names in (encoding.output_names, None):
+        save(replace(model, feature_names=names), path)
+        assert load(path).feature_names == names
+    save(replace(model, feature_names=tuple("abdc")), path)
+    with pytest.raises(InvalidFile, match="must be null or those of the encoding"):
+        load(path)
 
 
 @pytest.mark.parametrize("message", BAD_EDITS)

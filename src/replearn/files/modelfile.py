@@ -155,6 +155,7 @@ def _model(content: Any, feature_names: Any) -> Model:
     if not isinstance(fit_intercept, bool):
         raise Unfit("fit_intercept must be true or false")
     space = _space(content["space"], n_features + fit_intercept)
+    encoding = _encoding(content.get("encoding"), n_features)
     model = Model(
         recipe=read_text(content["recipe"], "recipe"),
         n_features=n_features,
@@ -163,8 +164,8 @@ def _model(content: Any, feature_names: Any) -> Model:
         seed=read_text(content["seed"], "seed"),
         classes=_classes(content["classes"], space),
         codes=_codes(content["codes"], space),
-        feature_names=_names(feature_names, n_features),
-        encoding=_encoding(content.get("encoding"), n_features),
+        feature_names=_names(feature_names, n_features, encoding),
+        encoding=encoding,
     )
     if version != model.format_version:
         raise Unfit(f"a model of this kind has version {model.format_version}, got {version}")
@@ -352,9 +353,14 @@ def _codes(value: Any, space: Space) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.array(value, dtype=np.int64)
 
 
-def _names(value: Any, n_features: int) -> tuple[str, ...] | None:
+def _names(value: Any, n_features: int, encoding: Encoding | None) -> tuple[str, ...] | None:
     if value is None:
         return None
     if not isinstance(value, list) or len(value) != n_features:
         raise Unfit(f"feature_names must be null or a list of {n_features:,} strings")
-    return tuple(read_text(name, "a feature name") for name in value)
+    names = tuple(read_text(name, "a feature name") for name in value)
+    if encoding is None and len(set(names)) < n_features:  # a table is read by them
+        raise Unfit("feature_names must differ from each other")
+    if encoding is not None and names != encoding.output_names:
+        raise Unfit("feature_names must be null or those of the encoding")
+    return names
