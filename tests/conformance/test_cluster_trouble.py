@@ -17,7 +17,7 @@ from distributed.security import Security
 import replearn as rl
 from replearn import ReplearnError
 from replearn.datasets import make_margin
-from replearn.fits import clusters
+from replearn.fits import clusters, connection
 from replearn.fits.clusters import tasks
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, about what we break on purpose
@@ -98,7 +98,7 @@ def empty():
 
 
 def test_no_worker_is_told_soon(empty, monkeypatch):
-    monkeypatch.setattr(tasks, "_PATIENCE", 1.0)
+    monkeypatch.setattr(connection, "_PATIENCE", 1.0)
     message = refusal(empty)
     assert "must have a worker, and none did anything within 1 s" in message
 
@@ -120,7 +120,7 @@ def test_a_worker_that_comes_later_is_told_by_its_task(monkeypatch):
 
 
 def test_a_scheduler_that_dies_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(tasks, "_PATIENCE", 3.0)
+    monkeypatch.setattr(connection, "_PATIENCE", 3.0)
     place = tmp_path / "scheduler.json"
     with (
         process(SCHEDULER, place) as scheduler,
@@ -140,6 +140,21 @@ def test_a_scheduler_that_dies_is_told(tmp_path, monkeypatch):
 def _fit_again_and_again(client, start):
     while time.monotonic() - start < 20:  # one fit may be done before the scheduler dies
         fitted(client, n=20)
+
+
+NOT_THERE = """
+import sys
+from replearn.cli import main
+code = main(["fit", "x.parquet", "--target", "y", "--assume-shuffled", "--cluster", sys.argv[1]])
+sys.exit(f"slow to import: {sys.modules.keys() & {'sklearn', 'numba'}}, exit code {code}")
+"""
+
+
+def test_a_cluster_that_is_not_there_is_told_before_anything_slow_is_imported():
+    command = [sys.executable, "-c", NOT_THERE, "tcp://127.0.0.1:9"]
+    said = subprocess.run(command, capture_output=True, text=True).stderr.splitlines()
+    assert "no Dask scheduler answers at 'tcp://127.0.0.1:9'" in said[0]
+    assert said[1:] == ["slow to import: set(), exit code 2"]
 
 
 @pytest.fixture(scope="module")

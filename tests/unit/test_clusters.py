@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from replearn import ReplearnError, ReplicableSVMClassifier
 from replearn.fits.clusters import connect, fit
 from replearn.fits.clusters.spans import file_spans, partition_spans
-from replearn.fits.clusters.tasks import usable_client
+from replearn.fits.connection import usable_client
 from replearn.fits.label_parts import LabelPart, join_labels
 from replearn.sources.labels import Labels
 from replearn.stages.batches import LabelRuns

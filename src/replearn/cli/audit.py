@@ -127,7 +127,7 @@ def _client(address: str | None) -> AbstractContextManager[Any]:
     """Connection to a cluster, if one is asked for."""
     if address is None:
         return nullcontext()
-    from replearn.fits.clusters import connect
+    from replearn.fits.connection import connect
 
     return connect(address)
 

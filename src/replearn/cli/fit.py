@@ -1,6 +1,8 @@
 """``replearn fit``: a model from this lab's rows."""
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,13 +165,14 @@ def run(options: argparse.Namespace) -> Outcome:
     protocol = read_protocol(options)
     hint = _hint(options, protocol)
     hint_file = _hint_file(options)
-    estimator = make_estimator(options, protocol, **hint)
-    options.target = label_column(options, protocol)
-    estimator = (
-        _fitted_here(estimator, options)
-        if options.cluster is None
-        else _fitted_there(estimator, options)
-    )
+    with _cluster(options, protocol) as client:  # before anything that takes long to import
+        estimator = make_estimator(options, protocol, **hint)
+        options.target = label_column(options, protocol)
+        estimator = (
+            _fitted_here(estimator, options)
+            if client is None
+            else _fitted_there(estimator, options, client)
+        )
     model = estimator.model_
     if options.unsafe is not None and protocol is not None:
         return _unsafe_hints(estimator, options, protocol)
@@ -281,21 +284,31 @@ def _fitted_here(
     )
 
 
-def _fitted_there(
-    estimator: "ReplicableClassifier", options: argparse.Namespace
-) -> "ReplicableClassifier":
-    if options.shuffle and estimator.asks != "sums":
+@contextmanager
+def _cluster(options: argparse.Namespace, protocol: "Protocol | None") -> Iterator[Any]:
+    """A connection to a cluster that has workers, if one is asked for."""
+    if options.cluster is None:
+        yield None
+        return
+    if options.shuffle and (protocol is None or protocol.design is None):
         raise ReplearnError(
             "--cluster takes the rows in the order of the files, so it needs --assume-shuffled. "
             "Shuffle them once with `replearn shuffle`."
         )
     refuse_there(options)
+    from replearn.fits.connection import connect, require_workers
+
+    with connect(options.cluster) as client:
+        require_workers(client)
+        yield client
+
+
+def _fitted_there(
+    estimator: "ReplicableClassifier", options: argparse.Namespace, client: Any
+) -> "ReplicableClassifier":
     from replearn.fits import clusters
 
-    with (
-        clusters.connect(options.cluster) as client,
-        shown_progress(f"fitting {Path(options.data).name}") as watch,
-    ):
+    with shown_progress(f"fitting {Path(options.data).name}") as watch:
         return clusters.fit(
             estimator,
             options.data,

@@ -17,7 +17,8 @@ from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.fits.clusters.samples import ClusterSample
 from replearn.fits.clusters.tables import ClusterRows, RowsInFiles, RowsInPartitions
-from replearn.fits.clusters.tasks import connect, require_workers, spread, usable_client
+from replearn.fits.clusters.tasks import spread
+from replearn.fits.connection import connect, require_workers, usable_client
 from replearn.fits.file_fit import refuse_other_codes, training_source
 from replearn.sources import Watch
 
