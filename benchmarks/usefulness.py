@@ -242,7 +242,7 @@ def measure(name, load, folder, options):
                     hint = lead.hint_ if bits else None
                     other = own(shared_seed=seed, published=published, hint=hint)
                     other.fit(rows[labs[1]], y[labs[1]])
-                    line["named"].append(bool(plan.judge_seed(seed)))
+                    line["named"].append(bool(plan.seed_cautions(seed)))
                     line["differ"].append(lead.fingerprint_ != other.fingerprint_)
                     line["estimate"].append(lead.certificate_.estimated_disagreement)
                     line["bound"].append(lead.certificate_.disagreement_bound)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from replearn import Protocol, cli
-from replearn.study.pilot.truth import unlucky_without_pilot
+from replearn.study.pilot.unlucky_seeds import unlucky_without_pilot
 
 N = 300
 

@@ -14,7 +14,7 @@ from replearn.cli import main
 from replearn.codes.hints import hinted, moves
 from replearn.codes.randomness import SharedRandomness
 from replearn.kernels.portable import sigmoid
-from replearn.study.pilot.truth import unlucky_without_pilot
+from replearn.study.pilot.unlucky_seeds import unlucky_without_pilot
 
 N_ROWS = 3000
 
@@ -238,7 +238,7 @@ def test_published_scores_come_first():
 @pytest.mark.slow
 def test_an_unlucky_seed_is_named_and_few_seeds_are():
     plan = rl.plan_from_pilot(*draw(400, seed=9), samples_per_site=2000)
-    judged = {seed: plan.judge_seed(seed) for seed in map(str, range(100))}
+    judged = {seed: plan.seed_cautions(seed) for seed in map(str, range(100))}
     unlucky = [seed for seed, said in judged.items() if said and "unlucky" in said[0]]
     # one in ten; 25 or more have probability 3e-5
     assert 0 < len(unlucky) < 25
@@ -281,7 +281,7 @@ def test_unlucky_seeds_of_discovery_are_named():
     """There the start knows no label: sites are expected where the pilot's own rows are."""
     X, y = draw(400, seed=9)
     plan = rl.plan_from_pilot(X, y, samples_per_site=2000, study="discovery")
-    judged = {seed: plan.judge_seed(seed) for seed in map(str, range(100))}
+    judged = {seed: plan.seed_cautions(seed) for seed in map(str, range(100))}
     unlucky = [seed for seed, said in judged.items() if said and "unlucky" in said[0]]
     assert 0 < len(unlucky) < 25
     assert unlucky_without_pilot(plan.protocol.design, "1") is None
@@ -289,7 +289,7 @@ def test_unlucky_seeds_of_discovery_are_named():
     blind = rl.plan_from_pilot(
         X, None, samples_per_site=2000, study="discovery", classes=(0, 1), share=0.3
     )
-    assert blind.judge_seed(unlucky[0]) == []
+    assert blind.seed_cautions(unlucky[0]) == []
 
 
 def test_a_useless_model_is_named_by_the_fit_itself():
@@ -411,7 +411,7 @@ def test_a_seed_under_which_a_small_discovery_may_be_inverted_is_named():
         clf = fitted(replace(plan.protocol, seed=seed).estimator(), Xa, ya)
         weight = clf.coef_[0, 0]
         inverted.append(weight < 0)
-        named.append(bool(plan.judge_seed(seed)))
+        named.append(bool(plan.seed_cautions(seed)))
     assert 0 < sum(inverted) < 20
     assert all(name for name, wrong in zip(named, inverted, strict=True) if wrong)
     assert sum(named) < 30
@@ -419,7 +419,7 @@ def test_a_seed_under_which_a_small_discovery_may_be_inverted_is_named():
     assert "which way round the model ranks" in str(plan)
     unlucky = plan.replan(shared_seed=str(named.index(True)))
     assert unlucky.other_seed is not None
-    assert plan.judge_seed(unlucky.other_seed) == []
+    assert plan.seed_cautions(unlucky.other_seed) == []
     assert repr(unlucky.other_seed) in str(unlucky)
     assert plan.replan(shared_seed=unlucky.other_seed).other_seed is None
     public = unlucky.protocol.with_public_value("3 17 22")

@@ -171,7 +171,7 @@ def test_a_plan_shows_its_range_over_seeds_and_names_unlucky_ones(study, n_rows,
     low, high = plan.table[2].log_loss_range
     assert low < plan.table[2].log_loss < high
     assert "10 % to 90 % over seeds" in str(plan)
-    judged = {seed: plan.judge_seed(seed) for seed in map(str, range(30))}
+    judged = {seed: plan.seed_cautions(seed) for seed in map(str, range(30))}
     unlucky = [seed for seed, said in judged.items() if said]
     # one in ten; 14 or more have probability 3e-7
     assert 0 < len(unlucky) < 14

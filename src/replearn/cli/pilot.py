@@ -286,7 +286,7 @@ def _luck(protocol: "Protocol | ChoiceProtocol") -> list[str] | None:
     design = getattr(protocol, "design", None)
     if design is None:
         return None
-    from replearn.study.pilot.truth import unlucky_without_pilot
+    from replearn.study.pilot.unlucky_seeds import unlucky_without_pilot
 
     return unlucky_without_pilot(design, protocol.seed)
 

@@ -481,7 +481,7 @@ def _table(
     less = len(lift) * float(found.losses[k]) * width**2
     less *= 1 / found.n_train - 1 / max(design.samples_per_site, found.n_train)
 
-    def judged(
+    def row_of(
         name: str, predictions: Sequence[Vector], differ: float | None, less: float = 0.0
     ) -> RegressionRow:
         errors = np.concatenate([centre + width * p - numbers for p in predictions])
@@ -491,10 +491,10 @@ def _table(
         return RegressionRow(name, r2, math.sqrt(square), float(np.abs(errors).mean()), differ)
 
     return (
-        judged("always the mean", [found.held_out[0]], 0.0),
-        judged("the pilot's own model, published", [found.own], 0.0),
-        judged("this protocol", noisy, max_disagreement, less),
-        judged("one site's rows, not rounded", [own], None, less),
+        row_of("always the mean", [found.held_out[0]], 0.0),
+        row_of("the pilot's own model, published", [found.own], 0.0),
+        row_of("this protocol", noisy, max_disagreement, less),
+        row_of("one site's rows, not rounded", [own], None, less),
     )
 
 

@@ -14,11 +14,13 @@ from replearn.plans.sizes import decimal
 from replearn.study.pilot.columns import read_labels
 from replearn.study.pilot.many_classes import plan_many_classes
 from replearn.study.pilot.net_plan import NetPilotPlan, plan_net_study
-from replearn.study.pilot.pilot_plan import PilotPlan, Request, plan_logistic_study
+from replearn.study.pilot.pilot_plan import PilotPlan
 from replearn.study.pilot.recipe_choice import better_recipe
+from replearn.study.pilot.request import Request
 from replearn.study.pilot.safe_columns import RARE, publishable
 from replearn.study.pilot.scores import PublishedScore
 from replearn.study.pilot.svm_plan import SvmPilotPlan, plan_svm_study
+from replearn.study.pilot.two_classes import plan_logistic_study
 from replearn.types import IntegerArray, Signs
 
 #: Recipes that can be planned from a pilot, and the numbers of the paper's algorithms.

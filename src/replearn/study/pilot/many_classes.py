@@ -40,25 +40,19 @@ from replearn.study.pilot.cross_fit import (
 from replearn.study.pilot.designs import design_of
 from replearn.study.pilot.encoders import SCALINGS, EncodedPilot, encoded_pilots, in_own_span
 from replearn.study.pilot.families import principal
-from replearn.study.pilot.pilot_plan import (
-    SAFETY,
-    SHOWN_BITS,
-    PilotPlan,
-    Request,
-    nothing_known,
-    threshold_of,
-)
+from replearn.study.pilot.pilot_plan import SHOWN_BITS, PilotPlan
+from replearn.study.pilot.request import SAFETY, Request, threshold_of
 from replearn.study.pilot.safe_columns import Remark
 from replearn.study.pilot.softmax import N_FOLDS, Fits, held_out_fits, moments, weighted_loss
 from replearn.study.pilot.truth import (
     ManyClasses,
     PlanRow,
-    SeedJudge,
     cautions,
     growth,
     seed_noise,
     with_seeds,
 )
+from replearn.study.pilot.unlucky_seeds import SeedCheck, no_cautions
 from replearn.study.protocol import Protocol
 from replearn.types import IntegerArray, Matrix, Vector
 
@@ -393,10 +387,10 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
             family, directions=family.directions[: q - 1], start=family.start[: allotment.size]
         )
         theta, scores = all_steps(sample, design).following, _discovered(found, used)
-    judge = SeedJudge(design, theta, columns, labelled, scores, base)
+    seeds = SeedCheck(design, theta, columns, labelled, scores, base)
     # in narrow cells, where the pilot's rows end up says nothing about where a site's do
     unknown = family.n_steps > 1 and request.hint_bits > 0
-    judge_seed = nothing_known if unknown else judge.cautions
+    seed_cautions = no_cautions if unknown else seeds.cautions
     protocol = Protocol(
         algorithm="logistic",
         parameters={
@@ -440,12 +434,12 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
         cautions=(
             *cautions(base, own, planned, own_model=request.study == "updating"),
             *_better_without(request.hint_bits, by_bits[0][1], planned, base),
-            *(() if unknown else judge.left_to_chance()),
-            *judge_seed(protocol.seed),
+            *(() if unknown else seeds.left_to_chance()),
+            *seed_cautions(protocol.seed),
         ),
         protocol=protocol,
         replan=partial(_replanned, found, request),
-        judge_seed=judge_seed,
+        seed_cautions=seed_cautions,
         n_classes=len(found.classes),
     )
 

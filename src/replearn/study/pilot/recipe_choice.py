@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from replearn.codes.decimals import Decimals
-from replearn.study.pilot.pilot_plan import PilotPlan, Request
+from replearn.study.pilot.pilot_plan import PilotPlan
+from replearn.study.pilot.request import Request
 from replearn.study.pilot.safe_columns import Remark
 from replearn.study.pilot.svm_plan import SvmPilotPlan, plan_svm_study
 from replearn.types import Signs

@@ -1,4 +1,4 @@
-"""Ways to plan, each judged by what the pilot says about it."""
+"""Ways to plan, and what the pilot says about each."""
 
 import math
 from dataclasses import dataclass, replace
@@ -170,7 +170,7 @@ def scaled(scaling: str, encoding: Encoding, X: Any, fit_intercept: bool) -> Sca
     return Scaled(scaling, encoding, rows, *_principal(rows, max(_N_DIRECTIONS), n_inputs))
 
 
-def judge(
+def candidates_of(
     pilot: Scaled,
     signs: Signs,
     weight: float,

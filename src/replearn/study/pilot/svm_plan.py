@@ -18,7 +18,7 @@ from replearn.study.pilot.svm_candidates import (
     ROW_REGULARIZATIONS,
     Candidate,
     FrontierPoint,
-    judge,
+    candidates_of,
     scaled,
 )
 from replearn.study.protocol import Protocol
@@ -206,15 +206,15 @@ def plan_svm_study(
     negative, positive = map(float, class_weights or ("1", "1"))
     ways = [("batches", weight) for weight in regularizations]
     ways += [("rows", weight) for weight in ROW_REGULARIZATIONS]
-    judged = [
-        judge(pilot, signs, weight, shared, (negative, positive), estimate, algorithm)
+    groups = [
+        candidates_of(pilot, signs, weight, shared, (negative, positive), estimate, algorithm)
         for pilot in (scaled(*way, X, fit_intercept) for way in encodings(X, categories, rare))
         for estimate, weight in ways
         if estimate in estimates and (estimate == "batches" or pilot.rows.shape[1] <= MAX_PUBLISHED)
     ]
     candidates = [
         candidate
-        for group in judged
+        for group in groups
         for candidate in group
         if candidate.projection.split()[0] in projections
     ]

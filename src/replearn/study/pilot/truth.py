@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,25 +11,15 @@ from scipy.special import softmax
 from replearn.codes.design import Design
 from replearn.codes.randomness import SharedRandomness
 from replearn.stages.ranking import auc
-from replearn.stages.scores import best_hint, in_cells
 from replearn.study.pilot.allotment import Allotment
 from replearn.study.pilot.ridge import Truth, log_loss
 from replearn.study.pilot.softmax import weighted_loss
 from replearn.types import IntegerArray, Matrix, Vector
 
 _DRAWS = 60  # of the rounding noise
-_ELSEWHERE = 20  # weights near the pilot's
 
 #: Gains and losses of AUC smaller than this are within what a pilot can tell.
-_TIE = 0.002
-
-#: Losses that are smaller than this share of the base rate's are not worth another seed.
-_SEEN = 1e-3
-
-#: Seeds that a seed is compared with.
-_OTHER_SEEDS = tuple(f"pilot/{i}" for i in range(_DRAWS))
-
-_OTHER_VALUE = "Take another public value, before any site fits."
+TIE = 0.002
 
 
 @dataclass(frozen=True)
@@ -183,135 +172,6 @@ def seed_noise(
     return np.array([(labelled.loss(found), labelled.auc(found)) for found in after])
 
 
-def rounded(design: Design, seed: str, theta: Vector) -> Vector:
-    """What a site at some weights gets under a seed: the model of its cell.
-
-    Other sites get it, too, or that of a neighbour.
-    """
-    shared, components = SharedRandomness(seed), in_cells(theta, design)
-    space = design.space.with_hint(best_hint(components, design, shared))
-    return space.theta(space.encode(components, shared), shared)
-
-
-@dataclass(frozen=True)
-class SeedJudge:
-    """Says whether a seed is an unlucky one: worse than nine of ten for the sites.
-
-    Attributes
-    ----------
-    design : Design
-    theta : array of shape (q,)
-        Where the sites are expected.
-    columns : array
-        The pilot's rows in the published directions, after a constant.
-    labelled : Labelled
-        Their labels.
-    scores : array
-        Held-out log-odds of the pilot's rows that stand for a model at ``theta``; of more than two
-        classes a column for each.
-    base : PlanRow
-        Always the base rate.
-    """
-
-    design: Design
-    theta: Vector
-    columns: Matrix
-    labelled: Labelled
-    scores: Any
-    base: PlanRow
-
-    def cautions(self, seed: str) -> list[str]:
-        """What must be said about a seed."""
-        moved = self._moved(seed)
-        loss = self.labelled.loss(moved)
-        if loss <= max(self._seen, self._nine_of_ten):
-            return self._inverted(seed)
-        return [
-            f"This seed is unlucky: if the sites' rows say what the pilot's say, their model has "
-            f"log-loss {loss:.4f} and AUC {self.labelled.auc(moved):.3f}, worse than under "
-            f"nine of ten seeds. {_OTHER_VALUE}"
-        ]
-
-    def _moved(self, seed: str, theta: Vector | None = None) -> Any:
-        """Held-out log-odds after rounding under a seed, of sites at ``theta`` or elsewhere."""
-        moved = rounded(self.design, seed, self.theta if theta is None else theta) - self.theta
-        return shifted(self.scores, self.columns, moved, self.design)
-
-    def _inverted(self, seed: str) -> list[str]:
-        """A caution, if sites that the pilot cannot exclude would rank the wrong way round."""
-        n_inverted = sum(
-            self.labelled.auc(self._moved(seed, theta)) < 0.5 - _TIE for theta in self._elsewhere
-        )
-        if n_inverted * 10 <= len(self._elsewhere):
-            return []
-        return [
-            f"Under this seed the model may rank the wrong way round: {n_inverted} of "
-            f"{len(self._elsewhere)} weights that the pilot cannot exclude end up so. "
-            f"{_OTHER_VALUE}"
-        ]
-
-    @cached_property
-    def _elsewhere(self) -> Matrix:
-        """Weights that the pilot cannot exclude, drawn as far from its own as its size allows."""
-        design, q = self.design, self.theta.size
-        rows = design.samples_per_site / (2 * self.labelled.n_rows)
-        normals = SharedRandomness("pilot/seeds").normals("elsewhere", _ELSEWHERE * q)
-        cells = normals.reshape(_ELSEWHERE, q) * design.spread_numbers * math.sqrt(rows)
-        return np.asarray(self.theta + np.linalg.solve(design.encode_numbers, cells.T).T)
-
-    @property
-    def _seen(self) -> float:
-        """Log-loss that is not worth another seed."""
-        return self.labelled.loss(self.scores) + _SEEN * self.base.log_loss
-
-    @cached_property
-    def _under_others(self) -> list[Any]:
-        """Held-out log-odds after rounding under each of the seeds that one is compared with."""
-        return [self._moved(seed) for seed in _OTHER_SEEDS]
-
-    @cached_property
-    def _nine_of_ten(self) -> float:
-        return _nine_of_ten([self.labelled.loss(scores) for scores in self._under_others])
-
-    def left_to_chance(self) -> list[str]:
-        """A caution about the plan, if its cells are so wide that some seeds invert the model."""
-        n_inverted = sum(self.labelled.auc(scores) < 0.5 - _TIE for scores in self._under_others)
-        if n_inverted == 0:
-            return []
-        return [
-            f"Cells are so wide that the seed may decide which way round the model ranks: under "
-            f"{n_inverted} of {len(_OTHER_SEEDS)} seeds it is the wrong one. Take hint bits or "
-            "more rows per site; or a seed that `judge_seed` says nothing about."
-        ]
-
-
-def unlucky_without_pilot(design: Design, seed: str) -> list[str] | None:
-    """The same for sites that confirm the start, by what is published alone.
-
-    To second order, by the published curvature. None if nothing published says where sites will
-    be: with more than one step they are not expected at the start.
-    """
-    if design.n_steps > 1:
-        return None
-    start, curvature = design.space.start_numbers, design.curvature_numbers
-
-    def cost(seed: str) -> float:
-        moved = rounded(design, seed, start) - start
-        return float(moved @ curvature @ moved) / 2
-
-    loss = cost(seed)
-    if loss <= _SEEN * math.log(2) or loss <= _nine_of_ten([cost(s) for s in _OTHER_SEEDS]):
-        return []
-    return [
-        f"This seed is unlucky: if the sites confirm the start, rounding costs their model about "
-        f"{loss:.4f} of log-loss, more than under nine of ten seeds. {_OTHER_VALUE}"
-    ]
-
-
-def _nine_of_ten(losses: Sequence[float]) -> float:
-    return float(np.quantile(losses, 0.9))
-
-
 def with_seeds(row: PlanRow, noise: Matrix) -> PlanRow:
     """The row with its range over seeds: the noise moves around its mean."""
     low, high = np.quantile(noise, [0.1, 0.9], axis=0) - noise.mean(axis=0)
@@ -329,31 +189,31 @@ def with_seeds(row: PlanRow, noise: Matrix) -> PlanRow:
 
 def cautions(base: PlanRow, start: PlanRow, planned: PlanRow, own_model: bool) -> list[str]:
     """What must be said about a plan that is worth little."""
-    said = []
-    if planned.auc < 0.5 + _TIE:
-        said.append(
+    found = []
+    if planned.auc < 0.5 + TIE:
+        found.append(
             "This protocol is expected to know nothing about the label: its AUC is "
             f"{planned.auc:.3f}. Get more rows per site, take hint bits, or other columns."
         )
     elif planned.auc - 0.5 < (start.auc - 0.5) / 2:
-        said.append(
+        found.append(
             f"This protocol keeps less than half of the pilot's signal (AUC {planned.auc:.3f} "
             f"against {start.auc:.3f}). Get more rows per site, or take hint bits."
         )
     worse = planned.log_loss > start.log_loss - 1e-3 * base.log_loss
     if worse and not own_model:
-        said.append(
+        found.append(
             f"The pilot's own model is expected to be better (AUC {start.auc:.3f} against "
             f"{planned.auc:.3f}), and publishing it has no disagreement at all. Discovery is for "
             "studies that must not use the pilot's labels; hint bits and more rows help."
         )
     elif worse:
-        said.append(
+        found.append(
             "The sites' rows are expected to add next to nothing to the pilot's own model. "
             "Publishing that model as it is has no disagreement at all; this study lets every "
             "site confirm or overrule it."
         )
-    return said
+    return found
 
 
 def table(rows: Sequence[PlanRow]) -> list[str]:
