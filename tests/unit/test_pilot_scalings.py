@@ -41,7 +41,7 @@ def mixed_table(seed: int, n: int) -> tuple[pd.DataFrame, np.ndarray]:
 )
 def test_scalings_suit_the_columns(columns, scalings):
     table, _ = mixed_table(0, N_PILOT)
-    found = encoded_pilots(table[columns], [], 10)
+    found = encoded_pilots(table[[*columns]], [], 10)
     assert [pilot.scaling for pilot in found] == scalings
     for pilot in found:
         of_categories = [c.scales for c in pilot.encoding.columns if isinstance(c, CategoryColumn)]
