@@ -1,8 +1,10 @@
 """Files and folders of any format: one way to open them, and one way to say what is wrong."""
 
+import gc
 import gzip
 import os
 import threading
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -283,5 +285,30 @@ def test_closing_ends_the_thread_and_the_items(n_taken):
     for expected in range(n_taken):
         assert next(reader) == expected
     reader.close()
-    assert threading.active_count() == before
     assert closed.is_set() == (n_taken > 0)
+    end = time.monotonic() + 10
+    while threading.active_count() > before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert threading.active_count() == before
+
+
+def test_a_reader_that_is_garbage_waits_for_no_thread(monkeypatch):
+    """The collector may run in a thread that is just starting, which a join would wait for."""
+    joined = []
+    monkeypatch.setattr(threading.Thread, "join", lambda *arguments: joined.append(arguments))
+    closed = threading.Event()
+
+    def items():
+        try:
+            yield from range(100)
+        finally:
+            closed.set()
+
+    reader = ahead(items())
+    assert next(reader) == 0
+    cycle = [reader]
+    cycle.append(cycle)
+    del reader, cycle
+    gc.collect()
+    assert closed.is_set()
+    assert not joined
