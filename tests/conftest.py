@@ -65,3 +65,39 @@ def seeds(seed_block: int) -> Callable[[int], range]:
         return range(start, start + n)
 
     return first
+
+
+# --- the command line ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """``run(*arguments)``: exit code, standard output, standard error; in this process."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        from replearn import cli
+
+        capsys.readouterr()
+        try:
+            code = cli.main([str(argument) for argument in arguments])
+        except SystemExit as done:
+            code = int(str(done.code))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def refused(run: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
+    """Run a command that must fail with exit code 2 and one line; return the line."""
+
+    def call(*arguments: object) -> str:
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, "")
+        assert err.endswith("\n")
+        assert err.count("\n") == 1
+        assert "Traceback" not in err
+        return err.strip()
+
+    return call

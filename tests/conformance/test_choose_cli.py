@@ -54,16 +54,15 @@ def choose(folder, site, *more):
     return ["choose", str(folder / f"{site}.csv"), "--protocol", protocol, "--out", out, *more]
 
 
-def run_json(capsys, *arguments):
-    code = main([*map(str, arguments), "--json"])
-    return code, json.loads(capsys.readouterr().out)
+@pytest.fixture
+def run_json(run):
+    """``run_json(*arguments)``: exit code, and the object that was printed."""
 
+    def call(*arguments):
+        code, out, _ = run(*arguments, "--json")
+        return code, json.loads(out)
 
-def complaint(capsys, *arguments):
-    assert main([str(argument) for argument in arguments]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    return lines[0]
+    return call
 
 
 def test_a_protocol_names_its_candidates_and_their_hashes(study):
@@ -79,8 +78,8 @@ def test_a_protocol_names_its_candidates_and_their_hashes(study):
     assert rl.ChoiceProtocol.load(again, protocol.fingerprint) == protocol
 
 
-def test_two_sites_choose_and_compare(study, capsys):
-    code, found = run_json(capsys, *choose(study, "here"))
+def test_two_sites_choose_and_compare(study, run_json, capsys):
+    code, found = run_json(*choose(study, "here"))
     assert code == 0
     assert set(found["scores"]) == {"a", "b", "c", "svm"}
     assert found["chosen"] in found["scores"]
@@ -88,7 +87,7 @@ def test_two_sites_choose_and_compare(study, capsys):
     assert found["expected_disagreement"] < 0.12
     assert found["rows"] == 3000
     files = study / "here.choice.json", study / "there.choice.json"
-    code, compared = run_json(capsys, "compare", *files)
+    code, compared = run_json("compare", *files)
     fingerprints = [rl.load_choice(file).fingerprint for file in files]
     assert compared["fingerprints"] == fingerprints
     assert (code == 0) == compared["same"] == (len(set(fingerprints)) == 1)
@@ -98,46 +97,44 @@ def test_two_sites_choose_and_compare(study, capsys):
     assert "same choice" in capsys.readouterr().out
 
 
-def test_another_choice_is_told_apart(study, capsys, tmp_path):
+def test_another_choice_is_told_apart(study, run_json, tmp_path):
     choice = rl.load_choice(study / "here.choice.json")
     other = rl.Choice(
         choice.candidates, (choice.index + 1) % 4, choice.scoring, choice.classes, choice.seed,
         choice.features,
     )  # fmt: skip
     rl.save_choice(other, tmp_path / "other.choice.json")
-    code, found = run_json(
-        capsys, "compare", study / "here.choice.json", tmp_path / "other.choice.json"
-    )
+    code, found = run_json("compare", study / "here.choice.json", tmp_path / "other.choice.json")
     assert code == 1
     assert "were chosen" in found["against_first"][0]["differences"][0]
     expect = ["--expect", other.fingerprint]
-    code, found = run_json(capsys, *choose(study, "here", *expect))
+    code, found = run_json(*choose(study, "here", *expect))
     assert (code, found["as_expected"]) == (1, False)
 
 
-def test_choices_predict_show_and_are_evaluated(study, capsys, tmp_path):
+def test_choices_predict_show_and_are_evaluated(study, run_json, capsys, tmp_path):
     file, new = study / "here.choice.json", study / "new.csv"
     models = ["--models", str(study / "models")]
-    code, found = run_json(capsys, "predict", file, new, *models)
+    code, found = run_json("predict", file, new, *models)
     assert code == 0
     assert len(found["predictions"]) == 50
     out = tmp_path / "out.csv"
     assert main(["predict", str(file), str(new), "--out", str(out), *models]) == 0
     assert pd.read_csv(out)["prediction"].tolist() == found["predictions"]
     capsys.readouterr()
-    code, worth = run_json(capsys, "evaluate", file, study / "there.csv", *models)
+    code, worth = run_json("evaluate", file, study / "there.csv", *models)
     assert code == 0
     assert worth["accuracy"]["value"] > 0.7
     assert worth["fingerprint"] == found["fingerprint"]
-    code, shown = run_json(capsys, "show", file)
+    code, shown = run_json("show", file)
     assert shown["choice"]["index"] == rl.load_choice(file).index
     assert main(["show", str(file)]) == 0
     assert "number" in capsys.readouterr().out
 
 
-def test_a_choice_is_audited(study, capsys):
+def test_a_choice_is_audited(study, run_json):
     code, found = run_json(
-        capsys, "audit", study / "here.csv", "--protocol", study / "models" / "choice.json",
+        "audit", study / "here.csv", "--protocol", study / "models" / "choice.json",
         "--pairs", "20",
     )  # fmt: skip
     assert code in (0, 3)
@@ -146,23 +143,23 @@ def test_a_choice_is_audited(study, capsys):
     assert any("noise" in note for note in found["notes"])
 
 
-def test_changed_candidates_are_refused_by_name(study, capsys, tmp_path):
+def test_changed_candidates_are_refused_by_name(study, refused, tmp_path):
     models = tmp_path / "models"
     models.mkdir()
     for file in (study / "models").iterdir():
         (models / file.name).write_bytes(file.read_bytes())
     content = (models / "b.onnx").read_bytes()
     (models / "b.onnx").write_bytes(content.replace(b"probabilities", b"Probabilities"))
-    line = complaint(capsys, *choose(study, "here", "--models", str(models)))
+    line = refused(*choose(study, "here", "--models", str(models)))
     assert "candidate 'b'" in line
     assert "SHA-256" in line
     (models / "b.onnx").write_bytes(content)
     svm = json.loads((models / "svm.model.json").read_text())
     (models / "svm.model.json").write_text(json.dumps(svm | {"fingerprint": "0" * 64}))
-    line = complaint(capsys, *choose(study, "here", "--models", str(models)))
+    line = refused(*choose(study, "here", "--models", str(models)))
     assert "candidate 'svm'" in line
     (models / "a.onnx").unlink()
-    assert "does not exist" in complaint(capsys, *choose(study, "here", "--models", str(models)))
+    assert "does not exist" in refused(*choose(study, "here", "--models", str(models)))
 
 
 @pytest.mark.parametrize(
@@ -221,20 +218,20 @@ def test_forged_choices_are_refused(study, tmp_path, change, words):
         rl.load_choice(path)
 
 
-def test_bad_usage_ends_in_one_line(study, capsys, tmp_path):
+def test_bad_usage_ends_in_one_line(study, refused, tmp_path):
     here, protocol = study / "here.csv", study / "models" / "choice.json"
-    assert "--protocol FILE" in complaint(capsys, "choose", here)
-    line = complaint(capsys, "choose", here, "--protocol", protocol, "--seed", "1")
+    assert "--protocol FILE" in refused("choose", here)
+    line = refused("choose", here, "--protocol", protocol, "--seed", "1")
     assert "--seed is fixed by the protocol" in line
-    line = complaint(capsys, "choose", here, "--publish", tmp_path / "p.json")
+    line = refused("choose", here, "--publish", tmp_path / "p.json")
     assert "--candidates" in line
-    line = complaint(capsys, "choose", here, "--protocol", protocol, "--lock", "0" * 64)
+    line = refused("choose", here, "--protocol", protocol, "--lock", "0" * 64)
     assert "must be the protocol" in line
-    line = complaint(capsys, "compare", study / "here.choice.json", study / "models/svm.model.json")
+    line = refused("compare", study / "here.choice.json", study / "models/svm.model.json")
     assert "not a valid choice file" in line
 
 
-def test_seeds_that_nobody_could_choose(study, capsys, tmp_path):
+def test_seeds_that_nobody_could_choose(study, run_json, refused, tmp_path):
     models = sorted((study / "models").glob("*.onnx"))
     publish = [
         "choose", study / "pilot.csv", "--target", "label", "--candidates", *models,
@@ -242,17 +239,14 @@ def test_seeds_that_nobody_could_choose(study, capsys, tmp_path):
     ]  # fmt: skip
     draft, final = tmp_path / "draft.json", tmp_path / "final.json"
     register = ["--register", "a lottery", "--draw-date", "2999-01-01"]
-    code, found = run_json(capsys, *publish, draft, *register)
+    code, found = run_json(*publish, draft, *register)
     assert code == 0
     assert rl.ChoiceProtocol.load(draft).seed == ""
     assert found["registered"] == rl.ChoiceProtocol.load(draft).registered_hash
-    line = complaint(
-        capsys, "choose", study / "here.csv", "--protocol", draft, "--models", study / "models"
-    )
+    assert rl.ChoiceProtocol.load(draft, found["registered"]).seed == ""  # as `--lock` does
+    line = refused("choose", study / "here.csv", "--protocol", draft, "--models", study / "models")
     assert "no seed" in line
-    line = complaint(
-        capsys, "plan", "--registered", draft, "--public-value", "4 8 15", "--out", final
-    )
+    line = refused("plan", "--registered", draft, "--public-value", "4 8 15", "--out", final)
     assert "has not come yet" in line
     assert main([str(part) for part in [*publish, final, "--public-value", "4 8 15"]]) == 0
     protocol = rl.ChoiceProtocol.load(final)

@@ -64,37 +64,6 @@ def labs(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def run(capsys):
-    """``run(*arguments)``: exit code, standard output, standard error; in this process."""
-
-    def call(*arguments):
-        capsys.readouterr()
-        try:
-            code = cli.main([str(argument) for argument in arguments])
-        except SystemExit as done:
-            code = done.code
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
-
-
-@pytest.fixture
-def refused(run):
-    """Run a command that must fail with exit code 2 and one line; return the line."""
-
-    def call(*arguments):
-        code, out, err = run(*arguments)
-        assert (code, out) == (2, "")
-        assert err.endswith("\n")
-        assert err.count("\n") == 1
-        assert "Traceback" not in err
-        return err.strip()
-
-    return call
-
-
 def replearn(*arguments, **options):
     """Run in a process of its own."""
     command = [sys.executable, "-m", "replearn", *map(str, arguments)]

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from replearn import cli
 from replearn.codes.encoding import CategoryColumn, Encoding, NumberColumn
 from replearn.codes.model import Model
 from replearn.codes.space import CodeSpace
@@ -24,17 +23,6 @@ MODEL = Model(
     encoding=ENCODING,
 )
 MOVED = Encoding((NumberColumn("dose", "2.5", "2"), *ENCODING.columns[1:]))
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*arguments):
-        capsys.readouterr()
-        code = cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture

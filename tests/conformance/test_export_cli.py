@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,8 @@ MODEL = Model(
     codes=np.array([3, -1, -5, 2]),
     feature_names=("age", 'say "x"', "größe"),
 )
-ENCODED = replace(
-    MODEL,
-    encoding=Encoding((NumberColumn("age", "50", "12"), CategoryColumn("site", ("north", "west")))),
-)
+ENCODING = Encoding((NumberColumn("age", "50", "12"), CategoryColumn("site", ("north", "west"))))
+ENCODED = replace(MODEL, encoding=ENCODING, feature_names=ENCODING.output_names)
 NOTHING = replace(
     MODEL, space=BoostSpace(4, "box", "0.3", 0, "majority"), codes=np.array([], dtype=np.int64)
 )
@@ -49,13 +48,8 @@ def files(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        code = main(["export", *map(str, arguments)])
-        caught = capsys.readouterr()
-        return code, caught.out, caught.err
-
-    return call
+def run(run: Any) -> Any:
+    return partial(run, "export")
 
 
 def test_onnx_file(files: Path, run: Any) -> None:

@@ -14,7 +14,6 @@ import pytest
 import scipy.sparse as sp
 
 import replearn as rl
-from replearn import cli
 from replearn.codes.canonical import canonical_json, fingerprint_of
 from replearn.study.hints import Hint
 
@@ -341,14 +340,8 @@ def test_a_hostile_state_is_refused(protocol, tmp_path, path, value, words):
 # --- the command line ---------------------------------------------------------------------------
 
 
-def run(capsys, *arguments):
-    code = cli.main([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
 @pytest.mark.parametrize("n_steps", [1, 3])
-def test_from_files_to_a_model(protocol, n_steps, tmp_path, capsys):
+def test_from_files_to_a_model(protocol, n_steps, tmp_path, run):
     protocol = with_steps(protocol, n_steps)
     study = tmp_path / "study.json"
     protocol.save(study)
@@ -362,12 +355,12 @@ def test_from_files_to_a_model(protocol, n_steps, tmp_path, capsys):
         files = [tmp_path / f"{i}.{k}.sums.json" for i in range(4)]
         for i, file in enumerate(files):
             settings = ["--protocol", study, "--out", file, "--site", f"S{i}", *after]
-            code, out, err = run(capsys, "sums", tmp_path / f"site{i}.csv", *settings, "--json")
+            code, out, err = run("sums", tmp_path / f"site{i}.csv", *settings, "--json")
             assert (code, err) == (0, "")
             assert json.loads(out)["round"] == k + 1
         state = tmp_path / f"state{k}.json"
         code, out, err = run(
-            capsys, "combine", *files, "--protocol", study, "--out", state, "--json", *after[:2]
+            "combine", *files, "--protocol", study, "--out", state, "--json", *after[:2]
         )
         assert code == 0, err
         found = json.loads(out)
@@ -380,27 +373,27 @@ def test_from_files_to_a_model(protocol, n_steps, tmp_path, capsys):
     assert [site["site"] for site in found["sites"]] == ["S0", "S1", "S2", "S3"]
     expect = ["--expect", "0" * 64] if n_steps == 1 else []
     if expect:
-        code, out, _ = run(capsys, "combine", *files, "--protocol", study, "--out", state, *expect)
+        code, out, _ = run("combine", *files, "--protocol", study, "--out", state, *expect)
         assert code == 1
         assert "S3: 1,500 rows" in out
 
 
-def test_the_command_line_refuses(protocol, tmp_path, capsys):
+def test_the_command_line_refuses(protocol, tmp_path, run):
     study, data, out = tmp_path / "study.json", tmp_path / "a.csv", tmp_path / "a.json"
     protocol.save(study)
     X, y = draw(120)
     pd.DataFrame(X, columns=NAMES).assign(label=y).to_csv(data, index=False)
     settings = ["--protocol", study, "--out", out]
-    assert run(capsys, "sums", data, *settings, "--round", 2)[0] == 2
+    assert run("sums", data, *settings, "--round", 2)[0] == 2
     assert not out.exists()
-    assert run(capsys, "sums", data, *settings)[0] == 0
-    code, _, err = run(capsys, "combine", out, out, *settings[:2], "--out", tmp_path / "m.json")
+    assert run("sums", data, *settings)[0] == 0
+    code, _, err = run("combine", out, out, *settings[:2], "--out", tmp_path / "m.json")
     assert (code, err.count("\n")) == (2, 1)
     assert "same sums" in err
     assert not (tmp_path / "m.json").exists()
 
 
-def test_a_coalition_takes_the_hint_file_of_the_first_site(protocol, tmp_path, capsys):
+def test_a_coalition_takes_the_hint_file_of_the_first_site(protocol, tmp_path, run):
     space = replace(protocol.design.space, hint_bits=3)
     protocol = replace(protocol, design=replace(protocol.design, space=space))
     study, sums, hint = (tmp_path / name for name in ("s.json", "a.json", "a.hint.json"))
@@ -411,18 +404,18 @@ def test_a_coalition_takes_the_hint_file_of_the_first_site(protocol, tmp_path, c
     for given in (hint, 5):
         out = tmp_path / "model.json"
         settings = ["--protocol", study, "--out", out, "--hint", given, "--json"]
-        code, text, err = run(capsys, "combine", sums, *settings)
+        code, text, err = run("combine", sums, *settings)
         assert code == 0, err
         found.append(json.loads(text)["fingerprint"])
         assert rl.load(out).hint == 5
     assert found[0] == found[1]
     replace(Hint.of(5, protocol), seed="other").save(hint)
-    code, _, err = run(capsys, "combine", sums, *settings[:4], "--hint", hint)
+    code, _, err = run("combine", sums, *settings[:4], "--hint", hint)
     assert code == 2
     assert "a hint must come from a fit under the same protocol, but its seed is other" in err
 
 
-def test_the_report_draws_every_site(protocol, tmp_path, capsys):
+def test_the_report_draws_every_site(protocol, tmp_path, run):
     pytest.importorskip("matplotlib")
     study, page = tmp_path / "study.json", tmp_path / "page.html"
     protocol.save(study)
@@ -431,7 +424,7 @@ def test_the_report_draws_every_site(protocol, tmp_path, capsys):
         files.append(tmp_path / f"{i}.json")
         rl.row_sums(protocol, *part, site=f"<Site {i}>").save(files[-1])
     settings = ["--protocol", study, "--out", tmp_path / "m.json", "--report", page]
-    assert run(capsys, "combine", *files, *settings)[0] == 0
+    assert run("combine", *files, *settings)[0] == 0
     text = page.read_text()
     assert "<Site" not in text
     n_numbers = protocol.design.space.n_components
