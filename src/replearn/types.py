@@ -17,6 +17,23 @@ Order = NDArray[np.int64]
 Signs = NDArray[np.int8]
 
 
+def first_not_finite(X: Any) -> tuple[int, int, float] | None:
+    """Row, column and value of the first number that is NaN or infinite; None if there is none.
+
+    Nearly all tables have a finite sum, and then no array of flags is made.
+    """
+    values = X.data if is_sparse(X) else X
+    with np.errstate(all="ignore"):
+        if np.isfinite(values.sum()) or np.isfinite(values).all():
+            return None
+    place = int(np.argmin(np.isfinite(values)))
+    if is_sparse(X):
+        row, column = int(np.searchsorted(X.indptr, place, side="right")) - 1, int(X.indices[place])
+    else:
+        row, column = divmod(place, X.shape[1])
+    return row, column, float(values.flat[place])
+
+
 def is_sparse(X: Any) -> bool:
     """Whether X is a sparse matrix or array of SciPy; it is not loaded for the answer."""
     return any(kind.__module__.startswith("scipy.sparse") for kind in type(X).__mro__)
@@ -34,7 +51,7 @@ class InNotebooks:
 
 
 class Drawable(InNotebooks):
-    """What has a picture, too."""
+    """What can also draw a picture of itself."""
 
     def plot(self, ax: Any = None) -> Any:
         """Draw it; needs matplotlib (the extra "report").

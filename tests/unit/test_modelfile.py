@@ -171,7 +171,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, message: str) -> None:
         (b"[1, 2]", "one JSON object"),
         (b"\xff\xfe", "not valid JSON"),
         (b"[" * 100_000, "not valid JSON"),
-        (b'{"a": 1, "a": 2}', "stands twice"),
+        (b'{"a": 1, "a": 2}', "appears twice"),
         (b'{"a": NaN}', "NaN is not a JSON number"),
         (b'{"a": 1' + b"0" * 5000 + b"}", "not valid JSON"),
     ],

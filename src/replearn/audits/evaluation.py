@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.audits.weights import Moments
-from replearn.codes.encoding import Encoding, Seen, as_text, coded_differently, columns_of
+from replearn.codes.encoding import Encoding, Seen, as_text, columns_of
 from replearn.codes.model import Model
-from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.errors import ReplearnError
 from replearn.estimators.useless import warn_if_useless
 from replearn.sources import Piece, open_source
+from replearn.sources.common import total_seen, warn_if_coded_differently
 from replearn.sources.csv_files import CsvSource
 from replearn.sources.labels import Labels
+from replearn.sources.opening import source_for
 from replearn.sources.parquet_files import ParquetSource
 from replearn.stages.calibration import Bin, calibration_bins
 from replearn.stages.intervals import CONFIDENCE, Measured
@@ -24,7 +26,6 @@ from replearn.stages.ranking import roc_points
 from replearn.stages.signal import Signal
 from replearn.stages.worth import Worth, worth
 from replearn.types import IntegerArray, Matrix, Vector
-from replearn.warn import warn
 
 if TYPE_CHECKING:
     from replearn.sources import Watch
@@ -205,9 +206,9 @@ def evaluate_file(
     confidence : float, default=0.95
         Of every interval.
     describe : bool, default=False
-        Compute the spread of each feature, too, for a report.
+        Also compute the spread of each feature, for a report.
     planned : Planned, optional
-        What a pilot expected: warn if the model falls short of it, too.
+        What a pilot expected: warn if the model falls short of it.
     watch : callable, optional
         Told the share of the rows that have been read.
     signal : Signal, optional
@@ -241,15 +242,7 @@ def evaluate_file(
     ()
     """
     _classes(model)
-    encoding = model.encoding
-    place = os.fspath(path)
-    source = open_source(
-        path,
-        target=target,
-        columns=None if encoding is not None else model.feature_names,
-        encoding=encoding,
-        n_features=model.n_features if encoding is None else len(encoding.columns),
-    )
+    place, source = os.fspath(path), source_for(model, path, target)
     if not source.labelled:
         raise ReplearnError(
             f"{place}: labels are needed, got none. Name the label column (target, on the command "
@@ -264,7 +257,7 @@ def evaluate_file(
     found = collected.evaluation(model.fingerprint, place, by, groups, confidence)
     if describe:
         found = replace(found, spreads=moments.spreads())
-    return concluded(found, encoding, collected.seen, planned, signal)
+    return concluded(found, model.encoding, collected.seen, planned, signal)
 
 
 def concluded(
@@ -293,11 +286,8 @@ def concluded(
     Evaluation
     """
     if encoding is not None and seen is not None:
-        trouble = coded_differently(encoding, seen)
+        trouble = warn_if_coded_differently(found.place, encoding, seen)
         found = replace(found, columns=encoding.counts(seen), trouble=trouble)
-        if trouble:
-            message = f"{found.place} is coded differently: {trouble}."
-            warn(message, ReplicabilityWarning)
     if signal is not None:
         found = replace(found, worth=replace(found.worth, signal_p=signal.p_value))
     if signal is None or signal.found:
@@ -386,18 +376,14 @@ class Collected:
         """Predict a piece of encoded, labelled rows, and add that."""
         assert piece.y is not None  # the rows are labelled
         self.add(_predictions_of(model, piece.X, encoded=True), piece.y, place)
-        self._see(piece.seen)
+        self.seen = total_seen((self.seen, piece.seen))
 
     def join(self, other: "Collected") -> "Collected":
         """Add what was collected elsewhere."""
         self._truth += other._truth
         self._predicted += other._predicted
-        self._see(other.seen)
+        self.seen = total_seen((self.seen, other.seen))
         return self
-
-    def _see(self, seen: Seen | None) -> None:
-        if seen is not None:
-            self.seen = seen if self.seen is None else self.seen + seen
 
     def evaluation(
         self,

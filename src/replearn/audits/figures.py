@@ -11,6 +11,7 @@ from replearn.audits.agreement import Agreement
 from replearn.audits.findings import AuditResult, Question
 from replearn.audits.sites import Sites, group_name
 from replearn.codes.model import Model
+from replearn.types import Vector
 
 BLUE, ORANGE, GREY = "#1f5fa8", "#c2410c", "#6b7280"
 STYLE: Any = {
@@ -105,18 +106,23 @@ def rows_figure(result: AuditResult) -> str | None:
             law = estimate * np.sqrt(result.main.n_rows / reach)
             axes.plot(reach, np.minimum(law, 1), color=GREY, label="estimated by the fits")
         axes.axhline(result.main.max_disagreement, color=ORANGE, linestyle="--", label="allowed")
-        axes.set(
-            xscale="log",
-            xlim=(reach[0], reach[-1]),
-            ylim=(-0.02, 1.02),
-            xlabel="rows at each lab",
-            ylabel="disagreement",
-        )
-        axes.xaxis.set_major_formatter(lambda rows, _: f"{rows:,.0f}")
-        axes.xaxis.set_minor_formatter(lambda rows, _: "")
+        disagreement_by_rows(axes, reach)
         axes.legend(frameon=False, loc="upper right")
 
     return draw(paint)
+
+
+def disagreement_by_rows(axes: Any, sizes: Vector) -> None:
+    """Label axes with rows at each lab, on a logarithmic scale, and disagreement."""
+    axes.set(
+        xscale="log",
+        xlim=(sizes[0], sizes[-1]),
+        ylim=(-0.02, 1.02),
+        xlabel="rows at each lab",
+        ylabel="disagreement",
+    )
+    axes.xaxis.set_major_formatter(lambda rows, _: f"{rows:,.0f}")
+    axes.xaxis.set_minor_formatter(lambda rows, _: "")
 
 
 def prediction_figure(question: Question, score_name: str) -> str:
@@ -135,11 +141,7 @@ def prediction_figure(question: Question, score_name: str) -> str:
                 )
         limits = axes.get_xlim()
         axes.plot(limits, limits, color=GREY, linewidth=0.8)
-        axes.set(
-            xlim=limits,
-            xlabel=f"{score_name}, first lab",
-            ylabel="the same row, second lab",
-        )
+        axes.set(xlim=limits, xlabel=f"{score_name}, first lab", ylabel="the same row, second lab")
         axes.legend(frameon=False, loc="upper left", markerscale=3)
 
     return draw(paint, height=3.8)

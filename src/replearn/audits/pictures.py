@@ -11,6 +11,7 @@ from replearn.audits.figures import (
     GREY,
     ORANGE,
     STYLE,
+    disagreement_by_rows,
     paint_agreement,
     paint_weights,
 )
@@ -102,15 +103,7 @@ def _disagreements(design: Design, sizes: Vector, promise: float) -> Vector:
 
 def _rows_curve(axes: Any, sizes: Vector, values: Vector) -> None:
     axes.plot(sizes, values, color=BLUE, linewidth=2)
-    axes.set(
-        xscale="log",
-        xlim=(sizes[0], sizes[-1]),
-        ylim=(-0.02, 1.02),
-        xlabel="rows at each lab",
-        ylabel="disagreement",
-    )
-    axes.xaxis.set_major_formatter(lambda rows, _: f"{rows:,.0f}")
-    axes.xaxis.set_minor_formatter(lambda rows, _: "")
+    disagreement_by_rows(axes, sizes)
 
 
 def _promise(axes: Any, promise: float, n_samples: int) -> None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replearn.codes.encoding import coded_differently
 from replearn.codes.model import Model
-from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
-from replearn.sources import open_source
+from replearn.errors import ReplearnError, UselessModelWarning
+from replearn.sources.common import total_seen, warn_if_coded_differently
 from replearn.sources.numbers import Numbers
+from replearn.sources.opening import source_for
 from replearn.stages.intervals import CONFIDENCE, Measured, mean, normal_quantile
 from replearn.types import InNotebooks, Vector
 from replearn.warn import warn
@@ -152,31 +152,21 @@ def evaluate_regression_file(
     -------
     RegressionWorth
     """
-    encoding, place = model.encoding, os.fspath(path)
-    source = open_source(
-        path,
-        target=target,
-        columns=None if encoding is not None else model.feature_names,
-        encoding=encoding,
-        n_features=model.n_features if encoding is None else len(encoding.columns),
-    )
+    place, source = os.fspath(path), source_for(model, path, target)
     if not source.labelled:
         raise ReplearnError(
             f"{place}: numbers are needed, got none. Name their column (target, on the command "
             "line --target)."
         )
     space: Any = model.space
-    numbers, seen = Numbers(f"the column of numbers of {place}", space), None
-    truth, predicted = [], []
+    numbers = Numbers(f"the column of numbers of {place}", space)
+    truth, predicted, seen = [], [], []
     for piece in source.pieces(watch=watch):
         assert piece.y is not None  # the source is labelled
         truth.append(numbers.take(piece.y))
         predicted.append(model.scores(piece.X))
-        if piece.seen is not None:
-            seen = piece.seen if seen is None else seen + piece.seen
-    if trouble := coded_differently(encoding, seen):
-        message = f"{place} is coded differently: {trouble}."
-        warn(message, ReplicabilityWarning)
+        seen.append(piece.seen)
+    warn_if_coded_differently(place, model.encoding, total_seen(seen))
     return _measured(
         np.concatenate(predicted), np.concatenate(truth), model.fingerprint, place, confidence
     )

@@ -12,7 +12,7 @@ from replearn.cli.choice_files import (
     is_choice_protocol,
     refuse_choice_options,
 )
-from replearn.cli.files import check_report, check_target, save_page, shown_progress
+from replearn.cli.files import check_report, check_target, save_page, terminal_progress
 from replearn.cli.options import add_command, add_common, add_file, add_training, positive
 from replearn.cli.outcome import DIFFERENT, DONE, UNDECIDED, Outcome
 from replearn.cli.text import command_line
@@ -136,7 +136,7 @@ def _measure(estimator: "ReplicableClassifier", options: argparse.Namespace) -> 
     from replearn.audits.auditing import audit
     from replearn.fits.file_fit import training_rows
 
-    with shown_progress(f"reading {Path(options.data).name}") as advance:
+    with terminal_progress(f"reading {Path(options.data).name}") as advance:
         X, y = training_rows(
             estimator,
             options.data,
@@ -149,7 +149,7 @@ def _measure(estimator: "ReplicableClassifier", options: argparse.Namespace) -> 
     estimator.set_params(verbose=0, n_jobs=1)
     question = options.question or "both"
     total = options.pairs * (2 if question == "both" else 1)
-    with _client(options.cluster) as client, shown_progress("auditing", total) as advance:
+    with _client(options.cluster) as client, terminal_progress("auditing", total) as advance:
         return audit(
             estimator,
             X,

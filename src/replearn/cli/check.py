@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from replearn.cli.files import shown_progress
+from replearn.cli.files import terminal_progress
 from replearn.cli.options import add_command, add_common, add_file
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.terminal import printable_lines
@@ -40,6 +40,6 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.study.protocol import Protocol
 
     protocol = Protocol.load(options.protocol, options.lock)
-    with shown_progress(f"reading {Path(options.data).name}") as advance:
+    with terminal_progress(f"reading {Path(options.data).name}") as advance:
         found = check_file(protocol, options.data, options.target, watch=advance)
     return Outcome(printable_lines(str(found)), found.data(), DONE if found.ok else DIFFERENT)

@@ -1,4 +1,4 @@
-"""Choice files in the commands that take model files, too."""
+"""Choice files in the commands that also take model files."""
 
 import argparse
 import csv
@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from replearn.cli.files import shown_progress, writing
+from replearn.cli.files import terminal_progress, writing
 from replearn.cli.options import add_file, seconds, warn_of_formulas
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.text import aligned, printable, printable_lines
@@ -156,9 +156,9 @@ def predict_choice(options: argparse.Namespace) -> Outcome:
     from replearn.sources import read_columns
 
     chosen = _chosen(options)
-    with shown_progress(f"reading {Path(options.data).name}"):
+    with terminal_progress(f"reading {Path(options.data).name}"):
         X, _ = read_columns(options.data)
-    labels, scores = chosen.say(X)
+    labels, scores = chosen.labels_and_scores(X)
     counts = {label: int((labels == label).sum()) for label in chosen.classes_.tolist()}
     data = {
         "fingerprint": chosen.fingerprint_,
@@ -184,20 +184,20 @@ def predict_choice(options: argparse.Namespace) -> Outcome:
 def _write(
     out: TextIO, choice: "Choice", labels: Any, scores: Any, options: argparse.Namespace
 ) -> None:
-    """A line for each row: the label, and what the model says about each class, or its score."""
+    """A line for each row: the label, and its probabilities by class, or its score."""
     from replearn.exports.spreadsheets import harmless
 
-    shown = {label: harmless(label) if options.spreadsheet else label for label in choice.classes}
+    written = {label: harmless(label) if options.spreadsheet else label for label in choice.classes}
     warn_of_formulas(choice.classes, options)
     names: list[str] = []
     if scores is not None:
-        names = ["score"] if scores.ndim == 1 else [f"probability {c}" for c in shown.values()]
+        names = ["score"] if scores.ndim == 1 else [f"probability {c}" for c in written.values()]
         scores = scores.reshape(labels.size, -1)
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["prediction", *names])
     for place, label in enumerate(labels.tolist()):
         row = [] if scores is None else [f"{score:.9g}" for score in scores[place]]
-        writer.writerow([shown[label], *row])
+        writer.writerow([written[label], *row])
 
 
 def evaluate_choice(options: argparse.Namespace) -> "Evaluation":
@@ -213,7 +213,7 @@ def evaluate_choice(options: argparse.Namespace) -> "Evaluation":
         if options.by not in X:
             raise ReplearnError(f"--by must name a column of {options.data}, got {options.by!r}.")
         groups = X[options.by]
-    return evaluate(chosen.said(X), X, y, by=groups, confidence=options.confidence)
+    return evaluate(chosen.predictions(X), X, y, by=groups, confidence=options.confidence)
 
 
 # --- audit --------------------------------------------------------------------------------------
@@ -251,10 +251,10 @@ def audit_choice(options: argparse.Namespace) -> "AuditResult":
     X, y = read_labelled_columns(options.data, options.target or protocol.target)
     classes = np.array(protocol.classes)
     need = NEEDS[protocol.scoring.name]
-    # what the candidates say is the same in every pair: ask them once
-    said = [np.asarray(getattr(one, need)(X, classes)) for one in estimator.candidates]
-    table = np.column_stack(said).astype(np.float64)
-    width = said[0].shape[1] if said[0].ndim == 2 else 1
+    # what the candidates predict is the same in every pair: ask them once
+    outputs = [np.asarray(getattr(one, need)(X, classes)) for one in estimator.candidates]
+    table = np.column_stack(outputs).astype(np.float64)
+    width = outputs[0].shape[1] if outputs[0].ndim == 2 else 1
     columns: list[Any] = [
         (one.name, tuple(range(start, start + width)) if width > 1 else start)
         for one, start in zip(protocol.candidates, range(0, table.shape[1], width), strict=True)
@@ -271,7 +271,7 @@ def audit_choice(options: argparse.Namespace) -> "AuditResult":
         noise_scale=scale,
         classes=list(range(classes.size)),
     )
-    with shown_progress("auditing", options.pairs) as advance:
+    with terminal_progress("auditing", options.pairs) as advance:
         result = audit(
             numbered,
             table,

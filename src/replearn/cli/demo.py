@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from replearn.cli.files import shown_progress
+from replearn.cli.files import terminal_progress
 from replearn.cli.options import add_command, positive
 from replearn.cli.outcome import Outcome
 
@@ -42,6 +42,6 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.cli import simulation as demo
 
     setting = demo.Setting(n_studies=options.repetitions)
-    with shown_progress("two labs, again and again", setting.n_studies) as advance:
+    with terminal_progress("two labs, again and again", setting.n_studies) as advance:
         result = demo.run(setting, advance)
     return Outcome(demo.text(result), result.data())

@@ -10,7 +10,7 @@ from replearn.cli.choice_files import (
     is_choice,
     refuse_choice_options,
 )
-from replearn.cli.files import check_report, save_page, shown_progress, target_of
+from replearn.cli.files import check_report, save_page, target_of, terminal_progress
 from replearn.cli.options import add_command, add_common, add_file
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned, command_line
@@ -54,7 +54,7 @@ JSON keys: fingerprint, place, labels, rows, confidence, confusion (true class, 
     add_file(parser, "data", metavar="DATA", help="labelled rows: a file, or a folder of files")
     add_common(parser, "--target")
     parser.add_argument(
-        "--by", metavar="COLUMN", help="judge the rows of each value of this column apart, too"
+        "--by", metavar="COLUMN", help="also evaluate the rows of each value of this column"
     )
     add_file(
         parser,
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> Outcome:
     target = options.target or target_of(options.model, options.data)
     target = target or getattr(protocol, "target", None)
     planned = Planned.of(None if protocol is None else protocol.notes)
-    with shown_progress(f"reading {Path(options.data).name}") as advance:
+    with terminal_progress(f"reading {Path(options.data).name}") as advance:
         found = evaluate_file(
             model,
             options.data,
@@ -122,7 +122,7 @@ def _evaluate_numbers(options: argparse.Namespace, model: "Model") -> Outcome:
         if getattr(options, name) is not None:
             raise ReplearnError(f"--{name} is for classifiers, got a regression. Leave it out.")
     target = options.target or target_of(options.model, options.data)
-    with shown_progress(f"reading {Path(options.data).name}") as advance:
+    with terminal_progress(f"reading {Path(options.data).name}") as advance:
         found = evaluate_regression_file(
             model, options.data, target, confidence=options.confidence, watch=advance
         )

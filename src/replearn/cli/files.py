@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def shown_progress(label: str, total: float = 1.0) -> "Iterator[Advance]":
+def terminal_progress(label: str, total: float = 1.0) -> "Iterator[Advance]":
     """Progress on a terminal, and nothing in a pipe or a log."""
     from replearn.progress import no_progress, on_terminal, progress
 

@@ -6,24 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replearn.cli.files import check_scratch, check_target, shown_progress, writing
-from replearn.cli.options import (
-    add_command,
-    add_common,
-    add_file,
-    add_training,
-    n_bytes,
-    seconds,
-)
+from replearn.cli.files import check_scratch, check_target, terminal_progress, writing
+from replearn.cli.options import add_command, add_common, add_file, add_training, n_bytes, seconds
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.provenance import column_counts, facts_of, provenance_of, signal_line
-from replearn.cli.text import (
-    aligned,
-    chance,
-    counted,
-    describe,
-    missing_words,
-)
+from replearn.cli.text import aligned, chance, counted, describe, missing_words
 from replearn.cli.training import (
     algorithm_of,
     label_column,
@@ -308,7 +295,7 @@ def _fitted_there(
 ) -> "ReplicableClassifier":
     from replearn.fits import clusters
 
-    with shown_progress(f"fitting {Path(options.data).name}") as watch:
+    with terminal_progress(f"fitting {Path(options.data).name}") as watch:
         return clusters.fit(
             estimator,
             options.data,

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replearn.cli.files import shown_progress
+from replearn.cli.files import terminal_progress
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.warn import warn
 
 if TYPE_CHECKING:
-    from replearn.codes.encoding import Encoding, Seen
+    from replearn.codes.encoding import Seen
     from replearn.codes.model import Model
     from replearn.types import Vector
 
@@ -42,38 +42,25 @@ def piecewise_scores(
     ------
     scores : list of arrays, one for each model
     """
-    from replearn.sources import open_source
+    from replearn.sources.common import total_seen, warn_if_coded_differently
+    from replearn.sources.opening import source_for
 
     model = models[0]
     seen: Seen | None = None
     try:
-        source = open_source(
-            data,
-            columns=None if model.encoding is not None else model.feature_names,
-            encoding=model.encoding,
-            n_features=model.n_features if model.encoding is None else None,
-        )
+        source = source_for(model, data)
         if source.names is not None:
             _warn_of_order(model, data, place)
-        with shown_progress(f"reading {Path(data).name}") as advance:
+        with terminal_progress(f"reading {Path(data).name}") as advance:
             for piece in source.pieces(watch=advance):
-                if piece.seen is not None:
-                    seen = piece.seen if seen is None else seen + piece.seen
+                seen = total_seen((seen, piece.seen))
                 yield [one.scores(piece.X) for one in models]
     except ReplearnError as problem:
         raise ReplearnError(f"{data} does not fit {place}: {problem}") from None
     if seen is not None and model.encoding is not None:
-        _warn_of_codes(model.encoding, seen, data)
+        warn_if_coded_differently(data, model.encoding, seen)
         if counts is not None:
             counts |= model.encoding.counts(seen)
-
-
-def _warn_of_codes(encoding: "Encoding", seen: "Seen", data: str) -> None:
-    from replearn.codes.encoding import coded_differently
-
-    if trouble := coded_differently(encoding, seen):
-        message = f"{data} is coded differently: {trouble}."
-        warn(message, ReplicabilityWarning)
 
 
 def _warn_of_order(model: "Model", data: str, place: str) -> None:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from replearn.cli.files import check_scratch, check_target, shown_progress, writing
+from replearn.cli.files import check_scratch, check_target, terminal_progress, writing
 from replearn.cli.options import add_command, add_file
 from replearn.cli.outcome import Outcome
 from replearn.terminal import printable
@@ -47,14 +47,9 @@ def run(options: argparse.Namespace) -> Outcome:
 
     check_target(options.out)
     check_scratch(options.scratch)
-    with shown_progress(f"shuffling {Path(options.data).name}") as watch, writing(options.out):
+    with terminal_progress(f"shuffling {Path(options.data).name}") as watch, writing(options.out):
         n_rows = shuffle_file(
-            options.data,
-            options.out,
-            options.seed,
-            options.random_state,
-            options.scratch,
-            watch,
+            options.data, options.out, options.seed, options.random_state, options.scratch, watch
         )
     text = printable(f"{n_rows:,} rows in random order, written to {options.out}")
     return Outcome(text, {"rows": n_rows, "out": options.out})

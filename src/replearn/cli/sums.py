@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from replearn.cli.files import check_target, shown_progress, writing
+from replearn.cli.files import check_target, terminal_progress, writing
 from replearn.cli.options import add_command, add_common, add_file, positive
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> Outcome:
             f"--round must be {expected} here, got {options.round}. "
             f"{remedy if options.round > 1 else 'Leave --after out in the first round'}."
         )
-    with shown_progress(f"reading {Path(options.data).name}") as watch:
+    with terminal_progress(f"reading {Path(options.data).name}") as watch:
         found = site_sums(
             protocol,
             options.data,

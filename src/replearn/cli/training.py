@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from replearn.cli.files import shown_progress
+from replearn.cli.files import terminal_progress
 from replearn.cli.options import given_promise
 from replearn.errors import ReplearnError
 
@@ -109,7 +109,7 @@ def own_worth(
     from replearn.audits.evaluation import evaluate_file
     from replearn.stages.planned import Planned
 
-    with shown_progress(f"evaluating {Path(options.data).name}") as watch:
+    with terminal_progress(f"evaluating {Path(options.data).name}") as watch:
         return evaluate_file(
             estimator.model_,
             options.data,

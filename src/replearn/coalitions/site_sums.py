@@ -18,11 +18,11 @@ from replearn.files.jsonfile import (
     read_json,
     read_object,
     read_text,
-    shown,
     write_json,
 )
 from replearn.kernels.score_sums import MAX_TOTAL_WEIGHT, Parts, ScoreSums, number_of_sums
 from replearn.study.protocol import Protocol
+from replearn.terminal import short
 
 FORMAT = "replearn-sums"
 VERSION = 1
@@ -217,7 +217,7 @@ def check_document(document: dict[str, Any], kind: str, keys: set[str], protocol
         raise Unfit("its hash is not that of its content: it was damaged or changed")
     if document["protocol"] != protocol.fingerprint:
         raise Unfit(
-            f"it belongs to the protocol {shown(document['protocol'])}, not to "
+            f"it belongs to the protocol {short(document['protocol'])}, not to "
             f"{protocol.fingerprint}. All sites need the same protocol file"
         )
 

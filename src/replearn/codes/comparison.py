@@ -10,11 +10,10 @@ import numpy as np
 from replearn.codes.canonical import canonical_json
 from replearn.codes.model import Model
 from replearn.errors import ReplearnError
+from replearn.terminal import short
 
 #: Parts without which codes stand for the same point.
 _BESIDE_THE_POINT = {"classes", "codes", "encoding"}
-
-_MOST_SHOWN = 60  # characters of a value in a sentence
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ def _values(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[str]:
     for name in differ:
         if differ == ["hint"]:
             yield (
-                f"the hints are {_shown(left[name])} and {_shown(right[name])}: both labs fitted "
+                f"the hints are {short(left[name])} and {short(right[name])}: both labs fitted "
                 "as the first one, so one of them must fit again with the hint of the other"
             )
         else:
@@ -164,12 +163,7 @@ def _values(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _values_sentence(start: str, left: Any, right: Any) -> str:
-    return f"{start} {_shown(left)} and {_shown(right)}"
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
+    return f"{start} {short(left)} and {short(right)}"
 
 
 def _codes_sentence(first: Sequence[int], second: Sequence[int]) -> str:
@@ -187,7 +181,7 @@ def _encoding_sentences(
     left = {column["name"]: column for column in first}
     right = {column["name"]: column for column in second}
     sentences = [
-        f"only the {which} encodes the column {_shown(name)}"
+        f"only the {which} encodes the column {short(name)}"
         for which, own, other in (("first", left, right), ("second", right, left))
         for name in own
         if name not in other
@@ -196,7 +190,7 @@ def _encoding_sentences(
         facts = left[name].keys() | right[name].keys()
         sentences += [
             _values_sentence(
-                f"column {_shown(name)} of the encoding has {fact}",
+                f"column {short(name)} of the encoding has {fact}",
                 left[name].get(fact),
                 right[name].get(fact),
             )
@@ -217,7 +211,7 @@ def _moved_column(first: Sequence[str] | None, second: Sequence[str] | None) -> 
     for place, name in enumerate(first, start=1):
         if places.get(name, place) != place:
             return (
-                f"column {_shown(name)} stands at place {place} in the first and at place "
+                f"column {short(name)} stands at place {place} in the first and at place "
                 f"{places[name]} in the second, so tables are read differently"
             )
     return None
@@ -232,7 +226,7 @@ def _renamed_column(first: Sequence[str] | None, second: Sequence[str] | None) -
     for place, (left, right) in enumerate(zip(first, second, strict=False), start=1):
         if left != right:
             return (
-                f"column {place} is named {_shown(left)} in the first and {_shown(right)} in the "
+                f"column {place} is named {short(left)} in the first and {short(right)} in the "
                 "second"
             )
     return None

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
-from replearn.codes.encoding import Seen, coded_differently
+from replearn.codes.encoding import Seen
 from replearn.codes.model import Label, Model
 from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness, seed_text
@@ -24,13 +24,14 @@ from replearn.estimators.useless import warn_of_noise
 from replearn.files.modelfile import MAX_CODE
 from replearn.plans.sizes import Guarantee
 from replearn.progress import tracked
+from replearn.sources.common import warn_if_coded_differently
 from replearn.sources.labels import Labels, label_values
 from replearn.stages.batches import Rows, UnorderedSample
 from replearn.stages.certificate import Certificate
 from replearn.stages.net_search import PointSource
 from replearn.stages.signal import ELSEWHERE, ONLY_SUMS, TOO_FEW, Signal, signal_of, spaced_signal
 from replearn.stages.weights import whole_weights, with_weights
-from replearn.types import BlockMap, Vector
+from replearn.types import BlockMap, Vector, first_not_finite
 from replearn.warn import warn
 
 _LOG = logging.getLogger("replearn")
@@ -131,7 +132,7 @@ class Replicable(BaseEstimator):
         yield from ()
 
     def _no_estimate(self) -> str:
-        """From what the disagreement cannot be estimated, and the remedy; "": it was said."""
+        """From what the disagreement cannot be estimated, and the remedy; "": reported already."""
         raise NotImplementedError
 
     # --- the one way to a model -------------------------------------------------------------------
@@ -285,7 +286,7 @@ class Replicable(BaseEstimator):
         """What helps besides more rows; a protocol has fixed what else one could set."""
         if self.published is None:
             return self._remedy
-        return "or plan the study anew for the rows that the sites have"
+        return "or plan the study again for the rows that the sites have"
 
     def _messages(self) -> Iterator[str]:
         yield from self._troubles()
@@ -396,8 +397,7 @@ class Replicable(BaseEstimator):
 
     def warn_of_codes(self, seen: Seen | None) -> None:
         """Warn of columns that this lab codes differently."""
-        if trouble := coded_differently(self.agreed.encoding, seen):
-            warn(f"X is coded differently: {trouble}.", ReplicabilityWarning)
+        warn_if_coded_differently("X", self.agreed.encoding, seen)
 
     def _check_rows(
         self, X: Any, y: Any, reset: bool = True, first_row: int = 0
@@ -530,19 +530,13 @@ _LARGEST_CELL = 4.0
 
 def _check_finite(X: Any, estimator: Any, first_row: int = 0) -> None:
     """Refuse NaN and infinity, and say where they are."""
-    values = X.data if sp.issparse(X) else X
-    with np.errstate(all="ignore"):
-        total = values.sum()  # finite for nearly all data: no array of flags is needed
-    if np.isfinite(total) or np.isfinite(values).all():
+    found = first_not_finite(X)
+    if found is None:
         return
-    place = int(np.argmin(np.isfinite(values)))
-    if sp.issparse(X):
-        row, column = int(np.searchsorted(X.indptr, place, side="right")) - 1, X.indices[place]
-    else:
-        row, column = divmod(place, X.shape[1])
+    row, column, value = found
     names = _names(estimator)
     raise ReplearnError(
-        f"X must be finite, got {'NaN' if np.isnan(values.flat[place]) else 'inf'} in row "
+        f"X must be finite, got {'NaN' if np.isnan(value) else 'inf'} in row "
         f"{first_row + row}, column {column if names is None else repr(names[column])}. Fill in "
         "such values, or drop their rows."
     )

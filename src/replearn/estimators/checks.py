@@ -13,17 +13,11 @@ from replearn.codes.hints import MAX_HINT_BITS
 from replearn.codes.model import Label
 from replearn.codes.published import Published
 from replearn.errors import ReplearnError
-from replearn.files.jsonfile import (
-    MAX_WIDTH,
-    MIN_WIDTH,
-    Unfit,
-    read_classes,
-    read_text,
-    shown,
-)
+from replearn.files.jsonfile import MAX_WIDTH, MIN_WIDTH, Unfit, read_classes, read_text
 from replearn.files.modelfile import MAX_ROUNDS, too_large
 from replearn.plans.plan_rows import RowPlan
 from replearn.plans.sizes import BatchPlan, NetPlan, Plan
+from replearn.terminal import short
 
 AnyPlan = TypeVar("AnyPlan", bound=Plan)
 
@@ -38,18 +32,18 @@ def refuse_odd_parameters(parameters: dict[str, Any]) -> None:
     for name in _FLAGS:
         value = parameters.get(name, False)
         if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
-            raise ReplearnError(f"{name} must be True or False, got {shown(value)}.")
+            raise ReplearnError(f"{name} must be True or False, got {short(value)}.")
     fresh = parameters.get("fresh_rows", "auto")
     if not isinstance(fresh, bool | str):
-        raise ReplearnError(f'fresh_rows must be True, False or "auto", got {shown(fresh)}.')
+        raise ReplearnError(f'fresh_rows must be True, False or "auto", got {short(fresh)}.')
     _check_published(parameters.get("published"))
     _check_constants(parameters.get("constants"))
     for name in ("net", "calibration", "sampling", "output", "mode"):
         if not isinstance(parameters.get(name, ""), str):
-            raise ReplearnError(f"{name} must be a name, got {shown(parameters[name])}.")
+            raise ReplearnError(f"{name} must be a name, got {short(parameters[name])}.")
     n_rounds = parameters.get("n_rounds")
     if isinstance(n_rounds, int | np.integer) and n_rounds > MAX_ROUNDS:
-        raise ReplearnError(f"n_rounds must be at most {MAX_ROUNDS:,}, got {shown(n_rounds)}.")
+        raise ReplearnError(f"n_rounds must be at most {MAX_ROUNDS:,}, got {short(n_rounds)}.")
 
 
 def _check_published(published: Any) -> None:
@@ -57,7 +51,7 @@ def _check_published(published: Any) -> None:
         return
     if not isinstance(published, Published):
         raise ReplearnError(
-            f"published must be None or a Published, got {shown(published)}. Take it from a "
+            f"published must be None or a Published, got {short(published)}. Take it from a "
             "protocol: Protocol.load(path).estimator()."
         )
     if published.classes is not None:
@@ -69,14 +63,14 @@ def _check_constants(constants: Any) -> None:
         return
     if not isinstance(constants, dict) or not all(isinstance(name, str) for name in constants):
         raise ReplearnError(
-            f"constants must be None or a dict from names to numbers, got {shown(constants)}."
+            f"constants must be None or a dict from names to numbers, got {short(constants)}."
         )
     for name, value in constants.items():
         positive = isinstance(value, int | float) and 0 < value < math.inf  # else told elsewhere
         if positive and not _SMALLEST_CONSTANT <= value <= _LARGEST_CONSTANT:
             raise ReplearnError(
                 f"constants[{name!r}] must be from {_SMALLEST_CONSTANT:g} to "
-                f"{_LARGEST_CONSTANT:g}, got {shown(value)}. The default is 1."
+                f"{_LARGEST_CONSTANT:g}, got {short(value)}. The default is 1."
             )
 
 
@@ -137,19 +131,19 @@ def class_factors(class_weight: Any, classes: Iterable[Any]) -> Decimals:
     if not isinstance(class_weight, dict):
         raise ReplearnError(
             "class_weight must be None or a dict from labels to numbers, got "
-            f"{shown(class_weight)}."
+            f"{short(class_weight)}."
         )
     known = {_plain(label) for label in labels}
     weights = {_plain(label): weight for label, weight in class_weight.items()}
     for label, weight in weights.items():
         if label not in known:
             raise ReplearnError(
-                f"class_weight must weigh the labels {shown(labels)}, got {shown(label)}."
+                f"class_weight must weigh the labels {short(labels)}, got {short(label)}."
             )
         number = isinstance(weight, int | float | np.integer | np.floating)
         if not number or isinstance(weight, bool) or not 0 < weight <= sys.float_info.max:
             raise ReplearnError(
-                f"class_weight[{shown(label)}] must be a positive number, got {shown(weight)}."
+                f"class_weight[{short(label)}] must be a positive number, got {short(weight)}."
             )
     found = np.array([float(weights.get(_plain(label), 1.0)) for label in labels])
     relative = found / found.max()
@@ -183,10 +177,10 @@ def real_or_auto(value: Any, name: str, *, zero_allowed: bool = False) -> float 
     positive = number and not isinstance(value, bool) and 0 < value < np.inf
     if not positive and not (zero_allowed and number and value == 0):
         what = "a number of at least 0" if zero_allowed else "a positive number"
-        raise ReplearnError(f'{name} must be "auto" or {what}, got {shown(value)}.')
+        raise ReplearnError(f'{name} must be "auto" or {what}, got {short(value)}.')
     if positive and not MIN_WIDTH <= value <= MAX_WIDTH:
         raise ReplearnError(
-            f"{name} must be from {MIN_WIDTH:g} to {MAX_WIDTH:g}, got {shown(value)}. Scale it."
+            f"{name} must be from {MIN_WIDTH:g} to {MAX_WIDTH:g}, got {short(value)}. Scale it."
         )
     return float(value)
 

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from replearn.codes.canonical import canonical_json
 from replearn.errors import ReplearnError
 from replearn.files.atomic import write_atomically
-from replearn.files.jsonfile import read_json, shown
+from replearn.files.jsonfile import read_json
 from replearn.files.ownership import flock
 from replearn.files.statefile import read_state, write_state
+from replearn.terminal import short
 
 _KIND = "fit"
 _WORK, _DONE, _LOCK = "replearn-work", "replearn-done", "replearn-lock"
@@ -28,7 +29,7 @@ class Checkpoint:
     The work is a sequence of named steps; each keeps arrays, and how they grow is its own
     business. Files are written beside and renamed, so a state is there as a whole or not at all.
     All of them are in one folder within the given one, which `clear` renames before it removes
-    them: a checkpoint, too, is there as a whole or not at all.
+    them: like any file, a checkpoint exists as a whole or not at all.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ class Checkpoint:
             return None
         state = read_state(path, _KIND)
         if state.about != about:
-            raise state.unfit(f"it is about {shown(state.about)}, but the step is about {about}")
+            raise state.unfit(f"it is about {short(state.about)}, but the step is about {about}")
         return state.arrays(like)
 
     def save(

@@ -17,6 +17,7 @@ from replearn.codes.model import Label
 from replearn.codes.randomness import MAX_TEXT, has_surrogates
 from replearn.errors import InvalidFile
 from replearn.files.atomic import write_atomically
+from replearn.terminal import short
 
 MAX_FILE_BYTES = 1 << 28
 MAX_ENTRIES = 1 << 24
@@ -119,16 +120,10 @@ def _check_nesting(document: Any, look_at_text: bool) -> None:
     raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
 
 
-def shown(value: Any) -> str:
-    """The start of any value, for a message."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        raise ValueError("a key stands twice in one object")
+        raise ValueError("a key appears twice in one object")
     return result
 
 
@@ -196,7 +191,7 @@ def read_format(content: Any, name: str, newest: int = 1) -> int:
     version = content.get("version")
     if type(version) is not int or not 1 <= version <= newest:
         known = "1" if newest == 1 else f"1 to {newest}"
-        raise Unfit(f"version {shown(version)} is unknown; this release reads {known}")
+        raise Unfit(f"version {short(version)} is unknown; this release reads {known}")
     return version
 
 
@@ -289,7 +284,7 @@ def _column(content: Any) -> Column:
             raise Unfit("values must be a list of categories")
         texts = tuple(read_text(value, "a category") for value in values)
         if len(set(texts)) != len(texts):
-            raise Unfit("a category stands twice among the values of its column")
+            raise Unfit("a category appears twice among the values of its column")
         scales = content.get("scales", [])
         n_outputs = len(texts) + ("other" in content)
         if not isinstance(scales, list) or len(scales) not in (0, n_outputs):

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from replearn.errors import InvalidFile
 from replearn.files.arrays import ArrayFile, BadArrays, Header, open_arrays
 from replearn.files.atomic import write_atomically
-from replearn.files.jsonfile import parse_json, require_regular, shown
+from replearn.files.jsonfile import parse_json, require_regular
+from replearn.terminal import short
 
 FORMAT_VERSION = 1
 
@@ -122,7 +123,7 @@ def read_state(path: str | os.PathLike[str], kind: str) -> StateFile:
         raise state.unfit(f"its format is not 'replearn-{kind}'")
     if header["version"] != FORMAT_VERSION:
         raise state.unfit(
-            f"version {shown(header['version'])} is unknown; {FORMAT_VERSION} is read"
+            f"version {short(header['version'])} is unknown; {FORMAT_VERSION} is read"
         )
     return StateFile(path, kind, header["about"], header["digest"])
 

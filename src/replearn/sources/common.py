@@ -14,9 +14,11 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from replearn.codes.encoding import Encoding, Seen
-from replearn.errors import ReplearnError
+from replearn.codes.encoding import Encoding, Seen, coded_differently
+from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.sources.ahead import ahead
+from replearn.terminal import short
+from replearn.warn import warn
 
 #: Told from time to time which share of a table has been read.
 Watch = Callable[[float], None]
@@ -74,6 +76,14 @@ def total_seen(parts: Iterable[Seen | None]) -> Seen | None:
     """What was missing or unknown in all pieces; None without an encoding."""
     found = [seen for seen in parts if seen is not None]
     return reduce(add, found) if found else None
+
+
+def warn_if_coded_differently(place: str, encoding: Encoding | None, seen: Seen | None) -> str:
+    """Warn of columns that a site codes differently; the same words as `coded_differently`."""
+    trouble = coded_differently(encoding, seen)
+    if trouble:
+        warn(f"{place} is coded differently: {trouble}.", ReplicabilityWarning)
+    return trouble
 
 
 @dataclass(frozen=True)
@@ -311,11 +321,6 @@ def feature_columns(
 def listed(names: Sequence[str]) -> str:
     """The first names, for a message."""
     return ", ".join(short(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
-
-
-def short(name: str) -> str:
-    """A name for a message, in quotes and not too long."""
-    return repr(name if len(name) <= 80 else name[:77] + "...")
 
 
 def check_names(place: str, names: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from replearn.sources.common import (
     reading,
     rows_per_batch,
 )
-from replearn.types import is_sparse
+from replearn.types import first_not_finite
 
 _CSR_KEYS = ("data", "indices", "indptr", "shape")
 _MEMORY_IF_UNKNOWN = 2**36
@@ -238,17 +238,10 @@ def _invalid_csr(path: str, reason: str) -> ReplearnError:
 
 
 def _check_finite(path: str, X: Any) -> None:
-    values = X.data if is_sparse(X) else X
-    bad = ~np.isfinite(values)
-    if not bad.any():
+    found = first_not_finite(X)
+    if found is None:
         return
-    if is_sparse(X):
-        place = int(np.argmax(bad))
-        row = int(np.searchsorted(X.indptr, place, side="right")) - 1
-        column, value = int(X.indices[place]), values[place]
-    else:
-        row, column = (int(i) for i in np.unravel_index(np.argmax(bad), X.shape))
-        value = X[row, column]
+    row, column, value = found
     raise ReplearnError(
         f"{path}: X must hold finite numbers, got {value} in row {row}, column {column} (counted "
         "from 0). Fill it in, or leave out the row or the column."

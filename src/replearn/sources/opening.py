@@ -5,6 +5,7 @@ import stat
 from collections.abc import Callable, Sequence
 
 from replearn.codes.encoding import Encoding
+from replearn.codes.model import Model
 from replearn.errors import ReplearnError
 from replearn.sources.common import Request, Source, reading
 from replearn.sources.csv_files import open_csv
@@ -87,6 +88,25 @@ def open_source(
             f"{source.n_features}. Name the columns to take."
         )
     return source
+
+
+def source_for(model: Model, path: str | os.PathLike[str], target: str | None = None) -> Source:
+    """The columns of a table that a model takes, encoded as it was fitted.
+
+    Parameters
+    ----------
+    model : Model
+    path, target
+        See `open_source`.
+
+    Returns
+    -------
+    Source
+    """
+    if model.encoding is not None:
+        n_columns = len(model.encoding.columns)
+        return open_source(path, target, encoding=model.encoding, n_features=n_columns)
+    return open_source(path, target, model.feature_names, n_features=model.n_features)
 
 
 def _one_file(path: str) -> tuple[tuple[str, ...], str]:

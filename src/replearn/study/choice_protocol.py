@@ -240,17 +240,14 @@ class ChosenModel:
     """
 
     def __init__(
-        self,
-        choice: Choice,
-        folder: str | os.PathLike[str],
-        limits: OnnxLimits | None = None,
+        self, choice: Choice, folder: str | os.PathLike[str], limits: OnnxLimits | None = None
     ) -> None:
         self.choice = choice
         self.classes_ = np.array(choice.classes)
         self.fingerprint_ = choice.fingerprint
         self._one = open_candidate(choice.chosen, folder, choice.classes, choice.features, limits)
 
-    def say(self, X: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    def labels_and_scores(self, X: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Labels, and probabilities by class, or scores of the second of two classes, or None."""
         numbers = self._one.labels(X, self.classes_)
         if (numbers < 0).any():
@@ -263,18 +260,18 @@ class ChosenModel:
                 return self.classes_[numbers], np.asarray(read(X, self.classes_))
         return self.classes_[numbers], None
 
-    def said(self, X: Any) -> "Said":
-        """What it says about these rows, as a fitted classifier would say it."""
-        labels, scores = self.say(X)
-        said = Said(self.classes_, self.fingerprint_, labels)
+    def predictions(self, X: Any) -> "Predictions":
+        """What it predicts for these rows, with the methods of a fitted classifier."""
+        labels, scores = self.labels_and_scores(X)
+        found = Predictions(self.classes_, self.fingerprint_, labels)
         if scores is not None:
             name = "predict_proba" if scores.ndim == 2 else "decision_function"
-            setattr(said, name, lambda _: scores)
-        return said
+            setattr(found, name, lambda _: scores)
+        return found
 
 
-class Said:
-    """What a model said about some rows; it knows no others."""
+class Predictions:
+    """What a model predicts for some rows; it knows no others."""
 
     def __init__(self, classes: NDArray[Any], fingerprint: str, labels: NDArray[Any]) -> None:
         self.classes_ = classes

@@ -25,11 +25,11 @@ from replearn.files.jsonfile import (
     read_object,
     read_text,
     read_width,
-    shown,
 )
 from replearn.files.modelfile import load as load_model
 from replearn.sources.labels import Labels
 from replearn.study.registration import Registrable, check_seed
+from replearn.terminal import short
 from replearn.types import Drawable
 
 FORMAT = "replearn-protocol"
@@ -39,14 +39,7 @@ FORMAT_VERSION = 3
 MAX_NET_DIRECTIONS = 6
 
 #: Parameters of the estimator that a protocol fixes, with their types; reals are decimal strings.
-_REALS = (
-    "margin",
-    "max_error",
-    "max_disagreement",
-    "failure_prob",
-    "grid_width",
-    "regularization",
-)
+_REALS = ("margin", "max_error", "max_disagreement", "failure_prob", "grid_width", "regularization")
 _WHOLE = ("batch_size", "n_components")
 _NAMES = {"projection", "rounding"}
 _FLAGS = ("fit_intercept", "unit_mean")
@@ -319,7 +312,7 @@ def _protocol(document: dict[str, Any]) -> Protocol:
     )
     n_classes = 2 if protocol.design is None else protocol.design.space.n_classes
     if protocol.content()["classes"] != document["classes"] or len(protocol.classes) != n_classes:
-        raise Unfit(f"there must be {n_classes} classes, got {shown(document['classes'])}")
+        raise Unfit(f"there must be {n_classes} classes, got {short(document['classes'])}")
     if version != protocol.content()["version"]:
         raise Unfit(
             "a protocol of svm without target and hint bits has version 1, one of sgd or net 3, "
