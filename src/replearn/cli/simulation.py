@@ -45,7 +45,7 @@ class Setting:
     n_pilot : int
         Rows of the pilot, which belong to no lab.
     n_new : int
-        Fresh rows on which models are judged.
+        Fresh rows on which models are evaluated.
     max_disagreement : float
         What the labs ask for.
     hint_bits : int
@@ -331,7 +331,7 @@ def text(result: Result, styled: bool | None = None) -> str:
     """
     parts: list[str | Grid] = [_introduction(result), _labs_grid(result), _verdict(result)]
     if result.setting.n_studies > 1:
-        parts += [_again(result), _methods_grid(result), _chances(result), _closing(result)]
+        parts += [_again(result), _methods_grid(result), _chances(result), _CLOSING]
     draw = _drawn if (sys.stdout.isatty() if styled is None else styled) else _plain_table
     return "\n\n".join(part if isinstance(part, str) else draw(part) for part in parts)
 
@@ -408,17 +408,16 @@ def _chances(result: Result) -> str:
     )
 
 
-def _closing(result: Result) -> str:
-    return _filled(
-        "The base rate and the pilot's model are the same at all labs because no lab's rows decide "
-        "anything. Without hint bits labs of this size can little more than confirm the pilot's "
-        "model or veto it, and a match is worth about 0 bits. With a hint the labs' rows decide, "
-        "and a match says something. LogisticRegression uses everything, and no two labs agree."
-    )
-
-
 def _filled(paragraph: str, first: str = "", rest: str = "") -> str:
     return textwrap.fill(paragraph, _WIDTH, initial_indent=first, subsequent_indent=rest)
+
+
+_CLOSING = _filled(
+    "The base rate and the pilot's model are the same at all labs because no lab's rows decide "
+    "anything. Without hint bits labs of this size can little more than confirm the pilot's "
+    "model or veto it, and a match is worth about 0 bits. With a hint the labs' rows decide, "
+    "and a match says something. LogisticRegression uses everything, and no two labs agree."
+)
 
 
 def _plain_table(grid: Grid) -> str:

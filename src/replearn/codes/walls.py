@@ -119,16 +119,6 @@ def _order_by_ratio(slacks: Vector, deviations: Vector) -> NDArray[np.int64]:
     return near[np.argsort(ratios[near])[:_MAX_WALLS]]
 
 
-def chance_to_stay(
-    offsets: Matrix, spread: Matrix, rounding: str, degrees: float = math.inf
-) -> Vector:
-    """For each of several places in a cell, the chance that a displacement stays in the cell.
-
-    This is one minus `chance_to_leave`, which keeps the digits of small chances.
-    """
-    return 1 - chance_to_leave(offsets, spread, rounding, degrees)
-
-
 def chance_to_leave(
     offsets: Matrix, spread: Matrix, rounding: str, degrees: float = math.inf
 ) -> Vector:

@@ -7,15 +7,7 @@ has no branch and no call, so that a loop over it becomes vector instructions.
 import numpy as np
 
 from replearn.kernels.compiler import njit
-from replearn.kernels.portable import (
-    HIGHEST,
-    INVERSE_LN2,
-    LN2_HI,
-    LN2_LO,
-    LOWEST,
-    SERIES,
-    WHOLE,
-)
+from replearn.kernels.portable import HIGHEST, INVERSE_LN2, LN2_HI, LN2_LO, LOWEST, SERIES, WHOLE
 
 (_C17, _C16, _C15, _C14, _C13, _C12, _C11, _C10, _C9, _C8, _C7, _C6, _C5, _C4, _C3, _C2, _, _) = (
     SERIES
@@ -59,10 +51,3 @@ def exponential(x):
 def sigmoid(s):
     """``1 / (1 + e^-s)``: ``portable.sigmoid`` of one number."""
     return 1.0 / (1.0 + exponential(-s))
-
-
-@njit(cache=True, nogil=True, error_model="numpy")  # a look for x/0 would stop vectorisation
-def fill_sigmoids(s, out):
-    """``out[i] = sigmoid(s[i])``; ``out`` may be ``s``."""
-    for i in range(s.size):
-        out[i] = sigmoid(s[i])
