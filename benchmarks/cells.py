@@ -4,6 +4,8 @@
     python benchmarks/cells.py --all      every number of coordinates up to 50
     python benchmarks/cells.py --check 200000
                                           second moments and flips of all cells by simulation
+    python benchmarks/cells.py --moments 1e7
+                                          second moments by simulation with other code than ours
     python benchmarks/cells.py --speed    time to round a block
     python benchmarks/cells.py --hints 100
                                           price in nats times n at rho = .06 when the first of two
@@ -15,7 +17,9 @@ share with probability 1 - rho (`replearn.codes.cells.price`); the ball is what 
 
 import argparse
 import math
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -74,6 +78,28 @@ def check(n_draws: int) -> None:
         print(
             f"{name:<8} {cell.second_moment:.5f} {errors.mean():.5f} ({spread:.5f}) "
             f"{flip_constant(name, n) * math.sqrt(n):12.3f} {flips / step:8.3f} ({sem:.3f})"
+        )
+
+
+def moments(n_draws: int) -> None:
+    """Second moments from textbook constructions, in rounds of draws; of Leech a hundredth of them."""
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from tests.second_moments import LATTICES, drawn_moments
+
+    rng = np.random.default_rng(1)
+    print("cell     constant   drawn      standard error  off by")
+    for name in LATTICES:
+        left, sums = n_draws // 100 if name == "leech" else n_draws, np.zeros(3)
+        while left > 0:
+            drawn = drawn_moments(name, rng, min(left, 200_000))
+            sums += drawn.size, drawn.sum(), (drawn**2).sum()
+            left -= drawn.size
+        mean = sums[1] / sums[0]
+        error = math.sqrt((sums[2] / sums[0] - mean**2) / sums[0])
+        constant = CELLS[name].second_moment
+        print(
+            f"{name:<8} {constant:.7f}  {mean:.7f}  {error:.7f}       {(mean - constant) / error:+.1f}",
+            flush=True,
         )
 
 
@@ -142,11 +168,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--check", type=int, metavar="DRAWS")
+    parser.add_argument("--moments", type=float, metavar="DRAWS")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--hints", type=int, metavar="STUDIES")
     options = parser.parse_args()
     if options.check:
         check(options.check)
+    elif options.moments:
+        moments(int(options.moments))
     elif options.speed:
         speed()
     elif options.hints:

@@ -80,7 +80,7 @@ def fit(
     runs = join_labels(labels, results(_selected(X, [target]), partial(look, target, labels)))
     rows = _selected(X, [*wanted, target])
     sample = _SparkSample(rows, partial(add_up, target, encoding, labels), runs.n_rows)
-    sample.heed = partial(heed, estimator, _PLACE, encoding, allow_unknown)
+    sample.on_seen = partial(heed, estimator, _PLACE, encoding, allow_unknown)
     names, n_features = (
         (tuple(wanted), len(wanted)) if encoding is None else (None, encoding.n_outputs)
     )
@@ -88,12 +88,7 @@ def fit(
 
 
 def evaluate(
-    model: Model,
-    X: Any,
-    *,
-    target: str,
-    by: str | None = None,
-    confidence: float = CONFIDENCE,
+    model: Model, X: Any, *, target: str, by: str | None = None, confidence: float = CONFIDENCE
 ) -> Evaluation:
     """Say what a model is worth on the labelled rows of a Spark dataframe.
 
@@ -134,7 +129,7 @@ def evaluate(
 class _SparkSample:
     """Rows of a dataframe: a `Sample` that is asked for sums over rows in any order."""
 
-    heed: Callable[[Any], None]
+    on_seen: Callable[[Any], None]
 
     def __init__(self, rows: Any, work: Callable[..., Any], n_rows: int) -> None:
         self._rows, self._work, self.n_rows = rows, work, n_rows
@@ -147,7 +142,7 @@ class _SparkSample:
                 f"{_PLACE} must give the same rows whenever it is computed, got {self.n_rows:,} "
                 f"and then {added.n_rows:,}. Cache it, or fix the seeds of its random functions."
             )
-        self.heed(added.seen)
+        self.on_seen(added.seen)
         return added.total
 
 

@@ -120,7 +120,7 @@ def studies(folder):
 
 
 def choices(folder):
-    """Candidates, protocols of a choice among them, and what two sites chose; in ONNX, too."""
+    """Candidates, protocols of a choice among them, and what two sites chose; also in ONNX."""
     plain = rows(7, 200)[[*NAMES, "y"]]
     plain.to_csv(folder / "choosing.csv", index=False)
     models = folder / "candidates"

@@ -1,4 +1,4 @@
-"""Exports: other tools give the model's predictions, on hostile rows and names, too."""
+"""Exports: other tools give the model's predictions, even on hostile rows and names."""
 
 import csv
 import io

@@ -277,7 +277,7 @@ def test_a_checkpoint_of_other_rows_is_refused_whatever_their_name_size_and_time
 
 
 def test_a_large_file_that_was_touched_is_refused(folder, tmp_path, monkeypatch):
-    """Samples do not show all of it, so its place and its times count, too."""
+    """Samples do not show all of it, so its place and its times also count."""
     monkeypatch.setattr(common, "_N_SAMPLES", 2)
     path, state = tmp_path / "a.csv", tmp_path / "state"
     shutil.copy(folder / "a.csv", path)

@@ -199,7 +199,7 @@ def audit(
 
 
 def _signal_note(fitted: Any) -> tuple[str, ...]:
-    """Whether the rows hold any signal: labs agree on noise, too."""
+    """Whether the rows hold any signal: labs also agree on noise."""
     signal, why = getattr(fitted, "signal_", None), getattr(fitted, "untested_", "")
     if signal is None and not why:
         return ()

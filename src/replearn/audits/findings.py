@@ -7,12 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from replearn.audits.agreement import (
-    Agreement,
-    at_other_size,
-    pairs_needed,
-    verdict_in_words,
-)
+from replearn.audits.agreement import Agreement, at_other_size, pairs_needed, verdict_in_words
 from replearn.errors import ReplearnError
 from replearn.types import Drawable
 

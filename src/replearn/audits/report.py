@@ -152,7 +152,7 @@ def sites_report(sites: Sites, command: str, signal: str = "") -> str:
     command : str
         What makes this page.
     signal : str, optional
-        Whether the sites' rows hold any: sites agree on noise, too.
+        Whether the sites' rows hold any: sites also agree on noise.
 
     Returns
     -------
@@ -491,7 +491,7 @@ def make_page(template: str, drawings: list[Drawing], **values: Any) -> str:
             "<figcaption>{}</figcaption></figure>"
         ).format(
             drawing.title,
-            f"{drawing.title}. {drawing.caption}",  # for who hears the page
+            f"{drawing.title}. {drawing.caption}",  # for those who have the page read to them
             Markup(drawing.svg),
             escape(drawing.caption),
         )

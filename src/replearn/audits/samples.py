@@ -53,7 +53,7 @@ def row_digest(X: Any, y: Any) -> str:
 
 
 def copied_share(first: tuple[Any, Any], second: tuple[Any, Any] | None) -> float:
-    """Share of the second sample's rows that stand in the first one, too.
+    """Share of the second sample's rows that are also in the first.
 
     Without a second sample: share of rows that are copies of an earlier one. Labels count.
     Of large tables a part is looked at, chosen by content, so that copies stay together.

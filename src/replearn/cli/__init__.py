@@ -19,14 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from replearn.cli.outcome import (
-    BAD_INPUT,
-    BUG,
-    CLOSED_PIPE,
-    INTERRUPTED,
-    CommandWarning,
-    Outcome,
-)
+from replearn.cli.outcome import BAD_INPUT, BUG, CLOSED_PIPE, INTERRUPTED, CommandWarning, Outcome
 from replearn.cli.parser import make_parser
 from replearn.cli.text import complain, in_options, in_words
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning

@@ -22,7 +22,7 @@ example:
 
 The folder has the protocol, one page of instructions for a site's data manager, a checklist, a
 list of the columns, a made-up file to rehearse with, and the fingerprint that the rehearsal must
-give. Nothing in it comes from rows of a pilot or a site, but for what the protocol publishes.
+give. Nothing in it comes from rows of a pilot or a site, except what the protocol publishes.
 
 JSON keys: out, files, protocol (its hash), expected_fingerprint, warnings""",
     )

@@ -43,7 +43,7 @@ ONNX files, or model files of replearn. With --protocol, DATA are the rows of th
 are run in a process of their own, with limits on time and memory; a file whose hash is not the
 published one is refused by name.
 
-`replearn compare`, `predict`, `evaluate`, `show` take choice files, too, and `audit --protocol`
+`replearn compare`, `predict`, `evaluate` and `show` also take choice files, and `audit --protocol`
 takes the protocol of a choice.
 
 exit codes: 0 done; 1 --expect was given and the fingerprint is another one (--out is written

@@ -38,7 +38,7 @@ examples:
   replearn compare --reveal oslo.commitment.json oslo.opening.json rome.commitment.json ...
 
 FILEs are two or more model files, or folders, of which all files *.model.json are taken. Models
-are the same if their canonical bytes are; otherwise it is said which part differs, for each group
+are the same if their canonical bytes are; otherwise the part that differs is named, for each group
 of sites that have the same model.
 
 A bare fingerprint can be guessed, since a model has few codes. With --commit a site publishes a
@@ -202,7 +202,7 @@ def _model_files(places: Sequence[str]) -> list[str]:
 
 
 def _in_words(sites: "Sites", models: "dict[str, Model]") -> tuple[str, dict[str, Any]]:
-    """What to print, and more keys where there are but two models."""
+    """What to print, and more keys if there are just two models."""
     if len(models) != 2:
         return str(sites), {}
     from dataclasses import replace
@@ -314,9 +314,5 @@ def _reveal(options: argparse.Namespace) -> Outcome:
         [item for item in items if isinstance(item, Commitment)],
         [item for item in items if isinstance(item, Opening)],
     )
-    data = {
-        "same": result.same,
-        "fingerprints": result.fingerprints,
-        "protocol": result.protocol,
-    }
+    data = {"same": result.same, "fingerprints": result.fingerprints, "protocol": result.protocol}
     return Outcome(printable_lines(str(result)), data, DONE if result.same else DIFFERENT)

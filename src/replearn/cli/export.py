@@ -66,9 +66,7 @@ JSON keys: fingerprint, to, out, content (null if it was written to --out), warn
         help="onnx: leave the protocol's encoding out, and take a matrix of encoded rows",
     )
     parser.add_argument(
-        "--float32",
-        action="store_true",
-        help="onnx: numbers come in as float32 (default: float64)",
+        "--float32", action="store_true", help="onnx: numbers come in as float32 (default: float64)"
     )
     add_spreadsheet(parser, "csv: ")
     add_common(parser, "--large")
@@ -102,7 +100,7 @@ def _check_options(options: argparse.Namespace) -> None:
     for form, own in _OWN_OPTIONS.items():
         for name, absent in own.items():
             if form != options.to and getattr(options, name) != absent:
-                raise ReplearnError(f"--{name} is for --to {form}, got --to {options.to}, too.")
+                raise ReplearnError(f"--{name} is for --to {form}, got --to {options.to}.")
 
 
 def _export(model: "Model", options: argparse.Namespace) -> tuple[bytes, dict[str, str | None]]:
@@ -111,10 +109,7 @@ def _export(model: "Model", options: argparse.Namespace) -> tuple[bytes, dict[st
 
     if options.to == "onnx":
         content = exports.to_onnx(
-            model,
-            encoded=options.encoded,
-            single_precision=options.float32,
-            large=options.large,
+            model, encoded=options.encoded, single_precision=options.float32, large=options.large
         )
         return content, {}
     if options.to == "csv":

@@ -184,10 +184,7 @@ _COMMON: dict[str, dict[str, Any]] = {
         "metavar": "TEXT",
         "help": "derive the seed from the protocol and a value nobody could choose",
     },
-    "--register": {
-        "metavar": "DRAW",
-        "help": "no seed yet; it will follow from this public draw",
-    },
+    "--register": {"metavar": "DRAW", "help": "no seed yet; it will follow from this public draw"},
     "--target": {"metavar": "COLUMN", "help": "label column; for .npz an array (default y)"},
 }
 
@@ -254,7 +251,7 @@ def add_training(parser: argparse.ArgumentParser) -> None:
 
 
 def add_spreadsheet(parser: argparse.ArgumentParser, formats: str = "") -> None:
-    """Add the wish that a spreadsheet computes nothing."""
+    """Add the option that keeps spreadsheets from computing anything."""
     parser.add_argument(
         "--spreadsheet",
         action="store_true",

@@ -5,7 +5,7 @@ from typing import Any
 
 DONE = 0  # or: the same model, or an audit within its bound
 DIFFERENT = 1  # the models differ, or an audit exceeds its bound
-BAD_INPUT = 2  # bad usage, too
+BAD_INPUT = 2  # or bad usage
 UNDECIDED = 3  # neither shown nor refuted: a pipeline must not take it for a pass
 BUG = 70  # not 1, which would say that two models differ
 INTERRUPTED = 130

@@ -60,7 +60,7 @@ protocol is worth next to the base rate, the pilot's own model and one site's ro
 protocol has decided already. Study "updating": directions that know the pilot's labels. Study
 "discovery": directions that know none; a pilot without labels is enough, with --classes (those of
 the sites, negative first) and --share (expected share of the second). Hint bits: the first site
-publishes so many bits about where its estimate lies, and the others use them.
+publishes this many bits about where its estimate lies, and the others use them.
 
 Who chooses a seed may try several after a look at the pilot. With --register the protocol has none
 yet: publish the hash that is printed before the day of the draw; afterwards --registered completes

@@ -99,43 +99,40 @@ def _data(
 
 
 def _write(
-    model: "Model",
-    options: argparse.Namespace,
-    out: TextIO,
-    kept: "list[Label] | None" = None,
+    model: "Model", options: argparse.Namespace, out: TextIO, collected: "list[Label] | None" = None
 ) -> "tuple[dict[Label, int], dict[str, dict[str, int]]]":
     """Write a line for each row; how often each label came, and what was missing or unknown."""
     from replearn.exports.spreadsheets import harmless
 
     columns: dict[str, dict[str, int]] = {}
     counts = dict.fromkeys(model.classes, 0)
-    shown = {label: harmless(label) if options.spreadsheet else label for label in model.classes}
+    written = {label: harmless(label) if options.spreadsheet else label for label in model.classes}
     writer = csv.writer(out, lineterminator="\n")
     if model.is_numeric:
-        return _write_numbers(model, options, writer, kept)
-    writer.writerow(["prediction", *_number_names(model, shown)])
+        return _write_numbers(model, options, writer, collected)
+    writer.writerow(["prediction", *_number_names(model, written)])
     for (scores,) in piecewise_scores([model], options.data, options.model, columns):
         labels = [model.classes[place] for place in model.decided(scores).tolist()]
         numbers = _numbers(model, scores).tolist()
         writer.writerows(
-            (shown[label], *(f"{number:.9g}" for number in row))
+            (written[label], *(f"{number:.9g}" for number in row))
             for label, row in zip(labels, numbers, strict=True)
         )
         for label in model.classes:
             counts[label] += labels.count(label)
-        if kept is not None:
-            kept += labels
+        if collected is not None:
+            collected += labels
     return counts, columns
 
 
-def _number_names(model: "Model", shown: "dict[Label, Any]") -> list[str]:
+def _number_names(model: "Model", written: "dict[Label, Any]") -> list[str]:
     """Names of the columns that stand beside each label."""
-    by_class = [f"probability {shown[label]}" for label in model.classes]
+    by_class = [f"probability {written[label]}" for label in model.classes]
     if model.n_classes == 2:
         return ["score", by_class[1]] if model.has_probabilities else ["score"]
     if model.has_probabilities:
         return by_class
-    return [f"score {shown[label]}" for label in model.classes]
+    return [f"score {written[label]}" for label in model.classes]
 
 
 def _numbers(model: "Model", scores: Any) -> "Matrix":
@@ -150,7 +147,7 @@ def _numbers(model: "Model", scores: Any) -> "Matrix":
 
 
 def _write_numbers(
-    model: "Model", options: argparse.Namespace, writer: Any, kept: "list[Any] | None"
+    model: "Model", options: argparse.Namespace, writer: Any, collected: "list[Any] | None"
 ) -> "tuple[dict[Label, int], dict[str, dict[str, int]]]":
     """The same for a regression: one number for each row."""
     columns: dict[str, dict[str, int]] = {}
@@ -159,6 +156,6 @@ def _write_numbers(
     for (numbers,) in piecewise_scores([model], options.data, options.model, columns):
         writer.writerows([f"{number:.9g}"] for number in numbers.tolist())
         n_rows += len(numbers)
-        if kept is not None:
-            kept += numbers.tolist()
+        if collected is not None:
+            collected += numbers.tolist()
     return {"numbers": n_rows}, columns

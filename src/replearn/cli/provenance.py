@@ -36,7 +36,7 @@ def facts_of(found: "Evaluation") -> dict[str, Any]:
         "worth": {
             "base_rates": [f"{rate.value:.3f}" for rate in worth.base_rates],
             **{name: f"{m.value:.3f}" for name, m in numbers.items() if m is not None},
-        },
+        }
     }
 
 

@@ -101,11 +101,11 @@ def _plain(value: Any) -> Any:
 def _space_words(model: "Model") -> str:
     """What the codes of a model are, whatever its algorithm."""
     content = model.space.content()
-    said = {"cap", "hint", "hint_bits", "threshold"} if model.has_probabilities else set()
+    elsewhere = {"cap", "hint", "hint_bits", "threshold"} if model.has_probabilities else set()
     words = [
         f"{name} {value}"
         for name, value in content.items()
-        if isinstance(value, int | str) and name not in said
+        if isinstance(value, int | str) and name not in elsewhere
     ]
     return f"{model.space.n_inputs:,} inputs, " + ", ".join(words)
 

@@ -82,7 +82,7 @@ def signal_words(
     for name in (name for name, p in p_values.items() if p is None):
         untested.setdefault((reasons or {}).get(name, "the file does not say"), []).append(name)
     parts += [f"not tested at {_some(names)}: {reason}" for reason, names in untested.items()]
-    return "; ".join(parts) + ". A match is no proof: noise and a pilot's own model can match, too"
+    return "; ".join(parts) + ". A match is no proof: noise and a pilot's own model can also match"
 
 
 def _some(names: Sequence[str], most: int = 4) -> str:

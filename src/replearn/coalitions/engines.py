@@ -336,11 +336,7 @@ def _added(
 
 
 def _batches(
-    protocol: Protocol,
-    pieces: Iterable[Piece],
-    labels: Labels,
-    place: str,
-    assume_shuffled: bool,
+    protocol: Protocol, pieces: Iterable[Piece], labels: Labels, place: str, assume_shuffled: bool
 ) -> tuple[SiteBatches | None, Seen | None]:
     """Algorithm 1: the vectors of whole batches, added up."""
     estimator = protocol.estimator(shuffle=not assume_shuffled)

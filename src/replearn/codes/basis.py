@@ -34,8 +34,7 @@ class Basis:
         """Round orthonormal rows, and relative widths, to what is published."""
         relative = np.ones(len(directions)) if widths is None else widths
         return cls(
-            np.rint(directions / UNIT).astype(np.int64),
-            tuple(f"{width:.3g}" for width in relative),
+            np.rint(directions / UNIT).astype(np.int64), tuple(f"{width:.3g}" for width in relative)
         )
 
     def apply(self, direction: Vector) -> Vector:

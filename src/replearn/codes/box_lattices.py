@@ -1,7 +1,7 @@
 """Lattices of 2 to 12 dimensions for roundings: integer coordinates, points, facets of their cells.
 
 A point has integer coordinates ``c`` and stands at ``c * units``; the lattice has unit volume.
-Which ``c`` belong to it is said by their residues (`replearn.kernels.boxes`):
+Their residues say which ``c`` belong to it (`replearn.kernels.boxes`):
 
 ====== ========== =========================================================================
 name   lattice    integer coordinates ``c``

@@ -18,8 +18,8 @@ class ReplicableDPClassifier(NetBasedClassifier):
     A candidate of a net is drawn with probability proportional to
     ``exp(-inverse_temperature * error rate)``, a differentially private mechanism, and both labs
     draw with the same published noise (correlated sampling), so that they draw the same.
-    **The published seed makes the output replicable, not private**: who knows the seed knows the
-    noise. ``privacy_epsilon_`` says how private it would be with secret noise.
+    **The published seed makes the output replicable, not private**: knowing the seed is knowing
+    the noise. ``privacy_epsilon_`` says how private it would be with secret noise.
 
     {two_labs}
 

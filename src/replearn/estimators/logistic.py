@@ -11,11 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from replearn.codes.published import Published
 from replearn.errors import NoModel, ReplearnError
 from replearn.estimators.base import silent_overflow
-from replearn.estimators.checks import (
-    class_factors,
-    refuse_unwritable,
-    whole_or_auto,
-)
+from replearn.estimators.checks import class_factors, refuse_unwritable, whole_or_auto
 from replearn.estimators.docstrings import with_shared_entries
 from replearn.estimators.score_based import ScoreBased
 from replearn.estimators.score_state import read_header, read_sums, write_sums
@@ -26,12 +22,7 @@ from replearn.kernels.logistic import ScoreSums
 from replearn.plans.plan_logistic import LogisticPlan, log_odds, promised_design
 from replearn.sources.labels import label_values
 from replearn.stages.batches import Rows
-from replearn.stages.scores import (
-    Steps,
-    from_one_pass,
-    round_theta,
-    score_pass,
-)
+from replearn.stages.scores import Steps, from_one_pass, round_theta, score_pass
 from replearn.stages.signal import NOT_KEPT
 from replearn.stages.weights import GRAINS, whole_weights, with_weights
 

@@ -355,11 +355,7 @@ def _results(settings: list[dict[str, Any]], scores: Vector) -> dict[str, Any]:
     order = np.argsort(-scores, kind="stable")
     ranks = np.empty(scores.size, dtype=np.int64)
     ranks[order] = np.arange(1, scores.size + 1)
-    return columns | {
-        "params": settings,
-        "mean_test_score": scores,
-        "rank_test_score": ranks,
-    }
+    return columns | {"params": settings, "mean_test_score": scores, "rank_test_score": ranks}
 
 
 def _objects(values: Iterable[Any]) -> NDArray[Any]:

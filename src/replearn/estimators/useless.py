@@ -59,7 +59,7 @@ def warn_of_fit(
     class_weights : bool
         Classes count by published weights, so probabilities are not those of these rows.
     signal : Signal or None
-        Whether the rows hold any: if they show none, that was said. The scores on rows that the
+        Whether the rows hold any: if they show none, that was reported. The scores on rows that the
         model has seen prove nothing.
     """
     numbers, weights = parted(rows.signs)

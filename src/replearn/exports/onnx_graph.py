@@ -51,7 +51,7 @@ def to_onnx(
     (double), both of shape (rows,); with a ``_`` behind the name if a column has it. A graph cannot
     refuse a row: if a number is NaN that must not be, the score is NaN and the label means nothing.
     A logistic model has ``probabilities`` (double, shape (rows, 2)) as a third output; rows longer
-    than its published length are shortened in the graph. There the score is NaN, too, if the
+    than its published length are shortened in the graph. There the score is also NaN if the
     squared length of a row overflows. With more than two classes ``score`` and ``probabilities``
     have a column for each. A regression has one output, ``prediction`` (double, shape (rows,)).
 

@@ -130,7 +130,7 @@ def _choice(content: Any) -> Choice:
     )
 
 
-# --- parts that protocols have, too -------------------------------------------------------------
+# --- parts that protocols share -----------------------------------------------------------------
 
 
 def read_candidates(value: Any) -> tuple[Candidate, ...]:

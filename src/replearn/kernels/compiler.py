@@ -4,7 +4,7 @@ With ``NUMBA_DISABLE_JIT=1``, or where numba is not installed, kernels run as pl
 of times slower, but every line can be stepped through, nothing but NumPy is needed to check what
 others computed, and the results are the same. Three things need help. Code that is written by hand
 for the compiler has a plain twin that takes its place; a choice between functions that the compiler
-makes by type is made by type here, too; and the loops of predictions have twins in NumPy.
+makes by type is made by type here as well; and the loops of predictions have twins in NumPy.
 """
 
 import functools

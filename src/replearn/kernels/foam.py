@@ -55,7 +55,7 @@ def first_droplet(point, key0, key1):
     """Number of the first proposal that holds the point: ``2^d`` on average, without a limit."""
     n_front = min(point.size, _FRONT)
     heights = np.empty(_CHUNK)
-    corners = np.zeros((_FRONT, _CHUNK))  # those of no proposal yet are worked on, too
+    corners = np.zeros((_FRONT, _CHUNK))  # including those of no proposal yet
     products = np.empty(_CHUNK)
     start, size = 0, _FIRST_CHUNK
     while True:

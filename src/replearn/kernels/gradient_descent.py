@@ -35,22 +35,10 @@ from numpy.typing import NDArray
 
 from replearn.kernels.compiler import njit, overloaded
 from replearn.kernels.exact import MAX_ENTRY, split_fixed
-from replearn.kernels.lanes import (
-    DenseRows,
-    SparseRows,
-    row_axpy,
-    row_dot_and_square,
-)
+from replearn.kernels.lanes import DenseRows, SparseRows, row_axpy, row_dot_and_square
 from replearn.kernels.prefetch import row_prefetch
 from replearn.kernels.rows import HUGE, TINY, is_zero, rescaled, take
-from replearn.kernels.tally import (
-    BATCHES,
-    VISITS,
-    ZERO_ROWS,
-    TallyArrays,
-    count_norm,
-    count_pair,
-)
+from replearn.kernels.tally import BATCHES, VISITS, ZERO_ROWS, TallyArrays, count_norm, count_pair
 from replearn.types import Order, Signs
 
 _SMALL_SCALE = 2.0**-20

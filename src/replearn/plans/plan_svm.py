@@ -55,7 +55,7 @@ def plan_svm(
     Notes
     -----
     Several halfspaces share the disagreement: each gets an equal part. In certified and paper mode
-    they share error and failure probability, too, so that the promises are kept by all together:
+    they also share error and failure probability, so that the promises are kept by all together:
     where all halfspaces are right, the label is. That needs the margin for each class against the
     rest.
     """

@@ -16,11 +16,7 @@ from replearn.plans.plan_svm import plan_svm
 from replearn.plans.sizes import MODES, Guarantee, Plan, Sizes, check_mode
 
 #: What can be solved for, with the range that is searched.
-_RANGES = {
-    "margin": (1e-3, 0.95),
-    "max_error": (1e-5, 0.49),
-    "max_disagreement": (1e-5, 0.99),
-}
+_RANGES = {"margin": (1e-3, 0.95), "max_error": (1e-5, 0.49), "max_disagreement": (1e-5, 0.99)}
 _STEPS = 40  # halvings of the range, on a logarithmic scale
 _DIGITS = 3
 

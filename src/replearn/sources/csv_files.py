@@ -135,8 +135,7 @@ class CsvSource(Source):
     ) -> Iterator[tuple[float, int, Columns]]:
         """Share read, first row and columns, from row ``start`` on."""
         found = one_after_another(
-            self.paths,
-            lambda number: read_rows(self.files[number], numeric, text, self.encoding),
+            self.paths, lambda number: read_rows(self.files[number], numeric, text, self.encoding)
         )
         return from_row(found, start, self._batch_rows, n_rows, _cut)
 

@@ -181,7 +181,7 @@ def _values(column: Any) -> NDArray[Any]:
 
 
 def _has_empty_row(columns: Columns) -> bool:
-    """Whether all cells of a row are missing, which Arrow makes of an empty line, too."""
+    """Whether all cells of a row are missing, which is also what Arrow makes of an empty line."""
     missing: Any = True
     for values in columns.values():
         missing &= np.isnan(values) if values.dtype.kind == "f" else values == None  # noqa: E711

@@ -297,12 +297,7 @@ def descent_of(plan: BatchPlan, n_features: int, batch_size: int) -> sgd.Run:
 
 
 def advance(
-    X: Any,
-    signs: Signs,
-    order: Order,
-    descent: sgd.Run,
-    state: sgd.State,
-    sums: BatchSums,
+    X: Any, signs: Signs, order: Order, descent: sgd.Run, state: sgd.State, sums: BatchSums
 ) -> None:
     """Gradient descent over rows of an array or a CSR matrix."""
     settings = (signs, order, descent, state, sums.hi, sums.lo, sums.counted)

@@ -149,9 +149,7 @@ class Bin:
 
 
 def calibration_bins(
-    probability: Vector,
-    positive: NDArray[np.bool_],
-    confidence: float = CONFIDENCE,
+    probability: Vector, positive: NDArray[np.bool_], confidence: float = CONFIDENCE
 ) -> tuple[Bin, ...]:
     """Rows in order of their probability, cut into bins of about equal size.
 

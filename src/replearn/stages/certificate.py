@@ -376,11 +376,7 @@ def _deviations(sums: BatchSums, mean: Vector, plan: BatchPlan) -> Matrix:
 
 
 def _estimate(
-    deviations: Matrix,
-    residual: Vector,
-    n_batches: int,
-    space: CodeSpace,
-    shared: SharedRandomness,
+    deviations: Matrix, residual: Vector, n_batches: int, space: CodeSpace, shared: SharedRandomness
 ) -> float | None:
     """Estimated probability of other codes under this seed."""
     n_groups = deviations.shape[0]

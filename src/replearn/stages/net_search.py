@@ -31,12 +31,7 @@ from replearn.errors import ReplearnError
 from replearn.kernels import error_counts as kernel
 from replearn.plans.sizes import NetSizes
 from replearn.stages.batches import Rows
-from replearn.stages.selection import (
-    ThresholdLaw,
-    amplified,
-    correlated_choice,
-    draw_threshold,
-)
+from replearn.stages.selection import ThresholdLaw, amplified, correlated_choice, draw_threshold
 from replearn.types import BlockMap, IntegerArray, Matrix, Order, Vector
 
 _ROWS_PER_BLOCK = 1 << 14
@@ -75,11 +70,7 @@ class PointSet(Protocol):
         """Errors of these candidates, each counted up to ``limit + 1``."""
 
     def group_counts(
-        self,
-        space: NetSpace,
-        shared: SharedRandomness,
-        indices: IntegerArray,
-        edges: IntegerArray,
+        self, space: NetSpace, shared: SharedRandomness, indices: IntegerArray, edges: IntegerArray
     ) -> tuple[IntegerArray, IntegerArray]:
         """Points in groups of packs, and how many of them each candidate gets wrong.
 
@@ -138,11 +129,7 @@ class Points:
         return counts
 
     def group_counts(
-        self,
-        space: NetSpace,
-        shared: SharedRandomness,
-        indices: IntegerArray,
-        edges: IntegerArray,
+        self, space: NetSpace, shared: SharedRandomness, indices: IntegerArray, edges: IntegerArray
     ) -> tuple[IntegerArray, IntegerArray]:
         """Points in groups of packs, and how many of them each candidate gets wrong."""
         groups = [self.part(int(a), int(b)) for a, b in pairwise(edges)]
@@ -429,11 +416,11 @@ def choose_below(
         return Choice(fallback.candidate, n_tested, False, _NOTHING)
     if not evidence:
         return Choice(found.candidate, n_tested, True, _NOTHING)
-    shown = _threshold_evidence(points, net, found, threshold)
+    near = _threshold_evidence(points, net, found, threshold)
     if best is not None:
         turns = _start_turns(points, net, law, best, found.candidate, string)
-        shown = replace(shown, turns=turns)
-    return Choice(found.candidate, n_tested, True, shown)
+        near = replace(near, turns=turns)
+    return Choice(found.candidate, n_tested, True, near)
 
 
 def _search_below(points: PointSet, net: Net, threshold: float) -> Found:
@@ -526,11 +513,7 @@ def _choose_by_rejection(points: PointSet, net: Net, heat: float) -> Choice:
 
 
 def choose_amplified(
-    points: Points,
-    space: NetSpace,
-    sizes: NetSizes,
-    shared: SharedRandomness,
-    run: BlockMap = map,
+    points: Points, space: NetSpace, sizes: NetSizes, shared: SharedRandomness, run: BlockMap = map
 ) -> Choice:
     """Amplification: what `choose_below` chooses most often, on disjoint groups of rows.
 

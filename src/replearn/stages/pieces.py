@@ -8,14 +8,7 @@ from numpy.typing import NDArray
 
 from replearn.kernels.tally import TallyArrays
 from replearn.plans.sizes import BatchPlan
-from replearn.stages.batches import (
-    BatchKernel,
-    BatchSums,
-    LabelRuns,
-    Rows,
-    no_sums,
-    sum_batches,
-)
+from replearn.stages.batches import BatchKernel, BatchSums, LabelRuns, Rows, no_sums, sum_batches
 from replearn.types import BlockMap, Signs
 
 

@@ -47,12 +47,7 @@ class Planned:
         rows = (
             ("AUC", self.expected_auc, worth.auc, self.pilot_auc),
             ("log-loss", self.expected_log_loss, worth.log_loss, self.pilot_log_loss),
-            (
-                "balanced accuracy",
-                self.expected_balanced_accuracy,
-                worth.balanced_accuracy,
-                None,
-            ),
+            ("balanced accuracy", self.expected_balanced_accuracy, worth.balanced_accuracy, None),
         )
         return [
             (
@@ -68,7 +63,7 @@ class Planned:
         """Why the model is worth less than what the pilot knew, one sentence each."""
         area = worth.auc
         if area is None or self.pilot_auc is None or worth.inverted or worth.no_signal:
-            return ()  # said already
+            return ()  # reported already
         if area.high - 0.5 < (self.pilot_auc - 0.5) / 2:
             return (
                 f"The model keeps less than half of the pilot's signal: AUC {area}, the pilot's "

@@ -26,14 +26,7 @@ from replearn.codes.space import CodeSpace, unit
 from replearn.errors import ReplearnError
 from replearn.plans.sizes import BatchPlan, BoostPlan, NetPlan, RoundedPlan, Spent
 from replearn.stages import boost_rounds
-from replearn.stages.batches import (
-    BatchKernel,
-    BatchSums,
-    Rows,
-    Sample,
-    best_of_sgd,
-    max_margin,
-)
+from replearn.stages.batches import BatchKernel, BatchSums, Rows, Sample, best_of_sgd, max_margin
 from replearn.stages.hints import safest_hint
 from replearn.stages.margins import choose_margin
 from replearn.stages.net_search import (

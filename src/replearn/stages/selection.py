@@ -234,11 +234,7 @@ class ThresholdLaw(NamedTuple):
 
 
 def draw_threshold(
-    law: ThresholdLaw,
-    smallest: float,
-    shared: SharedRandomness,
-    purpose: str,
-    number: int = 0,
+    law: ThresholdLaw, smallest: float, shared: SharedRandomness, purpose: str, number: int = 0
 ) -> float:
     """The threshold of a study, and the start below it.
 

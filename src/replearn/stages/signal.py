@@ -64,7 +64,7 @@ class Signal:
         return (
             f"These {self.n_rows:,} rows show no signal: a direction learned on one half orders "
             f"the other half with AUC {self.auc:.3f}, where guessing has 0.5 (p = "
-            f"{self.p_value:.2g}). There may be none, and labs agree on noise, too; or it "
+            f"{self.p_value:.2g}). There may be none, and labs also agree on noise; or it "
             "takes more rows to see it. Check labels and columns, or get more rows."
         )
 
@@ -129,12 +129,12 @@ def spaced_signal(X: Any, targets: NDArray[Any], order: Order) -> Signal | None:
     Rows of a file give the same p-value, whether they are read at once or piece by piece.
     """
     stride = 1
-    while -(-order.size // stride) > _most_kept(X):
+    while -(-order.size // stride) > _most_rows(X):
         stride *= 2
     return signal_of(X, targets, order[::stride])
 
 
-def _most_kept(X: Any) -> int:
+def _most_rows(X: Any) -> int:
     """Rows that are kept of a stream at most."""
     return max(_FEWEST, min(_FIRST_LOOK, _MOST_NUMBERS // max(1, X.shape[1])))
 
@@ -205,7 +205,7 @@ class SpacedRows:
         """Look at the next rows."""
         numbers, _ = parted(targets)
         n_rows = max(self._n_expected, self._n_seen + numbers.size)
-        while -(-n_rows // self._stride) > _most_kept(X):
+        while -(-n_rows // self._stride) > _most_rows(X):
             self._stride *= 2
             if self._parts:
                 rows, labels = self._joined()

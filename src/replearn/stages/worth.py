@@ -115,7 +115,7 @@ class Worth:
     def worse_than_base_rate(self) -> bool:
         """Always giving the base rates would be better, beyond chance.
 
-        By log-loss; without probabilities by accuracy, if the balanced accuracy, too, is not
+        By log-loss; without probabilities by accuracy, if the balanced accuracy is not
         shown to be better than guessing.
         """
         if self.log_loss_gain is not None:

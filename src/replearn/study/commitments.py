@@ -183,7 +183,7 @@ def reveal(commitments: Sequence[Commitment], openings: Sequence[Opening]) -> Re
     Raises
     ------
     ReplearnError
-        If a site is missing, stands twice, opened something else than it committed to, or
+        If a site is missing, appears twice, opened something else than it committed to, or
         committed under another protocol than the others.
 
     Examples

@@ -130,19 +130,19 @@ def read_hints(paths: Sequence[str | os.PathLike[str]], protocol: Protocol) -> i
     unsafe = []
     for path in paths:
         try:
-            said = _unsafe(read_json(path))
+            found = _unsafe(read_json(path))
         except Unfit as problem:
             raise InvalidFile(f"{path} is not a valid file of unsafe hints: {problem}.") from None
-        _refuse_others(said, protocol)
-        unsafe.append(said.unsafe)
+        _refuse_others(found, protocol)
+        unsafe.append(found.unsafe)
     return common_hint(unsafe, protocol.hint_bits)
 
 
-def _refuse_others(said: Hint | UnsafeHints, protocol: Protocol) -> None:
+def _refuse_others(found: Hint | UnsafeHints, protocol: Protocol) -> None:
     for name, mine, other in (
-        ("protocol", said.protocol, protocol.fingerprint),
-        ("seed", said.seed, protocol.seed),
-        ("number of hint bits", said.hint_bits, protocol.hint_bits),
+        ("protocol", found.protocol, protocol.fingerprint),
+        ("seed", found.seed, protocol.seed),
+        ("number of hint bits", found.hint_bits, protocol.hint_bits),
     ):
         if mine != other:
             raise ReplearnError(

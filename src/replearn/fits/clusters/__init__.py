@@ -92,13 +92,15 @@ def fit(
     client = usable_client(client)
     require_workers(client)
     table = _table(estimator, X, y, target, columns, task_rows)
-    table.when_seen(partial(_heed, estimator, X, allow_unknown))
+    table.when_seen(partial(_on_seen, estimator, X, allow_unknown))
     table.look(client)
     sample = ClusterSample(client, table, watch)
     return estimator.fit_sample(sample, table.n_features, table.labels.classes, table.names)
 
 
-def _heed(estimator: ReplicableClassifier, X: Any, allow_unknown: bool, seen: Seen | None) -> None:
+def _on_seen(
+    estimator: ReplicableClassifier, X: Any, allow_unknown: bool, seen: Seen | None
+) -> None:
     """Keep what was missing or unknown; refuse or warn of columns that are coded differently."""
     if seen is None:
         return

@@ -72,11 +72,7 @@ class ClusterPoints:
         return np.minimum(np.sum(parts, axis=0), limits + 1)
 
     def group_counts(
-        self,
-        space: NetSpace,
-        shared: SharedRandomness,
-        indices: IntegerArray,
-        edges: IntegerArray,
+        self, space: NetSpace, shared: SharedRandomness, indices: IntegerArray, edges: IntegerArray
     ) -> tuple[IntegerArray, IntegerArray]:
         """Points in groups of packs, and how many of them each candidate gets wrong."""
         sizes = np.zeros(edges.size - 1, dtype=np.int64)

@@ -34,7 +34,7 @@ _Place = tuple[Part, int, int]
 Work = Callable[[int, Iterable[SignedRows]], Any]
 
 #: Told what was missing or unknown in all rows, after the first pass over them.
-Heed = Callable[[Seen | None], None]
+OnSeen = Callable[[Seen | None], None]
 
 
 class _Chunk(NamedTuple):
@@ -70,7 +70,7 @@ class ClusterRows(ABC):
     n_features: int
     names: tuple[str, ...] | None
     labels: Labels
-    _heed: Heed | None = None
+    _on_seen: OnSeen | None = None
     runs: LabelRuns = LabelRuns()
     lengths: tuple[int, ...] = ()
 
@@ -81,15 +81,15 @@ class ClusterRows(ABC):
         self.runs = join_labels(self.labels, found)
         self.lengths = tuple(part.n_rows for part in found)
 
-    def when_seen(self, heed: Heed) -> None:
+    def when_seen(self, on_seen: OnSeen) -> None:
         """Say who is to be told what was missing or unknown in all rows."""
-        self._heed = heed
+        self._on_seen = on_seen
 
     def note(self, parts: Iterable[Seen | None]) -> None:
         """Note what a pass over all rows has seen; later passes see the same."""
-        if self._heed is not None:
-            self._heed(total_seen(parts))
-            self._heed = None
+        if self._on_seen is not None:
+            self._on_seen(total_seen(parts))
+            self._on_seen = None
 
     @abstractmethod
     def tasks(self, work: Work, unit: int) -> list[Any]:
