@@ -105,3 +105,9 @@ class UselessModelWarning(UserWarning):
     >>> caught[0].category.__name__
     'UselessModelWarning'
     """
+
+
+def short(value: object, most: int = 60) -> str:
+    """A value as Python writes it, or the start of that, for a message."""
+    text = repr(value)
+    return text if len(text) <= most else text[: most - 3] + "..."

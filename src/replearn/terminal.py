@@ -20,12 +20,6 @@ def printable(text: str) -> str:
     return _STEERING.sub("?", text)
 
 
-def short(value: object, most: int = 60) -> str:
-    """A value as Python writes it, or the start of that, for a message."""
-    text = repr(value)
-    return text if len(text) <= most else text[: most - 3] + "..."
-
-
 def printable_lines(text: str) -> str:
     """The same for lines that are our own; only a line feed ends one."""
     return "\n".join(map(printable, text.split("\n")))

@@ -19,7 +19,7 @@ from tests.unit import test_exact, test_net
 def dropped(*arguments):
     raise AttributeError("'PointerType' object has no attribute 'pointee'")
 
-lanes._fold = lanes._broadcast = prefetch._open_row = error_counts._everywhere = dropped
+lanes._fold = lanes._broadcast = prefetch._open_row = error_counts._in_all_lanes = dropped
 test_exact.test_vectors_have_the_order_of_the_twin(np.float64)
 test_exact.test_dense_and_sparse_rows_have_the_bits_of_vectors(np.float32)
 test_exact.test_a_row_at_the_end_of_memory_is_not_read_past_its_end()

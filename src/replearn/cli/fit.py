@@ -18,7 +18,7 @@ from replearn.cli.training import (
     own_worth,
     read_protocol,
     refuse_idle,
-    refuse_there,
+    refuse_with_cluster,
 )
 from replearn.errors import ReplearnError
 
@@ -156,9 +156,9 @@ def run(options: argparse.Namespace) -> Outcome:
         estimator = make_estimator(options, protocol, **hint)
         options.target = label_column(options, protocol)
         estimator = (
-            _fitted_here(estimator, options)
+            _fit_on_files(estimator, options)
             if client is None
-            else _fitted_there(estimator, options, client)
+            else _fit_on_cluster(estimator, options, client)
         )
     model = estimator.model_
     if options.unsafe is not None and protocol is not None:
@@ -251,7 +251,7 @@ def _hint_file(options: argparse.Namespace) -> str | None:
     return path
 
 
-def _fitted_here(
+def _fit_on_files(
     estimator: "ReplicableClassifier", options: argparse.Namespace
 ) -> "ReplicableClassifier":
     from replearn.fits.file_fit import MEMORY, fit_file
@@ -282,7 +282,7 @@ def _cluster(options: argparse.Namespace, protocol: "Protocol | None") -> Iterat
             "--cluster takes the rows in the order of the files, so it needs --assume-shuffled. "
             "Shuffle them once with `replearn shuffle`."
         )
-    refuse_there(options)
+    refuse_with_cluster(options)
     from replearn.fits.connection import connect, require_workers
 
     with connect(options.cluster) as client:
@@ -290,7 +290,7 @@ def _cluster(options: argparse.Namespace, protocol: "Protocol | None") -> Iterat
         yield client
 
 
-def _fitted_there(
+def _fit_on_cluster(
     estimator: "ReplicableClassifier", options: argparse.Namespace, client: Any
 ) -> "ReplicableClassifier":
     from replearn.fits import clusters

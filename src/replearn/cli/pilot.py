@@ -262,7 +262,7 @@ def complete(options: argparse.Namespace) -> Outcome:
     protocol = draft.with_public_value(options.public_value)
     with writing(options.out):
         protocol.save(options.out)
-    cautions = _luck(protocol)
+    cautions = _seed_cautions(protocol)
     lines = [
         ("seed", protocol.seed_policy),
         ("registered", str(protocol.registered_hash)),
@@ -281,8 +281,8 @@ def complete(options: argparse.Namespace) -> Outcome:
     return Outcome(aligned(lines), data)
 
 
-def _luck(protocol: "Protocol | ChoiceProtocol") -> list[str] | None:
-    """Cautions about the seed, by the protocol alone; None if it cannot be judged."""
+def _seed_cautions(protocol: "Protocol | ChoiceProtocol") -> list[str] | None:
+    """Cautions about the seed, by the protocol alone; None if nothing can be said."""
     design = getattr(protocol, "design", None)
     if design is None:
         return None

@@ -214,7 +214,7 @@ def _study(setting: Setting, study: int) -> Study:
     plans = {name: plan.replan(hint_bits=bits) for name, bits in setting.protocols.items()}
     share = float(pilot[1].mean())
     published = {
-        BASE: _tried(b"", np.full(setting.n_new, share), new, share),
+        BASE: _measured_fit(b"", np.full(setting.n_new, share), new, share),
         PILOT: _plain(pilot, new, share),
     }
     first = _lab(plans, own[0], new, share, published)
@@ -247,7 +247,7 @@ def _lab(
             last = plan.protocol.estimator(**hint).fit(*own)
         found[name] = last.hint_
         chances = last.predict_proba(new[0])[:, 1]
-        fits[name] = _tried(last.fingerprint_.encode(), chances, new, share)
+        fits[name] = _measured_fit(last.fingerprint_.encode(), chances, new, share)
     assert last is not None
     fits[FULL] = _plain(own, new, share)
     lab = Lab(len(own[1]), last.model_.codes.size, last.fingerprint_, last.certificate_, fits)
@@ -258,10 +258,10 @@ def _plain(own: Rows, new: Rows, share: float) -> Fit:
     """Scikit-learn's logistic regression."""
     plain = LogisticRegression(max_iter=1000).fit(*own)
     key = np.append(plain.coef_.ravel(), plain.intercept_).tobytes()
-    return _tried(key, plain.predict_proba(new[0])[:, 1], new, share)
+    return _measured_fit(key, plain.predict_proba(new[0])[:, 1], new, share)
 
 
-def _tried(key: bytes, chances: Vector, new: Rows, share: float) -> Fit:
+def _measured_fit(key: bytes, chances: Vector, new: Rows, share: float) -> Fit:
     """What probabilities are worth on new rows, decided at the pilot's share of positives."""
     found = worth(new[1], (chances > share).astype(np.int64), labels=(0, 1), probabilities=chances)
     assert found.log_loss is not None

@@ -50,7 +50,7 @@ def refuse_idle(estimator: "ReplicableClassifier", options: argparse.Namespace) 
         )
 
 
-def refuse_there(options: argparse.Namespace) -> None:
+def refuse_with_cluster(options: argparse.Namespace) -> None:
     """Refuse what means nothing on a cluster, whose workers read and add up."""
     names = ("weights", "checkpoint", "scratch", "memory", "features", "random_state")
     given = [name for name in names if getattr(options, name) is not None]

@@ -10,7 +10,7 @@ import numpy as np
 from replearn.coalitions.site_batches import SiteBatches, batches_content, read_batches
 from replearn.codes.canonical import fingerprint_of
 from replearn.codes.design import Design
-from replearn.errors import InvalidFile, ReplearnError
+from replearn.errors import InvalidFile, ReplearnError, short
 from replearn.files.jsonfile import (
     Unfit,
     read_format,
@@ -22,7 +22,6 @@ from replearn.files.jsonfile import (
 )
 from replearn.kernels.score_sums import MAX_TOTAL_WEIGHT, Parts, ScoreSums, number_of_sums
 from replearn.study.protocol import Protocol
-from replearn.terminal import short
 
 FORMAT = "replearn-sums"
 VERSION = 1

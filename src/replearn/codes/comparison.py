@@ -9,8 +9,7 @@ import numpy as np
 
 from replearn.codes.canonical import canonical_json
 from replearn.codes.model import Model
-from replearn.errors import ReplearnError
-from replearn.terminal import short
+from replearn.errors import ReplearnError, short
 
 #: Parts without which codes stand for the same point.
 _BESIDE_THE_POINT = {"classes", "codes", "encoding"}

@@ -12,12 +12,11 @@ from replearn.codes.decimals import Decimals, decimals
 from replearn.codes.hints import MAX_HINT_BITS
 from replearn.codes.model import Label
 from replearn.codes.published import Published
-from replearn.errors import ReplearnError
+from replearn.errors import ReplearnError, short
 from replearn.files.jsonfile import MAX_WIDTH, MIN_WIDTH, Unfit, read_classes, read_text
 from replearn.files.modelfile import MAX_ROUNDS, too_large
 from replearn.plans.plan_rows import RowPlan
 from replearn.plans.sizes import BatchPlan, NetPlan, Plan
-from replearn.terminal import short
 
 AnyPlan = TypeVar("AnyPlan", bound=Plan)
 

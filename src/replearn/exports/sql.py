@@ -104,9 +104,9 @@ def to_sql(source: Any, table: str = "rows", *, large: bool = False) -> Sql:
         score = products[0]  # NULL if one of its terms is
     else:
         votes = [f"CASE WHEN {product} > 0e0 THEN 1e0 ELSE -1e0 END" for product in products]
-        score = _unless(missing, f"{_joined(votes, '+')} / {number(len(votes))}")
+        score = _null_if(missing, f"{_joined(votes, '+')} / {number(len(votes))}")
     low, high = (literal(label) for label in model.classes)
-    label = _unless(missing, f"CASE WHEN {score} > 0e0 THEN {high} ELSE {low} END")
+    label = _null_if(missing, f"CASE WHEN {score} > 0e0 THEN {high} ELSE {low} END")
     if rule.threshold is not None:  # its score may be NULL when no number is missing
         label = f"(CASE WHEN {score} > 0e0 THEN {high} WHEN {score} <= 0e0 THEN {low} END)"
     found = f'"scored"."{SCORE}"'
@@ -262,7 +262,7 @@ def _scaled(column: NumberColumn, place: str) -> str:
     return f"COALESCE({value}, 0e0)" if column.fill_missing else value
 
 
-def _unless(missing: Sequence[str], expression: str) -> str:
+def _null_if(missing: Sequence[str], expression: str) -> str:
     """NULL if one of the conditions holds, else the expression."""
     if not missing:
         return f"({expression})"

@@ -11,12 +11,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from replearn.codes.canonical import canonical_json
-from replearn.errors import ReplearnError
+from replearn.errors import ReplearnError, short
 from replearn.files.atomic import write_atomically
 from replearn.files.jsonfile import read_json
 from replearn.files.ownership import flock
 from replearn.files.statefile import read_state, write_state
-from replearn.terminal import short
 
 _KIND = "fit"
 _WORK, _DONE, _LOCK = "replearn-work", "replearn-done", "replearn-lock"

@@ -15,9 +15,8 @@ from replearn.codes.canonical import canonical_json
 from replearn.codes.encoding import CategoryColumn, Column, Encoding, NumberColumn
 from replearn.codes.model import Label
 from replearn.codes.randomness import MAX_TEXT, has_surrogates
-from replearn.errors import InvalidFile
+from replearn.errors import InvalidFile, short
 from replearn.files.atomic import write_atomically
-from replearn.terminal import short
 
 MAX_FILE_BYTES = 1 << 28
 MAX_ENTRIES = 1 << 24

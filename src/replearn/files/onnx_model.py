@@ -145,7 +145,7 @@ class OnnxModel:
                 worker.run([one[start : start + _ROWS_AT_ONCE] for one in inputs])
                 for start in range(0, n_rows, _ROWS_AT_ONCE)
             ]
-            return self._understand(pieces, worker.facts, n_rows)
+            return self._read_outputs(pieces, worker.facts, n_rows)
 
     def _inputs(self, X: Any, wanted: list[dict[str, Any]]) -> tuple[list[NDArray[Any]], int]:
         """Arrays for the inputs, in their order, and the number of rows."""
@@ -203,7 +203,7 @@ class OnnxModel:
             )
         return numbers.astype(kind)
 
-    def _understand(
+    def _read_outputs(
         self, pieces: list[dict[str, NDArray[Any]]], facts: dict[str, Any], n_rows: int
     ) -> "_Outputs":
         """Tell labels, probabilities and scores apart by their types and shapes."""
@@ -349,7 +349,7 @@ class _Worker:
     def _exchange(self, frames: list[tuple[bytes, bytes]], task: str) -> bytes:
         """Send frames and wait for the answer, no longer than allowed."""
         answers: queue.Queue[bytes | BaseException] = queue.Queue()
-        thread = threading.Thread(target=self._talk, args=(frames, answers), daemon=True)
+        thread = threading.Thread(target=self._exchange_frames, args=(frames, answers), daemon=True)
         thread.start()
         try:
             answer = answers.get(timeout=self._limits.seconds)
@@ -367,7 +367,7 @@ class _Worker:
             )
         return answer
 
-    def _talk(
+    def _exchange_frames(
         self, frames: list[tuple[bytes, bytes]], answers: "queue.Queue[bytes | BaseException]"
     ) -> None:
         try:

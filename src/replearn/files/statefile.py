@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.errors import InvalidFile
+from replearn.errors import InvalidFile, short
 from replearn.files.arrays import ArrayFile, BadArrays, Header, open_arrays
 from replearn.files.atomic import write_atomically
 from replearn.files.jsonfile import parse_json, require_regular
-from replearn.terminal import short
 
 FORMAT_VERSION = 1
 

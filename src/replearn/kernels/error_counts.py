@@ -149,7 +149,7 @@ def _emit_count_four(context, builder, signature, arguments):
             place = builder.gep(base, [builder.mul(loop.index, _INT64(PACK))])
             lanes = builder.load(builder.bitcast(place, _FLOATS.as_pointer()), align=4)
             for score, row in zip(scores, rows, strict=True):
-                factor = _everywhere(builder, builder.load(builder.gep(row, [loop.index])))
+                factor = _in_all_lanes(builder, builder.load(builder.gep(row, [loop.index])))
                 moved = builder.fadd(builder.load(score), builder.fmul(lanes, factor))
                 builder.store(moved, score)
         for score, count in zip(scores, counts, strict=True):
@@ -160,7 +160,7 @@ def _emit_count_four(context, builder, signature, arguments):
     return context.make_tuple(builder, signature.return_type, sums)
 
 
-def _everywhere(builder, value):
+def _in_all_lanes(builder, value):
     """A vector with the value in every lane."""
     nothing = ir.Constant(_FLOATS, ir.Undefined)
     first = builder.insert_element(nothing, value, _INT32(0))

@@ -20,13 +20,13 @@ def row_prefetch(rows, k):
 
 
 @njit
-def _wait_for_no_row(rows, k):
+def _no_prefetch(rows, k):
     """Without prefetching, a row comes when it is read."""
 
 
-@intrinsic_or(_wait_for_no_row)
+@intrinsic_or(_no_prefetch)
 def _row_prefetch(typing_context, rows, k):
-    return types.void(rows, types.int64), either(prefetch_works(), _prefetches, _wait_for_no_row)
+    return types.void(rows, types.int64), either(prefetch_works(), _prefetches, _no_prefetch)
 
 
 @cache

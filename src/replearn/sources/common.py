@@ -15,9 +15,8 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from replearn.codes.encoding import Encoding, Seen, coded_differently
-from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.errors import ReplearnError, ReplicabilityWarning, short
 from replearn.sources.ahead import ahead
-from replearn.terminal import short
 from replearn.warn import warn
 
 #: Told from time to time which share of a table has been read.

@@ -184,11 +184,11 @@ class Labels:
         if not isinstance(plain, bool | int | float | str):
             raise self._unknown_kind(type(plain).__name__)
         spellings = [*self._spellings, plain]
-        self._classes, self._class_of = self._understand(spellings)
+        self._classes, self._class_of = self._read_outputs(spellings)
         self._spellings[value] = len(spellings) - 1
         return len(spellings) - 1
 
-    def _understand(self, spellings: Sequence[Any]) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+    def _read_outputs(self, spellings: Sequence[Any]) -> tuple[NDArray[Any], NDArray[np.uint8]]:
         """The classes, and the place among them of each spelling."""
         if self._known is not None:
             return self._known, self._places(spellings)
@@ -209,9 +209,9 @@ class Labels:
                 "supported here: keep the rows of two labels, use ReplicableLogisticClassifier or "
                 "ReplicableSVMClassifier, or name another label column."
             )
-        return self._as_in_the_rows(classes), places.astype(np.uint8)
+        return self._in_type_of_rows(classes), places.astype(np.uint8)
 
-    def _as_in_the_rows(self, classes: NDArray[Any]) -> NDArray[Any]:
+    def _in_type_of_rows(self, classes: NDArray[Any]) -> NDArray[Any]:
         """The classes in the type of the rows, if that can hold them."""
         if len(self._dtypes) > 1 or self._from_text:
             return classes

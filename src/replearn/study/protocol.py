@@ -11,7 +11,7 @@ from replearn.codes.hints import MAX_HINT_BITS
 from replearn.codes.model import Label, Model
 from replearn.codes.published import Published
 from replearn.codes.score_space import ScoreSpace
-from replearn.errors import InvalidFile, ReplearnError
+from replearn.errors import InvalidFile, ReplearnError, short
 from replearn.files.designfile import read_class_weights, read_design
 from replearn.files.jsonfile import (
     Unfit,
@@ -29,7 +29,6 @@ from replearn.files.jsonfile import (
 from replearn.files.modelfile import load as load_model
 from replearn.sources.labels import Labels
 from replearn.study.registration import Registrable, check_seed
-from replearn.terminal import short
 from replearn.types import Drawable
 
 FORMAT = "replearn-protocol"
