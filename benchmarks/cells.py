@@ -82,7 +82,7 @@ def check(n_draws: int) -> None:
 
 
 def moments(n_draws: int) -> None:
-    """Second moments from textbook constructions, in rounds of draws; of Leech a hundredth of them."""
+    """Second moments from textbook constructions; of Leech from a hundredth of the draws."""
     sys.path.insert(0, str(Path(__file__).parent.parent))
     from tests.second_moments import LATTICES, drawn_moments
 
@@ -97,10 +97,8 @@ def moments(n_draws: int) -> None:
         mean = sums[1] / sums[0]
         error = math.sqrt((sums[2] / sums[0] - mean**2) / sums[0])
         constant = CELLS[name].second_moment
-        print(
-            f"{name:<8} {constant:.7f}  {mean:.7f}  {error:.7f}       {(mean - constant) / error:+.1f}",
-            flush=True,
-        )
+        off = (mean - constant) / error
+        print(f"{name:<8} {constant:.7f}  {mean:.7f}  {error:.7f}       {off:+.1f}", flush=True)
 
 
 def speed() -> None:
