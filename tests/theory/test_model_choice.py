@@ -258,19 +258,26 @@ def test_estimates_under_a_seed_tell_seeds_apart(seed_block):
 def test_bounds_cover_rare_disagreements_and_many_sites(seed_block):
     # the population is drawn first, so the bound must hold with confidence over samples alone
     rng = np.random.default_rng([seed_block, 17])
-    trials, held = 100, {2: 0, 3: 0}
+    n, scale, trials, held = 1500, 0.02, 100, {2: 0, 3: 0}
     chances = np.array([0.99, 0.989, 0.988])
+    square = np.add.outer(chances * (1 - chances), chances * (1 - chances))
+    truths = {3: expected_disagreement(chances, np.sqrt(square), [n] * 3, scale)}
+    # of two sites: exact over seeds, averaged over samples
+    pairs = rng.binomial(n, chances, size=(1000, 2, 3)) / n
+    apart = [1 - same_choice(first, second, scale) for first, second in pairs]
+    truths[2] = float(np.mean(apart))
+    assert np.std(apart) / math.sqrt(len(apart)) < 0.03 * truths[2]
     for _ in range(trials):
-        right = (rng.random((1500, 3)) < chances).astype(np.float64)
+        right = (rng.random((n, 3)) < chances).astype(np.float64)
         sums = sum_scores(list(right.T))
-        for n_sites in held:
-            rows = [1500] * n_sites
-            bound = proved_disagreement(sums, 0.02, rows, 1.0, binary=True)
-            square = np.add.outer(chances * (1 - chances), chances * (1 - chances))
-            truth = expected_disagreement(chances, np.sqrt(square), rows, 0.02)
-            held[n_sites] += bound >= truth
+        for n_sites, truth in truths.items():
+            held[n_sites] += (
+                proved_disagreement(sums, scale, [n] * n_sites, 1.0, binary=True) >= truth
+            )
     for count in held.values():
         assert_rate_at_least(count, trials, 0.95)
+    # would catch a true coverage of .7 with probability .99
+    assert power(trials, 0.05, 0.3) > 0.99
 
 
 @pytest.mark.parametrize("n_rows", [60, 600])
