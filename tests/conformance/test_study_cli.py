@@ -257,7 +257,7 @@ def test_what_cannot_be_is_said_by_name(replearn, study, line, words):
         ({"hint": 16}, "hint must be an integer from 0 to 15"),
         ({"hint": True}, "hint must be an integer from 0 to 15"),
         ({"hint_bits": 9}, "bits must be an integer from 1 to 8"),
-        ({"version": 2}, "version must be"),
+        ({"version": 2}, "version 2 is unknown; this release reads 1"),
         ({"extra": 1}, "must be an object with the keys"),
         ({"protocol": "x"}, "64 hexadecimal digits"),
     ],

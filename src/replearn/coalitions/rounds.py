@@ -10,7 +10,6 @@ from replearn.coalitions.site_sums import (
     SiteSums,
     check_document,
     design_of,
-    read_hash,
     read_name,
     read_sums,
     save_hashed,
@@ -19,7 +18,7 @@ from replearn.coalitions.site_sums import (
 )
 from replearn.codes.canonical import fingerprint_of
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.files.jsonfile import Unfit, read_decimal, read_integer, read_json
+from replearn.files.jsonfile import Unfit, read_decimal, read_hash, read_integer, read_json
 from replearn.kernels.score_sums import MAX_TOTAL_WEIGHT
 from replearn.stages.scores import Steps
 from replearn.study.protocol import Protocol

@@ -14,6 +14,7 @@ from replearn.errors import InvalidFile, ReplearnError, short
 from replearn.files.jsonfile import (
     Unfit,
     read_format,
+    read_hash,
     read_integer,
     read_json,
     read_object,
@@ -30,7 +31,6 @@ _KEYS = {
     "after", "format", "protocol", "round", "sha256", "site", "sums", "unknown", "version",
 }  # fmt: skip
 _SUM_KEYS = {"cut_rows", "integers", "labels", "rows", "shortened_rows", "zero_rows"}
-_HASH = re.compile(r"[0-9a-f]{64}")
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,31})")  # 2^101 has 31 digits
 
 
@@ -291,13 +291,6 @@ def _read_unknown(value: Any, protocol: Protocol, n_rows: int) -> tuple[int, ...
     if not isinstance(value, list) or len(value) != n_columns:
         raise Unfit(f"unknown must be a list of {n_columns} counts, one for each column")
     return tuple(read_integer(count, "a count of unknown values", 0, n_rows) for count in value)
-
-
-def read_hash(value: Any, name: str) -> str:
-    """A SHA-256 in hex."""
-    if not isinstance(value, str) or not _HASH.fullmatch(value):
-        raise Unfit(f"{name} must be 64 hexadecimal digits")
-    return value
 
 
 def read_name(value: Any) -> str:

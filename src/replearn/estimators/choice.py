@@ -1,7 +1,7 @@
 """A choice among finished models that every site makes alike."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from replearn.codes.choice import Choice
+from replearn.codes.choice import Candidate, Choice
 from replearn.codes.model import Label
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
@@ -34,7 +34,62 @@ from replearn.types import IntegerArray, Matrix, Vector
 from replearn.warn import warn
 
 
-class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
+class Chooser(ClassifierMixin, BaseEstimator):
+    """What a choice among models and a search among parameters share. Not for direct use."""
+
+    max_disagreement: float
+    noise_scale: float | str
+    samples_per_site: int | Sequence[int] | None
+    n_sites: int
+    choice_: Choice
+    noise_scale_: str
+    certificate_: ChoiceCertificate
+    classes_: NDArray[Any]
+
+    def _choose(
+        self,
+        candidates: Iterable[Candidate],
+        sums: ScoreSums,
+        scoring: Scoring,
+        classes: NDArray[Any],
+        purpose: str,
+        inflation: float = 1.0,
+        features: Sequence[str] | None = None,
+    ) -> None:
+        """Add the shared noise to the scores, take the largest, and certify that.
+
+        ``purpose`` names the coins; ``inflation`` is that of `certify_models`.
+        """
+        seed = seed_text(self.shared_seed, "shared_seed")
+        own = sums.n_rows if self.samples_per_site is None else self.samples_per_site
+        rows = rows_of_sites(own, self.n_sites)
+        self.noise_scale_ = used_noise(
+            self.noise_scale, sums, rows, self.max_disagreement, inflation
+        )
+        scale = float(self.noise_scale_)
+        noisy = noisy_scores(sums.scores, scale, SharedRandomness(seed), purpose)
+        self.classes_ = classes
+        self.choice_ = Choice(
+            candidates=tuple(candidates),
+            index=int(np.argmax(noisy)),
+            scoring=scoring.content(),
+            classes=tuple(plain_labels(classes)),
+            seed=seed,
+            features=None if features is None else tuple(features),
+        )
+        self.certificate_ = certify_models(
+            sums,
+            noisy,
+            scale,
+            rows,
+            scoring.row_range,
+            binary=scoring.binary,
+            published=self.noise_scale != "auto",
+            inflation=inflation,
+        )
+
+
+class ReplicableChoiceClassifier(Chooser):
     """One of several finished models, the same one at every site.
 
     The scores of good models differ by less than their noise, so the best model of one sample is
@@ -117,11 +172,7 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    choice_: Choice
     scores_: Vector
-    noise_scale_: str
-    certificate_: ChoiceCertificate
-    classes_: NDArray[Any]
     n_features_in_: int
 
     def __init__(
@@ -167,7 +218,7 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        seed = seed_text(self.shared_seed, "shared_seed")
+        seed_text(self.shared_seed, "shared_seed")
         check_share(self.max_disagreement, "max_disagreement")
         fields = contenders(self.candidates, self.hashes, self.features, self.classes)
         y = labels_of(y, n_rows_of(X))
@@ -177,33 +228,10 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(X, Mapping):
             validate_data(self, X=X, skip_check_array=True)
         sums = score_candidates(fields, scoring, X, truth, classes)
-        rows = rows_of_sites(
-            sums.n_rows if self.samples_per_site is None else self.samples_per_site, self.n_sites
-        )
-        self.noise_scale_ = used_noise(self.noise_scale, sums, rows, self.max_disagreement)
-        scale = float(self.noise_scale_)
-        noisy = noisy_scores(sums.scores, scale, SharedRandomness(seed), "choice")
-        index = int(np.argmax(noisy))
-        self.classes_ = classes
+        published = [one.published for one in fields]
+        self._choose(published, sums, scoring, classes, "choice", features=self.features)
         self.scores_ = sums.scores
-        self._contender = fields[index]
-        self.choice_ = Choice(
-            candidates=tuple(one.published for one in fields),
-            index=index,
-            scoring=scoring.content(),
-            classes=tuple(plain_labels(classes)),
-            seed=seed,
-            features=None if self.features is None else tuple(self.features),
-        )
-        self.certificate_ = certify_models(
-            sums,
-            noisy,
-            scale,
-            rows,
-            scoring.row_range,
-            binary=scoring.binary,
-            published=self.noise_scale != "auto",
-        )
+        self._contender = fields[self.choice_.index]
         self._warn(scoring, truth)
         return self
 

@@ -7,33 +7,29 @@ from typing import Any, Self
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid, StratifiedKFold, check_cv
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, indexable
 
-from replearn.codes.choice import MAX_CANDIDATES, Candidate, Choice
+from replearn.codes.choice import MAX_CANDIDATES, Candidate
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.candidates import Contender
 from replearn.estimators.choice import (
+    Chooser,
     check_share,
     class_numbers,
     labels_of,
-    plain_labels,
     read_scoring,
-    used_noise,
 )
-from replearn.plans.plan_choice import rows_of_sites
-from replearn.stages.choice_certificate import ChoiceCertificate, certify_models
 from replearn.stages.model_scores import NEEDS, check_classes_present, row_scores, sum_scores
-from replearn.stages.selection import noisy_scores
 from replearn.types import Vector
 from replearn.warn import warn
 
 
-class ReplicableSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class ReplicableSearchCV(MetaEstimatorMixin, Chooser):
     """Cross-validated grid search: the same parameters at every site.
 
     Every site scores every setting by cross-validation on its own rows, adds the same shared
@@ -105,10 +101,6 @@ class ReplicableSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     cv_results_: dict[str, Any]
     best_index_: int
-    choice_: Choice
-    certificate_: ChoiceCertificate
-    noise_scale_: str
-    classes_: NDArray[Any]
 
     def __init__(
         self,
@@ -151,8 +143,7 @@ class ReplicableSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         self
         """
-        seed = seed_text(self.shared_seed, "shared_seed")
-        shared = SharedRandomness(seed)
+        shared = SharedRandomness(seed_text(self.shared_seed, "shared_seed"))
         check_share(self.max_disagreement, "max_disagreement")
         settings = _settings(self.param_grid)
         X, y = indexable(X, y)
@@ -180,28 +171,11 @@ class ReplicableSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 predicted[test] = part
             numbers.append(row_scores(scoring, truth, predicted))
         sums = sum_scores(numbers)
-        rows = rows_of_sites(
-            len(y) if self.samples_per_site is None else self.samples_per_site, self.n_sites
-        )
+        candidates = [Candidate(_words(setting)) for setting in settings]
         inflation = 1 + len(folds) / (len(folds) - 1)
-        self.noise_scale_ = used_noise(
-            self.noise_scale, sums, rows, self.max_disagreement, inflation
-        )
-        scale = float(self.noise_scale_)
-        noisy = noisy_scores(sums.scores, scale, shared, "search")
-        self.best_index_ = int(np.argmax(noisy))
-        self.classes_ = classes
+        self._choose(candidates, sums, scoring, classes, "search", inflation)
+        self.best_index_ = self.choice_.index
         self.cv_results_ = _results(settings, sums.scores)
-        self.choice_ = Choice(
-            candidates=tuple(Candidate(_words(setting)) for setting in settings),
-            index=self.best_index_,
-            scoring=scoring.content(),
-            classes=tuple(plain_labels(classes)),
-            seed=seed,
-        )
-        self.certificate_ = certify_models(
-            sums, noisy, scale, rows, scoring.row_range, inflation=inflation
-        )
         expected = self.certificate_.expected_disagreement
         if expected is None or expected > 1.05 * self.max_disagreement:
             what = "cannot be estimated" if expected is None else f"is about {expected:.2f}"

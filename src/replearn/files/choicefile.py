@@ -13,6 +13,7 @@ from replearn.files.jsonfile import (
     read_classes,
     read_decimal,
     read_format,
+    read_hash,
     read_integer,
     read_json,
     read_object,
@@ -22,7 +23,6 @@ from replearn.files.jsonfile import (
 
 MAX_CLASSES = 1 << 10
 MAX_COLUMNS = 1 << 16
-_HASH = re.compile(r"[0-9a-f]{64}")
 
 
 def save_choice(
@@ -149,8 +149,8 @@ def _candidate(content: Any) -> Candidate:
     if not name:
         raise Unfit("a candidate must have a name")
     digest, file = content["sha256"], content["file"]
-    if digest is not None and (not isinstance(digest, str) or not _HASH.fullmatch(digest)):
-        raise Unfit("sha256 must be null or 64 digits of lower-case hexadecimal")
+    if digest is not None:
+        read_hash(digest, "sha256, unless it is null,")
     if file is not None:
         read_text(file, "a candidate's file")
         # a name of a file, and no way to another folder

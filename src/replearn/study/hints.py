@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from replearn.codes.hints import MAX_HINT_BITS
 from replearn.errors import InvalidFile, ReplearnError
@@ -26,8 +26,8 @@ FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
-class Hint:
-    """The move of the grid that the first site chose, bound to its study.
+class _OfStudy:
+    """What a site publishes about the grid, bound to its study.
 
     Attributes
     ----------
@@ -36,34 +36,46 @@ class Hint:
     seed : str
         Its seed.
     hint_bits : int
-    hint : int
-        From 0 to ``2**hint_bits - 1``.
     """
 
     protocol: str
     seed: str
     hint_bits: int
+    kind: ClassVar[str]
+
+    def content(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {"format": self.kind, "version": FORMAT_VERSION, **vars(self)}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file, whole or not at all."""
+        write_json(path, self.content())
+
+    def refuse_others(self, protocol: Protocol) -> None:
+        """Refuse another protocol, seed or number of bits."""
+        for name, mine, other in (
+            ("protocol", self.protocol, protocol.fingerprint),
+            ("seed", self.seed, protocol.seed),
+            ("number of hint bits", self.hint_bits, protocol.hint_bits),
+        ):
+            if mine != other:
+                raise ReplearnError(
+                    f"a hint must come from a fit under the same protocol, but its {name} is "
+                    f"{mine}, and here it is {other}. Ask the site that wrote it for the right one."
+                )
+
+
+@dataclass(frozen=True)
+class Hint(_OfStudy):
+    """The move of the grid that the first site chose: from 0 to ``2**hint_bits - 1``."""
+
     hint: int
+    kind = FORMAT
 
     @classmethod
     def of(cls, hint: int, protocol: Protocol) -> "Hint":
         """The hint of a fit under a protocol."""
         return cls(protocol.fingerprint, protocol.seed, protocol.hint_bits, hint)
-
-    def content(self) -> dict[str, Any]:
-        """As JSON types."""
-        return {
-            "format": FORMAT,
-            "hint": self.hint,
-            "hint_bits": self.hint_bits,
-            "protocol": self.protocol,
-            "seed": self.seed,
-            "version": FORMAT_VERSION,
-        }
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the hint file, whole or not at all."""
-        write_json(path, self.content())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Hint":
@@ -75,25 +87,16 @@ class Hint:
 
     def checked(self, protocol: Protocol) -> int:
         """The hint, refused if it belongs to another protocol or seed."""
-        _refuse_others(self, protocol)
+        self.refuse_others(protocol)
         return self.hint
 
 
 @dataclass(frozen=True)
-class UnsafeHints:
-    """The moves of the grid that a site asks not to take, in a study without a first site.
+class UnsafeHints(_OfStudy):
+    """The moves of the grid that a site asks not to take, in a study without a first site."""
 
-    Attributes
-    ----------
-    protocol, seed, hint_bits
-        As of a `Hint`.
-    unsafe : tuple of int
-    """
-
-    protocol: str
-    seed: str
-    hint_bits: int
     unsafe: tuple[int, ...]
+    kind = UNSAFE_FORMAT
 
     @classmethod
     def of(cls, unsafe: tuple[int, ...], protocol: Protocol) -> "UnsafeHints":
@@ -102,18 +105,7 @@ class UnsafeHints:
 
     def content(self) -> dict[str, Any]:
         """As JSON types."""
-        return {
-            "format": UNSAFE_FORMAT,
-            "hint_bits": self.hint_bits,
-            "protocol": self.protocol,
-            "seed": self.seed,
-            "unsafe": list(self.unsafe),
-            "version": FORMAT_VERSION,
-        }
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file, whole or not at all."""
-        write_json(path, self.content())
+        return super().content() | {"unsafe": list(self.unsafe)}
 
 
 def read_hints(paths: Sequence[str | os.PathLike[str]], protocol: Protocol) -> int:
@@ -133,22 +125,9 @@ def read_hints(paths: Sequence[str | os.PathLike[str]], protocol: Protocol) -> i
             found = _unsafe(read_json(path))
         except Unfit as problem:
             raise InvalidFile(f"{path} is not a valid file of unsafe hints: {problem}.") from None
-        _refuse_others(found, protocol)
+        found.refuse_others(protocol)
         unsafe.append(found.unsafe)
     return common_hint(unsafe, protocol.hint_bits)
-
-
-def _refuse_others(found: Hint | UnsafeHints, protocol: Protocol) -> None:
-    for name, mine, other in (
-        ("protocol", found.protocol, protocol.fingerprint),
-        ("seed", found.seed, protocol.seed),
-        ("number of hint bits", found.hint_bits, protocol.hint_bits),
-    ):
-        if mine != other:
-            raise ReplearnError(
-                f"a hint must come from a fit under the same protocol, but its {name} is "
-                f"{mine}, and here it is {other}. Ask the site that wrote it for the right one."
-            )
 
 
 def _hint(content: dict[str, Any]) -> Hint:
