@@ -3,9 +3,12 @@
 import gzip
 import os
 import shutil
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -13,12 +16,13 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 import replearn as rl
+from replearn.codes.encoding import Encoding, NumberColumn
 from replearn.datasets import make_margin
 from replearn.errors import NotEnoughSamples, ReplearnError
 from replearn.files import checkpoint
 from replearn.files.jsonfile import read_json
-from replearn.fits.file_fit import fit_file
-from replearn.sources import common, shuffling
+from replearn.fits.file_fit import fit_file, training_source
+from replearn.sources import common, matrices, shuffling
 
 N, D = 6000, 7
 NAMES = [f"c{i}" for i in range(D)]
@@ -371,3 +375,57 @@ def test_what_cannot_be_resumed_is_said(folder, tmp_path, name):
     estimator = rl.ReplicableNetClassifier() if name == "a.svm" else svm()
     with pytest.raises(ReplearnError, match="a checkpoint needs"):
         fit_file(estimator, folder / name, checkpoint=tmp_path / "state")
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ({"a": np.inf}, "row 7011 .* 'a' must be a finite number"),
+        ({"b": np.nan}, "row 7011 .* 'b' must not be missing"),
+        ({"a": 1e308}, "row 7011 .* 'a' must be finite after scaling"),
+        ({"a": np.inf, "y": 3}, "row 7011 .* 'a' must be a finite number"),
+        ({"y": 3}, "must hold the labels of the protocol"),
+    ],
+)
+def test_rows_that_are_written_where_they_are_used_name_the_same_cell(
+    tmp_path, monkeypatch, cell, words
+):
+    monkeypatch.setattr(matrices, "_CACHED_NUMBERS", 600)  # blocks of a few hundred rows
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(rng.normal(size=(8000, 2)), columns=["a", "b"])
+    frame["y"] = (frame.a + rng.normal(size=8000) > 0).astype(int)
+    protocol = rl.plan_from_pilot(frame[["a", "b"]][:500], frame.y[:500], samples_per_site=8000)
+    encoding = Encoding((NumberColumn("a", "0", "0.001"), NumberColumn("b", "0", "1")))
+    agreed = replace(protocol.protocol.estimator().published, encoding=encoding)
+    if cell.get("a") == np.inf:
+        frame.loc[7000, "b"] = np.inf  # earlier, but in a later column
+    for name, value in cell.items():
+        frame.loc[7011, name] = value
+    frame.to_parquet(tmp_path / "rows.parquet", index=False)
+    clf = rl.ReplicableLogisticClassifier(published=agreed)
+    with pytest.raises(ReplearnError, match=words) as streamed:
+        rl.fit_file(clf, tmp_path / "rows.parquet", "y")
+    if "labels" not in words:  # at once, cells are read before labels
+        source, _ = training_source(clf, tmp_path / "rows.parquet", "y")
+        with pytest.raises(ReplearnError) as at_once:
+            list(source.pieces())
+        assert str(streamed.value) == str(at_once.value)
+
+
+def test_what_is_missing_is_counted_where_rows_are_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(matrices, "_CACHED_NUMBERS", 600)
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame(rng.normal(size=(8000, 2)), columns=["a", "b"])
+    frame["c"] = rng.choice(["x", "y", None], size=8000, p=[0.6, 0.3, 0.1])
+    frame["y"] = (frame.a + rng.normal(size=8000) > 0).astype(int)
+    frame.loc[rng.random(8000) < 0.1, "b"] = np.nan
+    features = ["a", "b", "c"]
+    protocol = rl.plan_from_pilot(frame[features][:500], frame.y[:500], samples_per_site=8000)
+    frame.to_parquet(tmp_path / "rows.parquet", index=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        streamed = rl.fit_file(protocol.protocol.estimator(), tmp_path / "rows.parquet", "y")
+        here = protocol.protocol.estimator().fit(frame[features], frame.y)
+    assert streamed.fingerprint_ == here.fingerprint_
+    assert streamed.seen_.n_rows == 8000
+    assert streamed.seen_.missing == tuple(frame[features].isna().sum())

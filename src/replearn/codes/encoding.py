@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from operator import add
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.kernels.columns import write_scaled
+from replearn.kernels.columns import ScaledColumns
 from replearn.types import IntegerArray, Matrix, Vector, is_sparse
 
 #: A number as text that has only one meaning; 007 is a code, not a number.
@@ -252,6 +253,17 @@ class Encoded(NamedTuple):
     finite: bool
 
 
+class _Layout(NamedTuple):
+    """Where the columns of an encoding go, and the numbers of those that are scaled."""
+
+    starts: IntegerArray
+    numeric: IntegerArray  # places among the columns
+    categories: list[int]
+    numbers: list[NumberColumn]
+    centres: Vector
+    scales: Vector
+
+
 @dataclass(frozen=True)
 class Encoding:
     """How every lab turns its table into numbers.
@@ -300,30 +312,23 @@ class Encoding:
         table = columns_of(X, [column.name for column in self.columns])
         return self.encoded(table)[:2]
 
+    @cached_property
+    def _layout(self) -> _Layout:
+        numeric = [i for i, c in enumerate(self.columns) if isinstance(c, NumberColumn)]
+        numbers = [column for column in self.columns if isinstance(column, NumberColumn)]
+        return _Layout(
+            np.cumsum([0, *(column.n_outputs for column in self.columns)]),
+            np.array(numeric, dtype=np.int64),
+            [i for i, c in enumerate(self.columns) if isinstance(c, CategoryColumn)],
+            numbers,
+            np.array([float(column.centre) for column in numbers]),
+            np.array([float(column.scale) for column in numbers]),
+        )
+
     def encoded(self, table: Mapping[str, NDArray[Any]]) -> "Encoded":
         """Encode columns by name, count what is missing or unknown, look for what is infinite."""
-        names = [column.name for column in self.columns]
-        starts = np.cumsum([0, *(column.n_outputs for column in self.columns)])
-        X: Matrix = np.empty((len(table[names[0]]), int(starts[-1])))
-        missing, unknown = np.zeros((2, len(names)), np.int64)
-        numeric = [i for i, c in enumerate(self.columns) if isinstance(c, NumberColumn)]
-        columns = [c for c in self.columns if isinstance(c, NumberColumn)]
-        missing[numeric], finite = write_scaled(
-            [column.numbers(table[column.name]) for column in columns],
-            np.array([float(column.centre) for column in columns]),
-            np.array([float(column.scale) for column in columns]),
-            starts[numeric],
-            X,
-        )
-        for i, column in enumerate(self.columns):
-            if isinstance(column, NumberColumn):
-                column.refuse_missing(int(missing[i]))
-            else:
-                out = X[:, starts[i] : starts[i + 1]]
-                missing[i], unknown[i] = column.write(table[column.name], out)
-        return Encoded(
-            X, Seen(X.shape[0], tuple(missing.tolist()), tuple(unknown.tolist())), finite
-        )
+        columns = EncodedColumns(self, table)
+        return columns.rows(0, columns.n_rows)
 
     def troubles(self, seen: Seen) -> list[str]:
         """What a site codes differently, one sentence per column; empty if nothing.
@@ -378,6 +383,44 @@ class Encoding:
             rows.indices
         ]  # as dense rows are: a product with 1/scale has other bits
         return rows
+
+
+class EncodedColumns:
+    """Columns by name, ready to be encoded, some rows at a time.
+
+    Attributes
+    ----------
+    n_rows : int
+    """
+
+    def __init__(self, encoding: Encoding, table: Mapping[str, NDArray[Any]]) -> None:
+        self._encoding, self._table = encoding, table
+        self.n_rows = len(table[encoding.columns[0].name])
+        layout = encoding._layout
+        self._scaled = ScaledColumns(
+            [column.numbers(table[column.name]) for column in layout.numbers],
+            layout.centres,
+            layout.scales,
+            layout.starts[layout.numeric],
+        )
+
+    def rows(self, start: int, stop: int) -> Encoded:
+        """Encode the rows from ``start`` to ``stop``."""
+        columns, layout = self._encoding.columns, self._encoding._layout
+        X: Matrix = np.empty((stop - start, int(layout.starts[-1])))
+        missing, unknown = np.zeros((2, len(columns)), np.int64)
+        missing[layout.numeric], finite = self._scaled.write(X, start)
+        if missing.any():
+            for number, n_missing in zip(layout.numbers, missing[layout.numeric], strict=True):
+                number.refuse_missing(int(n_missing))
+        for i in layout.categories:
+            column = columns[i]
+            assert isinstance(column, CategoryColumn)
+            out = X[:, layout.starts[i] : layout.starts[i + 1]]
+            missing[i], unknown[i] = column.write(self._table[column.name][start:stop], out)
+        return Encoded(
+            X, Seen(X.shape[0], tuple(missing.tolist()), tuple(unknown.tolist())), finite
+        )
 
 
 def coded_differently(encoding: Encoding | None, seen: Seen | None) -> str:

@@ -21,7 +21,9 @@ from replearn.files.ownership import scratch_folder
 from replearn.plans.sizes import BatchPlan
 from replearn.progress import no_progress, progress
 from replearn.sources import open_source, read_within
+from replearn.sources.common import Piece
 from replearn.sources.labels import Labels
+from replearn.sources.matrices import ColumnRows
 from replearn.sources.shuffling import ShuffledSource
 from replearn.sources.svmlight_files import SvmlightSource
 from replearn.stages.batches import BatchKernel, BatchSums, LabelRuns, SignedRows, Total, add_blocks
@@ -359,7 +361,7 @@ class FileSample:
         labels, total = LabelRuns(), None
         first_pass = self._heed is not None
         self._keeps_all = True
-        for X, targets in self._rows(0):
+        for X, targets in self._rows_in_any_order():
             labels = labels.then(LabelRuns.of(parted(targets)[0]))
             if first_pass:
                 self._spaced.take(X, targets)
@@ -381,14 +383,38 @@ class FileSample:
     def _rows(self, start: int) -> Iterator[SignedRows]:
         with self._show("fitting") as advance:
             for piece in self._source.pieces(start, advance):
-                if self._heed is not None and piece.seen is not None:
-                    self._seen = piece.seen if self._seen is None else self._seen + piece.seen
-                X, targets = piece.X, self._labels.targets(piece.y)
-                if self._labels.classes.size != self._n_classes:
-                    raise _MoreClasses
-                if self._weights is not None:
-                    X, targets = _weighted(X, targets, self._weights, piece.first_row)
-                yield X, targets
+                yield self._signed(piece)
+                self._count(piece.seen)
+
+    def _rows_in_any_order(self) -> Iterator[SignedRows]:
+        """All rows, which may be written only where they are asked for."""
+        if self._weights is not None:  # a column of them is to be taken out
+            yield from self._rows(0)
+            return
+        with self._show("fitting") as advance:
+            for piece in self._source.row_pieces(advance):
+                yield self._signed(piece)
+                self._count(getattr(piece.X, "seen", piece.seen))
+
+    def _signed(self, piece: Piece) -> SignedRows:
+        assert piece.y is not None  # the source is labelled
+        X = piece.X
+        try:
+            targets = self._labels.targets(piece.y)
+        except ReplearnError:
+            if isinstance(X, ColumnRows):
+                X.check()  # a bad number is named first, as where rows are written at once
+            raise
+        if self._labels.classes.size != self._n_classes:
+            raise _MoreClasses
+        if self._weights is not None:
+            X, targets = _weighted(X, targets, self._weights, piece.first_row)
+        return X, targets
+
+    def _count(self, seen: Seen | None) -> None:
+        """Count what was missing or unknown, in the first pass over the rows."""
+        if self._heed is not None and seen is not None:
+            self._seen = seen if self._seen is None else self._seen + seen
 
     def _resumed(self, stream: BatchStream, plan: BatchPlan) -> Callable[[bool], None]:
         """Bring the stream to where a killed process was; what saves it, at once or in time."""

@@ -195,6 +195,14 @@ class Source(ABC):
         """Consecutive rows from row ``start`` on as numbers; else like ``batches``."""
         return _watched(self._pieces(_checked_start(start)), watch)
 
+    def row_pieces(self, watch: Watch | None = None) -> Iterator[Piece]:
+        """Like ``pieces``, for who looks at rows once, some at a time.
+
+        X may be a `ColumnRows`, which writes rows when they are asked for, and counts then what
+        was missing in them.
+        """
+        return self.pieces(watch=watch)
+
     def _pieces(self, start: int) -> Iterator[tuple[float, Piece]]:
         """Share read and piece, one after the other; batches are read while one is parsed."""
         first_row = start

@@ -1,15 +1,18 @@
 """Columns to a matrix of finite numbers, encoded if there is an encoding."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.encoding import Encoding, NumberColumn, Seen
+from replearn.codes.encoding import EncodedColumns, Encoding, NumberColumn, Seen
 from replearn.errors import ReplearnError
-from replearn.kernels.columns import write_scaled
-from replearn.sources.common import PROTOCOL_REMEDY
+from replearn.kernels.columns import ScaledColumns
+from replearn.sources.common import PROTOCOL_REMEDY, total_seen
+from replearn.types import Matrix
+
+_CACHED_NUMBERS = 2**19  # 4 MiB: fewer take longer to add up
 
 _REMEDY = f"Correct it, leave out the row or the column, or {PROTOCOL_REMEDY}"
 
@@ -88,12 +91,79 @@ def as_matrix(
     return X, seen
 
 
+class ColumnRows:
+    """Encoded rows that are written when they are asked for: ``X[rows]`` is an array.
+
+    For who looks at each row once, some at a time: what is written is then still in a cache when it
+    is used.
+
+    Parameters
+    ----------
+    columns : mapping from names to arrays
+        As for `as_matrix`.
+    encoding : Encoding
+    located : callable
+        Makes an error of a `BadCell`: the first of all rows, as if all had been written at once.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    at_once : int
+        Rows to ask for together.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, NDArray[Any]],
+        encoding: Encoding,
+        located: Callable[[BadCell], ReplearnError],
+    ) -> None:
+        self._columns, self._encoding, self._located = columns, encoding, located
+        try:
+            self._ready = EncodedColumns(encoding, columns)
+        except ReplearnError:
+            self.check()
+            raise
+        self.shape = self._ready.n_rows, encoding.n_outputs
+        self.at_once = max(1, _CACHED_NUMBERS // max(1, encoding.n_outputs))
+        self._seen: dict[int, Seen] = {}
+
+    def __getitem__(self, rows: slice) -> Matrix:
+        start, stop, step = rows.indices(self.shape[0])
+        ready = self._ready
+        if step != 1:
+            some = {name: values[rows] for name, values in self._columns.items()}
+            ready, start, stop = EncodedColumns(self._encoding, some), 0, -(-(stop - start) // step)
+        try:
+            X, seen, finite = ready.rows(start, stop)
+        except ReplearnError:
+            self.check()
+            raise
+        if not finite:
+            self.check()
+        if step == 1:
+            self._seen[start] = seen
+        return X
+
+    @property
+    def seen(self) -> Seen | None:
+        """What was missing or unknown in the rows that were asked for, one after the other."""
+        return total_seen(self._seen.values())
+
+    def check(self) -> None:
+        """Refuse all rows if there is something to refuse in any of them."""
+        try:
+            as_matrix(self._columns, (), self._encoding, np.float64)
+        except BadCell as bad:
+            raise self._located(bad) from None
+
+
 def _laid_out(columns: Sequence[NDArray[Any]], names: Sequence[str], dtype: Any) -> NDArray[Any]:
     """Columns as a C-contiguous matrix of one type, all finite."""
     with np.errstate(invalid="ignore"):  # a signalling NaN is refused like any other
         alike = [column.astype(dtype, copy=False) for column in columns]
     X, n = np.empty((columns[0].size, len(columns)), dtype=dtype), len(columns)
-    n_missing, finite = write_scaled(alike, np.zeros(n), np.ones(n), np.arange(n), X)
+    n_missing, finite = ScaledColumns(alike, np.zeros(n), np.ones(n), np.arange(n)).write(X)
     if n_missing.any() or not finite:
         row, place = np.argwhere(~np.isfinite(np.column_stack(alike)))[0]
         raise not_a_number(int(row), names[place], None)

@@ -9,8 +9,9 @@ Arrow asks before it finds out.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ from replearn.sources.common import (
     total_seen,
     unreadable,
 )
-from replearn.sources.matrices import BadCell, as_matrix, check_labels
+from replearn.sources.matrices import BadCell, ColumnRows, as_matrix, check_labels
 
 _READ_BUFFER = 2**16  # bytes per column; without it a whole column chunk is read at once
 _BATCH_BYTES = 2**26  # of a batch, if there is long text in its rows
@@ -95,11 +96,17 @@ class ParquetSource(Source):
                     yield done / n_rows, batch.slice(skip)
 
     def parse(
-        self, batch: Any, first_row: int, before: int = 0, labels_only: bool = False
+        self,
+        batch: Any,
+        first_row: int,
+        before: int = 0,
+        labels_only: bool = False,
+        later: bool = False,
     ) -> Piece:
         """Numbers and labels of a batch; ``first_row`` is its place in the table.
 
-        Or in a part of it, with ``before`` rows before the part.
+        Or in a part of it, with ``before`` rows before the part. With ``later``, encoded rows are
+        written when they are asked for.
         """
         try:
             with _arrow_errors(self.place):
@@ -117,11 +124,22 @@ class ParquetSource(Source):
                     name: (objects if name in category else numbers)(found[name])
                     for name in self.wanted
                 }
+                if later and self.encoding is not None:
+                    place = partial(self._located, batch=batch, first_row=before + first_row)
+                    return Piece(ColumnRows(columns, self.encoding, place), y, first_row)
                 dtype = np.float32 if self.itemsize == 4 else np.float64
                 X, seen = as_matrix(columns, self.wanted, self.encoding, dtype)
                 return Piece(X, y, first_row, seen)
         except BadCell as bad:
             raise self._located(bad, batch, before + first_row) from None
+
+    def row_pieces(self, watch: Watch | None = None) -> Iterator[Piece]:
+        """Pieces that are written as rows where they are used, while the next batch is read."""
+        first_row = 0
+        with closing(self.batches(watch=watch)) as batches:
+            for batch in batches:
+                yield self.parse(batch, first_row, later=True)
+                first_row += batch.num_rows
 
     def parts(self) -> tuple[Part, ...]:
         """The row groups of all files, in their order."""

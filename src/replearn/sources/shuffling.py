@@ -162,6 +162,10 @@ class ShuffledSource:
             yield piece
             first_row += batch.num_rows
 
+    def row_pieces(self, watch: "Watch | None" = None) -> "Iterator[Piece]":
+        """All of them: see `Source.row_pieces`."""
+        return self.pieces(watch=watch)
+
     def _sorted(
         self, buckets: _Buckets, bucket: int, shift: int, skipped: int
     ) -> "Iterator[pa.RecordBatch]":

@@ -352,13 +352,14 @@ def sum_batches(
 def add_blocks(
     terms: Callable[[Any, Signs], Total], X: Any, signs: Signs, run: BlockMap = map
 ) -> Total:
-    """Sum of ``terms(X, signs)`` over blocks of rows in memory."""
+    """Sum of ``terms(X, signs)`` over blocks of rows in memory, or of rows that X makes."""
+    at_once = min(_ADDED_ROWS, getattr(X, "at_once", _ADDED_ROWS))
 
     def work(first: int) -> Total:
-        rows = slice(first, first + _ADDED_ROWS)
+        rows = slice(first, first + at_once)
         return terms(X[rows], signs[rows])
 
-    return reduce(add, run(work, range(0, signs.size, _ADDED_ROWS)))
+    return reduce(add, run(work, range(0, signs.size, at_once)))
 
 
 def no_sums(n_inputs: int, batch_size: int, n_groups: int | None = None) -> BatchSums:
