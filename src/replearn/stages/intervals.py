@@ -14,6 +14,7 @@ CONFIDENCE = 0.95
 
 #: Bets of the intervals of means, as shares of the largest that cannot lose everything.
 _BETS = np.geomspace(0.01, 0.9, 12)
+_CURVES = np.array([-(math.log1p(-share) + share) / share**2 for share in _BETS])
 _HALVINGS = 28
 
 
@@ -194,9 +195,7 @@ def _won_by_counts(means: Matrix, squares: Matrix, truth: Matrix, n: int) -> Mat
 def _won_by_moments(means: Matrix, squares: Matrix, truth: Matrix, n: int) -> Matrix:
     """A lower bound of the logarithm of what bets have on average."""
     spread = np.maximum(squares - 2 * truth * means + truth**2, 0.0)
-    logs = []
-    for share in _BETS:
-        bet = share / (1 - np.minimum(truth, 1 - 1e-12))
-        curve = -(math.log1p(-share) + share) / share**2
-        logs.append(n * (bet * (truth - means) - curve * bet**2 * spread))
-    return np.asarray(np.logaddexp.reduce(logs) - math.log(len(logs)))
+    shape = (-1, *(1,) * np.ndim(truth))  # all bets at once
+    bets = _BETS.reshape(shape) / (1 - np.minimum(truth, 1 - 1e-12))
+    logs = n * (bets * (truth - means) - _CURVES.reshape(shape) * bets**2 * spread)
+    return np.asarray(np.logaddexp.reduce(logs) - math.log(len(_BETS)))
