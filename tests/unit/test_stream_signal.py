@@ -60,7 +60,7 @@ def site(tmp_path):
 @pytest.mark.filterwarnings("ignore::replearn.ReplicabilityWarning")
 @pytest.mark.parametrize("make", [rl.ReplicableSVMClassifier, rl.ReplicableSGDClassifier])
 def test_algorithms_1_and_2_test_files_of_any_size(make, site, tmp_path, monkeypatch):
-    monkeypatch.setattr(signal, "_FIRST_LOOK", 500)  # so that rows are left out
+    monkeypatch.setattr(signal, "_FIRST_LOOK", 250)  # so that rows are left out
     settings = {"margin": 0.3, "max_disagreement": 0.9}
     here = rl.fit_file(make(**settings), site, "y")
     assert here.signal_.p_value < 1e-6

@@ -19,7 +19,7 @@ ELSEWHERE = "the rows are on a cluster, and only sums leave it; `replearn evalua
 ONLY_SUMS = "only sums of the rows are here; each site can test its own rows"
 NOT_KEPT = "a stream keeps no rows"
 
-_FIRST_LOOK = 20_000  # rows; all of them only if these show nothing
+_FIRST_LOOK = 10_000  # rows; all of them if there are not twice as many, or if these show nothing
 _FEWEST = 40  # rows
 _MOST_NUMBERS = 1 << 24  # of rows that are kept of a stream
 _HALVES = (slice(0, None, 2), slice(1, None, 2))
@@ -93,8 +93,9 @@ def signal_of(X: Any, targets: NDArray[Any], order: Order | None = None) -> Sign
     whether it orders the other half. If labels and rows are independent, a direction of one half
     knows nothing of the other, in any dimension, so its p-value is valid; a score of the model
     itself on the rows that it was fitted on would look like signal where there is none. There are
-    two halves, K classes (one if K = 2), and two looks, the first at 20,000 rows: the smallest
-    p-value is multiplied by their number. Calibration and power: tests/theory/test_signal.py.
+    two halves, K classes (one if K = 2), and two looks at more than 20,000 rows, the first at
+    10,000 of them: the smallest p-value is multiplied by their number. Calibration and power:
+    tests/theory/test_signal.py.
     """
     numbers, _ = parted(targets)
     labels = numbers if order is None else numbers[order]
@@ -104,10 +105,12 @@ def signal_of(X: Any, targets: NDArray[Any], order: Order | None = None) -> Sign
     if kinds.size < 2 or counts.min() < 4:
         return None
     kinds = kinds[kinds.size == 2 :]  # each against all others; of two, only the second
-    # from all over the table, which may be sorted
-    look = slice(0, None, -(-labels.size // _FIRST_LOOK)) if order is None else slice(_FIRST_LOOK)
+    n_looks = 1 if labels.size <= 2 * _FIRST_LOOK else 2
+    look = slice(None)
+    if n_looks == 2:  # without an order from all over the table, which may be sorted
+        step = -(-labels.size // _FIRST_LOOK)
+        look = slice(0, None, step) if order is None else slice(_FIRST_LOOK)
     members = np.arange(labels.size) if order is None else order
-    n_looks = 1 if labels[look].size == labels.size else 2
     found = _look(X, members[look], labels[look], kinds, n_looks)
     if n_looks == 2 and not found.p_value < LEVEL / 10:
         found = _look(X, members, labels, kinds, n_looks)
@@ -136,7 +139,7 @@ def spaced_signal(X: Any, targets: NDArray[Any], order: Order) -> Signal | None:
 
 def _most_rows(X: Any) -> int:
     """Rows that are kept of a stream at most."""
-    return max(_FEWEST, min(_FIRST_LOOK, _MOST_NUMBERS // max(1, X.shape[1])))
+    return max(_FEWEST, min(2 * _FIRST_LOOK, _MOST_NUMBERS // max(1, X.shape[1])))
 
 
 def _look(
@@ -189,7 +192,7 @@ def _directions(sums: Any, squares: Matrix, positive: NDArray[np.bool_]) -> Matr
 
 
 class SpacedRows:
-    """Evenly spaced rows of a stream of any length, at most as many as the first look takes.
+    """Evenly spaced rows of a stream of any length, at most as many as are looked at at once.
 
     Every row is kept until there are too many; then every second one is dropped, and of the
     following rows as many are skipped. So it takes little memory, and sorted rows do no harm. Who
