@@ -464,8 +464,11 @@ class Replicable(BaseEstimator):
         n_threads = effective_n_jobs(self.n_jobs)
 
         def threaded(function: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
-            with ThreadPoolExecutor(n_threads) as pool:
+            pool = ThreadPoolExecutor(n_threads)
+            try:
                 yield from pool.map(function, blocks)
+            finally:  # no thread is joined, as in `replearn.sources.ahead`
+                pool.shutdown(wait=False, cancel_futures=True)
 
         return map if n_threads == 1 else threaded
 
