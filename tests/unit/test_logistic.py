@@ -425,3 +425,11 @@ def test_a_seed_under_which_a_small_discovery_may_be_inverted_is_named():
     public = unlucky.protocol.with_public_value("3 17 22")
     assert unlucky.under(public).other_seed is None  # nobody may choose another one
     assert "which way round" not in str(plan.replan(hint_bits=4))
+
+
+@pytest.mark.parametrize(("n_features", "n_components", "most"), [(3, 4, 3), (300, 2**63, 255)])
+def test_more_directions_than_features_are_refused(n_features, n_components, most):
+    rows = np.random.default_rng(0).normal(size=(20, n_features))
+    classifier = rl.ReplicableLogisticClassifier(n_components=n_components)
+    with pytest.raises(rl.ReplearnError, match=f"n_components must be at most {most} for"):
+        classifier.fit(rows, np.arange(20) % 2)

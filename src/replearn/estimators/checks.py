@@ -25,6 +25,9 @@ _FLAGS = ("fit_intercept", "shuffle", "agnostic")
 #: Constants of paper mode, beyond which sizes are no numbers any more.
 _SMALLEST_CONSTANT, _LARGEST_CONSTANT = 1e-12, 1e12
 
+#: Of a model whose codes are weights: its file has 256 numbers, one of them the intercept.
+_MOST_DIRECTIONS = 255
+
 
 def refuse_odd_parameters(parameters: dict[str, Any]) -> None:
     """Refuse values of the wrong kind; numbers and names are checked where they are read."""
@@ -165,6 +168,18 @@ def whole_or_auto(value: Any, name: str) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ReplearnError(f'{name} must be "auto" or a positive integer, got {value!r}.')
     return int(value)
+
+
+def directions_or_auto(value: Any, n_features: int) -> int | None:
+    """``n_components``, not more than there are features or than a model file holds; or None."""
+    k = whole_or_auto(value, "n_components")
+    most = min(n_features, _MOST_DIRECTIONS)
+    if k is not None and k > most:
+        raise ReplearnError(
+            f"n_components must be at most {most:,} for {n_features:,} features, got "
+            f'{short(value)}. Leave it at "auto".'
+        )
+    return k
 
 
 def real_or_auto(value: Any, name: str, *, zero_allowed: bool = False) -> float | None:

@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from replearn.codes.published import Published
 from replearn.errors import NoModel, ReplearnError
 from replearn.estimators.base import silent_overflow
-from replearn.estimators.checks import class_factors, refuse_unwritable, whole_or_auto
+from replearn.estimators.checks import class_factors, directions_or_auto, refuse_unwritable
 from replearn.estimators.docstrings import with_shared_entries
 from replearn.estimators.score_based import ScoreBased
 from replearn.estimators.score_state import read_header, read_sums, write_sums
@@ -228,7 +228,7 @@ class ReplicableLogisticClassifier(ScoreBased, Streaming):
                 self._shared(),
                 max_disagreement=self.max_disagreement,
                 samples_per_site=self.samples_per_site,
-                n_components=whole_or_auto(self.n_components, "n_components"),
+                n_components=directions_or_auto(self.n_components, n_inputs - 1),
                 hint_bits=self.hint_bits,
                 threshold=log_odds(self.threshold),
                 class_weights=class_factors(self.class_weight, self.classes_),
