@@ -26,6 +26,8 @@ from replearn.types import Drawable, Matrix, Vector
 _ASSUMES = "rows drawn independently from one population, by both labs, the same number"
 _DRAWS = 2000  # standard error .007 at a disagreement of .1
 _DRAWN_NUMBERS = 1 << 21  # in memory at once, for rows with many features
+_MOST_NUMBERS = 1 << 24  # in a round of boosting: with over 8,388 features fewer draws, not
+_FEWEST_DRAWS = 200  # fewer than these, which have a standard error of .02
 _MIN_GROUPS = 4  # fewer batches than this say nothing about their own spread
 
 
@@ -203,13 +205,14 @@ def certify_boosting(fitted: Boosted, plan: BoostPlan, shared: SharedRandomness)
             same = None
             break
         codes = fitted.codes[t * per_round : (t + 1) * per_round]
-        draws = _student_draws(n_groups)
-        size = max(1, _DRAWN_NUMBERS // done.spread.shape[1])
+        n_columns = done.spread.shape[1]
+        draws = _student_draws(n_groups)[: max(_FEWEST_DRAWS, _MOST_NUMBERS // n_columns)]
+        size = max(1, _DRAWN_NUMBERS // n_columns)
         left = 0.0
-        for part in (draws[i : i + size] for i in range(0, _DRAWS, size)):
+        for part in (draws[i : i + size] for i in range(0, len(draws), size)):
             moved = part @ done.spread
             share = fitted.space.leaving(t, done.mean, codes, moved, shared)
-            left += share * (len(part) / _DRAWS)
+            left += share * (len(part) / len(draws))
         same *= (1 - left) * (1 - done.doubt)
     return Certificate(
         estimated_disagreement=None if same is None or not fitted.rounds else 1 - same,
