@@ -19,7 +19,8 @@ projection exceeds, and each term is rounded to a multiple of ``2^-51`` units as
 ``3.0``: there a double has the quantum ``2^-51``, and the difference of its bits from those of
 ``3.0`` is the multiple. Integers add up exactly in any order and grouping, so a sum is a function
 of the multiset of rows. Per term that is a multiplication, an addition and a whole-number
-addition; all three become vector instructions over a *pack* of rows.
+addition; all three become vector instructions over a *pack* of rows, four terms at a time if they
+have a factor in common.
 
 Twin: ``score_terms`` in tests/reference.py; tests in tests/unit/test_logistic_kernel.py.
 """
@@ -31,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.kernels.compiler import njit
+from replearn.kernels.compiler import njit, wrapping
 from replearn.kernels.directions import (
     CAPPED,
     ZERO,
@@ -62,7 +63,7 @@ __all__ = [
 #: Largest weight of a row.
 MAX_WEIGHT = 2**24
 
-_PACK = 128
+_PACK = 256
 _KEPT = 2**15  # projections between the two loops of a pass: they stay in the cache
 _ORIGIN = 3.0
 _ORIGIN_BITS = np.float64(_ORIGIN).view(np.int64)
@@ -439,29 +440,60 @@ def _cut_products(pack, m, most, place):
                 out[r] = high if value > high else value
 
 
+@wrapping
 @njit(cache=True, nogil=True)
 def _add_terms(pack, m, weighted, terms, limbs):
     """Add the products of factors, none above 1, to their sums."""
-    for t in range(terms.shape[1]):
-        one, two = pack.factors[terms[0, t]], pack.factors[terms[1, t]]
+    t, factors = 0, pack.factors
+    while t < terms.shape[1]:
+        one, two = factors[terms[0, t]], factors[terms[1, t]]
         if weighted:
             high, low = _weighted_quanta(one, two, pack.weight, m)
             limbs[0, t] += high >> (LIMB - _HALF)
-            limbs[1, t] += ((high << _HALF) & LOW) + low
+            _carry(limbs, t, ((high << _HALF) & LOW) + low)
+            t += 1
+        elif t + 3 < terms.shape[1] and (terms[0, t : t + 4] == terms[0, t]).all():
+            others = factors[terms[1, t + 1]], factors[terms[1, t + 2]], factors[terms[1, t + 3]]
+            four = _four_quanta(one, two, others[0], others[1], others[2], m)
+            for i in range(4):
+                _carry(limbs, t + i, four[i])
+            t += 4
         else:
-            total = _quanta(one, two, m)
-            limbs[0, t] += total >> LIMB
-            limbs[1, t] += total & LOW
-        limbs[0, t] += limbs[1, t] >> LIMB
-        limbs[1, t] &= LOW
+            _carry(limbs, t, _quanta(one, two, m))
+            t += 1
 
 
 @njit(cache=True, nogil=True)
+def _carry(limbs, t, total):
+    """Add a number to a sum."""
+    limbs[0, t] += total >> LIMB
+    limbs[1, t] += total & LOW
+    limbs[0, t] += limbs[1, t] >> LIMB
+    limbs[1, t] &= LOW
+
+
+@wrapping
+@njit(cache=True, nogil=True)
 def _quanta(x, y, m):
+    """Sum of products; the bits of ``3.0`` wrap around, and are taken off at the end."""
     total = np.int64(0)
     for r in range(m):
-        total += np.float64(x[r] * y[r] + _ORIGIN).view(np.int64) - _ORIGIN_BITS
-    return total
+        total += np.float64(x[r] * y[r] + _ORIGIN).view(np.int64)
+    return total - np.int64(m) * _ORIGIN_BITS
+
+
+@wrapping
+@njit(cache=True, nogil=True)
+def _four_quanta(x, y0, y1, y2, y3, m):
+    """The same with four others: ``x`` is fetched once."""
+    s0, s1, s2, s3 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for r in range(m):
+        s0 += np.float64(x[r] * y0[r] + _ORIGIN).view(np.int64)
+        s1 += np.float64(x[r] * y1[r] + _ORIGIN).view(np.int64)
+        s2 += np.float64(x[r] * y2[r] + _ORIGIN).view(np.int64)
+        s3 += np.float64(x[r] * y3[r] + _ORIGIN).view(np.int64)
+    all_bits = np.int64(m) * _ORIGIN_BITS
+    return s0 - all_bits, s1 - all_bits, s2 - all_bits, s3 - all_bits
 
 
 @njit(cache=True, nogil=True)
