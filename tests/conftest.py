@@ -1,7 +1,9 @@
 """Settings of the whole suite: which seeds are taken, and how hypothesis draws."""
 
 import os
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 
 import hypothesis
 import pytest
@@ -101,3 +103,13 @@ def refused(run: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
         return err.strip()
 
     return call
+
+
+@pytest.fixture
+def no_thread_left() -> Iterator[None]:
+    """Threads that a test starts end within ten seconds: nothing joins them."""
+    before, end = threading.active_count(), time.monotonic() + 10
+    yield
+    while threading.active_count() > before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert threading.active_count() <= before
