@@ -427,9 +427,10 @@ def test_a_seed_under_which_a_small_discovery_may_be_inverted_is_named():
     assert "which way round" not in str(plan.replan(hint_bits=4))
 
 
+@pytest.mark.parametrize("kind", [rl.ReplicableLogisticClassifier, rl.ReplicableLinearRegressor])
 @pytest.mark.parametrize(("n_features", "n_components", "most"), [(3, 4, 3), (300, 2**63, 255)])
-def test_more_directions_than_features_are_refused(n_features, n_components, most):
+def test_more_directions_than_features_are_refused(kind, n_features, n_components, most):
     rows = np.random.default_rng(0).normal(size=(20, n_features))
-    classifier = rl.ReplicableLogisticClassifier(n_components=n_components)
+    ranged = {"y_range": (0, 1)} if kind is rl.ReplicableLinearRegressor else {}
     with pytest.raises(rl.ReplearnError, match=f"n_components must be at most {most} for"):
-        classifier.fit(rows, np.arange(20) % 2)
+        kind(n_components=n_components, **ranged).fit(rows, np.arange(20) % 2)

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from replearn.codes.design import Design
 from replearn.codes.model import Label
 from replearn.codes.published import Published
 from replearn.errors import ReplearnError
-from replearn.estimators.checks import real_or_auto, refuse_unwritable_names, whole_or_auto
+from replearn.estimators.checks import directions_or_auto, real_or_auto, refuse_unwritable_names
 from replearn.estimators.docstrings import with_shared_entries
 from replearn.estimators.score_based import ScoreBased
 from replearn.plans.plan_linear import promised_linear_design
@@ -164,8 +165,9 @@ class ReplicableLinearRegressor(RegressorMixin, ScoreBased):
     def labels(self, place: str = "y", *, from_text: bool = False) -> Any:
         """What turns a column into numbers of the published range."""
         design = self._design
-        n_features = 1 if design is None else design.space.n_features  # the range does not need it
-        self._numbers = Numbers(place, self._plan(n_features + 1).design.space)
+        if design is None:  # of one feature: only the range is wanted
+            design = self._promised(1, n_components=1)
+        self._numbers = Numbers(place, design.space)
         return self._numbers
 
     def _test(self, sample: Any, spaced: bool) -> tuple[None, str]:
@@ -180,22 +182,27 @@ class ReplicableLinearRegressor(RegressorMixin, ScoreBased):
     def _plan(self, n_inputs: int) -> LogisticPlan:
         design, source = self._design, "the published design"
         if design is None:
-            low, high = _read_range(self.y_range)
-            residual_sd = real_or_auto(self.residual_sd, "residual_sd")
             source = "from the promise alone: standardised columns"
-            design = promised_linear_design(
-                n_inputs - 1,
-                self._shared(),
-                y_range=(low, high),
-                residual_sd=(high - low) / 4 if residual_sd is None else residual_sd,
-                max_disagreement=self.max_disagreement,
-                samples_per_site=self.samples_per_site,
-                n_components=whole_or_auto(self.n_components, "n_components"),
-                hint_bits=self.hint_bits,
-            )
+            n_features = n_inputs - 1
+            design = self._promised(n_features, directions_or_auto(self.n_components, n_features))
         else:
             self._refuse_other_columns(design, n_inputs)
         return LogisticPlan(design, self.max_disagreement, self.failure_prob, source)
+
+    def _promised(self, n_features: int, n_components: int | None) -> Design:
+        """The design of the promise alone."""
+        low, high = _read_range(self.y_range)
+        residual_sd = real_or_auto(self.residual_sd, "residual_sd")
+        return promised_linear_design(
+            n_features,
+            self._shared(),
+            y_range=(low, high),
+            residual_sd=(high - low) / 4 if residual_sd is None else residual_sd,
+            max_disagreement=self.max_disagreement,
+            samples_per_site=self.samples_per_site,
+            n_components=n_components,
+            hint_bits=self.hint_bits,
+        )
 
     def _label_values(self) -> tuple[Label, ...]:
         return ()

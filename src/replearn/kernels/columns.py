@@ -46,7 +46,7 @@ class ScaledColumns:
         Parameters
         ----------
         X : C-contiguous float array of shape (n_rows, n_outputs)
-            If it fits in a cache it is written in two thirds of the time.
+            Written fastest if it fits in a cache.
         start : int
 
         Returns

@@ -5,7 +5,7 @@ import os
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -172,7 +172,7 @@ class Source(ABC):
         """
         return [_file_identity(path) for path in self.paths]
 
-    def batches(self, start: int = 0, watch: Watch | None = None) -> Iterator[Any]:
+    def batches(self, start: int = 0, watch: Watch | None = None) -> Generator[Any, None, None]:
         """Consecutive rows from row ``start`` on as record batches of Arrow.
 
         One batch is read ahead in a background thread. A batch has at most 2^17 rows and about
@@ -272,7 +272,7 @@ def _checked_start(start: int) -> int:
     return start
 
 
-def _watched(items: Iterator[tuple[float, Any]], watch: Watch | None) -> Iterator[Any]:
+def _watched(items: Iterator[tuple[float, Any]], watch: Watch | None) -> Generator[Any, None, None]:
     with closing(ahead(items)) as ready:
         for share, item in ready:
             if watch is not None:

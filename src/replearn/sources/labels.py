@@ -270,7 +270,7 @@ class Labels:
 
 
 def _looked_up(table: NDArray[Any], taken: NDArray[np.integer[Any]]) -> NDArray[Any]:
-    """``table[taken]``; of two small numbers, most often, ten times as fast."""
+    """``table[taken]``; without an index where there are two small numbers, the usual case."""
     if table.size != 2 or taken.dtype != np.uint8:
         return np.asarray(table[taken])
     return np.asarray(table[:1] + (table[1:] - table[:1]) * taken.astype(table.dtype))

@@ -143,7 +143,7 @@ def _parquet_writer(source: "Source", beside: Path) -> Iterator[_Write]:
 
     first = source.batches()
     schema = next(first).schema
-    first.close()  # type: ignore[attr-defined]
+    first.close()
     waiting: list[pa.RecordBatch] = []
 
     with pq.ParquetWriter(beside, schema) as file:

@@ -235,7 +235,7 @@ class ShuffledSource:
         if self._schema is None:
             batches = self._source.batches()
             self._schema = _with_keys(next(batches).slice(0, 0), np.empty(0, np.uint64)).schema
-            batches.close()  # type: ignore[attr-defined]
+            batches.close()
         return self._schema
 
     def _read_mark(self) -> bool:
