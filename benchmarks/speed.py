@@ -120,18 +120,14 @@ def reading(X: Any) -> Callable[[], object]:
 def fit(X: Any, signs: Any, C: float = math.inf, share: float = 0.8) -> Callable[[], object]:
     """All batch vectors, added up: a fit without projection and rounding."""
     n, d = X.shape
-    where = (signs, np.arange(n), 0, n // BATCH, BATCH, False, C, share)
     # a gap of 3e-4 puts the direction within one degree
-    settings: dict[str, Any] = {"floor_margin": 0.0, "abs_gap": 0.0, "rel_gap": 3e-4}
-    settings |= {"max_sweeps": 10_000, "unit": True, "scale": 1.0}
+    accuracy = {"floor_margin": 0.0, "abs_gap": 0.0, "rel_gap": 3e-4, "max_sweeps": 10_000}
+    problem = svm.new_problem(C, share=share, intercept=False, **accuracy)
+    order, batches = np.arange(n), svm.Batches(0, n // BATCH, BATCH)
 
     def run() -> None:
-        hi, lo = np.zeros((2, 8, d), np.int64)
-        sums: dict[str, Any] = {"hi": hi, "lo": lo, "tally": new_tally()}
-        if sp.issparse(X):
-            svm.sum_batches_csr(X.data, X.indices, X.indptr, d, *where, **settings, **sums)
-        else:
-            svm.sum_batches_dense(X, *where, **settings, **sums)
+        sums = svm.Sums(*np.zeros((2, 8, d), np.int64), new_tally())
+        svm.sum_batches(X, signs, order, batches, problem, svm.new_output(True, 1.0), sums)
 
     return run
 

@@ -74,7 +74,8 @@ def test_the_batch_solver_reaches_the_optimum_of_two_boxes(boxes, intercept):
     rng = np.random.default_rng(3)
     signs = rng.choice(np.array([-1, 1], np.int8), 40)
     rows = rng.normal(size=(40, 4)) + 0.5 * signs[:, None]
-    problem = svm._problem(boxes, 0.9, 0.0, 1e-8, 0.0, 10_000, intercept)
+    accuracy = {"share": 0.9, "floor_margin": 0.0, "abs_gap": 1e-8, "rel_gap": 0.0}
+    problem = svm.new_problem(boxes, **accuracy, max_sweeps=10_000, intercept=intercept)
     work = svm.Work(np.zeros(5), np.zeros(40), np.zeros(40), np.zeros(40, np.int64))
     svm.solve(DenseRows(rows, np.arange(40)), signs, problem, work)
     V, C = directions(rows, signs, intercept), np.where(signs > 0, boxes[1], boxes[0])

@@ -17,16 +17,15 @@ from replearn.kernels.lanes import DenseRows
 from replearn.kernels.tally import merge_tallies, new_tally, read_tally
 from tests.reference import best_hard, best_soft, directions, duality_gap
 
-DEFAULTS = {
+PROBLEM = {
     "C": 0.3,
     "share": 0.9,
     "floor_margin": 1e-3,
     "abs_gap": 0.0,
     "rel_gap": 1e-5,
     "max_sweeps": 10_000,
-    "unit": False,
-    "scale": 0.1,
 }
+OUTPUT = {"unit": False, "scale": 0.1, "length_cap": svm.MAX_LENGTH}
 
 
 def population(n, d, margin=0.2, noise=0.0, seed=0):
@@ -44,19 +43,16 @@ def add_up(X, signs, batch_size, order=None, blocks=None, n_groups=3, intercept=
     """Limbs and tally of all batches, or of a list of ranges, merged."""
     order = np.arange(X.shape[0]) if order is None else order
     n_batches = order.size // batch_size
-    kwargs = DEFAULTS | changes
+    output = svm.new_output(**{name: changes.pop(name, OUTPUT[name]) for name in OUTPUT})
+    problem = svm.new_problem(**PROBLEM | changes, intercept=intercept)
 
     def work(block):
         first, last = block
         hi, lo = np.zeros((2, n_groups, X.shape[1] + intercept), np.int64)
         tally = new_tally()
         rows = order[first * batch_size : last * batch_size]
-        where = (signs, rows, first, last, batch_size, intercept)
-        if sp.issparse(X):
-            parts = (X.data, X.indices, X.indptr, X.shape[1])
-            svm.sum_batches_csr(*parts, *where, hi=hi, lo=lo, tally=tally, **kwargs)
-        else:
-            svm.sum_batches_dense(X, *where, hi=hi, lo=lo, tally=tally, **kwargs)
+        batches, into = svm.Batches(first, last, batch_size), svm.Sums(hi, lo, tally)
+        svm.sum_batches(X, signs, rows, batches, problem, output, into)
         return hi, lo, tally
 
     with ThreadPoolExecutor(2) as pool:
@@ -75,8 +71,7 @@ def vector_and_tally(X, signs, **changes):
 
 def solve(X, signs, intercept=False, **changes):
     """State of the solver after one batch of all rows: solution, u and alpha."""
-    numbers = {name: DEFAULTS[name] for name in list(DEFAULTS)[:6]} | changes
-    problem = svm._problem(*numbers.values(), intercept)
+    problem = svm.new_problem(**PROBLEM | changes, intercept=intercept)
     n, d = X.shape
     work = svm.Work(np.zeros(d + 1), np.zeros(n), np.zeros(n), np.zeros(n, np.int64))
     members = np.arange(n)

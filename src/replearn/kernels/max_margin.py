@@ -50,7 +50,7 @@ from replearn.kernels.tally import (
     count_norm,
     count_pair,
 )
-from replearn.types import Order, Signs
+from replearn.types import Order, Signs, is_sparse
 
 MAX_LENGTH = MAX_ENTRY  # longer vectors would not fit into the exact sums
 
@@ -67,103 +67,12 @@ _DONE, _GO_ON, _INFEASIBLE, _EXTREME = range(4)
 # --- what callers use -------------------------------------------------------------------------
 
 
-def sum_batches_dense(
-    X: NDArray[np.floating[Any]],
-    signs: Signs,
-    order: Order,
-    first: int,
-    last: int,
-    batch_size: int,
-    intercept: bool,
-    C: float | tuple[float, float],
-    share: float,
-    floor_margin: float,
-    abs_gap: float,
-    rel_gap: float,
-    max_sweeps: int,
-    unit: bool,
-    scale: float,
-    hi: NDArray[np.int64],
-    lo: NDArray[np.int64],
-    tally: TallyArrays,
-    length_cap: float = MAX_LENGTH,
-) -> None:
-    """Add the vectors of batches ``first <= b < last`` to ``hi``, ``lo`` and ``tally``.
+class Batches(NamedTuple):
+    """Which batches: ``first <= b < last``, of ``size`` rows each, by their global numbers."""
 
-    Parameters
-    ----------
-    X : C-contiguous float32 or float64 array of shape (n_rows, n_features)
-    signs : int8 array of -1 and +1, one per row of X
-    order : int64 array
-        Rows of batch b: ``order[(b - first) * batch_size : (b - first + 1) * batch_size]``.
-    first, last, batch_size : int
-        Global batch numbers. Pairs (2k, 2k + 1) are compared only within one call.
-    intercept : bool
-        Append a constant 1 to each row; its coefficient is the last entry of a vector.
-    C : float in (0, inf], or two of them
-        Of rows with sign -1, and with +1.
-    share, floor_margin : float
-        Hard margin only: the share of the largest margin to certify, in (0, 1), and the margin
-        without which a batch contributes the zero vector.
-    abs_gap, rel_gap : float
-        Soft margin only.
-    max_sweeps : int
-        A batch that is not done by then counts as unconverged. It contributes the vector it
-        has; with a hard margin, the zero vector if some ``<u, v_i> <= 0``.
-    unit, scale : bool, float
-        What is added up: ``u / ||u||`` if ``unit`` (0 if u = 0), else ``scale * u`` with a
-        positive scale, where a hard-margin u is first brought to ``min <u, v_i> = 1``.
-    hi, lo : int64 arrays of shape (n_groups, n_features + intercept)
-        Limbs of exact sums (see ``exact``); batch b goes to group ``(b // 2) % n_groups``.
-    tally : TallyArrays
-    length_cap : float
-        Longer vectors are shortened to this length, and to 8 in any case.
-
-    Notes
-    -----
-    The result has the same bits for any split into ranges, float32 or float64, dense or CSR.
-    Twin: ``batch_vector`` in tests/reference.py; tests in tests/unit/test_svm_kernel.py.
-    """
-    problem = _problem(C, share, floor_margin, abs_gap, rel_gap, max_sweeps, intercept)
-    output = Output(bool(unit), float(scale), min(float(length_cap), MAX_LENGTH))
-    rows = DenseRows(unmarked(X), unmarked(order))
-    n_features, signs = X.shape[1], unmarked(signs)
-    _add_up(rows, n_features, signs, first, last, batch_size, problem, output, hi, lo, tally)
-
-
-def sum_batches_csr(
-    data: NDArray[np.floating[Any]],
-    indices: NDArray[np.integer[Any]],
-    indptr: NDArray[np.integer[Any]],
-    n_features: int,
-    signs: Signs,
-    order: Order,
-    first: int,
-    last: int,
-    batch_size: int,
-    intercept: bool,
-    C: float | tuple[float, float],
-    share: float,
-    floor_margin: float,
-    abs_gap: float,
-    rel_gap: float,
-    max_sweeps: int,
-    unit: bool,
-    scale: float,
-    hi: NDArray[np.int64],
-    lo: NDArray[np.int64],
-    tally: TallyArrays,
-    length_cap: float = MAX_LENGTH,
-) -> None:
-    """``sum_batches_dense`` for CSR rows, whose column numbers ascend without duplicates."""
-    problem = _problem(C, share, floor_margin, abs_gap, rel_gap, max_sweeps, intercept)
-    output = Output(bool(unit), float(scale), min(float(length_cap), MAX_LENGTH))
-    rows = SparseRows(*map(unmarked, (data, indices, indptr, order)))
-    signs = unmarked(signs)
-    _add_up(rows, n_features, signs, first, last, batch_size, problem, output, hi, lo, tally)
-
-
-# --- one batch --------------------------------------------------------------------------------
+    first: int
+    last: int
+    size: int
 
 
 class Problem(NamedTuple):
@@ -180,6 +89,108 @@ class Problem(NamedTuple):
     rel_gap: float
     max_sweeps: int
     bias: float
+
+
+class Output(NamedTuple):
+    """What is made of a batch's solution."""
+
+    unit: bool
+    scale: float
+    length_cap: float
+
+
+class Sums(NamedTuple):
+    """What batches are added to: limbs of exact sums by group, and a tally.
+
+    ``hi`` and ``lo`` are int64 arrays of shape (n_groups, n_features + intercept), see ``exact``;
+    batch b goes to group ``(b // 2) % n_groups``.
+    """
+
+    hi: NDArray[np.int64]
+    lo: NDArray[np.int64]
+    tally: TallyArrays
+
+
+def new_problem(
+    C: float | tuple[float, float],
+    *,
+    share: float,
+    floor_margin: float,
+    abs_gap: float,
+    rel_gap: float,
+    max_sweeps: int,
+    intercept: bool,
+) -> Problem:
+    """What is solved, with the same types in every call: numba would compile anew for ``C=1``.
+
+    Parameters
+    ----------
+    C : float in (0, inf], or two of them
+        Of rows with sign -1, and with +1.
+    share, floor_margin : float
+        Hard margin only: the share of the largest margin to certify, in (0, 1), and the margin
+        without which a batch contributes the zero vector.
+    abs_gap, rel_gap : float
+        Soft margin only.
+    max_sweeps : int
+        A batch that is not done by then counts as unconverged. It contributes the vector it
+        has; with a hard margin, the zero vector if some ``<u, v_i> <= 0``.
+    intercept : bool
+        Append a constant 1 to each row; its coefficient is the last entry of a vector.
+    """
+    negative, positive = C if isinstance(C, tuple) else (C, C)
+    accuracy = float(share), float(floor_margin), float(abs_gap), float(rel_gap)
+    return Problem(float(positive), float(negative), *accuracy, int(max_sweeps), float(intercept))
+
+
+def new_output(unit: bool, scale: float, length_cap: float = MAX_LENGTH) -> Output:
+    """What is added up.
+
+    ``u / ||u||`` if ``unit`` (0 if u = 0), else ``scale * u`` with a positive scale, where a
+    hard-margin u is first brought to ``min <u, v_i> = 1``. Vectors longer than ``length_cap``, and
+    than 8 in any case, are shortened.
+    """
+    return Output(bool(unit), float(scale), min(float(length_cap), MAX_LENGTH))
+
+
+def sum_batches(
+    X: Any,
+    signs: Signs,
+    order: Order,
+    batches: Batches,
+    problem: Problem,
+    output: Output,
+    sums: Sums,
+) -> None:
+    """Add the vectors of batches to ``sums``.
+
+    Parameters
+    ----------
+    X : C-contiguous float32 or float64 array of shape (n_rows, n_features), or CSR matrix
+        Column numbers of a CSR row ascend without duplicates.
+    signs : int8 array of -1 and +1, one per row of X
+    order : int64 array
+        Rows of batch b: ``order[(b - first) * size : (b - first + 1) * size]``.
+    batches : Batches
+        Pairs (2k, 2k + 1) are compared only within one call.
+    problem : Problem
+    output : Output
+    sums : Sums
+
+    Notes
+    -----
+    The result has the same bits for any split into ranges, float32 or float64, dense or CSR.
+    Twin: ``batch_vector`` in tests/reference.py; tests in tests/unit/test_svm_kernel.py.
+    """
+    rows: DenseRows | SparseRows
+    if is_sparse(X):
+        rows = SparseRows(*map(unmarked, (X.data, X.indices, X.indptr, order)))
+    else:
+        rows = DenseRows(unmarked(X), unmarked(order))
+    _add_up(rows, X.shape[1], unmarked(signs), batches, problem, output, sums)
+
+
+# --- one batch --------------------------------------------------------------------------------
 
 
 class Work(NamedTuple):
@@ -201,29 +212,6 @@ class Solution(NamedTuple):
     gap: float
     n_visits: int
     n_zero_rows: int
-
-
-def _problem(
-    C: float | tuple[float, float],
-    share: float,
-    floor_margin: float,
-    abs_gap: float,
-    rel_gap: float,
-    max_sweeps: int,
-    intercept: bool,
-) -> Problem:
-    """The same types in every call: numba would compile anew for ``C=1``."""
-    negative, positive = C if isinstance(C, tuple) else (C, C)
-    return Problem(
-        float(positive),
-        float(negative),
-        float(share),
-        float(floor_margin),
-        float(abs_gap),
-        float(rel_gap),
-        int(max_sweeps),
-        float(intercept),
-    )
 
 
 @njit(cache=True, nogil=True)
@@ -429,14 +417,6 @@ def _shuffle(active, n_active, state):
 # --- what a pair of batches adds to the sums ---------------------------------------------------
 
 
-class Output(NamedTuple):
-    """What is made of a batch's solution."""
-
-    unit: bool
-    scale: float
-    length_cap: float
-
-
 @njit(cache=True, nogil=True)
 def _factor(solution, hard, output, tally):
     """What a batch's u is multiplied by; also counts the batch."""
@@ -536,8 +516,10 @@ def _settle_column(column, u, v, factors, hi, lo):
 
 
 @njit(cache=True, nogil=True)
-def _add_up(rows, n_features, signs, first, last, batch_size, problem, output, hi, lo, tally):
+def _add_up(rows, n_features, signs, batches, problem, output, sums):
     """Solve the batches; the vectors of a pair (2k, 2k + 1) are added to the sums together."""
+    first, last, batch_size = batches
+    hi, lo, tally = sums
     hard = problem.box == np.inf
     u, factors = _two_vectors(n_features + 1), np.zeros(2)
     alpha, inverse = np.empty(batch_size), np.empty(batch_size)

@@ -241,32 +241,33 @@ def against_rest(numbers: NDArray[Any], output: int) -> Signs:
     return np.where(numbers == output, np.int8(1), np.int8(-1))
 
 
-def max_margin(plan: BatchPlan, output: int | None = None) -> BatchKernel:
+def max_margin(plan: BatchPlan, number: int | None = None) -> BatchKernel:
     """The batch SVM of a plan: a large-margin vector for each batch.
 
-    ``output`` is the class that is told from the rest, if rows come with numbers of classes.
+    ``number`` is the class that is told from the rest, if rows come with numbers of classes.
     """
 
     def solve(block: Block, sums: BatchSums) -> None:
         X, batch_size = block.X, block.batch_size
-        intercept = plan.n_inputs > X.shape[1]
         # a sample smaller than a batch is solved with the same regularisation
         weight = float(plan.regularization)
         C = math.inf if weight == 0 else 1 / (batch_size * weight)
         negative, positive = plan.class_weights
         accuracy = plan.accuracy
-        signs = block.signs if output is None else against_rest(block.signs, output)
-        settings: tuple[Any, ...] = (
-            *(signs, block.members, block.first, block.last, batch_size, intercept),
+        signs = block.signs if number is None else against_rest(block.signs, number)
+        problem = kernel.new_problem(
             (C * negative, C * positive),
-            *(accuracy.margin_share, accuracy.margin_floor, accuracy.abs_gap, accuracy.rel_gap),
-            *(accuracy.max_sweeps, plan.unit_vectors, plan.guarantee.margin),
-            *(sums.hi, sums.lo, sums.counted, plan.length_cap),
+            share=accuracy.margin_share,
+            floor_margin=accuracy.margin_floor,
+            abs_gap=accuracy.abs_gap,
+            rel_gap=accuracy.rel_gap,
+            max_sweeps=accuracy.max_sweeps,
+            intercept=plan.n_inputs > X.shape[1],
         )
-        if sp.issparse(X):
-            kernel.sum_batches_csr(X.data, X.indices, X.indptr, X.shape[1], *settings)
-        else:
-            kernel.sum_batches_dense(X, *settings)
+        output = kernel.new_output(plan.unit_vectors, plan.guarantee.margin, plan.length_cap)
+        batches = kernel.Batches(block.first, block.last, batch_size)
+        into = kernel.Sums(sums.hi, sums.lo, sums.counted)
+        kernel.sum_batches(X, signs, block.members, batches, problem, output, into)
 
     return solve
 
