@@ -18,7 +18,7 @@ from replearn.codes.model import Model
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.fits.adding import Added
-from replearn.fits.file_fit import heed
+from replearn.fits.file_fit import check_seen
 from replearn.fits.label_parts import join_labels, labels_of
 from replearn.fits.spark_jobs import add_up, look, results
 from replearn.sources.arrow_batches import arrow_pieces
@@ -80,7 +80,7 @@ def fit(
     runs = join_labels(labels, results(_selected(X, [target]), partial(look, target, labels)))
     rows = _selected(X, [*wanted, target])
     sample = _SparkSample(rows, partial(add_up, target, encoding, labels), runs.n_rows)
-    sample.on_seen = partial(heed, estimator, _PLACE, encoding, allow_unknown)
+    sample.on_seen = partial(check_seen, estimator, _PLACE, encoding, allow_unknown)
     names, n_features = (
         (tuple(wanted), len(wanted)) if encoding is None else (None, encoding.n_outputs)
     )

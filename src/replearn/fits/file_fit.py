@@ -141,7 +141,7 @@ def fit_file(
     limit = None if stays else memory if shuffles and checkpoint is None else 0
     with show(f"reading {name}") as advance:
         whole = None if limit == 0 else read_within(source, limit, advance, labels.take)
-    look = partial(heed, estimator, source.place, source.encoding, allow_unknown)
+    look = partial(check_seen, estimator, source.place, source.encoding, allow_unknown)
     if whole is not None:
         assert whole.y is not None  # the source is labelled
         look(whole.seen)
@@ -176,7 +176,7 @@ class _MoreClasses(Exception):
     """A label came that the fit did not know of."""
 
 
-def heed(
+def check_seen(
     estimator: ReplicableClassifier,
     place: str,
     encoding: Encoding | None,
@@ -297,7 +297,7 @@ class FileSample:
     state : Checkpoint, optional
     show : callable
         Takes the name of a pass over the rows, and gives a context with what is told the share.
-    heed : callable
+    on_seen : callable
         Told what was missing or unknown in the rows, after the first pass over them (without
         those that a killed process had taken).
     weights : str, optional
@@ -311,14 +311,14 @@ class FileSample:
         check_order: bool,
         state: Checkpoint | None,
         show: "Callable[[str], AbstractContextManager[Watch]]",
-        heed: Callable[[Seen | None], None],
+        on_seen: Callable[[Seen | None], None],
         weights: str | None = None,
     ) -> None:
         self._weights = weights
         self._source, self._labels, self._check_order = source, labels, check_order
         self._n_classes = labels.classes.size
         self._state, self._show = state, show
-        self._heed: Callable[[Seen | None], None] | None = heed
+        self._on_seen: Callable[[Seen | None], None] | None = on_seen
         self._seen: Seen | None = None
         self._n_rows: int | None = source.n_rows
         self._n_steps = 0
@@ -343,7 +343,7 @@ class FileSample:
         """Sums of the vectors of all batches."""
         stream = BatchStream(solve, plan)
         save = self._resumed(stream, plan)
-        keeps = self._heed is not None and stream.n_added == 0
+        keeps = self._on_seen is not None and stream.n_added == 0
         self._keeps_all = self._keeps_all or keeps
         for X, signs in self._rows(stream.n_added):
             if keeps:
@@ -359,7 +359,7 @@ class FileSample:
     def add_up(self, terms: Callable[[Any, Signs], Total], run: BlockMap = map) -> Total:
         """Sum of ``terms(X, signs)`` over pieces of the files."""
         labels, total = LabelRuns(), None
-        first_pass = self._heed is not None
+        first_pass = self._on_seen is not None
         self._keeps_all = True
         for X, targets in self._rows_in_any_order():
             labels = labels.then(LabelRuns.of(parted(targets)[0]))
@@ -374,9 +374,9 @@ class FileSample:
     def _note(self, labels: LabelRuns) -> None:
         """Note what a pass over all rows has seen."""
         self._n_rows = labels.n_rows
-        if self._heed is not None:  # what later passes see is the same
-            self._heed(self._seen)
-            self._heed = None
+        if self._on_seen is not None:  # what later passes see is the same
+            self._on_seen(self._seen)
+            self._on_seen = None
         if labels.n_positive in (0, labels.n_rows):
             self._labels.require_both()
 
@@ -413,7 +413,7 @@ class FileSample:
 
     def _count(self, seen: Seen | None) -> None:
         """Count what was missing or unknown, in the first pass over the rows."""
-        if self._heed is not None and seen is not None:
+        if self._on_seen is not None and seen is not None:
             self._seen = seen if self._seen is None else self._seen + seen
 
     def _resumed(self, stream: BatchStream, plan: BatchPlan) -> Callable[[bool], None]:
