@@ -226,7 +226,7 @@ def test_names_that_scikit_learn_cannot_hold(tmp_path: Path) -> None:
     document = next(d for d in model_documents() if "encoding" in d["model"])
     content = copy.deepcopy(document["model"]["encoding"])
     content[0]["name"] = "\0"
-    model = rl.load(written(tmp_path, edited(document, encoding=content)))
+    model = rl.load(written(tmp_path, edited(document, encoding=content, feature_names=None)))
     with pytest.raises(ReplearnError, match="must be plain text for scikit-learn"):
         rl.to_sklearn(model)
 
