@@ -189,11 +189,11 @@ class Source(ABC):
         ------
         batch : pyarrow.RecordBatch
         """
-        return _watched(self._batches(_checked_start(start)), watch)
+        return watched(self._batches(_checked_start(start)), watch)
 
     def pieces(self, start: int = 0, watch: Watch | None = None) -> Iterator[Piece]:
         """Consecutive rows from row ``start`` on as numbers; else like ``batches``."""
-        return _watched(self._pieces(_checked_start(start)), watch)
+        return watched(self._pieces(_checked_start(start)), watch)
 
     def row_pieces(self, watch: Watch | None = None) -> Iterator[Piece]:
         """Like ``pieces``, for who looks at rows once, some at a time.
@@ -272,8 +272,11 @@ def _checked_start(start: int) -> int:
     return start
 
 
-def _watched(items: Iterator[tuple[float, Any]], watch: Watch | None) -> Generator[Any, None, None]:
-    with closing(ahead(items)) as ready:
+def watched(
+    items: Iterator[tuple[float, Any]], watch: Watch | None, n_ahead: int = 1
+) -> Generator[Any, None, None]:
+    """Items without their share of the table, of which ``watch`` is told; some are made ahead."""
+    with closing(ahead(items, n_ahead)) as ready:
         for share, item in ready:
             if watch is not None:
                 watch(share)

@@ -1,6 +1,6 @@
 """Parquet files, row group by row group.
 
-Memory while reading: up to four batches (one each that is read, waits, is parsed and is in use,
+Memory while reading: up to five batches (one that is read, up to three that wait, one in use,
 each about 16 MiB of numbers), and for each column that is read one page as it is stored and as
 it is unpacked and one dictionary (each 1 MiB with the usual settings of writers): all in all
 about 100 MiB, and 4 MiB for each column. It does not grow with the number of rows, not even if
@@ -50,11 +50,13 @@ from replearn.sources.common import (
     rows_per_batch,
     total_seen,
     unreadable,
+    watched,
 )
 from replearn.sources.matrices import BadCell, ColumnRows, as_matrix, check_labels
 
 _READ_BUFFER = 2**16  # bytes per column; without it a whole column chunk is read at once
 _BATCH_BYTES = 2**26  # of a batch, if there is long text in its rows
+_N_AHEAD = 3  # batches that wait while rows are summed: now one is slow, now the other
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +138,7 @@ class ParquetSource(Source):
     def row_pieces(self, watch: Watch | None = None) -> Iterator[Piece]:
         """Pieces that are written as rows where they are used, while the next batch is read."""
         first_row = 0
-        with closing(self.batches(watch=watch)) as batches:
+        with closing(watched(self._batches(0), watch, _N_AHEAD)) as batches:
             for batch in batches:
                 yield self.parse(batch, first_row, later=True)
                 first_row += batch.num_rows
