@@ -452,7 +452,7 @@ def _add_terms(pack, m, weighted, terms, limbs):
             limbs[0, t] += high >> (LIMB - _HALF)
             _carry(limbs, t, ((high << _HALF) & LOW) + low)
             t += 1
-        elif t + 3 < terms.shape[1] and (terms[0, t : t + 4] == terms[0, t]).all():
+        elif _share_a_factor(terms, t):
             others = factors[terms[1, t + 1]], factors[terms[1, t + 2]], factors[terms[1, t + 3]]
             four = _four_quanta(one, two, others[0], others[1], others[2], m)
             for i in range(4):
@@ -461,6 +461,15 @@ def _add_terms(pack, m, weighted, terms, limbs):
         else:
             _carry(limbs, t, _quanta(one, two, m))
             t += 1
+
+
+@njit(cache=True, nogil=True)
+def _share_a_factor(terms, t):
+    """Whether the next four terms have their first factor in common."""
+    if t + 3 >= terms.shape[1]:
+        return False
+    one = terms[0, t]
+    return terms[0, t + 1] == one and terms[0, t + 2] == one and terms[0, t + 3] == one
 
 
 @njit(cache=True, nogil=True)
