@@ -272,3 +272,9 @@ def test_a_fit_is_judged_by_probabilities_as_an_evaluation_is():
         fitted = roomy.protocol.estimator().fit(X, Y)
     assert rl.evaluate(fitted.model_, X, Y).worth.auc.value > roomy.table[1].auc - 0.01
     assert [w for w in caught if issubclass(w.category, rl.UselessModelWarning)] == []
+
+
+def test_a_plan_is_made_again_with_what_the_pilot_does_not_decide():
+    plan = rl.plan_from_pilot(*ten_classes(1), samples_per_site=30_000)
+    with pytest.raises(rl.ReplearnError, match=r"made again with another samples_per_site.*study"):
+        plan.replan(study="discovery")

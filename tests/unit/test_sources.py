@@ -269,17 +269,19 @@ def test_errors_come_out_in_their_place():
     assert list(reader) == []
 
 
+def hundred(closed):
+    """Items that say when they are closed."""
+    try:
+        yield from range(100)
+    finally:
+        closed.set()
+
+
+@pytest.mark.parametrize("n_ahead", [1, 3])
 @pytest.mark.parametrize("n_taken", [0, 1, 3])
-def test_closing_ends_the_thread_and_the_items(n_taken, no_thread_left):
+def test_closing_ends_the_thread_and_the_items(n_taken, n_ahead, no_thread_left):
     closed = threading.Event()
-
-    def items():
-        try:
-            yield from range(100)
-        finally:
-            closed.set()
-
-    reader = ahead(items())
+    reader = ahead(hundred(closed), n_ahead)
     for expected in range(n_taken):
         assert next(reader) == expected
     reader.close()
@@ -291,14 +293,7 @@ def test_a_reader_that_is_garbage_waits_for_no_thread(monkeypatch):
     joined = []
     monkeypatch.setattr(threading.Thread, "join", lambda *arguments: joined.append(arguments))
     closed = threading.Event()
-
-    def items():
-        try:
-            yield from range(100)
-        finally:
-            closed.set()
-
-    reader = ahead(items())
+    reader = ahead(hundred(closed))
     assert next(reader) == 0
     cycle = [reader]
     cycle.append(cycle)

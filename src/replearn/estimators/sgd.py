@@ -11,6 +11,7 @@ from replearn.errors import ReplearnError
 from replearn.estimators.base import silent_overflow
 from replearn.estimators.batch_based import BatchBasedClassifier
 from replearn.estimators.checks import refuse_large, refuse_unwritable, whole_or_auto
+from replearn.estimators.docstrings import with_shared_entries
 from replearn.estimators.sgd_state import read_header, read_stream, write_stream
 from replearn.estimators.streaming import Streaming
 from replearn.files.statefile import StateFile
@@ -22,13 +23,11 @@ from replearn.stages.signal import NOT_KEPT
 from replearn.stages.stream import DescentStream, new_stream
 
 
+@with_shared_entries
 class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
     """Replicable large-margin halfspaces by gradient descent: Algorithm 2 of [KKLVZ24].
 
-    Two labs that fit on different samples of one population, with the same parameters and
-    ``shared_seed``, get exactly the same model with probability at least
-    ``1 - max_disagreement`` (proved in certified mode given enough samples, estimated by
-    ``certificate_`` in practical mode).
+    {two_labs}
 
     Each row is read once. Blocks of ``batch_size`` rows are one run of projected stochastic
     gradient descent each; the averages of their iterates are averaged, projected and rounded.
@@ -36,31 +35,19 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
 
     Parameters
     ----------
-    margin : float, default=0.1
-        Margin that some halfspace has on the population, rows scaled to length 1.
-    max_error : float, default=0.05
-        Share of new points that may be misclassified.
-    max_disagreement : float, default=0.1
-        Probability that two labs may get different models.
-    failure_prob : float, default=0.05
-        Probability that the error may exceed ``max_error``.
-    shared_seed : int or str, default=0
-        Published; the same at every site.
+    {margin, max_error, max_disagreement, failure_prob, shared_seed}
     mode : {"practical", "certified", "paper"}, default="practical"
         Where the sizes come from. Practical: calibrated formulas, fits on any number of
         rows. Certified: proved constants, refuses too few rows. Paper: its sizes;
         docs/theory.md lists what differs.
-    fit_intercept : bool, default=True
-        Append a constant 1 to each row (before rows are scaled to length 1).
+    {fit_intercept}
     shuffle : bool, default=True
         ``fit`` permutes the rows before they are cut into blocks, by a permutation keyed with the
         shared seed, or with ``random_state`` if that is given. ``partial_fit`` never does.
-    random_state : int or None, default=None
-        Private key of the permutation.
+    {random_state}
     n_jobs : int or None, default=None
         Threads of ``fit``. The model does not depend on it.
-    verbose : int, default=0
-        Print progress.
+    {verbose}
     n_batches, batch_size, n_components, grid_width, projection, rounding, regularization : \
 "auto" or value, default="auto"
         Sizes of the plan, by hand. ``batch_size`` is the number of rows of a block,

@@ -31,7 +31,7 @@ def read_labels(y: Any) -> tuple[IntegerArray, tuple[Any, ...]]:
     numbers = labels.targets(y).astype(np.int64)
     counts = np.bincount(numbers, minlength=labels.classes.size)
     if numbers.size < MIN_ROWS or counts.min() < MIN_OF_CLASS:
-        rare = labels.classes[int(np.argmin(counts))]
+        rare = label_values(labels.classes)[int(np.argmin(counts))]
         raise ReplearnError(
             f"a pilot needs at least {MIN_ROWS} rows and {MIN_OF_CLASS} of each class, got "
             f"{numbers.size} rows, {counts.min()} of class {rare!r}. A thousand rows are good; "

@@ -445,9 +445,7 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
 
 
 def _replanned(found: _Studied, request: Request, **changes: Any) -> PilotPlan:
-    changed = replace(request, **changes)
-    changed.check(has_labels=True)
-    return _planned(found, changed)
+    return _planned(found, request.changed(True, **changes))
 
 
 def _better_without(bits: int, without: PlanRow, planned: PlanRow, base: PlanRow) -> list[str]:

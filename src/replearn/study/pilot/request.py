@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,9 @@ STUDIES = ("updating", "discovery")
 
 #: The protocol aims below the disagreement that was asked for, since a pilot errs too.
 SAFETY = 0.8
+
+#: What a plan can be made again with: what a pilot says does not depend on these.
+_CHANGEABLE = ("samples_per_site", "max_disagreement", "hint_bits", "sites", "shared_seed")
 
 #: Cost of a missed positive, and of a false alarm.
 _COSTS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?):([0-9]{1,9}(?:\.[0-9]{1,9})?)")
@@ -40,6 +43,18 @@ class Request:
     threshold: float | str = "share"
     target: str | None = None
     share: float | None = None
+
+    def changed(self, has_labels: bool, **changes: Any) -> "Request":
+        """The request of the same pilot's plan, made again."""
+        for name in changes:
+            if name not in _CHANGEABLE:
+                raise ReplearnError(
+                    f"a plan can be made again with another {', '.join(_CHANGEABLE)}, got {name}. "
+                    "Plan from the pilot for that."
+                )
+        made = replace(self, **changes)
+        made.check(has_labels)
+        return made
 
     def check(self, has_labels: bool) -> None:
         """Refuse what makes no sense."""

@@ -132,16 +132,7 @@ def _planned(found: "_Studied", request: Request) -> PilotPlan:
 
 def _replanned(found: "_Studied", request: Request, **changes: Any) -> PilotPlan:
     """Plan again from the same pilot."""
-    allowed = ("samples_per_site", "max_disagreement", "hint_bits", "sites", "shared_seed")
-    for name in changes:
-        if name not in allowed:
-            raise ReplearnError(
-                f"a plan can be made again with another {', '.join(allowed)}, got {name}. Plan "
-                "from the pilot for that."
-            )
-    changed = replace(request, **changes)
-    changed.check(found.truth is not None)
-    return _planned(found, changed)
+    return _planned(found, request.changed(found.truth is not None, **changes))
 
 
 @dataclass(frozen=True)
