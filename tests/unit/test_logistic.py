@@ -242,7 +242,14 @@ def test_an_unlucky_seed_is_named_and_few_seeds_are():
     unlucky = [seed for seed, said in judged.items() if said and "unlucky" in said[0]]
     # one in ten; 25 or more have probability 3e-5
     assert 0 < len(unlucky) < 25
-    assert "This seed is unlucky" in str(plan.replan(shared_seed=unlucky[0]))
+    replanned = plan.replan(shared_seed=unlucky[0])
+    assert "This seed is unlucky" in str(replanned)
+    assert replanned.other_seed is not None
+    assert plan.seed_cautions(replanned.other_seed) == []
+    assert repr(replanned.other_seed) in str(replanned)
+    assert plan.replan(shared_seed=replanned.other_seed).other_seed is None
+    public = replanned.protocol.with_public_value("3 17 22")
+    assert replanned.under(public).other_seed is None  # nobody may choose another one
     lucky = next(seed for seed in judged if seed not in unlucky)
     assert "unlucky" not in str(plan.replan(shared_seed=lucky))
     protocol = replace(plan.protocol, seed=unlucky[0])
@@ -415,15 +422,15 @@ def test_a_seed_under_which_a_small_discovery_may_be_inverted_is_named():
     assert 0 < sum(inverted) < 20
     assert all(name for name, wrong in zip(named, inverted, strict=True) if wrong)
     assert sum(named) < 30
-    # the plan itself says that cells are too wide, and which seed to take
+    # a protocol passes over a seed that may invert the model, and says so
+    for seed in np.flatnonzero(inverted).tolist():
+        upright = plan.replan(shared_seed=seed)
+        assert upright.protocol.seed.startswith(f"{seed}/")
+        assert f"Under the seed '{seed}' the model may rank the wrong way round" in str(upright)
+        assert fitted(upright.protocol.estimator(), Xa, ya).coef_[0, 0] > 0
+    assert plan.replan(shared_seed=named.index(False)).protocol.seed == str(named.index(False))
+    # the plan itself says that cells are too wide
     assert "which way round the model ranks" in str(plan)
-    unlucky = plan.replan(shared_seed=str(named.index(True)))
-    assert unlucky.other_seed is not None
-    assert plan.seed_cautions(unlucky.other_seed) == []
-    assert repr(unlucky.other_seed) in str(unlucky)
-    assert plan.replan(shared_seed=unlucky.other_seed).other_seed is None
-    public = unlucky.protocol.with_public_value("3 17 22")
-    assert unlucky.under(public).other_seed is None  # nobody may choose another one
     assert "which way round" not in str(plan.replan(hint_bits=4))
 
 

@@ -354,7 +354,7 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
     """The plan of a pilot that has been studied."""
     family, C = found.family, found.n_outputs
     assert family is not None
-    shared = SharedRandomness(seed_text(request.shared_seed, "shared_seed"))
+    asked_seed = seed_text(request.shared_seed, "shared_seed")
     rho = SAFETY * request.max_disagreement
     agreement = Agreement(request.samples_per_site, rho, request.hint_bits, request.sites)
     allotment = _best(found, agreement)
@@ -391,13 +391,14 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
     # in narrow cells, where the pilot's rows end up says nothing about where a site's do
     unknown = family.n_steps > 1 and request.hint_bits > 0
     seed_cautions = no_cautions if unknown else seeds.cautions
+    seed, passed_over = (asked_seed, []) if unknown else seeds.upright(asked_seed)
     protocol = Protocol(
         algorithm="logistic",
         parameters={
             "failure_prob": repr(request.failure_prob),
             "max_disagreement": repr(request.max_disagreement),
         },
-        seed=str(shared.seed),
+        seed=seed,
         classes=found.classes,
         encoding=found.pilot.encoding,
         basis=None,
@@ -435,6 +436,7 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
             *cautions(base, own, planned, own_model=request.study == "updating"),
             *_better_without(request.hint_bits, by_bits[0][1], planned, base),
             *(() if unknown else seeds.left_to_chance()),
+            *passed_over,
             *seed_cautions(protocol.seed),
         ),
         protocol=protocol,

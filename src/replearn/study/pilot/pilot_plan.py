@@ -7,15 +7,13 @@ from typing import Any
 from replearn.errors import ReplearnError
 from replearn.study.pilot.safe_columns import Remark, in_words
 from replearn.study.pilot.truth import PlanRow, table
+from replearn.study.pilot.unlucky_seeds import next_seed
 from replearn.study.protocol import Protocol
 from replearn.study.registration import PUBLIC_VALUE
 from replearn.types import InNotebooks
 
 #: Hint bits that every plan shows side by side.
 SHOWN_BITS = (0, 2, 4, 8)
-
-#: Seeds that are tried in place of an unlucky one.
-_OTHER_SEEDS = 40
 
 
 @dataclass(frozen=True)
@@ -110,8 +108,7 @@ class PilotPlan(InNotebooks):
         seed = self.protocol.seed
         if not seed or PUBLIC_VALUE in self.protocol.notes or not self.seed_cautions(seed):
             return None
-        others = (f"{seed}/{i}" for i in range(2, 2 + _OTHER_SEEDS))
-        return next((other for other in others if not self.seed_cautions(other)), None)
+        return next_seed(seed, lambda other: not self.seed_cautions(other))
 
     @property
     def decided(self) -> str:

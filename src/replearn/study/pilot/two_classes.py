@@ -73,7 +73,7 @@ def plan_logistic_study(
 
 def _planned(found: "_Studied", request: Request) -> PilotPlan:
     """The plan of a pilot that has been studied."""
-    shared = SharedRandomness(seed_text(request.shared_seed, "shared_seed"))
+    asked_seed = seed_text(request.shared_seed, "shared_seed")
     agreement = Agreement(
         request.samples_per_site,
         SAFETY * request.max_disagreement,
@@ -85,13 +85,15 @@ def _planned(found: "_Studied", request: Request) -> PilotPlan:
     design = design_of(allotment, found.pilot, found.span, threshold, found.residuals)
     noise = _seed_noise(found, allotment, design)
     rows = _rows(found, allotment, design, noise)
+    seeds = _seed_check(found, design)
+    seed, passed_over = (asked_seed, []) if seeds is None else seeds.upright(asked_seed)
     protocol = Protocol(
         algorithm="logistic",
         parameters={
             "failure_prob": repr(request.failure_prob),
             "max_disagreement": repr(request.max_disagreement),
         },
-        seed=str(shared.seed),
+        seed=seed,
         classes=found.classes,
         encoding=found.pilot.encoding,
         basis=None,
@@ -99,7 +101,6 @@ def _planned(found: "_Studied", request: Request) -> PilotPlan:
         design=design,
         target=request.target,
     )
-    seeds = _seed_check(found, design)
     seed_cautions = no_cautions if seeds is None else seeds.cautions
     return PilotPlan(
         study=request.study,
@@ -122,6 +123,7 @@ def _planned(found: "_Studied", request: Request) -> PilotPlan:
         cautions=(
             *_cautions(rows, request.study),
             *(() if seeds is None else seeds.left_to_chance()),
+            *passed_over,
             *seed_cautions(protocol.seed),
         ),
         protocol=protocol,

@@ -1,7 +1,7 @@
 """Seeds whose cells happen to lie badly, named before any site fits."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,14 @@ _WORTH_ANOTHER = 1e-3
 _OTHER_SEEDS = tuple(f"pilot/{i}" for i in range(60))
 
 _OTHER_VALUE = "Take another public value, before any site fits."
+
+_MOST_TRIED = 40  # seeds, in place of one that will not do
+
+
+def next_seed(seed: str, fits: Callable[[str], bool]) -> str | None:
+    """The first of "seed/2", "seed/3" and so on that will do: there is nothing to choose."""
+    others = (f"{seed}/{i}" for i in range(2, 2 + _MOST_TRIED))
+    return next(filter(fits, others), None)
 
 
 def no_cautions(seed: str) -> list[str]:
@@ -86,15 +94,30 @@ class SeedCheck:
 
     def _inverted(self, seed: str) -> list[str]:
         """A caution, if sites that the pilot cannot exclude would rank the wrong way round."""
-        n_inverted = sum(
-            self.labelled.auc(self._moved(seed, theta)) < 0.5 - TIE for theta in self._elsewhere
-        )
-        if n_inverted * 10 <= len(self._elsewhere):
+        if not self.inverts(seed):
             return []
         return [
-            f"Under this seed the model may rank the wrong way round: {n_inverted} of "
+            f"Under this seed the model may rank the wrong way round: {self._n_inverted(seed)} of "
             f"{len(self._elsewhere)} weights that the pilot cannot exclude end up so. "
             f"{_OTHER_VALUE}"
+        ]
+
+    def inverts(self, seed: str) -> bool:
+        """Whether the model may rank the wrong way round, for sites the pilot cannot exclude."""
+        return self._n_inverted(seed) * 10 > len(self._elsewhere)
+
+    def _n_inverted(self, seed: str) -> int:
+        ranks = (self.labelled.auc(self._moved(seed, theta)) for theta in self._elsewhere)
+        return sum(rank < 0.5 - TIE for rank in ranks)
+
+    def upright(self, seed: str) -> tuple[str, list[str]]:
+        """The seed, or the next one that does not invert the model, and what to say of that."""
+        other = next_seed(seed, lambda s: not self.inverts(s)) if self.inverts(seed) else None
+        if other is None:
+            return seed, []
+        return other, [
+            f"Under the seed {seed!r} the model may rank the wrong way round, so the protocol has "
+            f"the seed {other!r}, the first one after it under which it does not."
         ]
 
     @cached_property
