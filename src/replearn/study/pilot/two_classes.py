@@ -1,5 +1,6 @@
 """A logistic study of two classes: from a pilot to a protocol, and to the truth about it."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -337,12 +338,14 @@ def _rows_to_halve(allotment: Allotment, found: _Studied) -> int | None:
     cost = allotment.full_gain - allotment.gain
     if cost <= 1e-6:
         return None
-    n = allotment.agreement.samples_per_site
-    for factor in 2.0 ** np.arange(0.25, 12, 0.25):
+    n, factors = allotment.agreement.samples_per_site, 2.0 ** np.arange(0.25, 12, 0.25)
+
+    def halves(factor: float) -> bool:
         more = replace(allotment.agreement, samples_per_site=round(n * factor))
-        if best_allotment(found.families, more).gain >= allotment.full_gain - cost / 2:
-            return int(float(f"{n * factor:.2g}"))
-    return None
+        return best_allotment(found.families, more).gain >= allotment.full_gain - cost / 2
+
+    place = bisect_left(factors, True, key=halves)
+    return None if place == factors.size else int(float(f"{n * factors[place]:.2g}"))
 
 
 def _cautions(rows: Sequence[PlanRow], study: str) -> list[str]:
