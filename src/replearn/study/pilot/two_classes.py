@@ -49,7 +49,7 @@ from replearn.study.protocol import Protocol
 from replearn.types import Matrix, Signs, Vector
 
 #: Directions at the most, and pilot rows for each of them.
-MAX_DIRECTIONS = 24
+MAX_DIRECTIONS = 48
 _ROWS_PER_DIRECTION = 40
 
 
