@@ -10,6 +10,7 @@ LogisticRegression on one lab's rows, the pilot's own model, and a cross-validat
 LogisticRegression on the pilot's rows.
 
 --tasks NAME,NAME   some of the tasks
+--bits N,N          some of the numbers of hint bits
 --pairs N           pairs of labs for each line (default 40, on four pilots)
 --pilot N           rows of a pilot (default 1000)
 --before            also Algorithm 1 (`algorithm="svm"`), the only plan of version 0.1
@@ -221,7 +222,7 @@ def measure(name, load, folder, options):
             rows = encoding.transform(X)
             own = rl.ReplicableLogisticClassifier  # the shell of all fits below
             of_pilot = pilot_worth(first, rows, y, test, share)
-            for bits in BITS:
+            for bits in map(int, options.bits.split(",")):
                 plan = first.replan(hint_bits=bits)
                 line = lines.setdefault((study, bits), new_line(name, study, bits, n_lab))
                 line["full"].append(of_full)
@@ -399,6 +400,8 @@ def summary(lines):
     for study in STUDIES:
         for bits in BITS:
             some = [line for line in lines if (line["study"], line["bits"]) == (study, bits)]
+            if not some:
+                continue
             share = np.array([kept(line) for line in some])
             auc = [abs(mean(line["planned"], "auc") - mean(line["ours"], "auc")) for line in some]
             loss = [
@@ -433,6 +436,7 @@ def main():
     )
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--tasks", default=",".join(TASKS))
+    parser.add_argument("--bits", default=",".join(map(str, BITS)))
     parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--pilot", type=int, default=1000)
     parser.add_argument("--before", action="store_true")

@@ -7,13 +7,8 @@ import numpy as np
 import pytest
 
 from replearn import ReplicabilityWarning, plan_from_pilot
-from replearn.codes.cells import CELLS
-from replearn.codes.randomness import SharedRandomness
-from replearn.codes.rounding import round_codes
 from replearn.datasets import make_margin
-from replearn.study.pilot.allotment import Agreement, Allotment, allot
-from replearn.study.pilot.cross_fit import Family
-from replearn.study.pilot.shapes import blocks_of, expected_flips, moments, shaped_widths
+from replearn.study.pilot.shapes import expected_flips, moments, shaped_widths
 from tests.error_budget import assert_rate_at_most, assert_rate_between
 
 
@@ -101,65 +96,3 @@ def test_shaped_widths_cross_fewest_walls_at_equal_noise(rounding: str) -> None:
         for _ in range(200):
             assert rows_needed(widths * np.exp(size * rng.normal(size=10))) >= least * (1 - 1e-12)
     assert rows_needed(np.ones(10)) > 1.02 * least
-
-
-def unequal_family(q: int) -> Family:
-    """Coordinates of which some say much and others next to nothing."""
-    rng = np.random.default_rng(3)
-    return Family(
-        name="pca",
-        directions=np.eye(q - 1),
-        weights=np.ones(1),
-        start=np.zeros(q),
-        information=np.eye(q),
-        variance=rng.uniform(0.5, 2.0, q),
-        signal=10.0 ** rng.uniform(-4, -1, q),
-    )
-
-
-def of_equal_cells(made: Allotment) -> float:
-    """The gain of the same cells with widths that follow the spread alone."""
-    ratios = np.sqrt(made.spread)  # spread over widths, as if the widths were its root
-    crossed = sum(
-        CELLS[name].surface
-        / 2
-        * np.sqrt(2 / np.pi * (ratios[block] ** 2).sum() / CELLS[name].block)
-        for name, block in blocks_of(made.rounding, made.size)
-    )
-    widths = np.sqrt(made.spread) * crossed / -np.log1p(-made.agreement.disagreement)
-    signal, variance = (a[: made.size] for a in (made.family.signal, made.family.variance))
-    noise = made.moments * widths**2 + variance / made.agreement.samples_per_site
-    return float((signal**2 / (signal + noise)).sum() / 2)
-
-
-@pytest.mark.parametrize("q", [2, 4, 8, 11])
-def test_cells_that_follow_the_signal_are_crossed_as_planned(q: int) -> None:
-    # planned .2; would catch a true rate of .25 with probability .99, and one of .11 likewise
-    # (lattices: their planned crossings are an upper bound, by 20 % at most here)
-    made = allot(unequal_family(q), q, Agreement(20_000, 0.2))
-    rng = np.random.default_rng(q)
-    differ = 0
-    trials = 4000
-    for seed in range(trials):
-        one = rng.uniform(-50, 50, q)
-        other = one + rng.normal(size=q) * made.spread / made.widths
-        coins = SharedRandomness(seed)
-        differ += bool(
-            (
-                round_codes(one, 1.0, made.rounding, coins)
-                != round_codes(other, 1.0, made.rounding, coins)
-            ).any()
-        )
-    assert_rate_between(differ, trials, 0.15, 0.2)
-
-
-def test_cells_that_follow_the_signal_gain_more_than_equal_ones() -> None:
-    # certain: both are formulas
-    gains = []
-    for q in (2, 3, 5, 8, 12):
-        made = allot(unequal_family(q), q, Agreement(20_000, 0.1))
-        gains.append(made.gain / of_equal_cells(made))
-        widest = float((made.widths / made.spread).max() / (made.widths / made.spread).min())
-        assert widest < 12  # no coordinate is left out, so that a far site is told
-    assert min(gains) > 1.0
-    assert max(gains) > 1.1

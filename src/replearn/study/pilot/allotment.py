@@ -6,21 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from replearn.codes.cells import CELLS, best_blocks
+from replearn.codes.cells import best_blocks, runs, second_moment
 from replearn.plans.cell_prices import expected_range, position_variance, width_ratio
 from replearn.study.pilot.cross_fit import Family
-from replearn.study.pilot.shapes import blocks_of, moments, stretched
 from replearn.types import Vector
 
 #: Coordinates of a site further than this many prior deviations from the start are cut there.
 _REACH = 30.0
-
-#: Rounds in which widths and what is believed of coordinates follow from each other.
-_ROUNDS = 10
-
-#: Of what is believed of the best coordinate, what counts for any. Widths then differ by a factor
-#: of three or so, and a site that is far from the start is told wherever it is.
-_LEAST_BELIEVED = 0.2
 
 #: Of plans that gain nearly the same, the one with fewest coded numbers.
 ENOUGH = 0.99
@@ -57,8 +49,8 @@ class Allotment:
         Widths of the cells, standard deviation of two sites' difference, how much of a centre is
         believed, and how far from the start a site may go; in the metric of the family.
     rounding : str
-    moments : array of shape (q,)
-        Variances of a site's point around the centre of its cell, in squared widths.
+    moment : float
+        Variance of a site's point around the centre of its cell, in squared widths.
     gain : float
         Expected improvement on the start, in nats per row.
     full_gain : float
@@ -72,7 +64,7 @@ class Allotment:
     shrink: Vector
     reach: Vector
     rounding: str
-    moments: Vector
+    moment: float
     gain: float
     full_gain: float
 
@@ -101,27 +93,25 @@ def allot(family: Family, size: int, agreement: Agreement) -> Allotment:
     A coordinate is believed to be normal around the start with variance ``signal``. The centre of
     its cell is that coordinate plus noise of variance ``v width^2 + variance / n``, so the
     share ``signal / (signal + noise)`` of it is the best guess, and ``signal^2 / (signal +
-    noise) / 2`` nats are gained over the start: never less than nothing. With a hint, cells are
-    boxes, and widths grow like the sites' spread; without one, see `_telling_cells`.
+    noise) / 2`` nats are gained over the start: never less than nothing. Without a hint, cells are
+    those of the best lattice, and widths that cross fewest walls at a given noise grow like the
+    root of the sites' spread; with one, cells are boxes, and widths grow like the spread.
     """
     n = agreement.samples_per_site
     variance, signal = family.variance[:size], family.signal[:size]
     spread = np.sqrt(2 * family.caution * variance / n)
     bits, rho, n_sites = agreement.hint_bits, agreement.disagreement, agreement.n_sites
-    if bits:
-        rounding, widths = "centre", width_ratio(size, bits, rho, n_sites) * spread
-        variances = np.full(size, position_variance(size, bits, rho, n_sites))
+    rounding = "centre" if bits else best_blocks(size)
+    if bits == 0:
+        shape = np.sqrt(spread)
+        gap = math.sqrt(2 / math.pi) * expected_range(n_sites) * math.sqrt(float(spread.mean()))
+        crossings = sum(run.crossings for run in runs(rounding, size))
+        widths = shape * (crossings * gap / -math.log1p(-rho))
+        moment = second_moment(rounding, size)
     else:
-        crossings = -math.log1p(-rho) / expected_range(n_sites)
-        tried = [
-            (name, _telling_cells(spread, signal, variance / n, name, crossings))
-            for name in sorted({best_blocks(size), "centre"})
-        ]
-        rounding, widths = max(
-            tried, key=lambda cells: _gain(signal, _noise(cells[1], variance / n, cells[0]))
-        )
-        variances = moments(rounding, size)
-    noise = variances * widths**2 + variance / n
+        widths = width_ratio(size, bits, rho, n_sites) * spread
+        moment = position_variance(size, bits, rho, n_sites)
+    noise = moment * widths**2 + variance / n
     return Allotment(
         family=family,
         agreement=agreement,
@@ -130,49 +120,10 @@ def allot(family: Family, size: int, agreement: Agreement) -> Allotment:
         shrink=signal / (signal + noise),
         reach=_REACH * np.sqrt(signal + variance / n) + widths,
         rounding=rounding,
-        moments=variances,
-        gain=_gain(signal, noise),
-        full_gain=_gain(signal, variance / n),
+        moment=moment,
+        gain=float((signal**2 / (signal + noise)).sum() / 2),
+        full_gain=float((signal**2 / (signal + variance / n)).sum() / 2),
     )
-
-
-def _gain(signal: Vector, noise: Vector) -> float:
-    return float((signal**2 / (signal + noise)).sum() / 2)
-
-
-def _noise(widths: Vector, own: Vector, rounding: str) -> Vector:
-    return moments(rounding, widths.size) * widths**2 + own
-
-
-def _telling_cells(
-    spread: Vector, signal: Vector, own: Vector, rounding: str, crossings: float
-) -> Vector:
-    """Widths without a hint that leave most of the signal, for so many expected crossings.
-
-    Notes
-    -----
-    An error in a coordinate costs what is believed of it: the gain ``s^2 / (s + noise)`` falls
-    with the noise by the square of ``s / (s + noise)``. So cells are those that cross fewest walls
-    at equal noise (`stretched`), with these squares as extents, which follow from the cells: some
-    rounds of both, and the best of them. Coordinates that say little, such as an intercept that
-    the pilot knows well, get wide cells and cost the others fewer crossings. A normal
-    difference with standard deviations r_j, in widths, crosses a wall of a block of n with
-    probability ``surface / 2 * sqrt(2/pi) * sqrt(sum r_j^2 / n)`` at most (docs/theory.md).
-    """
-    believed, found = np.ones(spread.size), []
-    for _ in range(_ROUNDS):
-        widths = stretched(spread, believed**2, rounding)
-        crossed = sum(
-            CELLS[name].surface
-            * math.sqrt(float(((spread / widths)[block] ** 2).sum()) / CELLS[name].block)
-            for name, block in blocks_of(rounding, spread.size)
-        )
-        widths *= crossed / math.sqrt(2 * math.pi) / crossings
-        noise = _noise(widths, own, rounding)
-        found.append((_gain(signal, noise), widths))
-        believed = signal / (signal + noise)
-        believed = np.maximum(believed, _LEAST_BELIEVED * believed.max())
-    return max(found, key=lambda made: made[0])[1]
 
 
 def best_allotment(families: list[Family], agreement: Agreement) -> Allotment:

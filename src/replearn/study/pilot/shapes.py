@@ -77,18 +77,12 @@ def shaped_widths(components: Matrix, extents: Vector, rounding: str) -> tuple[O
     extents = np.maximum(extents, EIGENVALUE_FLOOR * float(extents.mean()))
     widths = (spreads**2 / extents) ** 0.25
     order = np.argsort(-widths, kind="stable")
-    widths = stretched(spreads[order], extents[order], rounding)
-    return order, np.asarray(widths / np.exp(np.log(widths).mean()))
-
-
-def stretched(spreads: Vector, extents: Vector, rounding: str) -> Vector:
-    """Relative widths that cross fewest walls at equal noise, coordinates in the given order."""
-    widths = np.asarray((spreads**2 / extents) ** 0.25)
+    spreads, extents, widths = spreads[order], extents[order], widths[order]
     for name, block in blocks_of(rounding, widths.size):
         crossed = _flips(name) * math.sqrt(float(((spreads / widths)[block] ** 2).sum()))
         noise = CELLS[name].second_moment * float((extents * widths**2)[block].sum())
         widths[block] *= (crossed / noise) ** (1 / 3)
-    return widths
+    return order, np.asarray(widths / np.exp(np.log(widths).mean()))
 
 
 def _flips(name: str) -> float:

@@ -163,7 +163,7 @@ def seed_noise(
     uniform = coins.uniforms("positions", _DRAWS * q).reshape(_DRAWS, q) * 2 - 1
     normal = coins.normals("estimates", _DRAWS * q).reshape(_DRAWS, q)
     # the law of a position is close to uniform, with the variance that a hint leaves
-    positions = uniform * np.sqrt(3 * allotment.moments)
+    positions = uniform * math.sqrt(3 * allotment.moment)
     noise = positions + normal * np.sqrt(allotment.family.variance[:q] / n) / allotment.widths
     lift = np.array([[float(x) for x in row] for row in design.space.lift])
     after = [
