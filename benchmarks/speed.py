@@ -198,7 +198,8 @@ def against_linear_svc(samples: list[Sample], rounds: int) -> Iterator[Line]:
 @njit
 def add_all(vectors, hi, lo):
     for w in vectors:
-        add_fixed(hi, lo, w)
+        for j in range(w.size):
+            add_fixed(w[j], hi, lo, j)
 
 
 def exact_sums(samples: list[Sample], rounds: int) -> Iterator[Line]:

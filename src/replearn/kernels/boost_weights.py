@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from replearn.kernels.compiler import njit, overloaded
-from replearn.kernels.exact import split_fixed
+from replearn.kernels.exact import add_fixed
 from replearn.kernels.lanes import DenseRows, row_dot, row_dot_and_square
 from replearn.kernels.rows import HUGE, TINY, is_zero, rescaled, take
 from replearn.kernels.weighted_choice import exponential
@@ -104,15 +104,8 @@ def add_signed(rows, signs, weights, first, bias, hi, lo):
             factor /= math.sqrt(row_dot_and_square(single, 0, nothing)[1] + bias)
             add_row(factor, single, 0, hi[group], lo[group])
         if bias != 0.0:
-            _add(factor, hi[group], lo[group], last - 1)
-        _add(weights[k], hi[group], lo[group], last)
-
-
-@njit(cache=True, nogil=True)
-def _add(value, hi, lo, j):
-    high, low = split_fixed(value)
-    hi[j] += np.int64(high)
-    lo[j] += np.int64(low)
+            add_fixed(factor, hi[group], lo[group], last - 1)
+        add_fixed(weights[k], hi[group], lo[group], last)
 
 
 def add_row(factor, rows, k, hi, lo):
@@ -125,11 +118,11 @@ def _add_row(factor, rows, k, hi, lo):
     def dense(factor, rows, k, hi, lo):
         member = rows.members[k]
         for j in range(rows.X.shape[1]):
-            _add(factor * np.float64(rows.X[member, j]), hi, lo, j)
+            add_fixed(factor * np.float64(rows.X[member, j]), hi, lo, j)
 
     def sparse(factor, rows, k, hi, lo):
         member = rows.members[k]
         for p in range(rows.indptr[member], rows.indptr[member + 1]):
-            _add(factor * np.float64(rows.data[p]), hi, lo, rows.indices[p])
+            add_fixed(factor * np.float64(rows.data[p]), hi, lo, rows.indices[p])
 
     return dense if rows.instance_class is DenseRows else sparse

@@ -14,12 +14,17 @@ not vectorise over points when the inner loop runs over components (measured: tw
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from replearn.kernels.compiler import cgutils, intrinsic, intrinsic_or, ir, njit, types
+from replearn.kernels.compiler import cgutils, intrinsic, intrinsic_or, ir, njit, overloaded, types
+from replearn.kernels.lanes import DenseRows
 from replearn.kernels.philox import fill_words, normals_from_words
+from replearn.kernels.rows import entries, largest, open_rows
 from replearn.kernels.vector_code import compiles, either
+from replearn.types import Matrix, Order, Signs
 
 #: Points in one pack.
 PACK = 16
@@ -177,13 +182,14 @@ def _sum(builder, lanes):
 # --- from rows to packs -----------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def pack_dense(X, signs, order, matrix, points):
+def pack_rows(
+    X: Any, signs: Signs, order: Order, matrix: Matrix, points: NDArray[np.float32]
+) -> int:
     """Write ``y A x`` of the rows ``order``, in that order, into packs.
 
     Parameters
     ----------
-    X : array of shape (n_rows, n_features), float32 or float64
+    X : array of shape (n_rows, n_features), float32 or float64, or CSR matrix
     signs : int8 array
     order : int64 array
     matrix : float64 array of shape (n_inputs, n_components)
@@ -196,46 +202,47 @@ def pack_dense(X, signs, order, matrix, points):
     n_points : int
         Rows that are not zero.
     """
-    n_features = X.shape[1]
-    components = np.empty(matrix.shape[1])
-    n_points = 0
-    points[:] = np.nan
-    for place in range(order.size):
-        row = X[order[place]]
-        scale = _scale(row, matrix.shape[0] > n_features)
-        if scale == 0.0:
-            continue
-        scale *= signs[order[place]]
-        components[:] = 0.0
-        for j in range(n_features):
-            _add(components, row[j] * scale, matrix[j])
-        if matrix.shape[0] > n_features:
-            _add(components, scale, matrix[n_features])
-        _put(components, points, place)
-        n_points += 1
-    return n_points
+    intercept = matrix.shape[0] > X.shape[1]
+    return int(_pack_rows(open_rows(X, order), signs, intercept, matrix, points))
 
 
 @njit(cache=True, nogil=True)
-def pack_csr(data, indices, indptr, n_features, signs, order, matrix, points):
-    """The same for rows of a CSR matrix whose columns ascend within a row; equal bits."""
+def _pack_rows(rows, signs, intercept, matrix, points):
     components = np.empty(matrix.shape[1])
     n_points = 0
     points[:] = np.nan
-    for place in range(order.size):
-        first, last = indptr[order[place]], indptr[order[place] + 1]
-        scale = _scale(data[first:last], matrix.shape[0] > n_features)
+    for place in range(rows.members.size):
+        scale = _scale(entries(rows, place), intercept)
         if scale == 0.0:
             continue
-        scale *= signs[order[place]]
+        scale *= signs[rows.members[place]]
         components[:] = 0.0
-        for p in range(first, last):
-            _add(components, data[p] * scale, matrix[indices[p]])
-        if matrix.shape[0] > n_features:
-            _add(components, scale, matrix[n_features])
+        add_entries(rows, place, scale, matrix, components)
+        if intercept:
+            _add(components, scale, matrix[matrix.shape[0] - 1])
         _put(components, points, place)
         n_points += 1
     return n_points
+
+
+def add_entries(rows, k, scale, matrix, components):
+    """Add ``scale A x_k``, without the constant, column by column."""
+    raise NotImplementedError("chosen by the kind of the rows")
+
+
+@overloaded(add_entries)
+def _add_entries(rows, k, scale, matrix, components):
+    def dense(rows, k, scale, matrix, components):
+        row = rows.X[rows.members[k]]
+        for j in range(row.size):
+            _add(components, row[j] * scale, matrix[j])
+
+    def sparse(rows, k, scale, matrix, components):
+        member = rows.members[k]
+        for p in range(rows.indptr[member], rows.indptr[member + 1]):
+            _add(components, rows.data[p] * scale, matrix[rows.indices[p]])
+
+    return dense if rows.instance_class is DenseRows else sparse
 
 
 @njit(cache=True, nogil=True)
@@ -244,14 +251,10 @@ def _scale(row, intercept):
 
     Only the direction of a row counts, and products with a power of two are exact.
     """
-    largest = 1.0 if intercept else 0.0
-    for j in range(row.size):
-        size = abs(np.float64(row[j]))
-        if size > largest:
-            largest = size
-    if largest == 0.0:
+    top = max(largest(row), 1.0 if intercept else 0.0)
+    if top == 0.0:
         return 0.0
-    _, exponent = math.frexp(largest)
+    _, exponent = math.frexp(top)
     return math.ldexp(1.0, -min(max(exponent, -1000), 1000))
 
 

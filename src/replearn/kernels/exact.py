@@ -31,12 +31,11 @@ def split_fixed(value):
 
 
 @njit(cache=True, nogil=True)
-def add_fixed(hi, lo, w):
-    """Add the float64 vector ``w`` to the sum held in the int64 vectors ``hi`` and ``lo``."""
-    for j in range(w.size):
-        high, low = split_fixed(w[j])
-        hi[j] += np.int64(high)
-        lo[j] += np.int64(low)
+def add_fixed(value, hi, lo, j):
+    """Add a number to entry j of the sum held in the int64 vectors ``hi`` and ``lo``."""
+    high, low = split_fixed(value)
+    hi[j] += np.int64(high)
+    lo[j] += np.int64(low)
 
 
 def fixed_mean(
@@ -63,11 +62,11 @@ def fixed_mean(
 
     Examples
     --------
-    >>> hi, lo = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    >>> hi, lo = np.zeros(1, np.int64), np.zeros(1, np.int64)
     >>> for _ in range(10):
-    ...     add_fixed(hi, lo, np.array([0.1, -1.0]))
+    ...     add_fixed(0.1, hi, lo, 0)
     >>> fixed_mean(hi, lo, 10)
-    array([ 0.1, -1. ])
+    array([0.1])
     """
     carry = lo >> _CARRY
     low = lo - (carry << _CARRY)

@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 
 from replearn.kernels.compiler import njit, overloaded, wrapping
 from replearn.kernels.exact import MAX_ENTRY, split_fixed
-from replearn.kernels.lanes import DenseRows, SparseRows, row_axpy, row_dot, row_dot_and_square
+from replearn.kernels.lanes import DenseRows, row_axpy, row_dot, row_dot_and_square
 from replearn.kernels.prefetch import row_prefetch
 from replearn.kernels.readonly import unmarked
-from replearn.kernels.rows import HUGE, TINY, clear, is_zero, rescaled, take
+from replearn.kernels.rows import HUGE, TINY, clear, is_zero, open_rows, rescaled, take
 from replearn.kernels.tally import (
     BATCHES,
     INFEASIBLE_BATCHES,
@@ -50,7 +50,7 @@ from replearn.kernels.tally import (
     count_norm,
     count_pair,
 )
-from replearn.types import Order, Signs, is_sparse
+from replearn.types import Order, Signs
 
 MAX_LENGTH = MAX_ENTRY  # longer vectors would not fit into the exact sums
 
@@ -182,11 +182,7 @@ def sum_batches(
     The result has the same bits for any split into ranges, float32 or float64, dense or CSR.
     Twin: ``batch_vector`` in tests/reference.py; tests in tests/unit/test_svm_kernel.py.
     """
-    rows: DenseRows | SparseRows
-    if is_sparse(X):
-        rows = SparseRows(*map(unmarked, (X.data, X.indices, X.indptr, order)))
-    else:
-        rows = DenseRows(unmarked(X), unmarked(order))
+    rows = open_rows(X, order)
     _add_up(rows, X.shape[1], unmarked(signs), batches, problem, output, sums)
 
 

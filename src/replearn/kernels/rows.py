@@ -56,8 +56,8 @@ def take(rows, start, stop):
     raise NotImplementedError("chosen by the kind of the rows")
 
 
-def is_zero(rows, k):
-    """Whether row k has no entry but zeros."""
+def entries(rows, k):
+    """The numbers of row k that are there, as an array."""
     raise NotImplementedError("chosen by the kind of the rows")
 
 
@@ -80,16 +80,14 @@ def _take(rows, start, stop):
     )
 
 
-@overloaded(is_zero)
-def _is_zero(rows, k):
-    def dense(rows, k):
-        return _largest(rows.X[rows.members[k]]) == 0.0
-
+@overloaded(entries)
+def _entries(rows, k):
     def sparse(rows, k):
         member = rows.members[k]
-        return _largest(rows.data[rows.indptr[member] : rows.indptr[member + 1]]) == 0.0
+        return rows.data[rows.indptr[member] : rows.indptr[member + 1]]
 
-    return dense if rows.instance_class is DenseRows else sparse
+    dense = rows.instance_class is DenseRows
+    return (lambda rows, k: rows.X[rows.members[k]]) if dense else sparse
 
 
 @overloaded(rescaled)
@@ -136,7 +134,7 @@ def _clear(rows, u):
 @njit(cache=True, nogil=True)
 def rescale(values, bias):
     """Bring a row whose squared length over- or underflows to a safe scale, in place."""
-    top = _largest(values)
+    top = largest(values)
     if TINY < square(values) + bias < HUGE or top == 0.0:
         return
     # a huge row stays so huge that the 1 of an intercept is as negligible as it was
@@ -146,7 +144,14 @@ def rescale(values, bias):
 
 
 @njit(cache=True, nogil=True)
-def _largest(values):
+def is_zero(rows, k):
+    """Whether row k has no entry but zeros."""
+    return largest(entries(rows, k)) == 0.0
+
+
+@njit(cache=True, nogil=True)
+def largest(values):
+    """Size of the largest of these numbers."""
     top = 0.0
     for value in values:
         top = max(top, abs(np.float64(value)))

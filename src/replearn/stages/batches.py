@@ -8,7 +8,6 @@ from operator import add
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
@@ -278,7 +277,8 @@ def best_of_sgd(plan: BatchPlan) -> BatchKernel:
     def solve(block: Block, sums: BatchSums) -> None:
         descent = descent_of(plan, block.X.shape[1], block.batch_size)
         state = sgd.new_state(block.X.shape[1], descent, block.first)
-        advance(block.X, block.signs, block.members, descent, state, sums)
+        into = sums.hi, sums.lo, sums.counted
+        sgd.advance(block.X, block.signs, block.members, descent, state, *into)
 
     return solve
 
@@ -295,17 +295,6 @@ def descent_of(plan: BatchPlan, n_features: int, batch_size: int) -> sgd.Run:
         n_validation=plan.n_validation,
         class_weights=plan.class_weights,
     )
-
-
-def advance(
-    X: Any, signs: Signs, order: Order, descent: sgd.Run, state: sgd.State, sums: BatchSums
-) -> None:
-    """Gradient descent over rows of an array or a CSR matrix."""
-    settings = (signs, order, descent, state, sums.hi, sums.lo, sums.counted)
-    if sp.issparse(X):
-        sgd.advance_csr(X.data, X.indices, X.indptr, *settings)
-    else:
-        sgd.advance_dense(X, *settings)
 
 
 def sum_batches(

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import ndtr
 
 from replearn.codes.boost_space import BoostSpace, total_vote
@@ -18,7 +17,7 @@ from replearn.codes.randomness import SharedRandomness
 from replearn.codes.space import unit
 from replearn.kernels import boost_weights as kernel
 from replearn.kernels.exact import fixed_mean
-from replearn.kernels.lanes import DenseRows, SparseRows
+from replearn.kernels.rows import open_rows
 from replearn.plans.sizes import BoostPlan, BoostSizes
 from replearn.stages.batches import Rows
 from replearn.stages.means import deciding_wall
@@ -76,7 +75,7 @@ def round_sums(
 
     def work(block: slice) -> RoundSums:
         hi, lo = np.zeros((2, n_groups, n_inputs + 1), dtype=np.int64)
-        part = _part(rows, members[block])
+        part = open_rows(rows.X, members[block])
         kernel.add_signed(part, rows.signs, weights[block], block.start, bias, hi, lo)
         return RoundSums(hi, lo)
 
@@ -96,7 +95,7 @@ def margins(rows: Rows, members: Order, voters: Matrix, output: str, run: BlockM
 
     def work(block: slice) -> Vector:
         out = np.empty(members[block].size)
-        part = _part(rows, members[block])
+        part = open_rows(rows.X, members[block])
         kernel.fill_margins(part, rows.signs, directions, as_signs, bias, out)
         return out
 
@@ -124,12 +123,6 @@ def keep_some(weights: Vector, coins: Vector, target: int) -> Vector:
     if target:
         kept &= np.cumsum(kept) <= target
     return kept.astype(np.float64)
-
-
-def _part(rows: Rows, members: Order) -> Any:
-    if sp.issparse(rows.X):
-        return SparseRows(rows.X.data, rows.X.indices, rows.X.indptr, members)
-    return DenseRows(rows.X, members)
 
 
 def _blocks(n_rows: int) -> Iterator[slice]:

@@ -22,7 +22,6 @@ from itertools import pairwise
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.codes.net_space import NetSpace
@@ -145,7 +144,6 @@ def pack_points(
     rows: Rows, order: Order, space: NetSpace, shared: SharedRandomness, run: BlockMap = map
 ) -> Points:
     """Project the rows, once for all candidates."""
-    X, signs = rows.X, rows.signs
     matrix = space.matrix(shared)
     n_packs = -(-order.size // kernel.PACK)
     packs = np.empty((n_packs, space.n_components, kernel.PACK), dtype=np.float32)
@@ -153,10 +151,7 @@ def pack_points(
     def work(first: int) -> int:
         where = order[first : first + _ROWS_PER_BLOCK]
         out = packs[first // kernel.PACK : -(-(first + where.size) // kernel.PACK)]
-        if sp.issparse(X):
-            parts = (X.data, X.indices, X.indptr, X.shape[1])
-            return int(kernel.pack_csr(*parts, signs, where, matrix, out))
-        return int(kernel.pack_dense(X, signs, where, matrix, out))
+        return kernel.pack_rows(rows.X, rows.signs, where, matrix, out)
 
     n_points = sum(run(work, range(0, order.size, _ROWS_PER_BLOCK)))
     return Points(packs, n_points, order.size - n_points)

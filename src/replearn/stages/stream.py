@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from replearn.kernels import gradient_descent as sgd
 from replearn.kernels.tally import TallyArrays
 from replearn.plans.sizes import BatchPlan
-from replearn.stages.batches import BatchSums, LabelRuns, advance, descent_of, no_sums
+from replearn.stages.batches import BatchSums, LabelRuns, descent_of, no_sums
 from replearn.types import IntegerArray, Signs
 
 
@@ -52,12 +52,13 @@ class DescentStream:
         labels = self._label_runs().then(LabelRuns.of(signs))
         return labels.n_rows >= 2 * self.plan.batch_size and labels.look_sorted()
 
-    def take(self, X: object, signs: Signs) -> None:
+    def take(self, X: Any, signs: Signs) -> None:
         """Take all rows of an array or a CSR matrix, in their order."""
         self.labels[:] = astuple(self._label_runs().then(LabelRuns.of(signs)))
         order = np.arange(self._room(signs.size), dtype=np.int64)
         descent = descent_of(self.plan, self.n_features, self.plan.batch_size)
-        advance(X, signs, order, descent, self.state, self.sums)
+        into = self.sums.hi, self.sums.lo, self.sums.counted
+        sgd.advance(X, signs, order, descent, self.state, *into)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All that is to be saved, besides the plan."""
@@ -77,7 +78,7 @@ class DescentStream:
             return total
         state = deepcopy(self.state)
         descent = descent_of(self.plan, self.n_features, self.plan.batch_size)
-        sgd.close_block(descent, state, total.hi, total.lo, total.counted)
+        sgd.end_block(descent, state, total.hi, total.lo, total.counted)
         return BatchSums(total.hi, total.lo, total.counted, self.n_rows)
 
     def _label_runs(self) -> LabelRuns:
