@@ -243,7 +243,7 @@ def differ(seed, samples, *plans):
     for rows, signs in samples:
         fitted = recipes.sgd(Rows(rows, signs, np.arange(signs.size)), plans[0], shared)
         codes.append(
-            [recipes.round_means([fitted.sums], signs.size, plan, shared).codes for plan in plans]
+            [recipes.round_means(fitted.sums, signs.size, plan, shared).codes for plan in plans]
         )
     return [not np.array_equal(*pair) for pair in zip(*codes, strict=True)]
 

@@ -140,9 +140,7 @@ class CategoryColumn:
     def write(self, values: NDArray[Any], out: Matrix) -> tuple[int, int]:
         """Put the indicators of each published value into a column of ``out``.
 
-        Returns
-        -------
-        n_missing, n_unknown : int
+        Returns how many values are missing, and how many unknown.
         """
         places = self._places(values)
         unknown = places == _UNKNOWN
@@ -386,12 +384,7 @@ class Encoding:
 
 
 class EncodedColumns:
-    """Columns by name, ready to be encoded, some rows at a time.
-
-    Attributes
-    ----------
-    n_rows : int
-    """
+    """Columns by name, ready to be encoded, some rows at a time."""
 
     def __init__(self, encoding: Encoding, table: Mapping[str, NDArray[Any]]) -> None:
         self._encoding, self._table = encoding, table

@@ -263,11 +263,6 @@ class Model(Fingerprinted, Drawable):
 
         The fingerprint does not cover the names, unless they are those of an encoding: who turned
         them round in the file would change the predictions of a table that is read by name.
-
-        Parameters
-        ----------
-        found : iterable of str
-            Names of the table's columns, in their order.
         """
         if self.feature_names is None or self.encoding is not None:
             return None

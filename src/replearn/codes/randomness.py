@@ -24,15 +24,7 @@ MAX_TEXT = 1 << 12
 def seed_text(seed: Any, name: str) -> str:
     """A seed as text that a file can hold: 7 and "7" are one seed, 7.0 and True are none.
 
-    Parameters
-    ----------
-    seed : int or str
-    name : str
-        Of the parameter, for messages.
-
-    Returns
-    -------
-    text : str
+    ``name`` is that of the parameter, for messages.
 
     Examples
     --------

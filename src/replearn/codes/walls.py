@@ -24,21 +24,9 @@ _DIRECTIONS = 512  # and their opposites
 def near_facets(name: str, residual: Vector, reach: float) -> tuple[Vector, Matrix]:
     """The walls of one cell that are close to a point of it.
 
-    Parameters
-    ----------
-    name : str
-        A key of ``CELLS``.
-    residual : float64 array of shape (block,)
-        The point, measured from the centre of its cell.
-    reach : float
-        Walls at this distance or further are left out; ``inf`` keeps all.
-
-    Returns
-    -------
-    slacks : float64 array of shape (n_walls,)
-        Distances to the walls.
-    normals : float64 array of shape (n_walls, block)
-        Their outer unit normals.
+    ``residual`` is measured from the centre of the cell ``name``. Slacks are distances to the
+    walls, normals their outer unit normals. Walls at the distance ``reach`` or further are left
+    out; ``inf`` keeps all.
 
     Notes
     -----
@@ -59,18 +47,9 @@ def near_facets(name: str, residual: Vector, reach: float) -> tuple[Vector, Matr
 def near_walls(offset: Vector, spread: Matrix, rounding: str) -> tuple[Vector, Matrix]:
     """Distances to the near walls of the cell, and the spread across each of them.
 
-    Parameters
-    ----------
-    offset : array of shape (n_codes,)
-        The point, measured from its cell's centre, in units of the grid width.
-    spread : array of shape (n_groups, n_components)
-        Rows whose standard normal combination has the law of the displacement.
-    rounding : str
-
-    Returns
-    -------
-    slacks : array of shape (n_walls,)
-    reaches : array of shape (n_groups, n_walls)
+    ``offset`` is the point, measured from its cell's centre, in grid widths, and ``spread`` has
+    rows whose standard normal combination has the law of the displacement. Shapes (n_walls,) and
+    (n_groups, n_walls).
     """
     padded = np.zeros((spread.shape[0], offset.size))
     padded[:, : spread.shape[1]] = spread
@@ -124,22 +103,11 @@ def chance_to_leave(
 ) -> Vector:
     """For each of several places in a cell, the chance that a displacement leaves the cell.
 
-    Parameters
-    ----------
-    offsets : array of shape (n_places, n_codes)
-        Points measured from the centres of their cells, in grid widths: the residuals of one point
-        under several shifts.
-    spread : array of shape (n_groups, n_components)
-        Rows whose standard normal combination has the law of the displacement, in grid widths:
-        any root of its covariance.
-    rounding : str
-    degrees : float
-        Degrees of freedom, when the covariance is an estimate: the displacement is then divided
-        by the root of a chi-square over this. ``inf``: it is normal.
-
-    Returns
-    -------
-    chances : array of shape (n_places,)
+    ``offsets`` are points measured from the centres of their cells, in grid widths: the residuals
+    of one point under several shifts. ``spread`` is any root of the covariance of the displacement,
+    in grid widths, rows whose standard normal combination has its law. With ``degrees`` of freedom,
+    when the covariance is an estimate, the displacement is divided by the root of a chi-square over
+    this; ``inf``: it is normal.
 
     Notes
     -----

@@ -19,17 +19,9 @@ from replearn.kernels.weighted_choice import exponential
 def fill_margins(rows, signs, voters, as_signs, bias, out):
     """Margins of rows: what the voters say, for a row's own label.
 
-    Parameters
-    ----------
-    rows : DenseRows or SparseRows
-    signs : int8 array
-    voters : float64 array of shape (n_voters, n_inputs)
-    as_signs : bool
-        Each voter says +1 or -1 (-1 on its boundary) instead of a product.
-    bias : float
-        1 with an intercept, else 0.
-    out : float64 array of shape (rows.members.size,)
-        Written: the sum over the voters, in order; NaN for a row of zeros.
+    Voters are directions, one in each row; ``as_signs``: each says +1 or -1 (-1 on its boundary)
+    instead of a product. ``bias`` is 1 with an intercept, else 0. Written is the sum over the
+    voters, in order; NaN for a row of zeros.
     """
     nothing = np.zeros(voters.shape[1])
     for k in range(rows.members.size):
@@ -75,18 +67,9 @@ def fill_weights(margins, threshold, decay, out):
 def add_signed(rows, signs, weights, first, bias, hi, lo):
     """Add ``weight v`` of each row, and its weight, to the sum of its group.
 
-    Parameters
-    ----------
-    rows : DenseRows or SparseRows
-    signs : int8 array
-    weights : float64 array of shape (rows.members.size,)
-        Between 0 and 1; 0 for rows of zeros.
-    first : int
-        Place of the first of these rows in the round: row ``first + k`` is in group
-        ``(first + k) % n_groups``.
-    bias : float
-    hi, lo : int64 arrays of shape (n_groups, n_inputs + 1)
-        Limbs of the sums (see ``exact``); the last column is the sum of the weights.
+    Weights are between 0 and 1, 0 for rows of zeros. Row k is in group ``(first + k) % n_groups``,
+    ``first`` being the place of the first of these rows in the round. The limbs of the sums (see
+    ``exact``) have shape (n_groups, n_inputs + 1); the last column is the sum of the weights.
     """
     n_groups, last = hi.shape[0], hi.shape[1] - 1
     nothing = np.zeros(last)

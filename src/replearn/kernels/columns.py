@@ -43,18 +43,8 @@ class ScaledColumns:
     def write(self, X: Matrix, start: int = 0) -> tuple[IntegerArray, bool]:
         """Put the rows from ``start`` on into some columns of X, as many as it has.
 
-        Parameters
-        ----------
-        X : C-contiguous float array of shape (n_rows, n_outputs)
-            Written fastest if it fits in a cache.
-        start : int
-
-        Returns
-        -------
-        n_missing : int64 array
-            Of each column.
-        finite : bool
-            Whether all that was written is finite.
+        Written fastest if X fits in a cache. Returns how many values of each column are missing,
+        and whether all that was written is finite.
         """
         n_missing, n_infinite = np.zeros(self._n_columns, np.int64), 0
         for columns, centres, scales, places, here in self._groups:

@@ -43,13 +43,9 @@ _INTS = ir.VectorType(_INT32, PACK)
 def count_errors(points, candidates, limits, counts):
     """Count the points that each candidate gets wrong; give up on those above their limit.
 
-    Parameters
-    ----------
-    points : float32 array of shape (n_packs, n_components, 16)
-    candidates : float32 array of shape (n_candidates, n_components)
-    limits : int64 array of shape (n_candidates,)
-    counts : int64 array of shape (n_candidates,)
-        Written: the count, or ``limit + 1`` if it is larger than the limit.
+    ``points`` are packs of shape (n_packs, n_components, 16), ``candidates`` have shape
+    (n_candidates, n_components). Written is the count, or ``limit + 1`` if it is larger than the
+    limit.
     """
     n_active = candidates.shape[0]
     active = np.empty(n_active + _ABREAST, dtype=np.int64)
@@ -187,20 +183,9 @@ def pack_rows(
 ) -> int:
     """Write ``y A x`` of the rows ``order``, in that order, into packs.
 
-    Parameters
-    ----------
-    X : array of shape (n_rows, n_features), float32 or float64, or CSR matrix
-    signs : int8 array
-    order : int64 array
-    matrix : float64 array of shape (n_inputs, n_components)
-        The map, transposed. One row more than X has columns: that of the constant 1.
-    points : float32 array of shape (n_packs, n_components, 16)
-        Written; the lanes after the last row, and those of all-zero rows, are NaN.
-
-    Returns
-    -------
-    n_points : int
-        Rows that are not zero.
+    ``matrix`` is the map, transposed, of shape (n_inputs, n_components); one row more than X has
+    columns is that of the constant 1. The lanes after the last row, and those of all-zero rows, are
+    NaN. Returns how many rows are not zero.
     """
     intercept = matrix.shape[0] > X.shape[1]
     return int(_pack_rows(open_rows(X, order), signs, intercept, matrix, points))

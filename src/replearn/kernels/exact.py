@@ -43,16 +43,8 @@ def fixed_mean(
 ) -> Vector:
     """The mean of the ``count`` summands of a sum.
 
-    Parameters
-    ----------
-    hi, lo : int64 arrays of one shape
-        Limbs as ``add_fixed`` leaves them, or plain sums of such limbs.
-    count : int, or int array that broadcasts
-        Number of summands. 1 gives the sum itself.
-
-    Returns
-    -------
-    mean : float64 array of that shape
+    The limbs are as ``add_fixed`` leaves them, or plain sums of such limbs. A count of 1 gives the
+    sum itself.
 
     Notes
     -----

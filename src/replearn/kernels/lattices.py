@@ -149,15 +149,7 @@ def _nearest_e8_scaled(scaled):
 def nearest_e8(points: Matrix) -> Codes:
     """Integer coordinates of the nearest points of the E8 lattice.
 
-    Parameters
-    ----------
-    points : float64 array of shape (n_blocks, 8)
-        In units where the lattice has unit volume.
-
-    Returns
-    -------
-    codes : int64 array of shape (n_blocks, 8)
-        `replearn.codes.lattices.lattice_points` gives the points back.
+    Points have shape (n_blocks, 8), in units where the lattice has unit volume.
 
     Notes
     -----
@@ -258,15 +250,7 @@ def _nearest_leech_scaled(scaled):
 def nearest_leech(points: Matrix) -> Codes:
     """Integer coordinates of the nearest points of the Leech lattice.
 
-    Parameters
-    ----------
-    points : float64 array of shape (n_blocks, 24)
-        In units where the lattice has unit volume.
-
-    Returns
-    -------
-    codes : int64 array of shape (n_blocks, 24)
-        `replearn.codes.lattices.lattice_points` gives the points back.
+    Points have shape (n_blocks, 24), in units where the lattice has unit volume.
 
     Notes
     -----

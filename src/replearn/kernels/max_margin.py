@@ -34,8 +34,7 @@ from replearn.kernels.compiler import njit, overloaded, wrapping
 from replearn.kernels.exact import MAX_ENTRY, split_fixed
 from replearn.kernels.lanes import DenseRows, row_axpy, row_dot, row_dot_and_square
 from replearn.kernels.prefetch import row_prefetch
-from replearn.kernels.readonly import unmarked
-from replearn.kernels.rows import HUGE, TINY, clear, is_zero, open_rows, rescaled, take
+from replearn.kernels.rows import HUGE, TINY, clear, is_zero, open_rows, rescaled, take, unmarked
 from replearn.kernels.tally import (
     BATCHES,
     INFEASIBLE_BATCHES,

@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from replearn.kernels.compiler import interpreted_as, intrinsic_or, ir, njit, types, wrapping
+from replearn.kernels.portable import LN2_HI, LN2_LO
 
 _MULTIPLIER_0 = np.uint64(0xD2E7470EE14C6C93)
 _MULTIPLIER_1 = np.uint64(0xCA5A826395121157)
@@ -20,8 +21,6 @@ _WEYL_1 = np.uint64(0xBB67AE8584CAA73B)
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
-_LN2_HI = 6.93147180369123816490e-01  # the leading 32 bits: e * _LN2_HI is exact
-_LN2_LO = 1.90821492927058770002e-10
 _SQRT_HALF = 0.7071067811865476
 
 
@@ -93,7 +92,7 @@ def natural_log(x):
     series = 0.0
     for i in range(11, 0, -1):
         series = (series + 1.0 / (2 * i + 1)) * s2
-    return exponent * _LN2_HI + (2.0 * s + (2.0 * s * series + exponent * _LN2_LO))
+    return exponent * LN2_HI + (2.0 * s + (2.0 * s * series + exponent * LN2_LO))
 
 
 @njit(cache=True, nogil=True)

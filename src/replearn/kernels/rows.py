@@ -5,13 +5,14 @@ matrix; the other functions are for compiled code only: numba takes the version 
 """
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replearn.kernels.compiler import njit, overloaded
 from replearn.kernels.lanes import DenseRows, SparseRows, square
-from replearn.kernels.readonly import unmarked
 from replearn.types import Order, is_sparse
 
 #: Squared lengths outside these bounds have lost digits.
@@ -21,11 +22,7 @@ TINY, HUGE = 2.0**-900, 2.0**1000
 def open_rows(X: Any, members: Order | None = None) -> DenseRows | SparseRows:
     """The rows ``members`` of a matrix of numbers, or all; in place where that is possible.
 
-    Parameters
-    ----------
-    X : array or CSR matrix
-        Copied unless it is float32 or float64, C-contiguous or with ascending columns.
-    members : int64 array, optional
+    Copied unless it is float32 or float64, C-contiguous or with ascending columns.
     """
     members = np.arange(X.shape[0]) if members is None else unmarked(members)
     if is_sparse(X):
@@ -33,6 +30,18 @@ def open_rows(X: Any, members: Order | None = None) -> DenseRows | SparseRows:
         data, indices, indptr = map(unmarked, (_floats(X.data), X.indices, X.indptr))
         return SparseRows(data, indices, indptr, members)
     return DenseRows(unmarked(_floats(X)), members)
+
+
+def unmarked(array: NDArray[Any]) -> NDArray[Any]:
+    """The same memory, not marked read-only: numba compiles everything anew for that mark.
+
+    The caller keeps ``array`` alive, and what it calls must not write to it.
+    """
+    if array.flags.writeable:
+        return array
+    interface = array.__array_interface__
+    address, _ = interface["data"]
+    return np.asarray(SimpleNamespace(__array_interface__=interface | {"data": (address, False)}))
 
 
 def _floats(values: Any) -> Any:

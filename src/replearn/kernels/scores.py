@@ -8,22 +8,12 @@ import numpy as np
 from replearn.kernels import portable
 from replearn.kernels.compiler import INTERPRETED, njit
 from replearn.kernels.lanes import DenseRows, SparseRows, row_dot, row_square
-from replearn.kernels.readonly import unmarked
-from replearn.kernels.rows import HUGE, ascending, open_rows, rescaled, take
+from replearn.kernels.rows import HUGE, ascending, open_rows, rescaled, take, unmarked
 from replearn.types import Matrix, Vector
 
 
 def scores(X: Any, weights: Vector, constant: float) -> Vector:
-    """``<x, weights> + constant`` of each row; see ``lanes`` for the order of the sums.
-
-    Parameters
-    ----------
-    X : array or CSR matrix
-        Numbers of any type.
-    weights : float64 array
-        As long as a row.
-    constant : float
-    """
+    """``<x, weights> + constant`` of each row; see ``lanes`` for the order of the sums."""
     if INTERPRETED:
         return capped_scores(X, weights, constant)
     out = np.empty(X.shape[0])

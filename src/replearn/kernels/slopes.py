@@ -24,8 +24,7 @@ import numpy as np
 from replearn.kernels.compiler import njit, overloaded
 from replearn.kernels.lanes import DenseRows, row_dot_and_square
 from replearn.kernels.philox import natural_log
-from replearn.kernels.readonly import unmarked
-from replearn.kernels.rows import HUGE, TINY, is_zero, open_rows, rescaled, take
+from replearn.kernels.rows import HUGE, TINY, is_zero, open_rows, rescaled, take, unmarked
 from replearn.kernels.score_sums import LIMB, LOSS_UNIT, LOW, QUANTA
 from replearn.kernels.sigmoid import sigmoid
 from replearn.types import IntegerArray, Signs, Vector
@@ -76,14 +75,8 @@ def slope_sums(
 ) -> SlopeSums:
     """Sums over the rows of a matrix at one vector.
 
-    Parameters
-    ----------
-    X : array or CSR matrix
-    signs : int8 array of -1 and +1
-    direction : float64 array
-        As long as a row, or one longer: then its last entry is the intercept's.
-    class_weights : pair of float
-        Loss and slope of a row are multiplied by this, by its sign: -1, +1. From 0 to 1.
+    If the direction is one longer than a row, its last entry is the intercept's. Loss and slope of
+    a row are multiplied by a class weight from 0 to 1, by its sign: -1, +1.
     """
     bias = 1.0 if direction.size > X.shape[1] else 0.0
     limbs = np.zeros((2, direction.size + 2), np.int64)

@@ -29,15 +29,8 @@ Floats = NDArray[np.float64]
 def cholesky(A: Matrix) -> Matrix:
     """The upper triangular ``R`` with ``R'R = A`` and a positive diagonal.
 
-    Parameters
-    ----------
-    A : array of shape (q, q)
-        Symmetric and positive definite; only its upper triangle is read.
-
-    Raises
-    ------
-    ValueError
-        If a pivot is not positive.
+    A is symmetric and positive definite; only its upper triangle is read. Raises a ValueError if a
+    pivot is not positive.
     """
     R = np.zeros(A.shape)
     failed = _cholesky(np.ascontiguousarray(A, dtype=np.float64), R)

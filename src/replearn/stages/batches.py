@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property, reduce
 from operator import add
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
@@ -192,6 +192,17 @@ class BatchSums:
             and (np.linalg.norm(self.group_means(), axis=1) <= 8 + 1e-9).all()
         )
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is to be saved, besides the size of a batch."""
+        counts, extremes = self.counted
+        return {"hi": self.hi, "lo": self.lo, "tally_counts": counts, "tally_extremes": extremes}
+
+    @classmethod
+    def of_arrays(cls, arrays: dict[str, NDArray[Any]], batch_size: int) -> "BatchSums":
+        """The sums that had these arrays."""
+        tally = TallyArrays(arrays["tally_counts"], arrays["tally_extremes"])
+        return cls(arrays["hi"], arrays["lo"], tally, batch_size)
+
     def merge(self, other: "BatchSums") -> "BatchSums":
         """Sums of both."""
         return BatchSums(
@@ -306,22 +317,9 @@ def sum_batches(
 ) -> BatchSums:
     """Cut rows into batches, turn each into a vector, and add these up exactly.
 
-    Fewer rows than one batch make one batch; a remainder is left over.
-
-    Parameters
-    ----------
-    solve : BatchKernel
-    rows : Rows
-    plan : BatchPlan
-    run : BlockMap
-        Where the blocks are worked on.
-    n_groups : int, optional
-        Number of groups; default by the width of the data.
-
-    Returns
-    -------
-    BatchSums
-        The same bits for every ``run``.
+    Fewer rows than one batch make one batch; a remainder is left over. Fewer rows than one batch
+    make one batch; a remainder is left over. The same bits for every ``run``; the default number of
+    groups follows from the width of the data.
     """
     n_rows = rows.order.size
     batch_size = min(plan.batch_size, n_rows)
@@ -395,6 +393,10 @@ class LabelRuns:
         return cls(
             signs.size, int(np.count_nonzero(signs > 0)), n_runs, int(signs[0]), int(signs[-1])
         )
+
+    def array(self) -> IntegerArray:
+        """The fields."""
+        return np.array(astuple(self), dtype=np.int64)
 
     def then(self, other: "LabelRuns") -> "LabelRuns":
         """Those of these rows and the next ones."""

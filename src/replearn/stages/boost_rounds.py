@@ -18,7 +18,7 @@ from replearn.codes.space import unit
 from replearn.kernels import boost_weights as kernel
 from replearn.kernels.exact import fixed_mean
 from replearn.kernels.rows import open_rows
-from replearn.plans.sizes import BoostPlan, BoostSizes
+from replearn.plans.sizes import BoostPlan, BoostSizes, Spent
 from replearn.stages.batches import Rows
 from replearn.stages.means import deciding_wall
 from replearn.types import BlockMap, Codes, Matrix, Order, Vector
@@ -159,44 +159,28 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Boosting:
-    """The rounds that were done, and their codes.
-
-    ``finished``: the test was passed; otherwise the rounds or the rows came to an end.
-    """
+class Boosted:
+    """What boosting hands back: the rounds that were done, and their codes."""
 
     codes: Codes
     space: BoostSpace
     rounds: tuple[Round, ...]
-    finished: bool
-    n_used: int
-    n_zero_rows: int
+    spent: Spent
+    residual: None = None
 
 
 def boost(
     rows: Rows,
     plan: BoostPlan,
     shared: SharedRandomness,
-    coins: SharedRandomness,
     run: BlockMap = map,
-) -> Boosting:
-    """Rounds of weak learning on re-weighted rows, until a replicable test says that it is enough.
+    coins: SharedRandomness | None = None,
+) -> Boosted:
+    """ILPS22: rounds of a rounded weighted mean each, until a replicable test is passed.
 
-    Parameters
-    ----------
-    rows : Rows
-    plan : BoostPlan
-        With sizes of boosting.
-    shared : SharedRandomness
-        Reads the streams "boost/{round}/...", and "boost/test".
-    coins : SharedRandomness
-        Of the rejection sampler, stream "boost/coins": part of the sample, they may be private.
-    run : BlockMap
-
-    Returns
-    -------
-    Boosting
-        The same codes for every ``run``.
+    Reads the shared streams "boost/{round}/...", and "boost/test". ``coins``, of the rejection
+    sampler ("boost/coins"), are part of the sample: private, or the shared ones. The same codes for
+    every ``run``.
 
     Notes
     -----
@@ -213,20 +197,27 @@ def boost(
     many samples as there are rounds.
     """
     sizes = plan.boost
+    if sizes.fresh_rows:  # a mean of all does not mind the order
+        rows.refuse_sorted(1)
     space = BoostSpace(plan.n_inputs, plan.rounding, plan.grid_width, 0, sizes.output)
     voters = np.empty((0, plan.n_inputs))
     codes: list[Codes] = []
     rounds: list[Round] = []
-    used = UsedRows(rows.signs.size)
+    used, zero = np.zeros((2, rows.signs.size), dtype=bool)
     finished = False
+
+    def margins_of(members: Order) -> Vector:
+        found = margins(rows, members, voters, sizes.output, run)
+        used[members], zero[members] = True, np.isnan(found)
+        return found
+
     row_margins: Vector | None = None  # about the rows of the next round, when all take the same
     for t, (training, testing) in enumerate(_schedule(rows, sizes)):
         if row_margins is None:
-            row_margins = margins(rows, training, voters, sizes.output, run)
-        used.mark(training, row_margins)
+            row_margins = margins_of(training)
         weights = smooth_weights(row_margins, t, float(sizes.threshold), float(sizes.decay))
         if sizes.fresh_rows:
-            tossed = coins.uniforms("boost/coins", weights.size, t)
+            tossed = (coins or shared).uniforms("boost/coins", weights.size, t)
             weights = keep_some(weights, tossed, sizes.n_kept)
         n_kept = int(np.count_nonzero(weights))
         if n_kept < max(1, sizes.n_kept):  # the sampler came back with too few rows
@@ -234,45 +225,22 @@ def boost(
         sums = round_sums(rows, training, weights, plan.n_inputs, run)
         codes.append(space.encode_round(t, sums.mean(), shared))
         voters = np.vstack([voters, unit(space.decode_round(t, codes[-1], shared))])
-        row_margins = margins(rows, testing, voters, sizes.output, run)
-        used.mark(testing, row_margins)
+        row_margins = margins_of(testing)
         statistic, doubt, finished = _test(row_margins, t, plan, shared)
         rounds.append(Round(sums.mean(), sums.spread(), n_kept, statistic, doubt))
         if finished:
             break
         if sizes.fresh_rows:
             row_margins = None
-    return Boosting(
-        codes=np.concatenate([np.empty(0, dtype=np.int64), *codes]),
-        space=replace(space, n_rounds=len(codes)),
-        rounds=tuple(rounds),
-        finished=finished,
-        n_used=used.n_used,
-        n_zero_rows=used.n_zero_rows,
+    spent = Spent(
+        n_rows=used.size,
+        n_batches=len(rounds),
+        n_dropped=used.size - int(used.sum()),
+        n_zero_rows=int(zero.sum()),
+        below=finished,
     )
-
-
-class UsedRows:
-    """Which rows were used so far, and which of them are zero."""
-
-    def __init__(self, n_rows: int) -> None:
-        self._used = np.zeros(n_rows, dtype=bool)
-        self._zero = np.zeros(n_rows, dtype=bool)
-
-    def mark(self, members: Order, row_margins: Vector) -> None:
-        """Rows that were looked at, and their margins: NaN for rows of zeros."""
-        self._used[members] = True
-        self._zero[members] = np.isnan(row_margins)
-
-    @property
-    def n_used(self) -> int:
-        """Different rows that were used."""
-        return int(self._used.sum())
-
-    @property
-    def n_zero_rows(self) -> int:
-        """Different rows of zeros."""
-        return int(self._zero.sum())
+    every = np.concatenate([np.empty(0, dtype=np.int64), *codes])
+    return Boosted(every, replace(space, n_rounds=len(codes)), tuple(rounds), spent)
 
 
 def _schedule(rows: Rows, sizes: BoostSizes) -> Iterator[tuple[Order, Order]]:

@@ -42,17 +42,7 @@ def calibrate(
 ) -> Calibration | None:
     """Calibration intercepts and slope, by maximum likelihood, with Wald intervals.
 
-    Parameters
-    ----------
-    probabilities : float array of shape (n_rows, n_classes)
-    truth : int array of shape (n_rows,)
-        Class numbers.
-    confidence : float, default=0.95
-
-    Returns
-    -------
-    Calibration or None
-        None if a class has no rows.
+    ``truth`` holds class numbers. None if a class has no rows.
     """
     n_classes = probabilities.shape[1]
     counts = np.bincount(truth, minlength=n_classes)

@@ -259,15 +259,10 @@ def fewest_errors(points: PointSet, net: Net) -> Found:
 def largest_score(points: PointSet, net: Net, heat: float, noise: Vector, reach: float) -> Found:
     """The candidate with the largest ``noise - heat * error rate``, the lowest index of these.
 
-    An error rate is not negative, so candidates are looked at from the largest noise down, and
-    only while their noise is above the best score: again about one over the share of good ones.
-    Rounding is monotone, so what is skipped could not have won.
-
-    Parameters
-    ----------
-    noise : array of shape (n_candidates,)
-    reach : float
-        Candidates this far below the best score are reported as near.
+    An error rate is not negative, so candidates are looked at from the largest noise down, and only
+    while their noise is above the best score: again about one over the share of good ones. Rounding
+    is monotone, so what is skipped could not have won. Candidates within ``reach`` of the best
+    score are reported as near.
     """
     best, winner, n_tested = -math.inf, (-1, -1), 0
     near, near_counts, near_scores = [], [], []

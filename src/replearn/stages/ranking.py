@@ -14,17 +14,8 @@ from replearn.types import IntegerArray, Matrix, Vector
 def auc(scores: Vector, positive: NDArray[np.bool_], confidence: float = CONFIDENCE) -> Measured:
     """Area under the ROC curve with DeLong's interval.
 
-    Parameters
-    ----------
-    scores : float array of shape (n_rows,)
-    positive : bool array of shape (n_rows,)
-        At least one row of each kind.
-    confidence : float, default=0.95
-
-    Returns
-    -------
-    Measured
-        The chance that a positive row has the larger score; ties count half.
+    The chance that a positive row has the larger score; ties count half. There must be at least one
+    row of each kind.
 
     Notes
     -----
@@ -57,16 +48,6 @@ def mean_auc(
     columns: Sequence[tuple[Vector, NDArray[np.bool_]]], confidence: float = CONFIDENCE
 ) -> Measured:
     """Mean of the areas of several scores of the same rows, such as one for each class.
-
-    Parameters
-    ----------
-    columns : sequence of (scores, positive)
-        As for `auc`.
-    confidence : float, default=0.95
-
-    Returns
-    -------
-    Measured
 
     Notes
     -----
@@ -148,10 +129,7 @@ def area_and_p_value(scores: Vector, positive: NDArray[np.bool_]) -> tuple[float
 def roc_points(scores: Vector, positive: NDArray[np.bool_], most: int = 400) -> Matrix:
     """Corners of the ROC curve, from (0, 0) to (1, 1), thinned to about ``most`` of them.
 
-    Returns
-    -------
-    points : float array of shape (n_points, 2)
-        Share of negative and share of positive rows at or above each score.
+    Share of negative and share of positive rows at or above each score.
     """
     order = np.argsort(-scores, kind="stable")
     hits = positive[order]

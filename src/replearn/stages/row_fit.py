@@ -73,22 +73,9 @@ SlopePass = Callable[[Vector], SlopeSums]
 def minimize(sums_at: SlopePass, n_inputs: int, weight: float, near: float, unit: bool) -> Minimum:
     """The minimum of the mean loss plus ``weight/2 |u|^2``, nearly.
 
-    Parameters
-    ----------
-    sums_at : callable
-        A pass over all rows.
-    n_inputs : int
-    weight : float
-        Strong convexity of what is minimised: with the gradient g at u, the exact minimum is at
-        most ``|g| / weight`` away.
-    near : float
-        Stop at this distance.
-    unit : bool
-        ``near`` is relative to half the length of u.
-
-    Returns
-    -------
-    Minimum
+    ``sums_at`` makes a pass over all rows. What is minimised is strongly convex with ``weight``, so
+    with the gradient g at u the exact minimum is at most ``|g| / weight`` away. Stops at the
+    distance ``near``, which is relative to half the length of u if ``unit``.
 
     Notes
     -----
@@ -184,16 +171,8 @@ def fit_all_rows(
 ) -> FittedRows:
     """Algorithm 1 with one fit on all rows in place of batches: solve, then project and round.
 
-    Parameters
-    ----------
-    sample : UnorderedSample
-        Its rows may come in any order.
-    plan : RowPlan
-    shared : SharedRandomness
-        Reads the streams of the code space.
-    run : BlockMap
-    hint : int, optional
-        Published by the first lab. With hint bits and no hint, this fit is the first.
+    The rows may come in any order. ``hint`` was published by the first lab; with hint bits and no
+    hint, this fit is the first.
     """
 
     def sums_at(vector: Vector) -> SlopeSums:

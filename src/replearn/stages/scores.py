@@ -80,21 +80,9 @@ def score_pass(sample: Sample, design: Design, run: BlockMap = map) -> ScorePass
 def score_terms(design: Design, theta: Vector, X: Any, targets: NDArray[Any]) -> ScoreSums:
     """What some rows add to a pass at ``theta``: every engine calls this, and adds up.
 
-    Parameters
-    ----------
-    design : Design
-    theta : array of shape (q,)
-        Of several outputs, one after the other.
-    X : array or CSR matrix of shape (n_rows, n_features)
-        Encoded rows.
-    targets : array of shape (n_rows,)
-        Numbers of classes, or what is regressed on, with weights or without: see
-        `replearn.stages.weights`.
-
-    Returns
-    -------
-    ScoreSums
-        Whole numbers; those of two sets of rows are merged by ``+``.
+    X are encoded rows, ``targets`` numbers of classes, or what is regressed on, with weights or
+    without (`replearn.stages.weights`). Sums are whole numbers; those of two sets of rows are
+    merged by ``+``.
     """
     classes, weights = parted(targets)
     return row_score_sums(
@@ -163,16 +151,8 @@ def logistic(
 ) -> Scored:
     """Logistic regression in published directions: exact passes over the rows, then round.
 
-    Parameters
-    ----------
-    sample : Sample
-        Its rows may come in any order.
-    plan : LogisticPlan
-    shared : SharedRandomness
-        Reads the streams of the code space.
-    run : BlockMap
-    hint : int, optional
-        Published by the first lab. With hint bits and no hint, this fit is the first.
+    The rows may come in any order. ``hint`` was published by the first lab; with hint bits and no
+    hint, this fit is the first.
     """
     steps = all_steps(sample, plan.design, run)
     return round_theta(steps.following, steps.sums, plan.design, shared, hint)

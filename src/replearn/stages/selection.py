@@ -238,20 +238,9 @@ def draw_threshold(
 ) -> float:
     """The threshold of a study, and the start below it.
 
-    Parameters
-    ----------
-    law : ThresholdLaw
-    smallest : float
-        This lab's smallest error; it matters if ``law.cell`` is positive.
-    shared : SharedRandomness
-        Reads the streams "<purpose>/threshold" and "<purpose>/start".
-    purpose : str
-    number : int
-        Which of the independent thresholds of the study.
-
-    Returns
-    -------
-    threshold : float
+    ``smallest`` is this lab's smallest error; it matters if ``law.cell`` is positive. ``number``
+    says which of the independent thresholds of the study. Reads the streams "<purpose>/threshold"
+    and "<purpose>/start".
     """
     start = 0.0
     if law.cell > 0:
@@ -290,20 +279,9 @@ def amplified(
 ) -> Amplified:
     """Repeat a choice on fresh samples, and take what most repetitions choose.
 
-    Parameters
-    ----------
-    choose : (string, repeat) -> index
-        One choice, with the coins of a shared string, on a sample of its own.
-    n_repeats, n_strings : int
-    shared : SharedRandomness
-        Reads the stream "<purpose>/frequency".
-    purpose : str
-
-    Returns
-    -------
-    Amplified
-        For the first string whose most frequent choice is frequent enough; the last string's if
-        there is none.
+    ``choose(string, repeat)`` is one choice, with the coins of a shared string, on a sample of its
+    own. The result is that of the first string whose most frequent choice is frequent enough, or of
+    the last one. Reads the stream "<purpose>/frequency".
 
     Notes
     -----
