@@ -30,12 +30,9 @@ from replearn.types import Vector
 class Projection:
     """One shared linear map.
 
-    Attributes
-    ----------
-    apply : (point, n_components, shared) -> components
-    lift : (components, n_inputs, shared) -> point; the transpose
-    full : bool
-        The map keeps all coordinates, so ``n_components`` is the number of inputs.
+    ``apply(point, n_components, shared)`` gives components, ``lift(components, n_inputs, shared)``,
+    its transpose, a point. A ``full`` map keeps all coordinates, so ``n_components`` is the number
+    of inputs.
     """
 
     apply: Callable[[Vector, int, SharedRandomness], Vector]

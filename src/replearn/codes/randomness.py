@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.kernels import ordering, philox
+from replearn.kernels import philox
 from replearn.types import Order, Vector, Words
 
 STREAM_FORMAT = b"replearn/streams/1\n"
@@ -119,7 +119,7 @@ class SharedRandomness:
     def row_keys(self, stream: str, n: int, first: int = 0) -> Words:
         """Words ``first`` to ``first + n`` of row 0: the keys by which `row_order` sorts rows."""
         out = np.empty(n, dtype=np.uint64)
-        ordering.fill_keys(first, *self.key(stream), out)
+        philox.fill_keys(first, *self.key(stream), out)
         return out
 
     def row_order(self, stream: str, n: int) -> Order:
@@ -128,7 +128,7 @@ class SharedRandomness:
         Unlike `permutation` it can be applied to rows in pieces, in little memory and anywhere,
         since the key of a row depends on its number alone.
         """
-        return ordering.order_by_keys(self.row_keys(stream, n))
+        return philox.order_by_keys(self.row_keys(stream, n))
 
     def _filled(self, fill: object, stream: str, n: int, row: int) -> Vector:
         out = np.empty(n)

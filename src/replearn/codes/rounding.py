@@ -52,13 +52,8 @@ class Uniforms(Protocol):
 class Rounding:
     """One way to round points whose cells have unit volume.
 
-    Attributes
-    ----------
-    to_codes : (point, shared) -> codes
-    to_point : (codes, shared) -> point
-        The point that stands for the codes.
-    to_centre : (codes, shared) -> point
-        Centre of the cell: of all points that get these codes.
+    ``to_codes(point, shared)`` gives codes, ``to_point(codes, shared)`` the point that stands for
+    them, and ``to_centre`` the centre of the cell: of all points that get these codes.
     """
 
     to_codes: Callable[[Vector, Uniforms], Codes]

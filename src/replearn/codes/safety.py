@@ -7,7 +7,7 @@ import numpy as np
 from replearn.codes.box_lattices import BOX_LATTICES, facets
 from replearn.codes.cells import runs
 from replearn.codes.lattices import E8, LEECH, golay_words, minimal_vectors
-from replearn.kernels.slacks import least_slack, leech_reach
+from replearn.kernels.lattices import least_slack, leech_reach
 from replearn.types import Matrix, Vector
 
 

@@ -15,12 +15,7 @@ _AT_ONCE = 256  # rows whose numbers wait in the first-level cache
 class ScaledColumns:
     """Columns of a table, ready to be written as rows: ``(column - centre) / scale``, NaN as 0.
 
-    Parameters
-    ----------
-    columns : list of float64 arrays of shape (n_rows,)
-    centres, scales : float64 arrays, a number for each column
-    places : int64 array
-        Where in a row each column goes.
+    ``places`` says where in a row each column goes.
 
     Notes
     -----

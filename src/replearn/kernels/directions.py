@@ -20,12 +20,8 @@ ZERO, CAPPED = range(2)  # places in the counts of rows
 class Projected(NamedTuple):
     """Rows in the published directions.
 
-    Attributes
-    ----------
-    values : float64 array of shape (n_directions, n_rows)
-        ``D x'``.
-    n_zero, n_capped : int
-        Rows of zeros only; rows longer than the cap.
+    ``values``, of shape (n_directions, n_rows), are ``D x'``; rows of zeros only, and rows longer
+    than the cap, are counted.
     """
 
     values: Matrix

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.kernels.compiler import njit
-from replearn.kernels.lanes import row_dot
-from replearn.kernels.prefetch import row_prefetch
+from replearn.kernels.lanes import row_dot, row_prefetch
 from replearn.kernels.rows import open_rows
 from replearn.types import Matrix, Order, Vector
 

@@ -26,18 +26,9 @@ def capped_scores(
 ) -> Vector | Matrix:
     """``<x', coef> + intercept``, where x' is the row, shortened to length ``cap`` if longer.
 
-    Parameters
-    ----------
-    X : array or CSR matrix
-        Numbers of any type.
-    coef : float64 array of shape (n_features,) or (n_outputs, n_features)
-    intercept : float, or float64 array of shape (n_outputs,)
-    cap : float
-        Between ``2^-400`` and ``2^300``, or inf: then these are ``scores``.
-
-    Returns
-    -------
-    scores : float64 array of shape (n_rows,) or (n_rows, n_outputs)
+    X is an array or a CSR matrix of numbers of any type. With ``coef`` of shape (n_outputs,
+    n_features) there is a column for each output. The cap is between ``2^-400`` and ``2^300``, or
+    inf: then these are ``scores``.
 
     Notes
     -----

@@ -224,21 +224,13 @@ class BatchSums:
 class Block(NamedTuple):
     """Consecutive batches that are worked on together.
 
-    Attributes
-    ----------
-    X, signs : as in `Rows`
-    members : int64 array
-        The rows of these batches, in canonical order.
-    first, last : int
-        Their numbers, from the first to before the last.
-    batch_size : int
+    ``members`` are their rows, in canonical order, ``first`` is the number of the first batch.
     """
 
     X: Any
     signs: Signs
     members: Order
     first: int
-    last: int
     batch_size: int
 
 
@@ -275,9 +267,8 @@ def max_margin(plan: BatchPlan, number: int | None = None) -> BatchKernel:
             intercept=plan.n_inputs > X.shape[1],
         )
         output = kernel.new_output(plan.unit_vectors, plan.guarantee.margin, plan.length_cap)
-        batches = kernel.Batches(block.first, block.last, batch_size)
-        into = kernel.Sums(sums.hi, sums.lo, sums.counted)
-        kernel.sum_batches(X, signs, block.members, batches, problem, output, into)
+        settings = block.members, block.first, batch_size, problem, output
+        kernel.sum_batches(X, signs, *settings, sums.hi, sums.lo, sums.counted)
 
     return solve
 
@@ -330,7 +321,7 @@ def sum_batches(
     def work(batches: tuple[int, int]) -> BatchSums:
         sums = no_sums(plan.n_inputs, batch_size, n_groups)
         start, stop = ((batch - rows.first_batch) * batch_size for batch in batches)
-        solve(Block(rows.X, rows.signs, rows.order[start:stop], *batches, batch_size), sums)
+        solve(Block(rows.X, rows.signs, rows.order[start:stop], batches[0], batch_size), sums)
         return sums
 
     blocks = _blocks(rows.first_batch, n_batches, batch_size)

@@ -7,7 +7,6 @@ classifier is the list of all rounds' codes.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -21,7 +20,7 @@ from replearn.kernels.rows import open_rows
 from replearn.plans.sizes import BoostPlan, BoostSizes, Spent
 from replearn.stages.batches import Rows
 from replearn.stages.means import deciding_wall
-from replearn.types import BlockMap, Codes, Matrix, Order, Vector
+from replearn.types import BlockMap, Codes, IntegerArray, Matrix, Order, Vector
 
 _BLOCK_ROWS = 1 << 15
 
@@ -42,8 +41,8 @@ _QUANTUM = 2.0**30
 class RoundSums:
     """Exact sums of a round's weighted ``y x`` by group; the last column sums the weights."""
 
-    hi: np.ndarray[Any, np.dtype[np.int64]]
-    lo: np.ndarray[Any, np.dtype[np.int64]]
+    hi: IntegerArray
+    lo: IntegerArray
 
     def mean(self) -> Vector:
         """Weighted mean of all rows."""
@@ -137,18 +136,10 @@ def _blocks(n_rows: int) -> Iterator[slice]:
 class Round:
     """What happened in a round.
 
-    Attributes
-    ----------
-    mean : array of shape (n_inputs,)
-        What was rounded.
-    spread : array of shape (n_groups, n_inputs)
-        See `RoundSums.spread`.
-    n_kept : int
-        Rows with a weight that is not 0.
-    statistic : float
-        Mean that the test looked at: the weights after this round, or the errors of the vote.
-    doubt : float
-        Estimated probability that another lab's test ends otherwise.
+    ``mean`` was rounded, ``n_kept`` rows have a weight that is not 0. ``statistic`` is the mean
+    that the test looked at: the weights after this round, or the errors of the vote; ``doubt`` the
+    estimated probability that another lab's test ends otherwise. For the spread see
+    `RoundSums.spread`.
     """
 
     mean: Vector

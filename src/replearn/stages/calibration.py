@@ -122,16 +122,7 @@ def _newton_parts(
 
 @dataclass(frozen=True)
 class Bin:
-    """Rows with about the same probability: the predicted one, and what was observed.
-
-    Attributes
-    ----------
-    n_rows : int
-    predicted : float
-        Mean probability.
-    observed : Measured
-        Share of rows of the class.
-    """
+    """Rows with about the same probability: the predicted one, and what was observed."""
 
     n_rows: int
     predicted: float

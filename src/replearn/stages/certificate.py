@@ -349,12 +349,20 @@ def _estimate(
     for row, deviation in zip(spread, deviations, strict=True):
         row[:] = space.project(deviation, shared)
     spread *= math.sqrt(2 / (n_batches * (n_groups - 1))) / float(space.grid_width)
-    left = np.zeros(DRAWS, dtype=bool)
+    return share_leaving(residual, spread, _student_draws(n_groups), space)
+
+
+def share_leaving(residual: Vector, spread: Matrix, draws: Matrix, space: CodeSpace) -> float:
+    """Share of draws under which a displacement leaves the cell, in some halfspace.
+
+    A displacement is the combination of the rows of ``spread``, in cells, that a draw says.
+    """
+    left = np.zeros(len(draws), dtype=bool)
     places, spreads = residual.reshape(space.n_outputs, -1), np.hsplit(spread, space.n_outputs)
     for place, part in zip(places, spreads, strict=True):
         slacks, reaches = near_walls(place, part, space.rounding)
         if slacks.size:
-            left |= (_student_draws(n_groups) @ reaches > slacks).any(axis=1)
+            left |= (draws @ reaches > slacks).any(axis=1)
     return float(left.mean())
 
 

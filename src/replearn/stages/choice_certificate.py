@@ -106,28 +106,11 @@ def certify_models(
 ) -> ChoiceCertificate:
     """Certificate of a choice among finished models.
 
-    Parameters
-    ----------
-    sums : ScoreSums
-        Of this site's rows.
-    noisy : array of shape (n_candidates,)
-        Scores with the shared noise of this seed.
-    noise_scale : float
-    rows_per_site : sequence of int
-        Rows of all sites, this one included.
-    row_range : float or None
-        Largest minus smallest number of a row; None if a score is no mean of bounded numbers.
-    binary : bool, default=False
-        The number of a row is 0 or 1.
-    published : bool, default=True
-        The noise scale does not come from the rows.
-    inflation : float, default=1
-        Variance of the scores, in units of what independent rows would give. Above 1, for
-        cross-validation, nothing is proved.
-
-    Returns
-    -------
-    ChoiceCertificate
+    ``noisy`` are the scores with the shared noise of this seed, ``rows_per_site`` the rows of all
+    sites, this one included. ``row_range`` is the largest minus the smallest number of a row, which
+    is 0 or 1 if ``binary``; None if a score is no mean of bounded numbers. ``published``: the noise
+    scale does not come from the rows. ``inflation`` is the variance of the scores, in units of what
+    independent rows would give. Above 1, for cross-validation, nothing is proved.
 
     Notes
     -----

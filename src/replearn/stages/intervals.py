@@ -105,13 +105,9 @@ def mean(values: Vector, confidence: float = CONFIDENCE) -> Measured:
 def largest_means(shares: Matrix, distance: float) -> Matrix:
     """The largest q with ``kl(share, q) <= distance``: no mean of numbers in [0, 1] is larger.
 
-    Parameters
-    ----------
-    shares : float array
-        Means of n numbers in [0, 1].
-    distance : float
-        ``log(1 / failure) / n``: a result is below the true mean with probability ``failure`` at
-        most, as ``P[mean <= share] <= exp(-n kl(share, q))`` for numbers of mean q [Hoe63].
+    ``shares`` are means of n numbers in [0, 1]. With ``distance = log(1 / failure) / n`` a result
+    is below the true mean with probability ``failure`` at most, as ``P[mean <= share] <= exp(-n
+    kl(share, q))`` for numbers of mean q [Hoe63].
     """
     low, high = shares.copy(), np.ones_like(shares)
     for _ in range(60):

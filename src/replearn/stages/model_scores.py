@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.kernels.log_losses import log_losses
+from replearn.kernels.sigmoid import log_losses
 from replearn.stages import ranking
 from replearn.types import IntegerArray, Matrix, Vector
 

@@ -205,14 +205,8 @@ def net_in_order(
 class Found(NamedTuple):
     """What a search found.
 
-    Attributes
-    ----------
-    candidate, n_errors : int
-        Its index and its errors; -1 if there is none.
-    n_tested : int
-        Candidates whose errors were counted.
-    near, near_counts : int64 arrays
-        Candidates that were looked at and missed the limit narrowly.
+    The candidate (-1 if there is none) and its errors, how many candidates were tested, and those
+    that were looked at and missed the limit narrowly.
     """
 
     candidate: int
@@ -352,13 +346,8 @@ class Evidence:
 class Turn:
     """A statistic that leaves its cell, so that the choice is made by another threshold.
 
-    Attributes
-    ----------
-    slack : float
-    spread : array of shape (n_groups,)
-        As in `Evidence`.
-    then : Evidence or None
-        About the choice that this lab makes there, if it is the same one; None if it is another.
+    Slack and spread as in `Evidence`. ``then`` is about the choice that this lab makes there, if it
+    is the same one; None if it is another.
     """
 
     slack: float

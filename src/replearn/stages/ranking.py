@@ -32,11 +32,8 @@ def auc(scores: Vector, positive: NDArray[np.bool_], confidence: float = CONFIDE
     # twice the number of pairs in order: whole numbers, so no order of summation matters
     twice = _placements(above, below)
     area = int(twice.sum()) / (2 * m * n)
-    few = ((1 - confidence) / 2) ** (1 / min(m, n))
-    if area == 1.0:
-        return Measured(1.0, few, 1.0, "exact, separated")
-    if area == 0.0:
-        return Measured(0.0, 0.0, 1 - few, "exact, separated")
+    if not 0 < area < 1:
+        return _of_separated(area, min(m, n), confidence)
     if min(m, n) < 2:
         return Measured(area, 0.0, 1.0, "none: one row of a class")
     variance = float((twice / (2 * n)).var(ddof=1)) / m
@@ -58,9 +55,7 @@ def mean_auc(
     area = math.fsum(areas) / len(areas)
     if not 0 < area < 1:
         rarest = min(min(int(hit.sum()), int((~hit).sum())) for _, hit in columns)
-        few = ((1 - confidence) / 2) ** (1 / rarest)
-        low, high = (few, 1.0) if area == 1 else (0.0, 1 - few)
-        return Measured(area, low, high, "exact, separated")
+        return _of_separated(area, rarest, confidence)
     together = np.mean(moved, axis=0)
     return _of_log_odds(area, float((together**2).sum()), confidence)
 
@@ -75,6 +70,12 @@ def moves(scores: Vector, positive: NDArray[np.bool_]) -> tuple[float, Vector]:
     moved[positive] = (twice / (2 * n) - area) / m
     moved[~positive] = (1 - _placements(below, np.sort(above)) / (2 * m) - area) / n
     return area, moved
+
+
+def _of_separated(area: float, n_pairs: int, confidence: float) -> Measured:
+    few = ((1 - confidence) / 2) ** (1 / n_pairs)
+    low, high = (few, 1.0) if area == 1 else (0.0, 1 - few)
+    return Measured(area, low, high, "exact, separated")
 
 
 def _of_log_odds(area: float, variance: float, confidence: float) -> Measured:

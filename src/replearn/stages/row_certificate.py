@@ -6,10 +6,15 @@ from functools import cache
 import numpy as np
 
 from replearn.codes.randomness import SharedRandomness
-from replearn.codes.walls import near_walls
 from replearn.kernels.lanes import square
 from replearn.plans.plan_rows import RowPlan
-from replearn.stages.certificate import ASSUMES, DRAWS, Certificate, flips_per_distance
+from replearn.stages.certificate import (
+    ASSUMES,
+    DRAWS,
+    Certificate,
+    flips_per_distance,
+    share_leaving,
+)
 from replearn.stages.row_fit import FittedRows
 from replearn.types import Matrix, Vector
 
@@ -46,14 +51,8 @@ def _estimate(fitted: FittedRows, plan: RowPlan, shared: SharedRandomness) -> fl
         return None
     spread = row_spread(fitted, plan) * math.sqrt(2 / fitted.minimum.sums.n_rows)
     space = fitted.space
-    projected = np.array([space.project(row, shared) for row in spread])
-    slacks, reaches = near_walls(
-        fitted.residual, projected / float(space.grid_width), plan.rounding
-    )
-    if slacks.size == 0:
-        return 0.0
-    left = (_normal_draws(len(projected)) @ reaches > slacks).any(axis=1)
-    return float(left.mean())
+    projected = np.array([space.project(row, shared) for row in spread]) / float(space.grid_width)
+    return share_leaving(fitted.residual, projected, _normal_draws(len(projected)), space)
 
 
 def row_spread(fitted: FittedRows, plan: RowPlan) -> Matrix:

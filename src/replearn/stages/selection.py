@@ -257,12 +257,8 @@ def draw_threshold(
 class Amplified(NamedTuple):
     """A choice that most repetitions made.
 
-    Attributes
-    ----------
-    candidate : int
-    shares, levels : lists of float
-        For each shared string that was looked at: frequency of its most frequent choice, and
-        the frequency that was asked for.
+    For each shared string that was looked at: the share of its most frequent choice, and the level
+    that was asked for.
     """
 
     candidate: int

@@ -17,16 +17,8 @@ from replearn.types import Signs
 class DescentStream:
     """What remains of the rows so far: a block in progress, and exact sums of those before.
 
-    Attributes
-    ----------
-    plan : BatchPlan
-    n_features : int
-    state : sgd.State
-        The block in progress.
-    sums : BatchSums
-        Of the whole blocks; its arrays change.
-    labels : LabelRuns
-        Of the rows so far.
+    The state is that of the block in progress, the sums are those of the whole blocks (their arrays
+    change), the labels those of the rows so far.
 
     Notes
     -----
