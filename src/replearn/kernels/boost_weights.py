@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from replearn.kernels.compiler import njit, overloaded
+from replearn.kernels.compiler import by_kind, njit
 from replearn.kernels.exact import add_fixed
 from replearn.kernels.lanes import DenseRows, row_dot, row_dot_and_square
 from replearn.kernels.rows import HUGE, TINY, is_zero, rescaled, take
@@ -91,13 +91,10 @@ def add_signed(rows, signs, weights, first, bias, hi, lo):
         add_fixed(weights[k], hi[group], lo[group], last)
 
 
+@by_kind
 def add_row(factor, rows, k, hi, lo):
     """Add ``factor x_k`` to a sum."""
-    raise NotImplementedError("chosen by the kind of the rows")
 
-
-@overloaded(add_row)
-def _add_row(factor, rows, k, hi, lo):
     def dense(factor, rows, k, hi, lo):
         member = rows.members[k]
         for j in range(rows.X.shape[1]):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from replearn.kernels.compiler import njit, overloaded
+from replearn.kernels.compiler import by_kind, njit
 from replearn.kernels.lanes import DenseRows, SparseRows, row_dot, row_square, square
 from replearn.kernels.plain_lanes import N_LANES
 from replearn.kernels.rows import HUGE, is_zero, open_rows, rescaled, take, unmarked
@@ -102,13 +102,10 @@ def fill_projected(rows, table, cap, start, stop, out, counts):
                 out[j, i - start] *= factor
 
 
+@by_kind
 def fill_dots(rows, start, stop, table, work, out, place):
     """Write ``<x_i, D_j>`` for rows ``start`` to ``stop`` to ``out[j, place]`` and on."""
-    raise NotImplementedError("chosen by the kind of the rows")
 
-
-@overloaded(fill_dots)
-def _fill_dots(rows, start, stop, table, work, out, place):
     def dense(rows, start, stop, table, work, out, place):
         for j in range(out.shape[0]):
             for i in range(start, stop):

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.kernels.compiler import cgutils, intrinsic, intrinsic_or, ir, njit, overloaded, types
+from replearn.kernels.compiler import by_kind, cgutils, intrinsic, intrinsic_or, ir, njit, types
 from replearn.kernels.lanes import DenseRows
 from replearn.kernels.philox import fill_words, normals_from_words
 from replearn.kernels.rows import entries, largest, open_rows
@@ -210,13 +210,10 @@ def _pack_rows(rows, signs, intercept, matrix, points):
     return n_points
 
 
+@by_kind
 def add_entries(rows, k, scale, matrix, components):
     """Add ``scale A x_k``, without the constant, column by column."""
-    raise NotImplementedError("chosen by the kind of the rows")
 
-
-@overloaded(add_entries)
-def _add_entries(rows, k, scale, matrix, components):
     def dense(rows, k, scale, matrix, components):
         row = rows.X[rows.members[k]]
         for j in range(row.size):

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.kernels.compiler import njit, overloaded
+from replearn.kernels.compiler import by_kind, njit
 from replearn.kernels.exact import MAX_ENTRY, add_fixed
 from replearn.kernels.lanes import DenseRows, SparseRows, row_axpy, row_dot_and_square, row_prefetch
 from replearn.kernels.rows import HUGE, TINY, is_zero, open_rows, rescaled, take, unmarked
@@ -472,26 +472,20 @@ def _best(run, state):
 # --- dense or sparse: compiled code only ------------------------------------------------------
 
 
+@by_kind
 def touch_all(rows, state):
     """Count on all columns, if the rows are dense."""
-    raise NotImplementedError("chosen by the kind of the rows")
 
-
-def touch(rows, k, run, state):
-    """Put the columns of row k on the list, if the rows are sparse and it is not too long."""
-    raise NotImplementedError("chosen by the kind of the rows")
-
-
-@overloaded(touch_all)
-def _touch_all(rows, state):
     def dense(rows, state):
         state.counts[_TOUCHED] = _ALL
 
     return dense if rows.instance_class is DenseRows else lambda rows, state: None
 
 
-@overloaded(touch)
-def _touch(rows, k, run, state):
+@by_kind
+def touch(rows, k, run, state):
+    """Put the columns of row k on the list, if the rows are sparse and it is not too long."""
+
     def sparse(rows, k, run, state):
         n = state.counts[_TOUCHED]
         if n == _ALL:

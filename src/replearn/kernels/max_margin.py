@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.kernels.compiler import njit, overloaded, wrapping
+from replearn.kernels.compiler import by_kind, njit, wrapping
 from replearn.kernels.exact import MAX_ENTRY, split_fixed
 from replearn.kernels.lanes import DenseRows, row_axpy, row_dot, row_dot_and_square, row_prefetch
 from replearn.kernels.rows import HUGE, TINY, clear, is_zero, open_rows, rescaled, take, unmarked
@@ -440,17 +440,14 @@ def _gaps(solution, hard):
     return shortfall, 1.0 - solution.lowest * solution.total / solution.squared
 
 
+@by_kind
 def settle(rows, u, v, factors, hi, lo):
     """Add the vectors of two batches, times their factors, to the exact sum, and set them to 0.
 
     Only where these rows can have changed them; ``u`` and ``v`` are zero elsewhere. Returns the
     squared distance of the two, in squared quanta.
     """
-    raise NotImplementedError("chosen by the kind of the rows")
 
-
-@overloaded(settle)
-def _settle(rows, u, v, factors, hi, lo):
     def dense(rows, u, v, factors, hi, lo):
         return _settle_all(u, v, factors, hi, lo)
 

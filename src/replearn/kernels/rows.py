@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.kernels.compiler import njit, overloaded
+from replearn.kernels.compiler import by_kind, njit
 from replearn.kernels.lanes import DenseRows, SparseRows, square
 from replearn.types import Order, is_sparse
 
@@ -60,28 +60,9 @@ def ascending(X: Any) -> Any:
     return X
 
 
+@by_kind
 def take(rows, start, stop):
     """Rows ``start`` to ``stop`` of these rows."""
-    raise NotImplementedError("chosen by the kind of the rows")
-
-
-def entries(rows, k):
-    """The numbers of row k that are there, as an array."""
-    raise NotImplementedError("chosen by the kind of the rows")
-
-
-def rescaled(rows, bias):
-    """A copy of the rows in which those of extreme length are multiplied by a power of two."""
-    raise NotImplementedError("chosen by the kind of the rows")
-
-
-def clear(rows, u):
-    """Set the entries of u to 0 that these rows can have changed."""
-    raise NotImplementedError("chosen by the kind of the rows")
-
-
-@overloaded(take)
-def _take(rows, start, stop):
     if rows.instance_class is DenseRows:
         return lambda rows, start, stop: DenseRows(rows.X, rows.members[start:stop])
     return lambda rows, start, stop: SparseRows(
@@ -89,8 +70,10 @@ def _take(rows, start, stop):
     )
 
 
-@overloaded(entries)
-def _entries(rows, k):
+@by_kind
+def entries(rows, k):
+    """The numbers of row k that are there, as an array."""
+
     def sparse(rows, k):
         member = rows.members[k]
         return rows.data[rows.indptr[member] : rows.indptr[member + 1]]
@@ -99,8 +82,10 @@ def _entries(rows, k):
     return (lambda rows, k: rows.X[rows.members[k]]) if dense else sparse
 
 
-@overloaded(rescaled)
-def _rescaled(rows, bias):
+@by_kind
+def rescaled(rows, bias):
+    """A copy of the rows in which those of extreme length are multiplied by a power of two."""
+
     def dense(rows, bias):
         X = rows.X[rows.members]
         for k in range(X.shape[0]):
@@ -126,8 +111,10 @@ def _rescaled(rows, bias):
     return dense if rows.instance_class is DenseRows else sparse
 
 
-@overloaded(clear)
-def _clear(rows, u):
+@by_kind
+def clear(rows, u):
+    """Set the entries of u to 0 that these rows can have changed."""
+
     def dense(rows, u):
         u[:] = 0.0
 

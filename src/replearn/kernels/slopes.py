@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from replearn.kernels.compiler import njit, overloaded
+from replearn.kernels.compiler import by_kind, njit
 from replearn.kernels.lanes import DenseRows, row_dot_and_square
 from replearn.kernels.philox import natural_log
 from replearn.kernels.rows import HUGE, TINY, is_zero, open_rows, rescaled, take, unmarked
@@ -94,13 +94,10 @@ def row_scores(X: Any, signs: Signs, direction: Vector) -> tuple[Vector, Vector]
 # --- compiled ---------------------------------------------------------------------------------
 
 
+@by_kind
 def add_row(rows, k, a, totals):
     """Add the quanta of ``a x_k`` to the totals."""
-    raise NotImplementedError("chosen by the kind of the rows")
 
-
-@overloaded(add_row)
-def _add_row(rows, k, a, totals):
     def dense(rows, k, a, totals):
         x = rows.X[rows.members[k]]
         for j in range(x.size):
