@@ -163,8 +163,8 @@ def test_points_of_a_cell_are_rounded_to_their_own_cell(rounding, point, seed):
     # the centre of a cell has the codes of the cell
     shared = SharedRandomness(seed)
     codes = round_codes(point, 1.0, rounding, shared)
-    centre = ROUNDINGS[rounding].to_centre(codes, shared)
-    np.testing.assert_array_equal(ROUNDINGS[rounding].to_codes(centre, shared), codes)
+    centre = ROUNDINGS[rounding].to_centre(codes, shared.uniforms)
+    np.testing.assert_array_equal(ROUNDINGS[rounding].to_codes(centre, shared.uniforms), codes)
 
 
 @cubes

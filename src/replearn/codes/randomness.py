@@ -6,6 +6,7 @@ much was drawn before. The bits are specified in docs/shared-randomness.md.
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,23 +89,25 @@ class SharedRandomness:
 
     def uniforms(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` uniforms on ``[0, 1)``, multiples of 2^-53."""
-        return self._filled(philox.fill_uniforms, stream, n, row)
+        return self._drawn(philox.uniforms_from_words, stream, n, row)
 
     def signs(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` fair signs, +1 or -1."""
-        return self._filled(philox.fill_signs, stream, n, row)
+        out = np.empty(n)
+        philox.fill_signs(np.uint64(row), *self.key(stream), out)
+        return out
 
     def normals(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` standard normals."""
-        return self._filled(philox.fill_normals, stream, n, row)
+        return self._drawn(philox.normals_from_words, stream, n, row)
 
     def gumbels(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` standard Gumbel draws: maxima of exponential clocks, ``-ln(-ln u)``."""
-        return self._filled(philox.fill_gumbels, stream, n, row)
+        return self._drawn(philox.gumbels_from_words, stream, n, row)
 
     def exponentials(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` standard exponential draws, ``-ln u``."""
-        return self._filled(philox.fill_exponentials, stream, n, row)
+        return self._drawn(philox.exponentials_from_words, stream, n, row)
 
     def sample(self, stream: str, n: int, size: int, row: int = 0) -> Order:
         """``size`` different indices below ``n``, in random order."""
@@ -130,7 +133,7 @@ class SharedRandomness:
         """
         return philox.order_by_keys(self.row_keys(stream, n))
 
-    def _filled(self, fill: object, stream: str, n: int, row: int) -> Vector:
+    def _drawn(self, from_words: Callable[..., None], stream: str, n: int, row: int) -> Vector:
         out = np.empty(n)
-        fill(np.uint64(row), *self.key(stream), out)  # type: ignore[operator]
+        from_words(self.words(stream, n, row), out)
         return out

@@ -29,36 +29,32 @@ so at equal error fewer points lie near a wall [HIKLY24]. Names joined by "+" mi
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from replearn.codes.box_lattices import BOX_LATTICES, BoxLattice, nearest_codes
-from replearn.codes.cells import padded_size, runs
+from replearn.codes.cells import Run, padded_size, runs
 from replearn.codes.lattices import E8, LEECH, Lattice
 from replearn.codes.randomness import SharedRandomness
 from replearn.kernels.lattices import nearest_e8, nearest_leech
 from replearn.types import Codes, Matrix, Vector
 
-
-class Uniforms(Protocol):
-    """The shared coins, as far as a rounding reads them."""
-
-    def uniforms(self, stream: str, n: int, row: int = 0) -> Vector:
-        """``n`` uniforms on ``[0, 1)`` of a named stream."""
+#: The shared coins, as far as a rounding reads them: ``n`` uniforms on [0, 1) of a named stream.
+Draw = Callable[[str, int], Vector]
 
 
 @dataclass(frozen=True)
 class Rounding:
     """One way to round points whose cells have unit volume.
 
-    ``to_codes(point, shared)`` gives codes, ``to_point(codes, shared)`` the point that stands for
+    ``to_codes(point, draw)`` gives codes, ``to_point(codes, draw)`` the point that stands for
     them, and ``to_centre`` the centre of the cell: of all points that get these codes.
     """
 
-    to_codes: Callable[[Vector, Uniforms], Codes]
-    to_point: Callable[[Codes, Uniforms], Vector]
-    to_centre: Callable[[Codes, Uniforms], Vector]
+    to_codes: Callable[[Vector, Draw], Codes]
+    to_point: Callable[[Codes, Draw], Vector]
+    to_centre: Callable[[Codes, Draw], Vector]
 
 
 def round_codes(point: Vector, grid_width: float, rounding: str, shared: SharedRandomness) -> Codes:
@@ -107,73 +103,62 @@ def _in_cells(point: Vector, grid_width: float, rounding: str) -> Vector:
     return padded
 
 
-@dataclass(frozen=True)
-class _From:
-    """The coins from some place on: those of a code are those of its place."""
-
-    shared: Uniforms
-    start: int
-
-    def uniforms(self, stream: str, n: int, row: int = 0) -> Vector:
-        return self.shared.uniforms(stream, self.start + n, row)[self.start :]
-
-
 def _each_run(
     convert: str, values: Any, n_components: int, rounding: str, shared: SharedRandomness
 ) -> Any:
-    """Convert each run of coordinates by its own rounding."""
-    return np.concatenate(
-        [
-            getattr(ROUNDINGS[run.name], convert)(
-                values[run.start : run.stop], _From(shared, run.start)
-            )
-            for run in runs(rounding, n_components)
-        ]
-    )
+    """Convert each run of coordinates by its own rounding; a code has the coins of its place."""
+
+    def converted(run: Run) -> Any:
+        def draw(stream: str, n: int) -> Vector:
+            return shared.uniforms(stream, run.start + n)[run.start :]
+
+        return getattr(ROUNDINGS[run.name], convert)(values[run.start : run.stop], draw)
+
+    return np.concatenate([converted(run) for run in runs(rounding, n_components)])
 
 
-def _offsets(size: int, shared: Uniforms) -> Vector:
-    return shared.uniforms("rounding/offset", size)
+def _offsets(size: int, draw: Draw) -> Vector:
+    return draw("rounding/offset", size)
 
 
-def _ak_codes(point: Vector, shared: Uniforms) -> Codes:
-    above_corner = point - _offsets(point.size, shared)
+def _ak_codes(point: Vector, draw: Draw) -> Codes:
+    above_corner = point - _offsets(point.size, draw)
     corner = np.floor(above_corner)
     share_of_corner = 1.0 - (above_corner - corner)  # the paper's p(z)
-    thresholds = shared.uniforms("rounding/threshold", point.size)
+    thresholds = draw("rounding/threshold", point.size)
     return (corner + (thresholds > share_of_corner)).astype(np.int64)
 
 
-def _ak_point(codes: Codes, shared: Uniforms) -> Vector:
-    return codes + _offsets(codes.size, shared)
+def _ak_point(codes: Codes, draw: Draw) -> Vector:
+    return codes + _offsets(codes.size, draw)
 
 
-def _ak_centre(codes: Codes, shared: Uniforms) -> Vector:
+def _ak_centre(codes: Codes, draw: Draw) -> Vector:
     # code c stands for the points from c - u to c + 1 - u above the offset, u the threshold
-    thresholds = shared.uniforms("rounding/threshold", codes.size)
-    return _ak_point(codes, shared) + (0.5 - thresholds)
+    thresholds = draw("rounding/threshold", codes.size)
+    return _ak_point(codes, draw) + (0.5 - thresholds)
 
 
-def _centre_codes(point: Vector, shared: Uniforms) -> Codes:
-    return np.floor(point - _offsets(point.size, shared)).astype(np.int64)
+def _centre_codes(point: Vector, draw: Draw) -> Codes:
+    return np.floor(point - _offsets(point.size, draw)).astype(np.int64)
 
 
-def _centre_point(codes: Codes, shared: Uniforms) -> Vector:
-    return codes + (_offsets(codes.size, shared) + 0.5)
+def _centre_point(codes: Codes, draw: Draw) -> Vector:
+    return codes + (_offsets(codes.size, draw) + 0.5)
 
 
 def _cubes(lattice: Lattice, nearest: Callable[[Matrix], Codes]) -> Rounding:
     """Rounding to E8 or Leech; the shift is uniform on a cube."""
 
-    def shift(size: int, shared: Uniforms) -> Vector:
-        return _offsets(size, shared) * lattice.dither_side
+    def shift(size: int, draw: Draw) -> Vector:
+        return _offsets(size, draw) * lattice.dither_side
 
-    def to_codes(point: Vector, shared: Uniforms) -> Codes:
-        shifted = point - shift(point.size, shared)
+    def to_codes(point: Vector, draw: Draw) -> Codes:
+        shifted = point - shift(point.size, draw)
         return nearest(shifted.reshape(-1, lattice.block)).ravel()
 
-    def to_point(codes: Codes, shared: Uniforms) -> Vector:
-        return codes * lattice.unit + shift(codes.size, shared)
+    def to_point(codes: Codes, draw: Draw) -> Vector:
+        return codes * lattice.unit + shift(codes.size, draw)
 
     return Rounding(to_codes, to_point, to_point)
 
@@ -183,15 +168,15 @@ def _boxes(lattice: BoxLattice) -> Rounding:
     units = np.array(lattice.units)
     moduli = np.array(lattice.moduli, dtype=np.float64)
 
-    def shift(size: int, shared: Uniforms) -> Vector:
-        return _offsets(size, shared).reshape(-1, lattice.block) * moduli
+    def shift(size: int, draw: Draw) -> Vector:
+        return _offsets(size, draw).reshape(-1, lattice.block) * moduli
 
-    def to_codes(point: Vector, shared: Uniforms) -> Codes:
+    def to_codes(point: Vector, draw: Draw) -> Codes:
         scaled = point.reshape(-1, lattice.block) / units
-        return nearest_codes(lattice, scaled - shift(point.size, shared)).ravel()
+        return nearest_codes(lattice, scaled - shift(point.size, draw)).ravel()
 
-    def to_point(codes: Codes, shared: Uniforms) -> Vector:
-        shifted = codes.reshape(-1, lattice.block) + shift(codes.size, shared)
+    def to_point(codes: Codes, draw: Draw) -> Vector:
+        shifted = codes.reshape(-1, lattice.block) + shift(codes.size, draw)
         return np.ravel(shifted * units)
 
     return Rounding(to_codes, to_point, to_point)

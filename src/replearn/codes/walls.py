@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, fdtrc
+from scipy.special import chdtrc
 
 from replearn.codes import lattices
 from replearn.codes.box_lattices import BOX_LATTICES, facets
@@ -98,39 +98,27 @@ def _order_by_ratio(slacks: Vector, deviations: Vector) -> NDArray[np.int64]:
     return near[np.argsort(ratios[near])[:_MAX_WALLS]]
 
 
-def chance_to_leave(
-    offsets: Matrix, spread: Matrix, rounding: str, degrees: float = math.inf
-) -> Vector:
-    """For each of several places in a cell, the chance that a displacement leaves the cell.
+def chance_to_leave(offset: Vector, spread: Matrix, rounding: str) -> float:
+    """The chance that a normal displacement leaves the cell.
 
-    ``offsets`` are points measured from the centres of their cells, in grid widths: the residuals
-    of one point under several shifts. ``spread`` is any root of the covariance of the displacement,
-    in grid widths, rows whose standard normal combination has its law. With ``degrees`` of freedom,
-    when the covariance is an estimate, the displacement is divided by the root of a chi-square over
-    this; ``inf``: it is normal.
+    ``offset`` is the point, measured from the centre of its cell, in grid widths; ``spread`` is any
+    root of the covariance of the displacement: its rows, combined with standard normals, have that
+    law.
 
     Notes
     -----
     A normal vector is a direction times a length, independent of each other. Along each of 1,024
     directions (of a published stream, the same for every fit, and in pairs of opposites) the
-    cell is left at a known length, and the chance that the length is greater is a chi-square or F
-    tail: so a chance of 1e-6 is found as well as one of .1. In 5 to 24
-    dimensions the standard error is 1 % of a chance of .5, 5 % of .05 and a quarter of .001.
-    Tested in tests/theory/test_walls.py.
+    cell is left at a known length, and the chance that the length is greater is a chi-square
+    tail: so a chance of 1e-6 is found as well as one of .1. In 5 to 24 dimensions the standard
+    error is 1 % of a chance of .5, 5 % of .05 and a quarter of .001. Tested in
+    tests/theory/test_walls.py.
     """
     root = _root(spread)
     rank = root.shape[0]
-    chances = np.zeros(offsets.shape[0])
     if rank == 0:
-        return chances
-    for place, offset in enumerate(offsets):
-        exits = _exits(offset, root, rounding)
-        if math.isinf(degrees):
-            tails = chdtrc(rank, exits**2)
-        else:
-            tails = fdtrc(rank, degrees, exits**2 / rank)
-        chances[place] = tails.mean()
-    return chances
+        return 0.0
+    return float(chdtrc(rank, _exits(offset, root, rounding) ** 2).mean())
 
 
 def _root(spread: Matrix) -> Matrix:

@@ -80,7 +80,7 @@ def by_kind(choose: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(choose)
     def call(*arguments: Any) -> Any:
-        kinds = [None] * len(arguments)
+        kinds: list[Any] = [None] * len(arguments)
         kinds[place] = SimpleNamespace(instance_class=type(arguments[place]))
         return choose(*kinds)(*arguments)
 

@@ -176,10 +176,8 @@ def uniform_from_word(word):
 
 
 @njit(cache=True, nogil=True)
-def fill_uniforms(row, key0, key1, out):
-    """Write the first ``out.size`` uniforms of a row."""
-    words = np.empty(out.size, dtype=np.uint64)
-    fill_words(row, key0, key1, words)
+def uniforms_from_words(words, out):
+    """A uniform from each word."""
     for i in range(out.size):
         out[i] = uniform_from_word(words[i])
 
@@ -252,19 +250,15 @@ def shuffle_front(row, key0, key1, n_front, items):
 
 
 @njit(cache=True, nogil=True)
-def fill_gumbels(row, key0, key1, out):
-    """Write the first ``out.size`` Gumbel draws of a row: ``-ln(-ln p)``, p its ``_midpoint``."""
-    words = np.empty(out.size, dtype=np.uint64)
-    fill_words(row, key0, key1, words)
+def gumbels_from_words(words, out):
+    """A Gumbel draw from each word: ``-ln(-ln p)``, p its ``_midpoint``."""
     for i in range(out.size):
         out[i] = -natural_log(-natural_log(_midpoint(words[i])))
 
 
 @njit(cache=True, nogil=True)
-def fill_exponentials(row, key0, key1, out):
-    """Write the first ``out.size`` exponential draws of a row: ``-ln p``, p its ``_midpoint``."""
-    words = np.empty(out.size, dtype=np.uint64)
-    fill_words(row, key0, key1, words)
+def exponentials_from_words(words, out):
+    """An exponential draw from each word: ``-ln p``, p its ``_midpoint``."""
     for i in range(out.size):
         out[i] = -natural_log(_midpoint(words[i]))
 

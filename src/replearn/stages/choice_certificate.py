@@ -187,11 +187,10 @@ def proved_disagreement(
     row_range: float,
     *,
     binary: bool = False,
-    confidence: float = CONFIDENCE,
 ) -> float:
     """Bound of the probability that not all sites choose the same, over seeds and samples.
 
-    ``sums``, of one site's rows, bound what is unknown, with ``confidence``; the noise scale is
+    ``sums``, of one site's rows, bound what is unknown, with ``CONFIDENCE``; the noise scale is
     published; ``row_range`` and ``binary`` are as for `certify_models`. A bound of 1 says nothing.
 
     Notes
@@ -210,7 +209,7 @@ def proved_disagreement(
     if n_candidates == 1:
         return 0.0
     n_pairs = n_candidates * (n_candidates - 1) / 2
-    doubt = 1 - confidence
+    doubt = 1 - CONFIDENCE
     most = _largest_squares(sums, row_range, binary, _DOUBTS["squares"] * doubt / n_pairs)
     log = math.log(2 * n_pairs / (_DOUBTS["far"] * doubt))
     kept, far = _in_the_running(sums.scores, most, n, noise_scale, rows_per_site, row_range, log)

@@ -514,15 +514,16 @@ def choose_amplified(
         made.append(choose_below(part, space, sizes, shared, run, string, evidence=False))
         return made[-1].candidate
 
-    result = amplified(choose, sizes.n_repeats, sizes.n_strings, shared, "net")
-    slacks = np.abs(np.array(result.shares) - result.levels)
-    spreads = np.zeros((max(sizes.n_repeats, slacks.size), slacks.size))
-    spreads[: slacks.size] = np.diag([_spread(f, sizes.n_repeats) for f in result.shares])
+    n_repeats, n_strings = sizes.n_repeats, sizes.n_strings
+    candidate, shares, levels = amplified(choose, n_repeats, n_strings, shared, "net")
+    slacks = np.abs(np.array(shares) - levels)
+    spreads = np.zeros((max(n_repeats, slacks.size), slacks.size))
+    spreads[: slacks.size] = np.diag([_spread(share, n_repeats) for share in shares])
     return Choice(
-        result.candidate,
+        candidate,
         n_tested=sum(choice.n_tested for choice in made),
         below=all(choice.below for choice in made),
-        evidence=Evidence(slacks, spreads, sizes.n_repeats),
+        evidence=Evidence(slacks, spreads, n_repeats),
     )
 
 

@@ -54,8 +54,7 @@ def certify_scores(scored: Scored, plan: LogisticPlan, follows: bool = False) ->
     if follows and scored.space.rounding == "centre" and scored.space.hint_bits:
         estimate = chance_of_another_cell(scored.residual, np.diag(covariance), n_rows, plan.design)
     else:
-        left = chance_to_leave(scored.residual[None, :], spread, scored.space.rounding)
-        estimate = float(left[0])
+        estimate = chance_to_leave(scored.residual, spread, scored.space.rounding)
     return Certificate(
         estimated_disagreement=estimate,
         disagreement_bound=bound,

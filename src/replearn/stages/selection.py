@@ -254,30 +254,19 @@ def draw_threshold(
     return root * root
 
 
-class Amplified(NamedTuple):
-    """A choice that most repetitions made.
-
-    For each shared string that was looked at: the share of its most frequent choice, and the level
-    that was asked for.
-    """
-
-    candidate: int
-    shares: list[float]
-    levels: list[float]
-
-
 def amplified(
     choose: Callable[[int, int], int],
     n_repeats: int,
     n_strings: int,
     shared: SharedRandomness,
     purpose: str,
-) -> Amplified:
+) -> tuple[int, list[float], list[float]]:
     """Repeat a choice on fresh samples, and take what most repetitions choose.
 
     ``choose(string, repeat)`` is one choice, with the coins of a shared string, on a sample of its
     own. The result is that of the first string whose most frequent choice is frequent enough, or of
-    the last one. Reads the stream "<purpose>/frequency".
+    the last one; and for each string that was looked at, the share of its most frequent choice and
+    the level that was asked for. Reads the stream "<purpose>/frequency".
 
     Notes
     -----
@@ -295,7 +284,7 @@ def amplified(
         levels.append(2 / 3 + float(shared.uniforms(f"{purpose}/frequency", 1, row=string)[0]) / 6)
         if shares[-1] >= levels[-1]:
             break
-    return Amplified(candidate, shares, levels)
+    return candidate, shares, levels
 
 
 # --- checks ---------------------------------------------------------------------------------
