@@ -19,12 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.kernels.compiler import by_kind, cgutils, intrinsic, intrinsic_or, ir, njit, types
-from replearn.kernels.lanes import DenseRows
+from replearn.kernels.compiler import cgutils, intrinsic, intrinsic_or, ir, njit, types
 from replearn.kernels.philox import fill_words, normals_from_words
-from replearn.kernels.rows import entries, largest, open_rows
 from replearn.kernels.vector_code import compiles, either
-from replearn.types import Matrix, Order, Signs
+from replearn.types import Matrix, Order, Signs, is_sparse
 
 #: Points in one pack.
 PACK = 16
@@ -187,44 +185,54 @@ def pack_rows(
     columns is that of the constant 1. The lanes after the last row, and those of all-zero rows, are
     NaN. Returns how many rows are not zero.
     """
-    intercept = matrix.shape[0] > X.shape[1]
-    return int(_pack_rows(open_rows(X, order), signs, intercept, matrix, points))
+    if is_sparse(X):
+        parts = X.data, X.indices, X.indptr, X.shape[1]
+        return int(_pack_csr(*parts, signs, order, matrix, points))
+    return int(_pack_dense(X, signs, order, matrix, points))
 
 
 @njit(cache=True, nogil=True)
-def _pack_rows(rows, signs, intercept, matrix, points):
+def _pack_dense(X, signs, order, matrix, points):
+    n_features = X.shape[1]
     components = np.empty(matrix.shape[1])
     n_points = 0
     points[:] = np.nan
-    for place in range(rows.members.size):
-        scale = _scale(entries(rows, place), intercept)
+    for place in range(order.size):
+        row = X[order[place]]
+        scale = _scale(row, matrix.shape[0] > n_features)
         if scale == 0.0:
             continue
-        scale *= signs[rows.members[place]]
+        scale *= signs[order[place]]
         components[:] = 0.0
-        add_entries(rows, place, scale, matrix, components)
-        if intercept:
-            _add(components, scale, matrix[matrix.shape[0] - 1])
+        for j in range(n_features):
+            _add(components, row[j] * scale, matrix[j])
+        if matrix.shape[0] > n_features:
+            _add(components, scale, matrix[n_features])
         _put(components, points, place)
         n_points += 1
     return n_points
 
 
-@by_kind
-def add_entries(rows, k, scale, matrix, components):
-    """Add ``scale A x_k``, without the constant, column by column."""
-
-    def dense(rows, k, scale, matrix, components):
-        row = rows.X[rows.members[k]]
-        for j in range(row.size):
-            _add(components, row[j] * scale, matrix[j])
-
-    def sparse(rows, k, scale, matrix, components):
-        member = rows.members[k]
-        for p in range(rows.indptr[member], rows.indptr[member + 1]):
-            _add(components, rows.data[p] * scale, matrix[rows.indices[p]])
-
-    return dense if rows.instance_class is DenseRows else sparse
+@njit(cache=True, nogil=True)
+def _pack_csr(data, indices, indptr, n_features, signs, order, matrix, points):
+    """The same for a CSR matrix: apart, because rows of either kind cost a third more."""
+    components = np.empty(matrix.shape[1])
+    n_points = 0
+    points[:] = np.nan
+    for place in range(order.size):
+        first, last = indptr[order[place]], indptr[order[place] + 1]
+        scale = _scale(data[first:last], matrix.shape[0] > n_features)
+        if scale == 0.0:
+            continue
+        scale *= signs[order[place]]
+        components[:] = 0.0
+        for p in range(first, last):
+            _add(components, data[p] * scale, matrix[indices[p]])
+        if matrix.shape[0] > n_features:
+            _add(components, scale, matrix[n_features])
+        _put(components, points, place)
+        n_points += 1
+    return n_points
 
 
 @njit(cache=True, nogil=True)
@@ -233,7 +241,11 @@ def _scale(row, intercept):
 
     Only the direction of a row counts, and products with a power of two are exact.
     """
-    top = max(largest(row), 1.0 if intercept else 0.0)
+    top = 1.0 if intercept else 0.0
+    for j in range(row.size):
+        size = abs(np.float64(row[j]))
+        if size > top:
+            top = size
     if top == 0.0:
         return 0.0
     _, exponent = math.frexp(top)

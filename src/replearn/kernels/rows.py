@@ -71,15 +71,17 @@ def take(rows, start, stop):
 
 
 @by_kind
-def entries(rows, k):
-    """The numbers of row k that are there, as an array."""
+def is_zero(rows, k):
+    """Whether row k has no entry but zeros."""
+
+    def dense(rows, k):
+        return _largest(rows.X[rows.members[k]]) == 0.0
 
     def sparse(rows, k):
         member = rows.members[k]
-        return rows.data[rows.indptr[member] : rows.indptr[member + 1]]
+        return _largest(rows.data[rows.indptr[member] : rows.indptr[member + 1]]) == 0.0
 
-    dense = rows.instance_class is DenseRows
-    return (lambda rows, k: rows.X[rows.members[k]]) if dense else sparse
+    return dense if rows.instance_class is DenseRows else sparse
 
 
 @by_kind
@@ -130,7 +132,7 @@ def clear(rows, u):
 @njit(cache=True, nogil=True)
 def rescale(values, bias):
     """Bring a row whose squared length over- or underflows to a safe scale, in place."""
-    top = largest(values)
+    top = _largest(values)
     if TINY < square(values) + bias < HUGE or top == 0.0:
         return
     # a huge row stays so huge that the 1 of an intercept is as negligible as it was
@@ -140,14 +142,7 @@ def rescale(values, bias):
 
 
 @njit(cache=True, nogil=True)
-def is_zero(rows, k):
-    """Whether row k has no entry but zeros."""
-    return largest(entries(rows, k)) == 0.0
-
-
-@njit(cache=True, nogil=True)
-def largest(values):
-    """Size of the largest of these numbers."""
+def _largest(values):
     top = 0.0
     for value in values:
         top = max(top, abs(np.float64(value)))
