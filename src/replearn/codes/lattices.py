@@ -71,7 +71,7 @@ def golay_words() -> NDArray[np.int8]:
 def minimal_vectors(lattice: Lattice) -> NDArray[np.int8]:
     """All shortest nonzero vectors, as integer coordinates. Made once; read-only.
 
-    An int8 array of shape (240, 8) or (196560, 24).
+    Their shape is (240, 8) or (196560, 24).
 
     Notes
     -----

@@ -42,8 +42,8 @@ def _sum(rows, signs, direction, bias, noise):
 def sum_soft_errors(X: Any, signs: Signs, direction: Vector, noise: float) -> tuple[int, int]:
     """Sum of the soft errors of rows, in units of 2^-30, and the number of rows with a direction.
 
-    If the direction is one longer than a row, its last entry is the intercept. ``noise`` is its
-    standard deviation on a row of length 1.
+    If the direction is one longer than a row, its last entry is the intercept. ``noise`` is a
+    standard deviation, on a row of length 1.
     """
     bias = 1.0 if direction.size > X.shape[1] else 0.0
     total, n_rows = _sum(open_rows(X), signs, direction, bias, noise)

@@ -308,9 +308,8 @@ def sum_batches(
 ) -> BatchSums:
     """Cut rows into batches, turn each into a vector, and add these up exactly.
 
-    Fewer rows than one batch make one batch; a remainder is left over. Fewer rows than one batch
-    make one batch; a remainder is left over. The same bits for every ``run``; the default number of
-    groups follows from the width of the data.
+    Fewer rows than one batch make one batch; a remainder is left over. The same bits for every
+    ``run``; the default number of groups follows from the width of the data.
     """
     n_rows = rows.order.size
     batch_size = min(plan.batch_size, n_rows)

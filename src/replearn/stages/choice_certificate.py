@@ -385,7 +385,7 @@ def largest_slopes(high: Vector, low: Vector) -> Vector:
     """By how much the logarithm of a tie weight falls with the score of a third candidate.
 
     ``high`` and ``low`` are the largest and smallest ``r = exp(-gap / scale)`` of each candidate.
-    In units of 1 / scale, at most, whichever pair ties.
+    Slopes are in units of 1 / scale, at most, whichever pair ties.
 
     Notes
     -----
