@@ -67,11 +67,13 @@ def check(n_draws: int) -> None:
         draws = -(-n_draws // (10 if n > 8 else 1)) * n
         shared = SharedRandomness(1)
         points = rng.uniform(0, 1000, size=draws)
-        codes = ROUNDINGS[name].to_codes(points, shared)
+        codes = ROUNDINGS[name].to_codes(points, shared.uniforms)
         errors = (
-            ((ROUNDINGS[name].to_point(codes, shared) - points) ** 2).reshape(-1, n).mean(axis=1)
+            ((ROUNDINGS[name].to_point(codes, shared.uniforms) - points) ** 2)
+            .reshape(-1, n)
+            .mean(axis=1)
         )
-        moved = ROUNDINGS[name].to_codes(points + step * rng.normal(size=draws), shared)
+        moved = ROUNDINGS[name].to_codes(points + step * rng.normal(size=draws), shared.uniforms)
         flips = (codes != moved).reshape(-1, n).any(axis=1).mean()
         sem = math.sqrt(flips / (draws / n)) / step
         spread = errors.std() / math.sqrt(len(errors))
@@ -106,9 +108,9 @@ def speed() -> None:
     shared = SharedRandomness(1)
     for name, cell in CELLS.items():
         points = np.random.default_rng(1).normal(scale=5, size=cell.block * 200)
-        ROUNDINGS[name].to_codes(points, shared)
+        ROUNDINGS[name].to_codes(points, shared.uniforms)
         start = time.perf_counter()
-        ROUNDINGS[name].to_codes(points, shared)
+        ROUNDINGS[name].to_codes(points, shared.uniforms)
         print(
             f"{name:<8} {(time.perf_counter() - start) / 200 * 1e6:8.1f} us a block of {cell.block}"
         )
@@ -128,8 +130,8 @@ def hinted_price(name: str, q: int, n_shifts: int, n_studies: int) -> float:
         spread = deviation * np.eye(q)
         left, squares = 0.0, 0.0
         for offsets in places:
-            chances = chance_to_leave(offsets, spread, name)
-            best = int(chances.argmin())
+            chances = [chance_to_leave(offset, spread, name) for offset in offsets]
+            best = int(np.argmin(chances))
             left += chances[best] / n_studies
             squares += float((offsets[best, :q] ** 2).sum()) / n_studies
         return left, squares

@@ -123,11 +123,11 @@ def fit(X: Any, signs: Any, C: float = math.inf, share: float = 0.8) -> Callable
     # a gap of 3e-4 puts the direction within one degree
     accuracy = {"floor_margin": 0.0, "abs_gap": 0.0, "rel_gap": 3e-4, "max_sweeps": 10_000}
     problem = svm.new_problem(C, share=share, intercept=False, **accuracy)
-    order, batches = np.arange(n), svm.Batches(0, n // BATCH, BATCH)
+    order, output = np.arange(n), svm.new_output(True, 1.0)
 
     def run() -> None:
-        sums = svm.Sums(*np.zeros((2, 8, d), np.int64), new_tally())
-        svm.sum_batches(X, signs, order, batches, problem, svm.new_output(True, 1.0), sums)
+        hi, lo = np.zeros((2, 8, d), np.int64)
+        svm.sum_batches(X, signs, order, 0, BATCH, problem, output, hi, lo, new_tally())
 
     return run
 
@@ -198,7 +198,8 @@ def against_linear_svc(samples: list[Sample], rounds: int) -> Iterator[Line]:
 @njit
 def add_all(vectors, hi, lo):
     for w in vectors:
-        add_fixed(hi, lo, w)
+        for j in range(w.size):
+            add_fixed(w[j], hi, lo, j)
 
 
 def exact_sums(samples: list[Sample], rounds: int) -> Iterator[Line]:

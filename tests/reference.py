@@ -107,9 +107,9 @@ def score_integers(
 def slope_integers(
     X: Any, signs: Any, direction: Any, class_weights: tuple[float, float] = (1.0, 1.0)
 ) -> list[int]:
-    """Pull, loss (in units of 1024) and squared slope in quanta, from the definitions."""
+    """Pull and loss (in units of 1024) in quanta, from the definitions."""
     direction = np.asarray(direction, float)
-    total = [0] * (direction.size + 2)
+    total = [0] * (direction.size + 1)
     for x, sign in zip(np.asarray(X, float), signs, strict=True):
         bias = float(direction.size > x.size)
         size = lane_dot(x, x) + bias
@@ -122,7 +122,7 @@ def slope_integers(
         a = slope * factor
         pull = [a * value for value in x.tolist()] + ([a] if bias else [])
         loss = -math.log(1.0 / (1.0 + specified_exponential(-score))) * weight
-        terms = [*pull, loss / 1024, slope * slope]
+        terms = [*pull, loss / 1024]
         total = [s + in_quanta(term) for s, term in zip(total, terms, strict=True)]
     return total
 

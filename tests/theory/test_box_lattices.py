@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from replearn.codes.box_lattices import BOX_LATTICES, facet_vectors, facets, nearest_codes
-from replearn.codes.cells import CELLS, flip_constant, padded_size
+from replearn.codes.cells import CELLS, flip_constant
 from replearn.codes.randomness import SharedRandomness
-from replearn.codes.rounding import rounding_named
+from replearn.codes.rounding import round_codes
 from tests.error_budget import assert_mean_close, assert_rate_at_most, assert_rate_between
 
 FALSE_ALARM = 1e-6
@@ -127,16 +127,13 @@ def test_flips_of_padded_and_mixed_blocks(rounding, n_components, seed_block):
     # sections of a cell: `flip_constant` is an upper bound that is 3 % above at most, and for
     # whole blocks of e8 3.2 % more
     rng = np.random.default_rng([seed_block, 4])
-    rounds = rounding_named(rounding, n_components)
-    n_draws, flips, size = 4000, 0, padded_size(n_components, rounding)
+    n_draws, flips = 4000, 0
     for _ in range(n_draws):
-        point = np.zeros(size)
-        point[:n_components] = rng.uniform(0, 100, n_components)
-        moved = point.copy()
-        moved[:n_components] += 0.05 * rng.normal(size=n_components)
+        point = rng.uniform(0, 100, n_components)
+        moved = point + 0.05 * rng.normal(size=n_components)
         seed = SharedRandomness(int(rng.integers(2**62)))
-        codes = rounds.to_codes(point, seed)
-        flips += bool(np.any(codes != rounds.to_codes(moved, seed)))
+        codes = round_codes(point, 1.0, rounding, seed)
+        flips += bool(np.any(codes != round_codes(moved, 1.0, rounding, seed)))
     first_order = flip_constant(rounding, n_components) * math.sqrt(n_components) * 0.05
     assert_rate_between(flips, n_draws, 0.85 * first_order, first_order)
     # would catch a rate 20 % above or 33 % below the bound with probability .8

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replearn.codes.lattices import E8, LEECH, lattice_points, minimal_vectors
+from replearn.codes.lattices import E8, LEECH, minimal_vectors
 from replearn.kernels.lattices import nearest_e8, nearest_leech
 from tests.error_budget import assert_mean_close, assert_rate_at_most, assert_rate_between
 
@@ -25,7 +25,7 @@ def draw_dither(lattice, n_draws, rng):
 
 def rounding_errors(lattice, point, n_draws, rng):
     shifted = point - draw_dither(lattice, n_draws, rng)
-    return lattice_points(NEAREST[lattice](shifted)) - shifted
+    return NEAREST[lattice](shifted) * lattice.unit - shifted
 
 
 def count_flips(lattice, steps, rng):

@@ -67,11 +67,11 @@ def test_soft_errors_are_summed_exactly() -> None:
     direction = rng.normal(size=4)
     with_one = np.hstack([X, np.ones((50, 1))])
     scores = signs * (with_one @ direction) / np.linalg.norm(with_one, axis=1) / 0.4
-    total, n_rows = sum_soft_errors(X, signs, 0, 50, direction, 0.4)
+    total, n_rows = sum_soft_errors(X, signs, direction, 0.4)
     assert n_rows == 50
     assert total / QUANTUM == pytest.approx(sum(soft_error(score) for score in scores), abs=1e-6)
-    parts = [sum_soft_errors(X, signs, a, a + 10, direction, 0.4)[0] for a in range(0, 50, 10)]
-    assert sum(parts) == total
+    parts = [slice(start, start + 10) for start in range(0, 50, 10)]
+    assert sum(sum_soft_errors(X[p], signs[p], direction, 0.4)[0] for p in parts) == total
 
 
 def test_a_promise_needs_a_margin() -> None:

@@ -97,7 +97,7 @@ def averages(name, n_steps, n_runs, rng, n_repetitions=1, n_validation=0):
         hi, lo = np.zeros((2, 1, V.shape[1]), np.int64)
         state = sgd.new_state(V.shape[1], run)
         signs, order = np.ones(run.n_rows, np.int8), np.arange(run.n_rows)
-        sgd.advance_dense(rows, signs, order, run, state, hi, lo, new_tally())
+        sgd.advance(rows, signs, order, run, state, hi, lo, new_tally())
         results.append(fixed_mean(hi[0], lo[0], 1))
     return np.array(results)
 
@@ -243,7 +243,7 @@ def differ(seed, samples, *plans):
     for rows, signs in samples:
         fitted = recipes.sgd(Rows(rows, signs, np.arange(signs.size)), plans[0], shared)
         codes.append(
-            [recipes.round_means([fitted.sums], signs.size, plan, shared).codes for plan in plans]
+            [recipes.round_means(fitted.sums, signs.size, plan, shared).codes for plan in plans]
         )
     return [not np.array_equal(*pair) for pair in zip(*codes, strict=True)]
 

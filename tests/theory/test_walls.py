@@ -34,7 +34,7 @@ def test_chance_to_leave_is_the_share_that_leaves(rounding, n, seed_block):
     n_draws = 3000
     for seed in range(2):
         shared, point, codes, offset, spread = draw_case(rounding, n, rng, seed)
-        (chance,) = chance_to_leave(offset[None], spread, rounding)
+        chance = chance_to_leave(offset, spread, rounding)
         moved = point + rng.normal(size=(n_draws, 5)) @ spread
         left = sum(np.any(round_codes(p, 1.0, rounding, shared) != codes) for p in moved)
         assert_rate_close(int(left), n_draws, chance, tolerance=0.03 * chance + 0.01)
@@ -46,7 +46,7 @@ def test_intervals_against_the_exact_chance():
     for offset in (0.0, 0.2, -0.35, 0.45):
         walls = (0.5 - offset, 0.5 + offset)
         exact = sum(stats.norm.sf(wall / 0.1) for wall in walls)
-        (chance,) = chance_to_leave(np.array([[offset]]), spread, "centre")
+        chance = chance_to_leave(np.array([offset]), spread, "centre")
         assert chance == pytest.approx(exact, rel=0.05)  # of 512 signs, not quite half are +
 
 
@@ -56,41 +56,32 @@ def test_squares_against_the_exact_chance_down_to_one_in_a_million():
     for offset in np.array([[0.0, 0.0], [0.1, -0.2], [0.3, 0.1], [0.45, 0.4]]):
         inside = stats.norm.cdf((0.5 - offset) / deviations)
         inside -= stats.norm.cdf((-0.5 - offset) / deviations)
-        (chance,) = chance_to_leave(offset[None], np.diag(deviations), "centre")
+        chance = chance_to_leave(offset, np.diag(deviations), "centre")
         exact = 1 - inside.prod()
         assert chance == pytest.approx(exact, rel=0.25 if exact < 1e-4 else 0.08)
-
-
-def test_an_estimated_covariance_has_longer_tails():
-    spread = np.diag([0.1, 0.1, 0.1])
-    offset = np.zeros((1, 3))
-    chances = [chance_to_leave(offset, spread, "d3s", nu)[0] for nu in (4, 20, 1e6, math.inf)]
-    assert chances[0] > 5 * chances[1] > 5 * chances[2]
-    assert chances[2] == pytest.approx(chances[3], rel=1e-3)
 
 
 def test_it_does_not_matter_which_root_of_the_covariance():
     rng = np.random.default_rng(1)
     spread = rng.normal(size=(40, 8)) * 0.02
     root = np.linalg.cholesky(spread.T @ spread).T
-    offsets = rng.uniform(-0.2, 0.2, size=(3, 8))
-    np.testing.assert_allclose(
-        chance_to_leave(offsets, spread, "e8"), chance_to_leave(offsets, root, "e8"), rtol=1e-6
-    )
+    for offset in rng.uniform(-0.2, 0.2, size=(3, 8)):
+        chance = chance_to_leave(offset, spread, "e8")
+        assert chance == pytest.approx(chance_to_leave(offset, root, "e8"), rel=1e-6)
 
 
 def test_centre_is_safest_and_no_spread_never_leaves():
-    offsets = np.stack([t * np.array([0.4, 0.1, 0.0, 0.2]) for t in (0.0, 0.5, 1.0)])
-    chances = chance_to_leave(offsets, 0.1 * np.eye(4), "d4")
+    offsets = [t * np.array([0.4, 0.1, 0.0, 0.2]) for t in (0.0, 0.5, 1.0)]
+    chances = [chance_to_leave(offset, 0.1 * np.eye(4), "d4") for offset in offsets]
     assert np.all(np.diff(chances) > 0)
-    assert np.all(chance_to_leave(offsets, np.zeros((2, 4)), "d4") == 0)
+    assert all(chance_to_leave(offset, np.zeros((2, 4)), "d4") == 0 for offset in offsets)
 
 
 def test_padding_does_not_move(seed_block):
     rng = np.random.default_rng([seed_block, 7])
     assert padded_size(5, "e8") == 8
     spread = rng.normal(size=(6, 5)) * 0.05
-    offset = rng.uniform(-0.1, 0.1, size=(1, 8))
+    offset = rng.uniform(-0.1, 0.1, size=8)
     wide = np.concatenate([spread, np.zeros((6, 3))], axis=1)
     assert chance_to_leave(offset, spread, "e8") == pytest.approx(
         chance_to_leave(offset, wide, "e8"), rel=1e-9

@@ -92,7 +92,7 @@ def test_descent_is_that_of_its_twin():
     run = sgd.new_run(0.2, 0.04, 1.0, False, 300, class_weights=(0.2, 1.0))
     hi, lo = np.zeros((2, 1, 4), np.int64)
     state = sgd.new_state(4, run)
-    sgd.advance_dense(rows, signs, np.arange(300), run, state, hi, lo, new_tally())
+    sgd.advance(rows, signs, np.arange(300), run, state, hi, lo, new_tally())
     counts = np.where(signs > 0, 1.0, 0.2)
     twin = sgd_average(directions(rows, signs), 0.2, 0.04, 1.0, counts)
     np.testing.assert_allclose(fixed_mean(hi[0], lo[0], 1), twin, atol=1e-9)

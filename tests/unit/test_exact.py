@@ -97,11 +97,16 @@ def test_one_number_is_within_half_a_quantum(value):
     assert abs(kept - Fraction(value)) <= Fraction(1, 2**62)
 
 
+def add_all(vector, hi, lo):
+    for j, value in enumerate(vector):
+        add_fixed(value, hi, lo, j)
+
+
 @given(hnp.arrays(np.float64, st.tuples(st.integers(1, 30), st.just(3)), elements=entries))
 def test_sums_are_exact_up_to_the_rounding_of_each_summand(vectors):
     hi, lo = np.zeros(3, np.int64), np.zeros(3, np.int64)
     for w in vectors:
-        add_fixed(hi, lo, w)
+        add_all(w, hi, lo)
     for column, kept in zip(vectors.T, exact_sum(hi, lo), strict=True):
         error = abs(kept - sum(map(Fraction, column)))
         assert error <= Fraction(len(vectors), 2**62)
@@ -116,7 +121,7 @@ def test_order_and_grouping_do_not_matter(vectors, order, cut):
     def total(rows):
         limbs = np.zeros((2, 2), np.int64)
         for w in rows:
-            add_fixed(limbs[0], limbs[1], w)
+            add_all(w, *limbs)
         return limbs
 
     merged = total(vectors[order[:cut]]) + total(vectors[order[cut:]])
@@ -127,7 +132,7 @@ def test_order_and_grouping_do_not_matter(vectors, order, cut):
 def test_mean_is_correct_to_the_last_bits(values):
     hi, lo = np.zeros(1, np.int64), np.zeros(1, np.int64)
     for value in values:
-        add_fixed(hi, lo, np.array([value]))
+        add_fixed(value, hi, lo, 0)
     exact = exact_sum(hi, lo)[0] / values.size
     mean = Fraction(float(fixed_mean(hi, lo, values.size)[0]))
     assert abs(mean - exact) <= abs(exact) * Fraction(4, 2**53)
@@ -141,7 +146,7 @@ def test_equal_sums_have_equal_means_however_the_limbs_are_split():
 
 def test_the_range_is_as_documented():
     hi, lo = np.zeros(2, np.int64), np.zeros(2, np.int64)
-    add_fixed(hi, lo, np.array([8.0, -8.0]))
+    add_all([8.0, -8.0], hi, lo)
     n = 2**30 - 1
     for high, sign in zip(hi, (1, -1), strict=True):
         assert int(high) * n == sign * 8 * 2**30 * n

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from replearn.codes.lattices import E8, LEECH, lattice_points, minimal_vectors, near_facets
+from replearn.codes.lattices import E8, LEECH, minimal_vectors, near_facets
 from replearn.kernels.lattices import (
     E8_BLOCK,
     LEECH_BLOCK,
@@ -69,6 +69,10 @@ def twin(lattice, scaled):
         if costs.min() < best_cost:
             best, best_cost = codes[costs.argmin()], costs.min()
     return best.astype(np.int64)
+
+
+def points_of(lattice, codes):
+    return codes * lattice.unit
 
 
 def random_lattice_points(lattice, n_points, size, rng):
@@ -135,7 +139,7 @@ def test_minimal_vectors(lattice):
 @both
 def test_minimal_vectors_decode_to_themselves(lattice):
     vectors = minimal_vectors(lattice)[:: len(minimal_vectors(lattice)) // 240].astype(np.int64)
-    np.testing.assert_array_equal(NEAREST[lattice](lattice_points(vectors)), vectors)
+    np.testing.assert_array_equal(NEAREST[lattice](points_of(lattice, vectors)), vectors)
 
 
 @both
@@ -153,7 +157,7 @@ def test_nearest_agrees_with_twin(lattice, size):
 def test_no_neighbour_is_closer(lattice):
     # for E8 this proves the decoder right at these points: the 240 are all its facets
     points = np.random.default_rng(2).uniform(-9, 9, size=(200, lattice.block))
-    for residual in points - lattice_points(NEAREST[lattice](points)):
+    for residual in points - points_of(lattice, NEAREST[lattice](points)):
         slacks, _ = near_facets(residual, np.inf)
         assert len(slacks) == len(minimal_vectors(lattice))
         assert slacks.min() > -1e-12
@@ -166,7 +170,7 @@ def test_noise_within_packing_radius_is_removed(lattice, size):
     codes = random_lattice_points(lattice, 300, size, rng)
     noise = rng.normal(size=codes.shape)
     noise *= 0.999 * lattice.minimal_norm / 2 / np.linalg.norm(noise, axis=1, keepdims=True)
-    np.testing.assert_array_equal(NEAREST[lattice](lattice_points(codes) + noise), codes)
+    np.testing.assert_array_equal(NEAREST[lattice](points_of(lattice, codes) + noise), codes)
 
 
 @both
@@ -179,7 +183,7 @@ def test_deep_holes(lattice):
     np.testing.assert_array_equal(codes, 0)  # of 16 resp. 48 nearest points the smallest
     assert np.linalg.norm((hole - codes) * lattice.unit) == pytest.approx(radius)
     points = np.random.default_rng(4).uniform(-5, 5, size=(3000, lattice.block))
-    residuals = points - lattice_points(NEAREST[lattice](points))
+    residuals = points - points_of(lattice, NEAREST[lattice](points))
     assert np.linalg.norm(residuals, axis=1).max() < radius
 
 
@@ -240,18 +244,9 @@ def test_blocks_do_not_touch_each_other(lattice):
 
 
 @both
-def test_lattice_points_is_one_multiplication(lattice):
-    codes = random_lattice_points(lattice, 10, 2**31, np.random.default_rng(6))
-    points = lattice_points(codes)
-    assert points.dtype == np.float64
-    np.testing.assert_array_equal(points, codes * np.sqrt({E8: 0.25, LEECH: 0.125}[lattice]))
-    np.testing.assert_array_equal(lattice_points(codes[None, :, :]), points[None, :, :])
-
-
-@both
 def test_near_facets_agrees_with_brute_force(lattice):
     point = np.random.default_rng(7).normal(size=(1, lattice.block))
-    residual = (point - lattice_points(NEAREST[lattice](point)))[0]
+    residual = (point - points_of(lattice, NEAREST[lattice](point)))[0]
     vectors = minimal_vectors(lattice) * lattice.unit
     lengths = np.linalg.norm(vectors, axis=1)
     expected = (lengths**2 / 2 - vectors @ residual) / lengths
@@ -275,7 +270,7 @@ def test_near_facets_tell_when_codes_change(lattice):
     codes, moved = NEAREST[lattice](points), NEAREST[lattice](points + steps)
     n_changed = 0
     for residual, step, same in zip(
-        points - lattice_points(codes), steps, np.all(codes == moved, axis=1), strict=True
+        points - points_of(lattice, codes), steps, np.all(codes == moved, axis=1), strict=True
     ):
         slacks, normals = near_facets(residual, 0.11)
         # for Leech a norm-6 facet might come first; with this seed none does

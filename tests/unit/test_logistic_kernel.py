@@ -225,8 +225,9 @@ def test_order_split_and_threads_do_not_matter(cuts, seed, weighted):
     def work(block):
         members = order[block[0] : block[1]]
         rows = X if block[0] % 2 else matrix
+        own = None if weights is None else weights[members]
         return row_score_sums(
-            rows, D, CAP, classes, theta, weights=weights, members=members, loss=True
+            rows[members], D, CAP, classes[members], theta, weights=own, loss=True
         )
 
     edges = sorted([0, *cuts, len(X)])

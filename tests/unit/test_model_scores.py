@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn import metrics
 
 from replearn.errors import ReplearnError
-from replearn.kernels.log_losses import log_losses
+from replearn.kernels.sigmoid import log_losses
 from replearn.stages.model_scores import (
     CLIP,
     LARGEST,

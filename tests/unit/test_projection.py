@@ -143,7 +143,3 @@ def test_rotation_is_undone_by_its_lift(n_inputs):
 
 def test_what_a_projection_says_of_itself():
     assert {name for name, each in PROJECTIONS.items() if each.full} == {"rotation", "none"}
-    assert {name for name, each in PROJECTIONS.items() if each.invariant} == {
-        "gaussian",
-        "rotation",
-    }

@@ -9,8 +9,7 @@ from scipy.special import ndtri
 
 from replearn.codes.randomness import MAX_TEXT, SharedRandomness, seed_text
 from replearn.errors import ReplearnError
-from replearn.kernels.ordering import order_by_keys
-from replearn.kernels.philox import natural_log
+from replearn.kernels.philox import natural_log, order_by_keys
 
 SHARED = SharedRandomness(11)
 N = 200_000

@@ -163,8 +163,8 @@ def test_points_of_a_cell_are_rounded_to_their_own_cell(rounding, point, seed):
     # the centre of a cell has the codes of the cell
     shared = SharedRandomness(seed)
     codes = round_codes(point, 1.0, rounding, shared)
-    centre = ROUNDINGS[rounding].to_centre(codes, shared)
-    np.testing.assert_array_equal(ROUNDINGS[rounding].to_codes(centre, shared), codes)
+    centre = ROUNDINGS[rounding].to_centre(codes, shared.uniforms)
+    np.testing.assert_array_equal(ROUNDINGS[rounding].to_codes(centre, shared.uniforms), codes)
 
 
 @cubes
@@ -209,10 +209,8 @@ def test_a_shift_of_a_whole_box_changes_codes_by_the_box():
         np.testing.assert_array_equal(difference, lattice.moduli)
 
 
-def test_roundings_and_cells_have_the_same_names_and_blocks():
-    assert {name: rounding.block for name, rounding in ROUNDINGS.items()} == {
-        name: cell.block for name, cell in CELLS.items()
-    }
+def test_roundings_and_cells_have_the_same_names():
+    assert set(ROUNDINGS) == set(CELLS)
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -191,13 +191,13 @@ def test_numbers_of_one_purpose_are_independent():
 
 def test_amplified_takes_the_first_string_that_is_frequent_enough():
     choices = {0: [1, 2, 3, 4, 5, 6], 1: [7] * 6, 2: [8] * 6}
-    result = amplified(lambda string, i: choices[string][i], 6, 3, SHARED, "t")
-    assert result.candidate == 7
-    assert result.shares == [1 / 6, 1.0]
-    assert all(2 / 3 <= level <= 5 / 6 for level in result.levels)
+    candidate, shares, levels = amplified(lambda string, i: choices[string][i], 6, 3, SHARED, "t")
+    assert candidate == 7
+    assert shares == [1 / 6, 1.0]
+    assert all(2 / 3 <= level <= 5 / 6 for level in levels)
 
 
 def test_amplified_falls_back_to_the_last_string():
-    result = amplified(lambda string, i: 10 * string + i % 2, 4, 2, SHARED, "t")
-    assert result.candidate == 10
-    assert result.shares == [0.5, 0.5]
+    candidate, shares, _ = amplified(lambda string, i: 10 * string + i % 2, 4, 2, SHARED, "t")
+    assert candidate == 10
+    assert shares == [0.5, 0.5]

@@ -33,9 +33,7 @@ def settings_of(n_steps, intercept=False, **changes):
 
 
 def advance(X, signs, order, run, state, sums):
-    parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
-    kernel = sgd.advance_csr if sp.issparse(X) else sgd.advance_dense
-    kernel(*parts, signs, order, run, state, *sums)
+    sgd.advance(X, signs, order, run, state, *sums)
 
 
 def no_sums(run, n_features):
@@ -282,5 +280,5 @@ def test_unfinished_blocks_can_be_closed():
     advance(X, signs, np.arange(30), run, state, sums)
     assert read_tally(sums[2]).n_batches == 0
     assert (sgd.n_blocks(state), sgd.n_taken(state)) == (0, 30)
-    sgd.close_block(run, state, *sums)
+    sgd.end_block(run, state, *sums)
     assert_same(sums, descend(X, signs, settings_of(30)))

@@ -51,8 +51,7 @@ def add_up(X, signs, batch_size, order=None, blocks=None, n_groups=3, intercept=
         hi, lo = np.zeros((2, n_groups, X.shape[1] + intercept), np.int64)
         tally = new_tally()
         rows = order[first * batch_size : last * batch_size]
-        batches, into = svm.Batches(first, last, batch_size), svm.Sums(hi, lo, tally)
-        svm.sum_batches(X, signs, rows, batches, problem, output, into)
+        svm.sum_batches(X, signs, rows, first, batch_size, problem, output, hi, lo, tally)
         return hi, lo, tally
 
     with ThreadPoolExecutor(2) as pool:

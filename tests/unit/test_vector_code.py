@@ -7,27 +7,27 @@ import sys
 import numpy as np
 import pytest
 
-from replearn.kernels import error_counts, lanes, prefetch
+from replearn.kernels import error_counts, lanes
 from replearn.kernels.vector_code import compiles
 
 #: Runs tests of the kernels with pieces of the vector code that no compiler takes.
 BROKEN = """
 import numpy as np
-from replearn.kernels import error_counts, lanes, prefetch
+from replearn.kernels import error_counts, lanes
 from tests.unit import test_exact, test_net
 
 def dropped(*arguments):
     raise AttributeError("'PointerType' object has no attribute 'pointee'")
 
-lanes._fold = lanes._broadcast = prefetch._open_row = error_counts._in_all_lanes = dropped
+lanes._fold = lanes._broadcast = lanes._open_row = error_counts._in_all_lanes = dropped
 test_exact.test_vectors_have_the_order_of_the_twin(np.float64)
 test_exact.test_dense_and_sparse_rows_have_the_bits_of_vectors(np.float32)
 test_exact.test_a_row_at_the_end_of_memory_is_not_read_past_its_end()
 test_net.test_a_point_on_the_boundary_is_wrong()
 rows = lanes.DenseRows(np.ones((2, 3)), np.arange(2))
-prefetch.row_prefetch(rows, 1)
+lanes.row_prefetch(rows, 1)
 assert not lanes.vector_code_works()
-assert not prefetch.prefetch_works()
+assert not lanes.prefetch_works()
 assert not error_counts.vector_code_works()
 print("done")
 """
@@ -35,7 +35,7 @@ print("done")
 
 def test_this_compiler_takes_the_vector_code():
     assert lanes.vector_code_works()
-    assert prefetch.prefetch_works()
+    assert lanes.prefetch_works()
     assert error_counts.vector_code_works()
 
 

@@ -196,15 +196,7 @@ def _common_places(lattice: BoxLattice) -> NDArray[np.int64]:
 def nearest_codes(lattice: BoxLattice, scaled: Matrix) -> Codes:
     """Integer coordinates of the nearest lattice points.
 
-    Parameters
-    ----------
-    lattice : BoxLattice
-    scaled : float64 array of shape (n_points, n)
-        In units of the integer coordinates: points divided by ``units``.
-
-    Returns
-    -------
-    codes : int64 array of shape (n_points, n)
+    Points are in units of the integer coordinates: divided by ``units``.
 
     Examples
     --------

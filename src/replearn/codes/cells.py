@@ -336,14 +336,6 @@ _PADDING = 1.02  # a padded block must save this much: it has more codes, and ce
 def best_blocks(n_components: int) -> str:
     """The rounding that crosses least at equal noise: the name with the smallest `price`.
 
-    Parameters
-    ----------
-    n_components : int
-
-    Returns
-    -------
-    rounding : str
-
     Notes
     -----
     All names of up to three parts are tried. Other ways to cut the coordinates into blocks than

@@ -106,16 +106,7 @@ class Choice(Fingerprinted):
 
 
 def choice_differences(first: Choice, second: Choice) -> tuple[str, ...]:
-    """Sentences about what differs between two choices; empty if they are the same.
-
-    Parameters
-    ----------
-    first, second : Choice
-
-    Returns
-    -------
-    tuple of str
-    """
+    """Sentences about what differs between two choices; empty if they are the same."""
     left, right = first.content(), second.content()
     found = []
     if left["candidates"] != right["candidates"]:

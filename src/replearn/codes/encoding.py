@@ -52,6 +52,11 @@ class NumberColumn:
         """Numbers per row."""
         return 1
 
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs."""
+        return (self.name,)
+
     def content(self) -> dict[str, Any]:
         """As JSON types."""
         return {"kind": "number", **vars(self)}
@@ -62,7 +67,10 @@ class NumberColumn:
 
     def numbers(self, values: NDArray[Any]) -> Vector:
         """Values as they are, in float64; None and NaN are missing values, NaN."""
-        return values if values.dtype == np.float64 else self._numbers(values)
+        try:
+            return np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):  # text, or a missing value that NumPy does not know
+            return np.array([self._number(value) for value in values], dtype=np.float64)
 
     def refuse_missing(self, n_missing: int) -> None:
         """Refuse missing values that the protocol does not fill."""
@@ -72,12 +80,6 @@ class NumberColumn:
                 "say what to do with them. Fill or drop them, or plan with a pilot in which the "
                 "column has missing values."
             )
-
-    def _numbers(self, values: NDArray[Any]) -> Vector:
-        try:
-            return np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):  # text, or a missing value that NumPy does not know
-            return np.array([self._number(value) for value in values], dtype=np.float64)
 
     def _number(self, value: Any) -> float:
         try:
@@ -140,9 +142,7 @@ class CategoryColumn:
     def write(self, values: NDArray[Any], out: Matrix) -> tuple[int, int]:
         """Put the indicators of each published value into a column of ``out``.
 
-        Returns
-        -------
-        n_missing, n_unknown : int
+        Returns how many values are missing, and how many unknown.
         """
         places = self._places(values)
         unknown = places == _UNKNOWN
@@ -218,11 +218,7 @@ def _alone(column: Column, values: NDArray[Any]) -> Matrix:
 class Seen:
     """How much of each column of an encoding was missing, or not published.
 
-    Attributes
-    ----------
-    n_rows : int
-    missing, unknown : tuple of int
-        Rows, for each column.
+    Numbers of rows, for each column.
     """
 
     n_rows: int
@@ -240,12 +236,7 @@ class Seen:
 class Encoded(NamedTuple):
     """Rows of an encoding.
 
-    Attributes
-    ----------
-    X : float64 array of shape (n_rows, n_outputs)
-    seen : Seen
-    finite : bool
-        Whether all numbers of X are.
+    ``finite`` says whether all numbers of X are.
     """
 
     X: Matrix
@@ -266,12 +257,7 @@ class _Layout(NamedTuple):
 
 @dataclass(frozen=True)
 class Encoding:
-    """How every lab turns its table into numbers.
-
-    Attributes
-    ----------
-    columns : tuple of NumberColumn and CategoryColumn
-    """
+    """How every lab turns its table into numbers."""
 
     columns: tuple[Column, ...]
 
@@ -283,13 +269,7 @@ class Encoding:
     @property
     def output_names(self) -> tuple[str, ...]:
         """Names of the features after encoding."""
-        names: list[str] = []
-        for column in self.columns:
-            if isinstance(column, CategoryColumn):
-                names += column.output_names
-            else:
-                names.append(column.name)
-        return tuple(names)
+        return tuple(name for column in self.columns for name in column.output_names)
 
     def content(self) -> list[dict[str, Any]]:
         """As JSON types."""
@@ -379,19 +359,13 @@ class Encoding:
         import scipy.sparse as sp
 
         rows = sp.csr_matrix(X, dtype=np.float64, copy=True)
-        rows.data /= scales[
-            rows.indices
-        ]  # as dense rows are: a product with 1/scale has other bits
+        # as dense rows are: a product with 1/scale has other bits
+        rows.data /= scales[rows.indices]
         return rows
 
 
 class EncodedColumns:
-    """Columns by name, ready to be encoded, some rows at a time.
-
-    Attributes
-    ----------
-    n_rows : int
-    """
+    """Columns by name, ready to be encoded, some rows at a time."""
 
     def __init__(self, encoding: Encoding, table: Mapping[str, NDArray[Any]]) -> None:
         self._encoding, self._table = encoding, table

@@ -13,15 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.codes.cells import CELLS, Cell
-from replearn.kernels.lattices import (
-    E8_BLOCK,
-    GOLAY_BYTES,
-    LEECH_BLOCK,
-    SQRT8,
-    SQRT_EIGHTH,
-    inner_products,
-)
-from replearn.types import Codes, Matrix, Vector
+from replearn.kernels.lattices import GOLAY_BYTES, SQRT8, SQRT_EIGHTH, inner_products
+from replearn.types import Matrix, Vector
 
 
 @dataclass(frozen=True)
@@ -49,23 +42,6 @@ E8 = Lattice(**vars(CELLS["e8"]), unit=0.5, dither_side=2.0, minimal_norm=math.s
 LEECH = Lattice(**vars(CELLS["leech"]), unit=SQRT_EIGHTH, dither_side=SQRT8, minimal_norm=2.0)
 
 
-def lattice_points(codes: Codes) -> Matrix:
-    """The points with these integer coordinates, blocks of 8 or 24 along the last axis.
-
-    One correctly rounded multiplication per coordinate, so equal codes give equal bits.
-
-    Examples
-    --------
-    >>> lattice_points(np.array([[2, 0, -2, 0, 0, 0, 0, 0]]))
-    array([[ 1.,  0., -1.,  0.,  0.,  0.,  0.,  0.]])
-    """
-    return codes.astype(np.float64) * _lattice_of(codes.shape[-1]).unit
-
-
-def _lattice_of(block: int) -> Lattice:
-    return {E8_BLOCK: E8, LEECH_BLOCK: LEECH}[block]
-
-
 def _signed_pairs(n: int, size: int) -> NDArray[np.int8]:
     """All vectors with two entries +-size and zeros elsewhere."""
     first, second = np.triu_indices(n, k=1)
@@ -83,8 +59,9 @@ def _even_signs(n: int) -> NDArray[np.int8]:
     return (1 - 2 * bits[bits.sum(axis=1) % 2 == 0]).astype(np.int8)
 
 
+@functools.cache
 def golay_words() -> NDArray[np.int8]:
-    """The 4096 words of the extended Golay code as rows of 24 bits."""
+    """The 4096 words of the extended Golay code as rows of 24 bits. Made once."""
     x, a, b = np.indices((16, 16, 16)).reshape(3, -1)
     octets = np.stack([GOLAY_BYTES[x, a], GOLAY_BYTES[x, b], GOLAY_BYTES[x, a ^ b]], axis=1)
     return np.unpackbits(octets, axis=1, bitorder="little").astype(np.int8)
@@ -94,9 +71,7 @@ def golay_words() -> NDArray[np.int8]:
 def minimal_vectors(lattice: Lattice) -> NDArray[np.int8]:
     """All shortest nonzero vectors, as integer coordinates. Made once; read-only.
 
-    Returns
-    -------
-    vectors : int8 array of shape (240, 8) or (196560, 24)
+    Their shape is (240, 8) or (196560, 24).
 
     Notes
     -----
@@ -127,19 +102,9 @@ def _columns(lattice: Lattice) -> NDArray[np.int8]:
 def near_facets(residual: Vector, reach: float) -> tuple[Vector, Matrix]:
     """The facets of the Voronoi cell that are close to a point of it.
 
-    Parameters
-    ----------
-    residual : float64 array of shape (8,) or (24,)
-        A point minus its nearest lattice point.
-    reach : float
-        Facets at this distance or further are left out; ``inf`` keeps all.
-
-    Returns
-    -------
-    slacks : float64 array of shape (n_facets,)
-        Distances ``(|v|**2 / 2 - <residual, v>) / |v|`` to the facets' hyperplanes.
-    normals : float64 array of shape (n_facets, 8 or 24)
-        Their outer unit normals ``v / |v|``.
+    ``residual`` is a point minus its nearest lattice point. Slacks are distances ``(|v|**2 / 2 -
+    <residual, v>) / |v|`` to the facets' hyperplanes, normals ``v / |v|`` point outwards. Facets at
+    the distance ``reach`` or further are left out; ``inf`` keeps all.
 
     Notes
     -----
@@ -148,7 +113,7 @@ def near_facets(residual: Vector, reach: float) -> tuple[Vector, Matrix]:
     are here; those of the 16,773,120 vectors of norm 6, with .3 % of the crossings, are
     not: good for an estimate, no proof.
     """
-    lattice = _lattice_of(residual.size)
+    lattice = E8 if residual.size == E8.block else LEECH
     to_unit = lattice.unit / lattice.minimal_norm
     slacks = lattice.minimal_norm / 2 - inner_products(_columns(lattice), residual * to_unit)
     near = np.flatnonzero(slacks < reach)

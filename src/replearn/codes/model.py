@@ -186,16 +186,12 @@ class Model(Fingerprinted, Drawable):
     @property
     def direction(self) -> Vector:
         """The halfspace's normal, length 1, intercept last."""
-        self.require_two_classes("a direction")
-        return unit(self.weights) if isinstance(self.space, ScoreSpace) else self.weights
-
-    def require_two_classes(self, what: str) -> None:
-        """Refuse what a model of more classes does not have."""
         if self.n_classes > 2:
             raise ReplearnError(
-                f"{what} is for models of two classes, got {self.n_classes}. Use predict, or the "
-                "weights of one class: model.coef[i]."
+                f"a direction is for models of two classes, got {self.n_classes}. Use predict, or "
+                "the weights of one class: model.coef[i]."
             )
+        return unit(self.weights) if isinstance(self.space, ScoreSpace) else self.weights
 
     @property
     def coef(self) -> Any:
@@ -263,11 +259,6 @@ class Model(Fingerprinted, Drawable):
 
         The fingerprint does not cover the names, unless they are those of an encoding: who turned
         them round in the file would change the predictions of a table that is read by name.
-
-        Parameters
-        ----------
-        found : iterable of str
-            Names of the table's columns, in their order.
         """
         if self.feature_names is None or self.encoding is not None:
             return None

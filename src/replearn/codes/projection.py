@@ -30,44 +30,30 @@ from replearn.types import Vector
 class Projection:
     """One shared linear map.
 
-    Attributes
-    ----------
-    apply : (point, n_components, shared) -> components
-    lift : (components, n_inputs, shared) -> point; the transpose
-    full : bool
-        The map keeps all coordinates, so ``n_components`` is the number of inputs.
-    invariant : bool
-        Its law does not change under rotations, which the proofs of certified mode need.
+    ``apply(point, n_components, shared)`` gives components, ``lift(components, n_inputs, shared)``,
+    its transpose, a point. A ``full`` map keeps all coordinates, so ``n_components`` is the number
+    of inputs.
     """
 
     apply: Callable[[Vector, int, SharedRandomness], Vector]
     lift: Callable[[Vector, int, SharedRandomness], Vector]
     full: bool = False
-    invariant: bool = False
 
 
-def _gaussian(point: Vector, n_components: int, shared: SharedRandomness) -> Vector:
-    out = np.empty(n_components)
-    kernels.gaussian_apply(point, *shared.key("projection/gaussian"), out)
-    return out / math.sqrt(n_components)
+def _drawn(name: str, apply: Callable[..., None], lift: Callable[..., None]) -> Projection:
+    """A map of independent entries, each of which is drawn where it is needed."""
 
+    def applied(point: Vector, n_components: int, shared: SharedRandomness) -> Vector:
+        out = np.empty(n_components)
+        apply(point, *shared.key(f"projection/{name}"), out)
+        return out / math.sqrt(n_components)
 
-def _gaussian_lift(components: Vector, n_inputs: int, shared: SharedRandomness) -> Vector:
-    out = np.empty(n_inputs)
-    kernels.gaussian_lift(components, *shared.key("projection/gaussian"), out)
-    return out / math.sqrt(components.size)
+    def lifted(components: Vector, n_inputs: int, shared: SharedRandomness) -> Vector:
+        out = np.empty(n_inputs)
+        lift(components, *shared.key(f"projection/{name}"), out)
+        return out / math.sqrt(components.size)
 
-
-def _signs(point: Vector, n_components: int, shared: SharedRandomness) -> Vector:
-    out = np.empty(n_components)
-    kernels.signs_apply(point, *shared.key("projection/signs"), out)
-    return out / math.sqrt(n_components)
-
-
-def _signs_lift(components: Vector, n_inputs: int, shared: SharedRandomness) -> Vector:
-    out = np.empty(n_inputs)
-    kernels.signs_lift(components, *shared.key("projection/signs"), out)
-    return out / math.sqrt(components.size)
+    return Projection(applied, lifted)
 
 
 def _rotation(point: Vector, n_components: int, shared: SharedRandomness) -> Vector:
@@ -116,10 +102,10 @@ def _same(point: Vector, size: int, shared: SharedRandomness) -> Vector:
 
 
 PROJECTIONS: dict[str, Projection] = {
-    "gaussian": Projection(_gaussian, _gaussian_lift, invariant=True),
-    "signs": Projection(_signs, _signs_lift),
+    "gaussian": _drawn("gaussian", kernels.gaussian_apply, kernels.gaussian_lift),
+    "signs": _drawn("signs", kernels.signs_apply, kernels.signs_lift),
     "hadamard": Projection(_hadamard, _hadamard_lift),
-    "rotation": Projection(_rotation, _rotation_lift, full=True, invariant=True),
+    "rotation": Projection(_rotation, _rotation_lift, full=True),
     "none": Projection(_same, _same, full=True),
 }
 

@@ -6,13 +6,14 @@ much was drawn before. The bits are specified in docs/shared-randomness.md.
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.kernels import ordering, philox
+from replearn.kernels import philox
 from replearn.types import Order, Vector, Words
 
 STREAM_FORMAT = b"replearn/streams/1\n"
@@ -24,15 +25,7 @@ MAX_TEXT = 1 << 12
 def seed_text(seed: Any, name: str) -> str:
     """A seed as text that a file can hold: 7 and "7" are one seed, 7.0 and True are none.
 
-    Parameters
-    ----------
-    seed : int or str
-    name : str
-        Of the parameter, for messages.
-
-    Returns
-    -------
-    text : str
+    ``name`` is that of the parameter, for messages.
 
     Examples
     --------
@@ -96,23 +89,25 @@ class SharedRandomness:
 
     def uniforms(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` uniforms on ``[0, 1)``, multiples of 2^-53."""
-        return self._filled(philox.fill_uniforms, stream, n, row)
+        return self._drawn(philox.uniforms_from_words, stream, n, row)
 
     def signs(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` fair signs, +1 or -1."""
-        return self._filled(philox.fill_signs, stream, n, row)
+        out = np.empty(n)
+        philox.fill_signs(np.uint64(row), *self.key(stream), out)
+        return out
 
     def normals(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` standard normals."""
-        return self._filled(philox.fill_normals, stream, n, row)
+        return self._drawn(philox.normals_from_words, stream, n, row)
 
     def gumbels(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` standard Gumbel draws: maxima of exponential clocks, ``-ln(-ln u)``."""
-        return self._filled(philox.fill_gumbels, stream, n, row)
+        return self._drawn(philox.gumbels_from_words, stream, n, row)
 
     def exponentials(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` standard exponential draws, ``-ln u``."""
-        return self._filled(philox.fill_exponentials, stream, n, row)
+        return self._drawn(philox.exponentials_from_words, stream, n, row)
 
     def sample(self, stream: str, n: int, size: int, row: int = 0) -> Order:
         """``size`` different indices below ``n``, in random order."""
@@ -127,7 +122,7 @@ class SharedRandomness:
     def row_keys(self, stream: str, n: int, first: int = 0) -> Words:
         """Words ``first`` to ``first + n`` of row 0: the keys by which `row_order` sorts rows."""
         out = np.empty(n, dtype=np.uint64)
-        ordering.fill_keys(first, *self.key(stream), out)
+        philox.fill_keys(first, *self.key(stream), out)
         return out
 
     def row_order(self, stream: str, n: int) -> Order:
@@ -136,9 +131,9 @@ class SharedRandomness:
         Unlike `permutation` it can be applied to rows in pieces, in little memory and anywhere,
         since the key of a row depends on its number alone.
         """
-        return ordering.order_by_keys(self.row_keys(stream, n))
+        return philox.order_by_keys(self.row_keys(stream, n))
 
-    def _filled(self, fill: object, stream: str, n: int, row: int) -> Vector:
+    def _drawn(self, from_words: Callable[..., None], stream: str, n: int, row: int) -> Vector:
         out = np.empty(n)
-        fill(np.uint64(row), *self.key(stream), out)  # type: ignore[operator]
+        from_words(self.words(stream, n, row), out)
         return out

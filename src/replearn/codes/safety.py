@@ -3,28 +3,18 @@
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes.box_lattices import BOX_LATTICES, facets
 from replearn.codes.cells import runs
 from replearn.codes.lattices import E8, LEECH, golay_words, minimal_vectors
-from replearn.kernels.slacks import least_slack, leech_reach
+from replearn.kernels.lattices import least_slack, leech_reach
 from replearn.types import Matrix, Vector
 
 
 def wall_distance(residual: Vector, rounding: str, n_components: int) -> float:
     """Distance from a point to the nearest wall of its cell, in grid widths.
 
-    Parameters
-    ----------
-    residual : array of shape (n_codes,)
-        The point, measured from the centre of its cell, padded to whole blocks.
-    rounding : str
-    n_components : int
-
-    Returns
-    -------
-    distance : float
+    ``residual`` is the point, measured from the centre of its cell, padded to whole blocks.
 
     Notes
     -----
@@ -50,15 +40,10 @@ def wall_distance(residual: Vector, rounding: str, n_components: int) -> float:
 
 def _in_block(name: str, residual: Vector) -> float:
     if name == "leech":
-        reach = leech_reach(residual, _words()) * (LEECH.unit / LEECH.minimal_norm)
+        reach = leech_reach(residual, golay_words()) * (LEECH.unit / LEECH.minimal_norm)
         return float(LEECH.minimal_norm / 2 - reach)
     heights, normals = _e8_walls() if name == "e8" else facets(BOX_LATTICES[name])
     return float(least_slack(heights, normals, residual))
-
-
-@cache
-def _words() -> NDArray[np.int8]:
-    return golay_words()
 
 
 @cache

@@ -97,18 +97,6 @@ class CodeSpace:
             found.append((codes, residual(part, codes, width, self.rounding, coins)))
         return _joined([codes for codes, _ in found]), _joined([place for _, place in found])
 
-    def residual(self, direction: Vector, codes: Codes, shared: SharedRandomness) -> Vector:
-        """Where a direction lies in the cell of its codes, from the centre, in grid widths."""
-        components = self.project(direction, shared).reshape(self.n_outputs, -1)
-        parts = zip(components, codes.reshape(self.n_outputs, -1), strict=True)
-        width, rounding = float(self.grid_width), self.rounding
-        return _joined(
-            [
-                residual(point, cell, width, rounding, redrawn(shared, self.hint, output))
-                for output, (point, cell) in enumerate(parts)
-            ]
-        )
-
     def rounded(self, codes: Codes, shared: SharedRandomness) -> Vector:
         """Components that stand for the codes."""
         width, k, parts = float(self.grid_width), self.n_components, []

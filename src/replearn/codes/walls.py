@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, fdtrc
+from scipy.special import chdtrc
 
 from replearn.codes import lattices
 from replearn.codes.box_lattices import BOX_LATTICES, facets
@@ -24,21 +24,9 @@ _DIRECTIONS = 512  # and their opposites
 def near_facets(name: str, residual: Vector, reach: float) -> tuple[Vector, Matrix]:
     """The walls of one cell that are close to a point of it.
 
-    Parameters
-    ----------
-    name : str
-        A key of ``CELLS``.
-    residual : float64 array of shape (block,)
-        The point, measured from the centre of its cell.
-    reach : float
-        Walls at this distance or further are left out; ``inf`` keeps all.
-
-    Returns
-    -------
-    slacks : float64 array of shape (n_walls,)
-        Distances to the walls.
-    normals : float64 array of shape (n_walls, block)
-        Their outer unit normals.
+    ``residual`` is measured from the centre of the cell ``name``. Slacks are distances to the
+    walls, normals their outer unit normals. Walls at the distance ``reach`` or further are left
+    out; ``inf`` keeps all.
 
     Notes
     -----
@@ -59,18 +47,9 @@ def near_facets(name: str, residual: Vector, reach: float) -> tuple[Vector, Matr
 def near_walls(offset: Vector, spread: Matrix, rounding: str) -> tuple[Vector, Matrix]:
     """Distances to the near walls of the cell, and the spread across each of them.
 
-    Parameters
-    ----------
-    offset : array of shape (n_codes,)
-        The point, measured from its cell's centre, in units of the grid width.
-    spread : array of shape (n_groups, n_components)
-        Rows whose standard normal combination has the law of the displacement.
-    rounding : str
-
-    Returns
-    -------
-    slacks : array of shape (n_walls,)
-    reaches : array of shape (n_groups, n_walls)
+    ``offset`` is the point, measured from its cell's centre, in grid widths, and ``spread`` has
+    rows whose standard normal combination has the law of the displacement. Shapes (n_walls,) and
+    (n_groups, n_walls).
     """
     padded = np.zeros((spread.shape[0], offset.size))
     padded[:, : spread.shape[1]] = spread
@@ -119,50 +98,27 @@ def _order_by_ratio(slacks: Vector, deviations: Vector) -> NDArray[np.int64]:
     return near[np.argsort(ratios[near])[:_MAX_WALLS]]
 
 
-def chance_to_leave(
-    offsets: Matrix, spread: Matrix, rounding: str, degrees: float = math.inf
-) -> Vector:
-    """For each of several places in a cell, the chance that a displacement leaves the cell.
+def chance_to_leave(offset: Vector, spread: Matrix, rounding: str) -> float:
+    """The chance that a normal displacement leaves the cell.
 
-    Parameters
-    ----------
-    offsets : array of shape (n_places, n_codes)
-        Points measured from the centres of their cells, in grid widths: the residuals of one point
-        under several shifts.
-    spread : array of shape (n_groups, n_components)
-        Rows whose standard normal combination has the law of the displacement, in grid widths:
-        any root of its covariance.
-    rounding : str
-    degrees : float
-        Degrees of freedom, when the covariance is an estimate: the displacement is then divided
-        by the root of a chi-square over this. ``inf``: it is normal.
-
-    Returns
-    -------
-    chances : array of shape (n_places,)
+    ``offset`` is the point, measured from the centre of its cell, in grid widths; ``spread`` is any
+    root of the covariance of the displacement: its rows, combined with standard normals, have that
+    law.
 
     Notes
     -----
     A normal vector is a direction times a length, independent of each other. Along each of 1,024
     directions (of a published stream, the same for every fit, and in pairs of opposites) the
-    cell is left at a known length, and the chance that the length is greater is a chi-square or F
-    tail: so a chance of 1e-6 is found as well as one of .1. In 5 to 24
-    dimensions the standard error is 1 % of a chance of .5, 5 % of .05 and a quarter of .001.
-    Tested in tests/theory/test_walls.py.
+    cell is left at a known length, and the chance that the length is greater is a chi-square
+    tail: so a chance of 1e-6 is found as well as one of .1. In 5 to 24 dimensions the standard
+    error is 1 % of a chance of .5, 5 % of .05 and a quarter of .001. Tested in
+    tests/theory/test_walls.py.
     """
     root = _root(spread)
     rank = root.shape[0]
-    chances = np.zeros(offsets.shape[0])
     if rank == 0:
-        return chances
-    for place, offset in enumerate(offsets):
-        exits = _exits(offset, root, rounding)
-        if math.isinf(degrees):
-            tails = chdtrc(rank, exits**2)
-        else:
-            tails = fdtrc(rank, degrees, exits**2 / rank)
-        chances[place] = tails.mean()
-    return chances
+        return 0.0
+    return float(chdtrc(rank, _exits(offset, root, rounding) ** 2).mean())
 
 
 def _root(spread: Matrix) -> Matrix:

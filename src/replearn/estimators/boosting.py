@@ -11,7 +11,7 @@ from replearn.estimators.checks import real_or_auto, refuse_large, whole_or_auto
 from replearn.estimators.docstrings import with_shared_entries
 from replearn.plans.plan_boosting import OUTPUTS, ROUNDINGS, plan_boosting
 from replearn.plans.sizes import BoostPlan, Sizes
-from replearn.stages import recipes
+from replearn.stages.boost_rounds import Boosted, boost
 from replearn.stages.certificate import Certificate, certify_boosting
 
 
@@ -136,9 +136,9 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
         self.published = published
 
     @property
-    def _recipe(self) -> Callable[..., recipes.Boosted]:
+    def _recipe(self) -> Callable[..., Boosted]:
         private = None if self.random_state is None else SharedRandomness(str(self.random_state))
-        return partial(recipes.boost, coins=private)
+        return partial(boost, coins=private)
 
     @property
     def n_rounds_(self) -> int:
@@ -176,7 +176,7 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
             grid_width=real_or_auto(self.grid_width, "grid_width"),
         )
 
-    def _certify(self, fitted: recipes.Boosted, shared: SharedRandomness) -> Certificate:
+    def _certify(self, fitted: Boosted, shared: SharedRandomness) -> Certificate:
         return certify_boosting(fitted, self.plan_, shared)
 
     def _no_estimate(self) -> str:

@@ -19,6 +19,7 @@ from replearn.kernels.score_sums import (
     MAX_TOTAL_WEIGHT,
     Parts,
     ScoreSums,
+    integers_of,
     number_of_sums,
 )
 
@@ -67,10 +68,9 @@ def read_sums(state: StateFile, design: Design) -> ScoreSums:
         raise state.unfit(problem)
     counts = (int(number) for number in arrays["counts"])
     n_rows, n_zero, n_capped, n_cut, weighted, heaviest, high, low = counts
-    hi, lo = arrays["limbs"]
     try:
         sums = ScoreSums.from_integers(
-            [(int(h) << LIMB) + int(rest) for h, rest in zip(hi, lo, strict=True)],
+            integers_of(arrays["limbs"]),
             n_rows,
             n_zero,
             n_capped,

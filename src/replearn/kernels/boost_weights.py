@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 
-from replearn.kernels.compiler import njit, overloaded
-from replearn.kernels.exact import split_fixed
+from replearn.kernels.compiler import by_kind, njit
+from replearn.kernels.exact import add_fixed
 from replearn.kernels.lanes import DenseRows, row_dot, row_dot_and_square
 from replearn.kernels.rows import HUGE, TINY, is_zero, rescaled, take
 from replearn.kernels.weighted_choice import exponential
@@ -19,17 +19,9 @@ from replearn.kernels.weighted_choice import exponential
 def fill_margins(rows, signs, voters, as_signs, bias, out):
     """Margins of rows: what the voters say, for a row's own label.
 
-    Parameters
-    ----------
-    rows : DenseRows or SparseRows
-    signs : int8 array
-    voters : float64 array of shape (n_voters, n_inputs)
-    as_signs : bool
-        Each voter says +1 or -1 (-1 on its boundary) instead of a product.
-    bias : float
-        1 with an intercept, else 0.
-    out : float64 array of shape (rows.members.size,)
-        Written: the sum over the voters, in order; NaN for a row of zeros.
+    Voters are directions, one in each row; ``as_signs``: each says +1 or -1 (-1 on its boundary)
+    instead of a product. ``bias`` is 1 with an intercept, else 0. Written is the sum over the
+    voters, in order; NaN for a row of zeros.
     """
     nothing = np.zeros(voters.shape[1])
     for k in range(rows.members.size):
@@ -75,18 +67,9 @@ def fill_weights(margins, threshold, decay, out):
 def add_signed(rows, signs, weights, first, bias, hi, lo):
     """Add ``weight v`` of each row, and its weight, to the sum of its group.
 
-    Parameters
-    ----------
-    rows : DenseRows or SparseRows
-    signs : int8 array
-    weights : float64 array of shape (rows.members.size,)
-        Between 0 and 1; 0 for rows of zeros.
-    first : int
-        Place of the first of these rows in the round: row ``first + k`` is in group
-        ``(first + k) % n_groups``.
-    bias : float
-    hi, lo : int64 arrays of shape (n_groups, n_inputs + 1)
-        Limbs of the sums (see ``exact``); the last column is the sum of the weights.
+    Weights are between 0 and 1, 0 for rows of zeros. Row k is in group ``(first + k) % n_groups``,
+    ``first`` being the place of the first of these rows in the round. The limbs of the sums (see
+    ``exact``) have shape (n_groups, n_inputs + 1); the last column is the sum of the weights.
     """
     n_groups, last = hi.shape[0], hi.shape[1] - 1
     nothing = np.zeros(last)
@@ -104,32 +87,22 @@ def add_signed(rows, signs, weights, first, bias, hi, lo):
             factor /= math.sqrt(row_dot_and_square(single, 0, nothing)[1] + bias)
             add_row(factor, single, 0, hi[group], lo[group])
         if bias != 0.0:
-            _add(factor, hi[group], lo[group], last - 1)
-        _add(weights[k], hi[group], lo[group], last)
+            add_fixed(factor, hi[group], lo[group], last - 1)
+        add_fixed(weights[k], hi[group], lo[group], last)
 
 
-@njit(cache=True, nogil=True)
-def _add(value, hi, lo, j):
-    high, low = split_fixed(value)
-    hi[j] += np.int64(high)
-    lo[j] += np.int64(low)
-
-
+@by_kind
 def add_row(factor, rows, k, hi, lo):
     """Add ``factor x_k`` to a sum."""
-    raise NotImplementedError("chosen by the kind of the rows")
 
-
-@overloaded(add_row)
-def _add_row(factor, rows, k, hi, lo):
     def dense(factor, rows, k, hi, lo):
         member = rows.members[k]
         for j in range(rows.X.shape[1]):
-            _add(factor * np.float64(rows.X[member, j]), hi, lo, j)
+            add_fixed(factor * np.float64(rows.X[member, j]), hi, lo, j)
 
     def sparse(factor, rows, k, hi, lo):
         member = rows.members[k]
         for p in range(rows.indptr[member], rows.indptr[member + 1]):
-            _add(factor * np.float64(rows.data[p]), hi, lo, rows.indices[p])
+            add_fixed(factor * np.float64(rows.data[p]), hi, lo, rows.indices[p])
 
     return dense if rows.instance_class is DenseRows else sparse

@@ -97,19 +97,9 @@ def nearest_in_boxes(
 ) -> Codes:
     """Integer coordinates of the nearest lattice points.
 
-    Parameters
-    ----------
-    scaled : float64 array of shape (n_points, n)
-        In units of the integer coordinates.
-    moduli, weights : int64 arrays of shape (n,)
-    words : int8 array of shape (n_words, n)
-        Residues, from 0 to ``moduli - 1``; in lexicographic order, no word twice.
-    common : int64 array of shape (n_words,)
-        How many first places a word has in common with the word before it; 0 for the first.
-
-    Returns
-    -------
-    codes : int64 array of shape (n_points, n)
+    Points are in units of the integer coordinates. Words are residues, from 0 to ``moduli - 1``, in
+    lexicographic order, no word twice; ``common`` says how many first places a word has in common
+    with the word before it.
 
     Examples
     --------

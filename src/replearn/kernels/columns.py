@@ -15,12 +15,7 @@ _AT_ONCE = 256  # rows whose numbers wait in the first-level cache
 class ScaledColumns:
     """Columns of a table, ready to be written as rows: ``(column - centre) / scale``, NaN as 0.
 
-    Parameters
-    ----------
-    columns : list of float64 arrays of shape (n_rows,)
-    centres, scales : float64 arrays, a number for each column
-    places : int64 array
-        Where in a row each column goes.
+    ``places`` says where in a row each column goes.
 
     Notes
     -----
@@ -43,18 +38,8 @@ class ScaledColumns:
     def write(self, X: Matrix, start: int = 0) -> tuple[IntegerArray, bool]:
         """Put the rows from ``start`` on into some columns of X, as many as it has.
 
-        Parameters
-        ----------
-        X : C-contiguous float array of shape (n_rows, n_outputs)
-            Written fastest if it fits in a cache.
-        start : int
-
-        Returns
-        -------
-        n_missing : int64 array
-            Of each column.
-        finite : bool
-            Whether all that was written is finite.
+        Written fastest if X fits in a cache. Returns how many values of each column are missing,
+        and whether all that was written is finite.
         """
         n_missing, n_infinite = np.zeros(self._n_columns, np.int64), 0
         for columns, centres, scales, places, here in self._groups:

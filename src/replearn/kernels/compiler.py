@@ -8,6 +8,7 @@ makes by type is made by type here as well; and the loops of predictions have tw
 """
 
 import functools
+import inspect
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -16,13 +17,13 @@ import numpy as np
 
 __all__ = [
     "INTERPRETED",
+    "by_kind",
     "cgutils",
     "interpreted_as",
     "intrinsic",
     "intrinsic_or",
     "ir",
     "njit",
-    "overloaded",
     "types",
     "wrapping",
 ]
@@ -69,28 +70,23 @@ def interpreted_as(twin: Callable[..., Any]) -> Callable[[Any], Any]:
     return (lambda compiled: twin) if INTERPRETED else (lambda compiled: compiled)
 
 
-def overloaded(stub: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Like numba's ``overload``; the choice is by the kind of the argument ``rows``.
+def by_kind(choose: Callable[..., Any]) -> Callable[..., Any]:
+    """Make one function of two: numba takes the one for the kind of the argument ``rows``.
 
-    In the interpreter the name of the stub is bound to a function that chooses when it is called.
+    ``choose`` has the arguments of both, gets their types, and returns one, as for numba's
+    ``overload``. In the interpreter the choice is made when the function is called.
     """
+    place = list(inspect.signature(choose).parameters).index("rows")
+
+    @functools.wraps(choose)
+    def call(*arguments: Any) -> Any:
+        kinds: list[Any] = [None] * len(arguments)
+        kinds[place] = SimpleNamespace(instance_class=type(arguments[place]))
+        return choose(*kinds)(*arguments)
+
     if not INTERPRETED:
-        return overload(stub)
-
-    def decorate(choose: Any) -> Any:
-        names = choose.__code__.co_varnames[: choose.__code__.co_argcount]
-        place = names.index("rows")
-
-        @functools.wraps(stub)
-        def call(*arguments: Any) -> Any:
-            kinds = [None] * len(arguments)
-            kinds[place] = SimpleNamespace(instance_class=type(arguments[place]))
-            return choose(*kinds)(*arguments)
-
-        stub.__globals__[stub.__name__] = call
-        return choose
-
-    return decorate
+        overload(call)(choose)
+    return call
 
 
 def wrapping(function: Any) -> Any:

@@ -5,13 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from replearn.kernels.compiler import njit, overloaded
+from replearn.kernels.compiler import by_kind, njit
 from replearn.kernels.lanes import DenseRows, SparseRows, row_dot, row_square, square
 from replearn.kernels.plain_lanes import N_LANES
-from replearn.kernels.readonly import unmarked
-from replearn.kernels.rows import HUGE, is_zero, open_rows, rescaled, take
+from replearn.kernels.rows import HUGE, is_zero, open_rows, rescaled, take, unmarked
 from replearn.kernels.scores import shortening
-from replearn.types import Matrix, Order, Vector
+from replearn.types import Matrix, Vector
 
 _ABREAST = 4  # directions of a sparse row that are done together
 _TOGETHER = 8  # rows that meet a direction while it is in the cache: directions may be long
@@ -21,12 +20,8 @@ ZERO, CAPPED = range(2)  # places in the counts of rows
 class Projected(NamedTuple):
     """Rows in the published directions.
 
-    Attributes
-    ----------
-    values : float64 array of shape (n_directions, n_rows)
-        ``D x'``.
-    n_zero, n_capped : int
-        Rows of zeros only; rows longer than the cap.
+    ``values``, of shape (n_directions, n_rows), are ``D x'``; rows of zeros only, and rows longer
+    than the cap, are counted.
     """
 
     values: Matrix
@@ -37,11 +32,7 @@ class Projected(NamedTuple):
 def projection_units(directions: Matrix, cap: float) -> Vector:
     """Powers of two that no projection exceeds: 1 for the intercept, above ``cap ||D_j||``.
 
-    Parameters
-    ----------
-    directions : array of shape (n_directions, n_features)
-    cap : float
-        Finite: without a cap there is no such number.
+    The cap must be finite: without one there is no such number.
     """
     if not 0.0 < cap < math.inf:
         raise ValueError(
@@ -54,27 +45,18 @@ def projection_units(directions: Matrix, cap: float) -> Vector:
     return np.array([1.0] + [math.ldexp(1.0, exponent) for exponent in exponents])
 
 
-def project(
-    X: Any, directions: Matrix, cap: float = math.inf, members: Order | None = None
-) -> Projected:
+def project(X: Any, directions: Matrix, cap: float = math.inf) -> Projected:
     """Shorten rows to the cap and project them.
 
-    Parameters
-    ----------
-    X : array or CSR matrix
-        C-ordered float32 or float64, and columns that ascend within a row, are used in place.
-    directions : float64 array of shape (n_directions, n_features)
-    cap : float
-        Between ``2^-400`` and ``2^300``, or inf.
-    members : int64 array, optional
-        Numbers of the rows; all rows if not given.
+    X is an array or a CSR matrix; C-ordered float32 or float64, and columns that ascend within a
+    row, are used in place. The cap is between ``2^-400`` and ``2^300``, or inf.
 
     Notes
     -----
     ``<D_j, x> * (cap / ||x||)`` if ``<x, x> > cap * cap``, else ``<D_j, x>``; sums as in
     ``lanes``. A row with ``<x, x> >= 2^1000`` is first multiplied by a power of two.
     """
-    rows = open_rows(X, members)
+    rows = open_rows(X)
     values = np.empty((directions.shape[0], rows.members.size))
     counts = np.zeros(2, np.int64)
     fill_projected(
@@ -120,13 +102,10 @@ def fill_projected(rows, table, cap, start, stop, out, counts):
                 out[j, i - start] *= factor
 
 
+@by_kind
 def fill_dots(rows, start, stop, table, work, out, place):
     """Write ``<x_i, D_j>`` for rows ``start`` to ``stop`` to ``out[j, place]`` and on."""
-    raise NotImplementedError("chosen by the kind of the rows")
 
-
-@overloaded(fill_dots)
-def _fill_dots(rows, start, stop, table, work, out, place):
     def dense(rows, start, stop, table, work, out, place):
         for j in range(out.shape[0]):
             for i in range(start, stop):

@@ -14,12 +14,15 @@ not vectorise over points when the inner loop runs over components (measured: tw
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replearn.kernels.compiler import cgutils, intrinsic, intrinsic_or, ir, njit, types
 from replearn.kernels.philox import fill_words, normals_from_words
 from replearn.kernels.vector_code import compiles, either
+from replearn.types import Matrix, Order, Signs, is_sparse
 
 #: Points in one pack.
 PACK = 16
@@ -38,13 +41,9 @@ _INTS = ir.VectorType(_INT32, PACK)
 def count_errors(points, candidates, limits, counts):
     """Count the points that each candidate gets wrong; give up on those above their limit.
 
-    Parameters
-    ----------
-    points : float32 array of shape (n_packs, n_components, 16)
-    candidates : float32 array of shape (n_candidates, n_components)
-    limits : int64 array of shape (n_candidates,)
-    counts : int64 array of shape (n_candidates,)
-        Written: the count, or ``limit + 1`` if it is larger than the limit.
+    ``points`` are packs of shape (n_packs, n_components, 16), ``candidates`` have shape
+    (n_candidates, n_components). Written is the count, or ``limit + 1`` if it is larger than the
+    limit.
     """
     n_active = candidates.shape[0]
     active = np.empty(n_active + _ABREAST, dtype=np.int64)
@@ -177,25 +176,23 @@ def _sum(builder, lanes):
 # --- from rows to packs -----------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def pack_dense(X, signs, order, matrix, points):
+def pack_rows(
+    X: Any, signs: Signs, order: Order, matrix: Matrix, points: NDArray[np.float32]
+) -> int:
     """Write ``y A x`` of the rows ``order``, in that order, into packs.
 
-    Parameters
-    ----------
-    X : array of shape (n_rows, n_features), float32 or float64
-    signs : int8 array
-    order : int64 array
-    matrix : float64 array of shape (n_inputs, n_components)
-        The map, transposed. One row more than X has columns: that of the constant 1.
-    points : float32 array of shape (n_packs, n_components, 16)
-        Written; the lanes after the last row, and those of all-zero rows, are NaN.
-
-    Returns
-    -------
-    n_points : int
-        Rows that are not zero.
+    ``matrix`` is the map, transposed, of shape (n_inputs, n_components); one row more than X has
+    columns is that of the constant 1. The lanes after the last row, and those of all-zero rows, are
+    NaN. Returns how many rows are not zero.
     """
+    if is_sparse(X):
+        parts = X.data, X.indices, X.indptr, X.shape[1]
+        return int(_pack_csr(*parts, signs, order, matrix, points))
+    return int(_pack_dense(X, signs, order, matrix, points))
+
+
+@njit(cache=True, nogil=True)
+def _pack_dense(X, signs, order, matrix, points):
     n_features = X.shape[1]
     components = np.empty(matrix.shape[1])
     n_points = 0
@@ -217,8 +214,8 @@ def pack_dense(X, signs, order, matrix, points):
 
 
 @njit(cache=True, nogil=True)
-def pack_csr(data, indices, indptr, n_features, signs, order, matrix, points):
-    """The same for rows of a CSR matrix whose columns ascend within a row; equal bits."""
+def _pack_csr(data, indices, indptr, n_features, signs, order, matrix, points):
+    """The same for a CSR matrix: apart, because rows of either kind cost a third more."""
     components = np.empty(matrix.shape[1])
     n_points = 0
     points[:] = np.nan
@@ -244,14 +241,14 @@ def _scale(row, intercept):
 
     Only the direction of a row counts, and products with a power of two are exact.
     """
-    largest = 1.0 if intercept else 0.0
+    top = 1.0 if intercept else 0.0
     for j in range(row.size):
         size = abs(np.float64(row[j]))
-        if size > largest:
-            largest = size
-    if largest == 0.0:
+        if size > top:
+            top = size
+    if top == 0.0:
         return 0.0
-    _, exponent = math.frexp(largest)
+    _, exponent = math.frexp(top)
     return math.ldexp(1.0, -min(max(exponent, -1000), 1000))
 
 

@@ -31,12 +31,11 @@ def split_fixed(value):
 
 
 @njit(cache=True, nogil=True)
-def add_fixed(hi, lo, w):
-    """Add the float64 vector ``w`` to the sum held in the int64 vectors ``hi`` and ``lo``."""
-    for j in range(w.size):
-        high, low = split_fixed(w[j])
-        hi[j] += np.int64(high)
-        lo[j] += np.int64(low)
+def add_fixed(value, hi, lo, j):
+    """Add a number to entry j of the sum held in the int64 vectors ``hi`` and ``lo``."""
+    high, low = split_fixed(value)
+    hi[j] += np.int64(high)
+    lo[j] += np.int64(low)
 
 
 def fixed_mean(
@@ -44,16 +43,8 @@ def fixed_mean(
 ) -> Vector:
     """The mean of the ``count`` summands of a sum.
 
-    Parameters
-    ----------
-    hi, lo : int64 arrays of one shape
-        Limbs as ``add_fixed`` leaves them, or plain sums of such limbs.
-    count : int, or int array that broadcasts
-        Number of summands. 1 gives the sum itself.
-
-    Returns
-    -------
-    mean : float64 array of that shape
+    The limbs are as ``add_fixed`` leaves them, or plain sums of such limbs. A count of 1 gives the
+    sum itself.
 
     Notes
     -----
@@ -63,11 +54,11 @@ def fixed_mean(
 
     Examples
     --------
-    >>> hi, lo = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    >>> hi, lo = np.zeros(1, np.int64), np.zeros(1, np.int64)
     >>> for _ in range(10):
-    ...     add_fixed(hi, lo, np.array([0.1, -1.0]))
+    ...     add_fixed(0.1, hi, lo, 0)
     >>> fixed_mean(hi, lo, 10)
-    array([ 0.1, -1. ])
+    array([0.1])
     """
     carry = lo >> _CARRY
     low = lo - (carry << _CARRY)

@@ -130,15 +130,7 @@ def near_proposals(point, reach, key0, key1, last, out):
 def count_leaving(points, corner, cell, own, others, key0, key1):
     """How many points are outside droplet ``cell`` of proposal ``own``, or held by an earlier one.
 
-    Parameters
-    ----------
-    points : float64 array of shape (n_points, d)
-    corner : float64 array of shape (d,)
-        Z of the proposal ``own``.
-    cell : int64 array of shape (d,)
-    own : int
-    others : int64 array
-        Earlier proposals to look at.
+    ``corner`` is Z of the proposal ``own``; ``others`` are earlier proposals to look at.
     """
     n_left = 0
     for k in range(points.shape[0]):

@@ -33,11 +33,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.kernels.compiler import njit, overloaded
-from replearn.kernels.exact import MAX_ENTRY, split_fixed
-from replearn.kernels.lanes import DenseRows, SparseRows, row_axpy, row_dot_and_square
-from replearn.kernels.prefetch import row_prefetch
-from replearn.kernels.rows import HUGE, TINY, is_zero, rescaled, take
+from replearn.kernels.compiler import by_kind, njit
+from replearn.kernels.exact import MAX_ENTRY, add_fixed
+from replearn.kernels.lanes import DenseRows, SparseRows, row_axpy, row_dot_and_square, row_prefetch
+from replearn.kernels.rows import HUGE, TINY, is_zero, open_rows, rescaled, take, unmarked
 from replearn.kernels.tally import BATCHES, VISITS, ZERO_ROWS, TallyArrays, count_norm, count_pair
 from replearn.types import Order, Signs
 
@@ -193,8 +192,8 @@ def state_of(run: Run, arrays: dict[str, NDArray[Any]]) -> State | None:
     return state
 
 
-def advance_dense(
-    X: NDArray[np.floating[Any]],
+def advance(
+    X: Any,
     signs: Signs,
     order: Order,
     run: Run,
@@ -207,7 +206,8 @@ def advance_dense(
 
     Parameters
     ----------
-    X : C-contiguous float32 or float64 array of shape (n_rows, n_features)
+    X : C-contiguous float32 or float64 array of shape (n_rows, n_features), or CSR matrix
+        Column numbers of a CSR row ascend without duplicates.
     signs : int8 array of -1 and +1, one per row of X
     order : int64 array
         Rows to take, in this order.
@@ -225,30 +225,7 @@ def advance_dense(
     float64, dense and CSR, calls on disjoint ranges of blocks whose sums are merged. Twin:
     ``sgd_average`` in tests/reference.py; tests in tests/unit/test_sgd_kernel.py.
     """
-    _advance(DenseRows(X, order), signs, run, state, hi, lo, tally)
-
-
-def advance_csr(
-    data: NDArray[np.floating[Any]],
-    indices: NDArray[np.integer[Any]],
-    indptr: NDArray[np.integer[Any]],
-    signs: Signs,
-    order: Order,
-    run: Run,
-    state: State,
-    hi: NDArray[np.int64],
-    lo: NDArray[np.int64],
-    tally: TallyArrays,
-) -> None:
-    """``advance_dense`` for CSR rows, whose column numbers ascend without duplicates."""
-    _advance(SparseRows(data, indices, indptr, order), signs, run, state, hi, lo, tally)
-
-
-def close_block(
-    run: Run, state: State, hi: NDArray[np.int64], lo: NDArray[np.int64], tally: TallyArrays
-) -> None:
-    """End a block of one run here, though it may have fewer rows than planned."""
-    _end_block(run, state, hi, lo, tally)
+    _advance(open_rows(X, order), unmarked(signs), run, state, hi, lo, tally)
 
 
 # --- rows -------------------------------------------------------------------------------------
@@ -272,7 +249,7 @@ def _advance(rows, signs, run, state, hi, lo, tally):
         start += n
         counts[_TAKEN] += n
         if counts[_TAKEN] == n_run_rows + run.n_validation:
-            _end_block(run, state, hi, lo, tally)
+            end_block(run, state, hi, lo, tally)
 
 
 @njit(cache=True, nogil=True)
@@ -395,8 +372,11 @@ def _share(state):
 
 
 @njit(cache=True, nogil=True)
-def _end_block(run, state, hi, lo, tally):
-    """Add the average, of the best run if there are several, to the sums; start a new block."""
+def end_block(run, state, hi, lo, tally):
+    """Add the average, of the best run if there are several, to the sums; start a new block.
+
+    A block of one run may end here with fewer rows than planned.
+    """
     counts = state.counts
     group = (counts[_BLOCK] // 2) % hi.shape[0]
     if run.n_runs == 1:
@@ -453,9 +433,7 @@ def _settle(front, share, mass, state, hi, lo):
 def _settle_column(j, front, share, mass, even, state, hi, lo):
     value = share * (mass * front[j] - state.late[j])
     front[j] = state.late[j] = 0.0
-    high, low = split_fixed(value)
-    hi[j] += np.int64(high)
-    lo[j] += np.int64(low)
+    add_fixed(value, hi, lo, j)
     quanta = np.int64(np.rint(value * _QUANTA))
     difference = quanta - state.mate[j]
     state.mate[j] = quanta if even else 0
@@ -494,26 +472,20 @@ def _best(run, state):
 # --- dense or sparse: compiled code only ------------------------------------------------------
 
 
+@by_kind
 def touch_all(rows, state):
     """Count on all columns, if the rows are dense."""
-    raise NotImplementedError("chosen by the kind of the rows")
 
-
-def touch(rows, k, run, state):
-    """Put the columns of row k on the list, if the rows are sparse and it is not too long."""
-    raise NotImplementedError("chosen by the kind of the rows")
-
-
-@overloaded(touch_all)
-def _touch_all(rows, state):
     def dense(rows, state):
         state.counts[_TOUCHED] = _ALL
 
     return dense if rows.instance_class is DenseRows else lambda rows, state: None
 
 
-@overloaded(touch)
-def _touch(rows, k, run, state):
+@by_kind
+def touch(rows, k, run, state):
+    """Put the columns of row k on the list, if the rows are sparse and it is not too long."""
+
     def sparse(rows, k, run, state):
         n = state.counts[_TOUCHED]
         if n == _ALL:

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.kernels.compiler import njit
-from replearn.kernels.lanes import row_dot
-from replearn.kernels.prefetch import row_prefetch
+from replearn.kernels.lanes import row_dot, row_prefetch
 from replearn.kernels.rows import open_rows
 from replearn.types import Matrix, Order, Vector
 
@@ -18,21 +17,9 @@ _AHEAD = 4
 def half_sums(X: Matrix, members: Order, positive: NDArray[np.bool_]) -> tuple[Any, Matrix]:
     """Sums of rows by half and class, and sums of their squares by half.
 
-    Parameters
-    ----------
-    X : array
-    members : int64 array
-        The rows; every second one is of the second half.
-    positive : bool array
-        Class of each of these.
-
-    Returns
-    -------
-    sums : array of shape (2, 2, n_features)
-        By half, of the negative and of the positive rows.
-    squares : array of shape (2, n_features)
-        Both of the distances from the first of the rows: squares of columns whose mean is far from
-        0 would lose their digits.
+    Every second member is of the second half. Sums have shape (2, 2, n_features): by half, of the
+    negative and of the positive rows; squares (2, n_features). Both of the distances from the first
+    of the rows: squares of columns whose mean is far from 0 would lose their digits.
     """
     sums, squares = np.zeros((2, 2, X.shape[1])), np.zeros((2, X.shape[1]))
     origin = X[members[0]].astype(np.float64)

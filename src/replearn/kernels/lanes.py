@@ -30,6 +30,7 @@ _DOUBLE = ir.DoubleType()
 _INT32 = ir.IntType(32)
 _INT64 = ir.IntType(64)
 _LANES = ir.VectorType(_DOUBLE, N_LANES)
+_LINE = 64  # bytes of a cache line
 
 
 class DenseRows(NamedTuple):
@@ -90,6 +91,12 @@ def row_axpy(a, rows, k, w):
     _row_axpy(a, rows, k, w)
 
 
+@njit(cache=True, nogil=True, inline="always")
+def row_prefetch(rows, k):
+    """Ask for row k to be brought into the cache before it is needed; changes no result."""
+    _row_prefetch(rows, k)
+
+
 def _plain_row(name, place=0):
     """The plain function of this name for the kind of rows that it is given."""
     dense, sparse = (getattr(plain_lanes, f"{kind}_{name}") for kind in ("dense", "sparse"))
@@ -145,6 +152,16 @@ def _row_axpy(typing_context, a, rows, k, w):
     return signature, _row_code(rows, _scaled_addition(_open_row), "axpy")
 
 
+@njit
+def _no_prefetch(rows, k):
+    """Without prefetching, a row comes when it is read."""
+
+
+@intrinsic_or(_no_prefetch)
+def _row_prefetch(typing_context, rows, k):
+    return types.void(rows, types.int64), either(prefetch_works(), _prefetches, _no_prefetch)
+
+
 def _code(vector, plain):
     return either(vector_code_works(), vector, plain)
 
@@ -157,14 +174,20 @@ def _row_code(rows, vector, name):
 @cache
 def vector_code_works() -> bool:
     """Whether this numba takes the vector code; looked up once, when something is compiled."""
-    return compiles(_probe)
+    return compiles(lambda: [_use_vector_code(rows, 0, np.ones(17)) for rows in _probes()])
 
 
-def _probe() -> None:
-    """Compile the vector code for a dense row and a sparse one, narrow and wide."""
-    w, members, columns = np.ones(17), np.zeros(1, np.int64), np.arange(17, dtype=np.int32)
-    _use_vector_code(DenseRows(np.ones((1, 17), np.float32), members), 0, w)
-    _use_vector_code(SparseRows(np.ones(17), columns, np.array([0, 17]), members), 0, w)
+@cache
+def prefetch_works() -> bool:
+    """Whether it takes the code that prefetches."""
+    return compiles(lambda: [_use_prefetch(rows, 0) for rows in _probes()])
+
+
+def _probes() -> tuple[DenseRows, SparseRows]:
+    """A dense row and a sparse one, narrow and wide."""
+    members, columns = np.zeros(1, np.int64), np.arange(17, dtype=np.int32)
+    sparse = SparseRows(np.ones(17), columns, np.array([0, 17]), members)
+    return DenseRows(np.ones((1, 17), np.float32), members), sparse
 
 
 @intrinsic
@@ -179,10 +202,20 @@ def _vector_axpy(typing_context, a, rows, k, w):
     return signature, _scaled_addition(_open_row)
 
 
+@intrinsic
+def _sure_prefetch(typing_context, rows, k):
+    return types.void(rows, types.int64), _prefetches
+
+
 @njit
 def _use_vector_code(rows, k, w):
     _vector_axpy(0.0, rows, k, w)
     return _vector_dot_and_square(rows, k, w)
+
+
+@njit
+def _use_prefetch(rows, k):
+    _sure_prefetch(rows, k)
 
 
 def _sums_of_products(factors, open_row):
@@ -245,6 +278,22 @@ def _scaled_addition(open_row):
         return context.get_dummy_value()
 
     return emit
+
+
+def _prefetches(context, builder, signature, arguments):
+    """Code that asks for each cache line of a row, and waits for none."""
+    row = _open_row(context, builder, signature.args, arguments)
+    pointer = ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    for array in (row.data,) if row.columns is None else (row.data, row.columns):
+        size = array.type.pointee.get_abi_size(context.target_data)
+        n_bytes = builder.mul(row.size, _INT64(size))
+        start = builder.bitcast(array, pointer)
+        with cgutils.for_range_slice(builder, _INT64(0), n_bytes, _INT64(_LINE)) as (place, _):
+            line = builder.gep(start, [place])
+            builder.call(prefetch, [line, _INT32(0), _INT32(3), _INT32(1)])  # to read, data
+    return context.get_dummy_value()
 
 
 # --- pieces of code ---------------------------------------------------------------------------

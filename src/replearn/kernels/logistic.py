@@ -43,11 +43,10 @@ from replearn.kernels.directions import (
     projection_units,
 )
 from replearn.kernels.philox import natural_log
-from replearn.kernels.readonly import unmarked
-from replearn.kernels.rows import open_rows
+from replearn.kernels.rows import open_rows, unmarked
 from replearn.kernels.score_sums import LIMB, LOSS_UNIT, LOW, Parts, ScoreSums, triangle
 from replearn.kernels.sigmoid import exponential, sigmoid
-from replearn.types import IntegerArray, Matrix, Order, Vector
+from replearn.types import IntegerArray, Matrix, Vector
 
 __all__ = [
     "MAX_WEIGHT",
@@ -131,7 +130,6 @@ def row_score_sums(
     theta: Vector | Matrix,
     units: Vector | None = None,
     weights: IntegerArray | None = None,
-    members: Order | None = None,
     *,
     fisher: bool = True,
     second: bool = True,
@@ -143,26 +141,21 @@ def row_score_sums(
 
     Parameters
     ----------
-    X, directions, cap, members
+    X, directions, cap
         As for ``project``.
-    classes, weights : arrays of shape (X.shape[0],)
-        One entry per row of X, also if only ``members`` are taken.
-    theta, units, fisher, second, loss, most, factors
+    classes, theta, units, weights, fisher, second, loss, most, factors
         As for ``score_sums``. By default ``units`` are ``projection_units(directions, cap)``.
     """
     units = projection_units(directions, cap) if units is None else units
     work = _new_work(theta, units, most, factors, Parts(bool(fisher), bool(second), bool(loss)))
-    rows, counts, grains = open_rows(X, members), np.zeros(2, np.int64), _checked(weights)
+    rows, counts, grains = open_rows(X), np.zeros(2, np.int64), _checked(weights)
     table, n_rows, k = arranged(rows, directions), rows.members.size, directions.shape[0]
     values, numeric = np.empty((k, max(_PACK, _KEPT // max(1, k)))), classes.dtype == np.float64
     for start in range(0, n_rows, values.shape[1]):
         stop = min(start + values.shape[1], n_rows)
         fill_projected(rows, table, float(cap), start, stop, values, counts)
-        here = slice(start, stop) if members is None else members[start:stop]
-        some = grains[here] if grains.size else grains
-        _add_projected(values, stop - start, unmarked(classes[here]), numeric, some, work)
-    if weights is not None and members is not None:
-        weights = weights[members]
+        some = grains[start:stop] if grains.size else grains
+        _add_projected(values, stop - start, unmarked(classes[start:stop]), numeric, some, work)
     return work.sums(n_rows, int(counts[ZERO]), int(counts[CAPPED]), weights)
 
 

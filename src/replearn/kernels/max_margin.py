@@ -30,12 +30,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.kernels.compiler import njit, overloaded, wrapping
+from replearn.kernels.compiler import by_kind, njit, wrapping
 from replearn.kernels.exact import MAX_ENTRY, split_fixed
-from replearn.kernels.lanes import DenseRows, SparseRows, row_axpy, row_dot, row_dot_and_square
-from replearn.kernels.prefetch import row_prefetch
-from replearn.kernels.readonly import unmarked
-from replearn.kernels.rows import HUGE, TINY, clear, is_zero, rescaled, take
+from replearn.kernels.lanes import DenseRows, row_axpy, row_dot, row_dot_and_square, row_prefetch
+from replearn.kernels.rows import HUGE, TINY, clear, is_zero, open_rows, rescaled, take, unmarked
 from replearn.kernels.tally import (
     BATCHES,
     INFEASIBLE_BATCHES,
@@ -50,7 +48,7 @@ from replearn.kernels.tally import (
     count_norm,
     count_pair,
 )
-from replearn.types import Order, Signs, is_sparse
+from replearn.types import Order, Signs
 
 MAX_LENGTH = MAX_ENTRY  # longer vectors would not fit into the exact sums
 
@@ -65,14 +63,6 @@ _DONE, _GO_ON, _INFEASIBLE, _EXTREME = range(4)
 
 
 # --- what callers use -------------------------------------------------------------------------
-
-
-class Batches(NamedTuple):
-    """Which batches: ``first <= b < last``, of ``size`` rows each, by their global numbers."""
-
-    first: int
-    last: int
-    size: int
 
 
 class Problem(NamedTuple):
@@ -97,18 +87,6 @@ class Output(NamedTuple):
     unit: bool
     scale: float
     length_cap: float
-
-
-class Sums(NamedTuple):
-    """What batches are added to: limbs of exact sums by group, and a tally.
-
-    ``hi`` and ``lo`` are int64 arrays of shape (n_groups, n_features + intercept), see ``exact``;
-    batch b goes to group ``(b // 2) % n_groups``.
-    """
-
-    hi: NDArray[np.int64]
-    lo: NDArray[np.int64]
-    tally: TallyArrays
 
 
 def new_problem(
@@ -157,12 +135,15 @@ def sum_batches(
     X: Any,
     signs: Signs,
     order: Order,
-    batches: Batches,
+    first: int,
+    batch_size: int,
     problem: Problem,
     output: Output,
-    sums: Sums,
+    hi: NDArray[np.int64],
+    lo: NDArray[np.int64],
+    tally: TallyArrays,
 ) -> None:
-    """Add the vectors of batches to ``sums``.
+    """Add the vectors of batches to exact sums, and count what happened.
 
     Parameters
     ----------
@@ -170,24 +151,23 @@ def sum_batches(
         Column numbers of a CSR row ascend without duplicates.
     signs : int8 array of -1 and +1, one per row of X
     order : int64 array
-        Rows of batch b: ``order[(b - first) * size : (b - first + 1) * size]``.
-    batches : Batches
-        Pairs (2k, 2k + 1) are compared only within one call.
+        The rows of one batch after the other.
+    first : int
+        Number of the first batch. Pairs (2k, 2k + 1) are compared only within one call.
+    batch_size : int
     problem : Problem
     output : Output
-    sums : Sums
+    hi, lo : int64 arrays of shape (n_groups, n_features + intercept)
+        Limbs of exact sums (see ``exact``); batch b goes to group ``(b // 2) % n_groups``.
+    tally : TallyArrays
 
     Notes
     -----
     The result has the same bits for any split into ranges, float32 or float64, dense or CSR.
     Twin: ``batch_vector`` in tests/reference.py; tests in tests/unit/test_svm_kernel.py.
     """
-    rows: DenseRows | SparseRows
-    if is_sparse(X):
-        rows = SparseRows(*map(unmarked, (X.data, X.indices, X.indptr, order)))
-    else:
-        rows = DenseRows(unmarked(X), unmarked(order))
-    _add_up(rows, X.shape[1], unmarked(signs), batches, problem, output, sums)
+    rows, settings = open_rows(X, order), (problem, output)
+    _add_up(rows, X.shape[1], unmarked(signs), first, batch_size, *settings, hi, lo, tally)
 
 
 # --- one batch --------------------------------------------------------------------------------
@@ -460,17 +440,14 @@ def _gaps(solution, hard):
     return shortfall, 1.0 - solution.lowest * solution.total / solution.squared
 
 
+@by_kind
 def settle(rows, u, v, factors, hi, lo):
     """Add the vectors of two batches, times their factors, to the exact sum, and set them to 0.
 
     Only where these rows can have changed them; ``u`` and ``v`` are zero elsewhere. Returns the
     squared distance of the two, in squared quanta.
     """
-    raise NotImplementedError("chosen by the kind of the rows")
 
-
-@overloaded(settle)
-def _settle(rows, u, v, factors, hi, lo):
     def dense(rows, u, v, factors, hi, lo):
         return _settle_all(u, v, factors, hi, lo)
 
@@ -516,10 +493,9 @@ def _settle_column(column, u, v, factors, hi, lo):
 
 
 @njit(cache=True, nogil=True)
-def _add_up(rows, n_features, signs, batches, problem, output, sums):
+def _add_up(rows, n_features, signs, first, batch_size, problem, output, hi, lo, tally):
     """Solve the batches; the vectors of a pair (2k, 2k + 1) are added to the sums together."""
-    first, last, batch_size = batches
-    hi, lo, tally = sums
+    last = first + rows.members.size // batch_size
     hard = problem.box == np.inf
     u, factors = _two_vectors(n_features + 1), np.zeros(2)
     alpha, inverse = np.empty(batch_size), np.empty(batch_size)

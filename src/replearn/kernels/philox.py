@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from replearn.kernels.compiler import interpreted_as, intrinsic_or, ir, njit, types, wrapping
+from replearn.kernels.portable import LN2_HI, LN2_LO
 
 _MULTIPLIER_0 = np.uint64(0xD2E7470EE14C6C93)
 _MULTIPLIER_1 = np.uint64(0xCA5A826395121157)
@@ -20,9 +21,9 @@ _WEYL_1 = np.uint64(0xBB67AE8584CAA73B)
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
-_LN2_HI = 6.93147180369123816490e-01  # the leading 32 bits: e * _LN2_HI is exact
-_LN2_LO = 1.90821492927058770002e-10
 _SQRT_HALF = 0.7071067811865476
+
+_ROWS_PER_BUCKET = 4
 
 
 def _upper_half(a, b):
@@ -93,7 +94,7 @@ def natural_log(x):
     series = 0.0
     for i in range(11, 0, -1):
         series = (series + 1.0 / (2 * i + 1)) * s2
-    return exponent * _LN2_HI + (2.0 * s + (2.0 * s * series + exponent * _LN2_LO))
+    return exponent * LN2_HI + (2.0 * s + (2.0 * s * series + exponent * LN2_LO))
 
 
 @njit(cache=True, nogil=True)
@@ -175,10 +176,8 @@ def uniform_from_word(word):
 
 
 @njit(cache=True, nogil=True)
-def fill_uniforms(row, key0, key1, out):
-    """Write the first ``out.size`` uniforms of a row."""
-    words = np.empty(out.size, dtype=np.uint64)
-    fill_words(row, key0, key1, words)
+def uniforms_from_words(words, out):
+    """A uniform from each word."""
     for i in range(out.size):
         out[i] = uniform_from_word(words[i])
 
@@ -251,19 +250,15 @@ def shuffle_front(row, key0, key1, n_front, items):
 
 
 @njit(cache=True, nogil=True)
-def fill_gumbels(row, key0, key1, out):
-    """Write the first ``out.size`` Gumbel draws of a row: ``-ln(-ln p)``, p its ``_midpoint``."""
-    words = np.empty(out.size, dtype=np.uint64)
-    fill_words(row, key0, key1, words)
+def gumbels_from_words(words, out):
+    """A Gumbel draw from each word: ``-ln(-ln p)``, p its ``_midpoint``."""
     for i in range(out.size):
         out[i] = -natural_log(-natural_log(_midpoint(words[i])))
 
 
 @njit(cache=True, nogil=True)
-def fill_exponentials(row, key0, key1, out):
-    """Write the first ``out.size`` exponential draws of a row: ``-ln p``, p its ``_midpoint``."""
-    words = np.empty(out.size, dtype=np.uint64)
-    fill_words(row, key0, key1, words)
+def exponentials_from_words(words, out):
+    """An exponential draw from each word: ``-ln p``, p its ``_midpoint``."""
     for i in range(out.size):
         out[i] = -natural_log(_midpoint(words[i]))
 
@@ -272,3 +267,47 @@ def fill_exponentials(row, key0, key1, out):
 def index_from_word(word, n):
     """Uniform on ``0, ..., n - 1``: ``floor(word n / 2^64)`` (the bias is below ``n / 2^64``)."""
     return np.int64(_high_product(word, np.uint64(n)))
+
+
+# --- orders of rows, by keys that any row can make for itself -----------------------------------
+
+
+@njit(cache=True, nogil=True)
+def fill_keys(first, key0, key1, out):
+    """Write words ``first``, ``first + 1``, ... of row 0 of a stream: one key for each row."""
+    for i in range(out.size):
+        place = np.uint64(first + i)
+        if i == 0 or place % np.uint64(4) == 0:
+            four = philox_block(place // np.uint64(4), np.uint64(0), key0, key1)
+        out[i] = four[place % np.uint64(4)]
+
+
+@njit(cache=True, nogil=True)
+def order_by_keys(keys):
+    """Places of the keys from the smallest to the largest; of equal ones, the first comes first.
+
+    The keys are uniform, so their leading bits cut them into buckets of a few each: one pass to
+    count, one to distribute, and a sort by insertion, in which no row moves far.
+    """
+    n = keys.size
+    bits = 0
+    while n >> (bits + 1) >= _ROWS_PER_BUCKET:
+        bits += 1
+    shift = np.uint64(63 - bits)  # in two steps, because a shift by 64 is not defined
+    ends = np.zeros((1 << bits) + 1, np.int64)
+    for key in keys:
+        ends[((key >> shift) >> np.uint64(1)) + np.uint64(1)] += 1
+    for bucket in range(1, ends.size):
+        ends[bucket] += ends[bucket - 1]
+    order = np.empty(n, np.int64)
+    for i in range(n):  # ends[b] starts as the beginning of bucket b
+        bucket = (keys[i] >> shift) >> np.uint64(1)
+        order[ends[bucket]] = i
+        ends[bucket] += 1
+    for i in range(1, n):  # sorted but for the few rows of each bucket
+        row, k = order[i], i
+        while k > 0 and keys[order[k - 1]] > keys[row]:
+            order[k] = order[k - 1]
+            k -= 1
+        order[k] = row
+    return order

@@ -84,13 +84,8 @@ def capped_scores(
 ) -> Vector | Matrix:
     """``kernels.scores.capped_scores``, with the same bits.
 
-    Parameters
-    ----------
-    X : array or CSR matrix
-        Numbers of any type; squared lengths of rows below ``2^1000``.
-    coef : float64 array of shape (n_features,) or (n_outputs, n_features)
-    intercept : float, or float64 array of shape (n_outputs,)
-    cap : float
+    X is an array or a CSR matrix of numbers of any type; squared lengths of rows are below
+    ``2^1000``.
 
     Examples
     --------

@@ -5,13 +5,14 @@ matrix; the other functions are for compiled code only: numba takes the version 
 """
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from replearn.kernels.compiler import njit, overloaded
+from replearn.kernels.compiler import by_kind, njit
 from replearn.kernels.lanes import DenseRows, SparseRows, square
-from replearn.kernels.readonly import unmarked
 from replearn.types import Order, is_sparse
 
 #: Squared lengths outside these bounds have lost digits.
@@ -21,11 +22,7 @@ TINY, HUGE = 2.0**-900, 2.0**1000
 def open_rows(X: Any, members: Order | None = None) -> DenseRows | SparseRows:
     """The rows ``members`` of a matrix of numbers, or all; in place where that is possible.
 
-    Parameters
-    ----------
-    X : array or CSR matrix
-        Copied unless it is float32 or float64, C-contiguous or with ascending columns.
-    members : int64 array, optional
+    Copied unless it is float32 or float64, C-contiguous or with ascending columns.
     """
     members = np.arange(X.shape[0]) if members is None else unmarked(members)
     if is_sparse(X):
@@ -33,6 +30,18 @@ def open_rows(X: Any, members: Order | None = None) -> DenseRows | SparseRows:
         data, indices, indptr = map(unmarked, (_floats(X.data), X.indices, X.indptr))
         return SparseRows(data, indices, indptr, members)
     return DenseRows(unmarked(_floats(X)), members)
+
+
+def unmarked(array: NDArray[Any]) -> NDArray[Any]:
+    """The same memory, not marked read-only: numba compiles everything anew for that mark.
+
+    The caller keeps ``array`` alive, and what it calls must not write to it.
+    """
+    if array.flags.writeable:
+        return array
+    interface = array.__array_interface__
+    address, _ = interface["data"]
+    return np.asarray(SimpleNamespace(__array_interface__=interface | {"data": (address, False)}))
 
 
 def _floats(values: Any) -> Any:
@@ -51,28 +60,9 @@ def ascending(X: Any) -> Any:
     return X
 
 
+@by_kind
 def take(rows, start, stop):
     """Rows ``start`` to ``stop`` of these rows."""
-    raise NotImplementedError("chosen by the kind of the rows")
-
-
-def is_zero(rows, k):
-    """Whether row k has no entry but zeros."""
-    raise NotImplementedError("chosen by the kind of the rows")
-
-
-def rescaled(rows, bias):
-    """A copy of the rows in which those of extreme length are multiplied by a power of two."""
-    raise NotImplementedError("chosen by the kind of the rows")
-
-
-def clear(rows, u):
-    """Set the entries of u to 0 that these rows can have changed."""
-    raise NotImplementedError("chosen by the kind of the rows")
-
-
-@overloaded(take)
-def _take(rows, start, stop):
     if rows.instance_class is DenseRows:
         return lambda rows, start, stop: DenseRows(rows.X, rows.members[start:stop])
     return lambda rows, start, stop: SparseRows(
@@ -80,8 +70,10 @@ def _take(rows, start, stop):
     )
 
 
-@overloaded(is_zero)
-def _is_zero(rows, k):
+@by_kind
+def is_zero(rows, k):
+    """Whether row k has no entry but zeros."""
+
     def dense(rows, k):
         return _largest(rows.X[rows.members[k]]) == 0.0
 
@@ -92,8 +84,10 @@ def _is_zero(rows, k):
     return dense if rows.instance_class is DenseRows else sparse
 
 
-@overloaded(rescaled)
-def _rescaled(rows, bias):
+@by_kind
+def rescaled(rows, bias):
+    """A copy of the rows in which those of extreme length are multiplied by a power of two."""
+
     def dense(rows, bias):
         X = rows.X[rows.members]
         for k in range(X.shape[0]):
@@ -119,8 +113,10 @@ def _rescaled(rows, bias):
     return dense if rows.instance_class is DenseRows else sparse
 
 
-@overloaded(clear)
-def _clear(rows, u):
+@by_kind
+def clear(rows, u):
+    """Set the entries of u to 0 that these rows can have changed."""
+
     def dense(rows, u):
         u[:] = 0.0
 

@@ -75,7 +75,6 @@ class ScoreSums:
                 "Sums can be added if they have the same classes, directions, units and parts, "
                 f"got {self._kind()} and {other._kind()}. Make both from one protocol."
             )
-        hi, lo = self.limbs + other.limbs
         return ScoreSums(
             self.n_rows + other.n_rows,
             self.n_zero + other.n_zero,
@@ -84,19 +83,17 @@ class ScoreSums:
             self.class_weights + other.class_weights,
             self.units,
             self.parts,
-            np.stack([hi + (lo >> LIMB), lo & LOW]),
+            merged_limbs(self.limbs, other.limbs),
             None if self.squares is None or other.squares is None else self.squares + other.squares,
             max(self.heaviest, other.heaviest),
         )
 
     def with_weight(self, weight: int) -> "ScoreSums":
         """Sums of the same rows, which have no weights yet, each of this one."""
-        numbers = [weight * number for number in self.integers()]
-        limbs = np.array([[v >> LIMB for v in numbers], [v & int(LOW) for v in numbers]])
         return replace(
             self,
             class_weights=self.class_weights * weight,
-            limbs=limbs.astype(np.int64),
+            limbs=_limbs([weight * number for number in self.integers()]),
             squares=self.n_rows * weight**2,
             heaviest=weight,
         )
@@ -127,9 +124,8 @@ class ScoreSums:
                 f"Sums must be at most the total weight, in quanta {limit}, and that at most "
                 f"2^50 units, got {largest}. The numbers do not come from rows."
             )
-        limbs = np.array([[v >> LIMB for v in integers], [v & int(LOW) for v in integers]])
         counts = n_rows, n_zero, n_capped, n_cut
-        return cls(*counts, class_weights, units, parts, limbs.astype(np.int64))
+        return cls(*counts, class_weights, units, parts, _limbs(integers))
 
     def contradiction(self) -> str | None:
         """What no rows can have given, in words: moments that contradict each other."""
@@ -147,7 +143,7 @@ class ScoreSums:
 
     def integers(self) -> list[int]:
         """Every sum as one integer, in quanta of its unit."""
-        return [(int(hi) << LIMB) + int(lo) for hi, lo in self.limbs.T]
+        return integers_of(self.limbs)
 
     def mean_score(self) -> Vector:
         """Mean of ``(p_c - t_c) a``, shape (C * q,), each entry correctly rounded."""
@@ -208,9 +204,8 @@ class ScoreSums:
         whole = self.total_weight * QUANTA
         if whole == 0:
             raise ValueError("There is no mean of no rows: the total weight is 0.")
-        hi, lo = self.limbs[:, start : start + n]
-        quotients = [((int(h) << LIMB) + int(low)) / whole for h, low in zip(hi, lo, strict=True)]
-        return np.array(quotients) * units
+        numbers = integers_of(self.limbs[:, start : start + n])
+        return np.array([number / whole for number in numbers]) * units
 
     def _matrix(self, start: int) -> Matrix:
         C, q = self._n_outputs, self.units.size
@@ -222,6 +217,22 @@ class ScoreSums:
             for i, j in ((rows, columns), (columns, rows)):
                 matrix[c, i, other, j] = matrix[other, i, c, j] = block
         return matrix.reshape(C * q, C * q)
+
+
+def merged_limbs(one: IntegerArray, other: IntegerArray) -> IntegerArray:
+    """Limbs of the sums of two sets of rows."""
+    hi, lo = one + other
+    return np.stack([hi + (lo >> LIMB), lo & LOW])
+
+
+def integers_of(limbs: IntegerArray) -> list[int]:
+    """Every sum as one integer."""
+    return [(int(hi) << LIMB) + int(lo) for hi, lo in limbs.T]
+
+
+def _limbs(integers: Sequence[int]) -> IntegerArray:
+    limbs = [[v >> LIMB for v in integers], [v & int(LOW) for v in integers]]
+    return np.array(limbs).astype(np.int64)
 
 
 def triangle(n: int) -> int:

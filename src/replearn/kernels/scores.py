@@ -8,22 +8,12 @@ import numpy as np
 from replearn.kernels import portable
 from replearn.kernels.compiler import INTERPRETED, njit
 from replearn.kernels.lanes import DenseRows, SparseRows, row_dot, row_square
-from replearn.kernels.readonly import unmarked
-from replearn.kernels.rows import HUGE, ascending, open_rows, rescaled, take
+from replearn.kernels.rows import HUGE, ascending, open_rows, rescaled, take, unmarked
 from replearn.types import Matrix, Vector
 
 
 def scores(X: Any, weights: Vector, constant: float) -> Vector:
-    """``<x, weights> + constant`` of each row; see ``lanes`` for the order of the sums.
-
-    Parameters
-    ----------
-    X : array or CSR matrix
-        Numbers of any type.
-    weights : float64 array
-        As long as a row.
-    constant : float
-    """
+    """``<x, weights> + constant`` of each row; see ``lanes`` for the order of the sums."""
     if INTERPRETED:
         return capped_scores(X, weights, constant)
     out = np.empty(X.shape[0])
@@ -36,18 +26,9 @@ def capped_scores(
 ) -> Vector | Matrix:
     """``<x', coef> + intercept``, where x' is the row, shortened to length ``cap`` if longer.
 
-    Parameters
-    ----------
-    X : array or CSR matrix
-        Numbers of any type.
-    coef : float64 array of shape (n_features,) or (n_outputs, n_features)
-    intercept : float, or float64 array of shape (n_outputs,)
-    cap : float
-        Between ``2^-400`` and ``2^300``, or inf: then these are ``scores``.
-
-    Returns
-    -------
-    scores : float64 array of shape (n_rows,) or (n_rows, n_outputs)
+    X is an array or a CSR matrix of numbers of any type. With ``coef`` of shape (n_outputs,
+    n_features) there is a column for each output. The cap is between ``2^-400`` and ``2^300``, or
+    inf: then these are ``scores``.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""The logistic function in compiled code, without libm: the same bits everywhere.
+"""The logistic function and log-losses, compiled, without libm: the same bits everywhere.
 
 ``docs/sigmoid.md`` is the specification, ``kernels.portable`` the same in NumPy alone. The code
 has no branch and no call, so that a loop over it becomes vector instructions.
@@ -7,7 +7,9 @@ has no branch and no call, so that a loop over it becomes vector instructions.
 import numpy as np
 
 from replearn.kernels.compiler import njit
+from replearn.kernels.philox import natural_log
 from replearn.kernels.portable import HIGHEST, INVERSE_LN2, LN2_HI, LN2_LO, LOWEST, SERIES, WHOLE
+from replearn.types import Vector
 
 (_C17, _C16, _C15, _C14, _C13, _C12, _C11, _C10, _C9, _C8, _C7, _C6, _C5, _C4, _C3, _C2, _, _) = (
     SERIES
@@ -51,3 +53,17 @@ def exponential(x):
 def sigmoid(s):
     """``1 / (1 + e^-s)``: ``portable.sigmoid`` of one number."""
     return 1.0 / (1.0 + exponential(-s))
+
+
+@njit(cache=True, nogil=True)
+def _fill_log_losses(probabilities, floor, out):
+    """``out[i] = -ln p``, p the probability of what came, at least ``floor`` and at most 1."""
+    for i in range(out.size):
+        out[i] = -natural_log(min(max(probabilities[i], floor), 1.0))
+
+
+def log_losses(probabilities: Vector, floor: float) -> Vector:
+    """Log-loss of each row from the probability that was given to its class."""
+    out = np.empty(probabilities.size)
+    _fill_log_losses(np.ascontiguousarray(probabilities, dtype=np.float64), floor, out)
+    return out

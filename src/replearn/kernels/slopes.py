@@ -5,14 +5,13 @@ intercept. At a vector ``u`` a row has the score ``s = <u, v>``, the loss ``ln(1
 slope ``p = 1 / (1 + e^s)``, minus the derivative of the loss. Added up over the rows are
 
 * the **pull** ``p v``, minus the gradient of the loss,
-* the **loss**,
-* the squared slope ``p^2``, which bounds how much the fit varies (docs/theory.md).
+* the **loss**.
 
 Terms are counted in whole numbers, as in ``kernels.logistic``: none exceeds 1 (a loss is counted in
 units of 1024), each is rounded to a multiple of 2^-51 as it is added to 3.0, and integers add up
 exactly in any order and grouping. So a sum is a function of the multiset of rows.
 
-Twin: ``slope_integers`` in tests/reference.py; tests in tests/unit/test_slopes.py.
+Twin: ``slope_integers`` in tests/reference.py; tests in tests/unit/test_row_fit.py.
 """
 
 import math
@@ -21,12 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from replearn.kernels.compiler import njit, overloaded
+from replearn.kernels.compiler import by_kind, njit
 from replearn.kernels.lanes import DenseRows, row_dot_and_square
 from replearn.kernels.philox import natural_log
-from replearn.kernels.readonly import unmarked
-from replearn.kernels.rows import HUGE, TINY, is_zero, open_rows, rescaled, take
-from replearn.kernels.score_sums import LIMB, LOSS_UNIT, LOW, QUANTA
+from replearn.kernels.rows import HUGE, TINY, is_zero, open_rows, rescaled, take, unmarked
+from replearn.kernels.score_sums import LIMB, LOSS_UNIT, LOW, QUANTA, integers_of, merged_limbs
 from replearn.kernels.sigmoid import sigmoid
 from replearn.types import IntegerArray, Signs, Vector
 
@@ -43,8 +41,8 @@ class SlopeSums:
     ----------
     n_rows, n_zero : int
         Rows with a direction, and rows of zeros only.
-    limbs : int64 array of shape (2, n_inputs + 2)
-        ``hi`` and ``lo`` of every sum, ``0 <= lo < 2^40``: the pull, the loss, the squared slope.
+    limbs : int64 array of shape (2, n_inputs + 1)
+        ``hi`` and ``lo`` of every sum, ``0 <= lo < 2^40``: the pull, then the loss.
     """
 
     n_rows: int
@@ -53,22 +51,21 @@ class SlopeSums:
 
     def __add__(self, other: "SlopeSums") -> "SlopeSums":
         """The sums of both sets of rows; order and grouping do not matter."""
-        hi, lo = self.limbs + other.limbs
-        limbs = np.stack([hi + (lo >> LIMB), lo & LOW])
+        limbs = merged_limbs(self.limbs, other.limbs)
         return SlopeSums(self.n_rows + other.n_rows, self.n_zero + other.n_zero, limbs)
 
     def integers(self) -> list[int]:
         """Every sum as one integer, in quanta."""
-        return [(int(hi) << LIMB) + int(lo) for hi, lo in self.limbs.T]
+        return integers_of(self.limbs)
 
     def mean_pull(self) -> Vector:
         """Mean of ``p v``, each entry correctly rounded."""
         whole = max(self.n_rows, 1) * QUANTA
-        return np.array([number / whole for number in self.integers()[:-2]])
+        return np.array([number / whole for number in self.integers()[:-1]])
 
     def mean_loss(self) -> float:
         """Mean loss, in nats."""
-        return self.integers()[-2] / (max(self.n_rows, 1) * QUANTA) * LOSS_UNIT
+        return self.integers()[-1] / (max(self.n_rows, 1) * QUANTA) * LOSS_UNIT
 
 
 def slope_sums(
@@ -76,17 +73,11 @@ def slope_sums(
 ) -> SlopeSums:
     """Sums over the rows of a matrix at one vector.
 
-    Parameters
-    ----------
-    X : array or CSR matrix
-    signs : int8 array of -1 and +1
-    direction : float64 array
-        As long as a row, or one longer: then its last entry is the intercept's.
-    class_weights : pair of float
-        Loss and slope of a row are multiplied by this, by its sign: -1, +1. From 0 to 1.
+    If the direction is one longer than a row, its last entry is the intercept's. Loss and slope of
+    a row are multiplied by a class weight from 0 to 1, by its sign: -1, +1.
     """
     bias = 1.0 if direction.size > X.shape[1] else 0.0
-    limbs = np.zeros((2, direction.size + 2), np.int64)
+    limbs = np.zeros((2, direction.size + 1), np.int64)
     counts = np.zeros(2, np.int64)
     _add(open_rows(X), unmarked(signs), unmarked(direction), bias, class_weights, limbs, counts)
     return SlopeSums(int(counts[0]), int(counts[1]), limbs)
@@ -103,13 +94,10 @@ def row_scores(X: Any, signs: Signs, direction: Vector) -> tuple[Vector, Vector]
 # --- compiled ---------------------------------------------------------------------------------
 
 
+@by_kind
 def add_row(rows, k, a, totals):
     """Add the quanta of ``a x_k`` to the totals."""
-    raise NotImplementedError("chosen by the kind of the rows")
 
-
-@overloaded(add_row)
-def _add_row(rows, k, a, totals):
     def dense(rows, k, a, totals):
         x = rows.X[rows.members[k]]
         for j in range(x.size):
@@ -160,7 +148,6 @@ def _add(rows, signs, direction, bias, class_weights, limbs, counts):
             totals[last] += _quanta(bias * a)
             loss = -natural_log(sigmoid(score)) * weight
             totals[last + 1] += _quanta(loss * (1.0 / LOSS_UNIT))
-            totals[last + 2] += _quanta(slope * slope)
         for j in range(totals.size):
             limbs[0, j] += totals[j] >> LIMB
             limbs[1, j] += totals[j] & LOW

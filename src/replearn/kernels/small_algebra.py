@@ -29,15 +29,8 @@ Floats = NDArray[np.float64]
 def cholesky(A: Matrix) -> Matrix:
     """The upper triangular ``R`` with ``R'R = A`` and a positive diagonal.
 
-    Parameters
-    ----------
-    A : array of shape (q, q)
-        Symmetric and positive definite; only its upper triangle is read.
-
-    Raises
-    ------
-    ValueError
-        If a pivot is not positive.
+    A is symmetric and positive definite; only its upper triangle is read. Raises a ValueError if a
+    pivot is not positive.
     """
     R = np.zeros(A.shape)
     failed = _cholesky(np.ascontiguousarray(A, dtype=np.float64), R)
@@ -49,24 +42,15 @@ def cholesky(A: Matrix) -> Matrix:
     return R
 
 
-def solve_upper(R: Matrix, b: Floats) -> Floats:
-    """The solution of ``R x = b``, R upper triangular; ``b`` has shape (q,) or (q, m)."""
-    x = _columns(b)
-    _solve_upper(np.ascontiguousarray(R, dtype=np.float64), x)
-    return x.reshape(b.shape)
-
-
-def solve_upper_transposed(R: Matrix, b: Floats) -> Floats:
-    """The solution of ``R' x = b``, R upper triangular; ``b`` has shape (q,) or (q, m)."""
-    x = _columns(b)
-    _solve_upper_transposed(np.ascontiguousarray(R, dtype=np.float64), x)
-    return x.reshape(b.shape)
-
-
 def solve_positive(A: Matrix, b: Floats) -> Floats:
-    """The solution of ``A x = b`` for a symmetric positive definite A, by ``cholesky``."""
-    R = cholesky(A)
-    return solve_upper(R, solve_upper_transposed(R, b))
+    """The solution of ``A x = b`` for a symmetric positive definite A, by ``cholesky``.
+
+    ``b`` has shape (q,) or (q, m).
+    """
+    R, x = cholesky(A), _columns(b)
+    _solve_upper_transposed(R, x)
+    _solve_upper(R, x)
+    return x.reshape(b.shape)
 
 
 def times(A: Matrix, b: Floats) -> Floats:
@@ -102,6 +86,7 @@ def _cholesky(A, R):
 
 @njit(cache=True, nogil=True)
 def _solve_upper(R, x):
+    """Solve ``R x = b`` in place, R upper triangular."""
     q = R.shape[0]
     for c in range(x.shape[1]):
         for i in range(q - 1, -1, -1):
@@ -113,6 +98,7 @@ def _solve_upper(R, x):
 
 @njit(cache=True, nogil=True)
 def _solve_upper_transposed(R, x):
+    """Solve ``R' x = b`` in place."""
     for c in range(x.shape[1]):
         for i in range(R.shape[0]):
             total = 0.0

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from replearn.kernels.compiler import njit
-from replearn.kernels.lanes import DenseRows, SparseRows, row_dot_and_square
+from replearn.kernels.lanes import row_dot_and_square
+from replearn.kernels.rows import open_rows
 from replearn.types import Signs, Vector
 
 #: Soft errors are added up in these units, so that the order of the rows cannot matter.
@@ -25,10 +26,10 @@ def soft_error(score):
 
 
 @njit(cache=True, nogil=True)
-def _sum(rows, signs, first, last, direction, bias, noise):
+def _sum(rows, signs, direction, bias, noise):
     total, n_rows = np.int64(0), 0
     constant = bias * direction[-1]
-    for i in range(first, last):
+    for i in range(signs.size):
         product, size = row_dot_and_square(rows, i, direction)
         size += bias
         if size > 0.0:
@@ -38,25 +39,12 @@ def _sum(rows, signs, first, last, direction, bias, noise):
     return total, n_rows
 
 
-def sum_soft_errors(
-    X: Any, signs: Signs, first: int, last: int, direction: Vector, noise: float
-) -> tuple[int, int]:
-    """Sum of soft errors of rows ``first`` to ``last``, in units of 2^-30, and their number.
+def sum_soft_errors(X: Any, signs: Signs, direction: Vector, noise: float) -> tuple[int, int]:
+    """Sum of the soft errors of rows, in units of 2^-30, and the number of rows with a direction.
 
-    Parameters
-    ----------
-    X : array or CSR matrix
-    signs : int8 array
-    first, last : int
-    direction : float64 array
-        As long as a row, or one longer: then its last entry is the intercept.
-    noise : float
-        Standard deviation of the noise on a row of length 1.
+    If the direction is one longer than a row, its last entry is the intercept. ``noise`` is a
+    standard deviation, on a row of length 1.
     """
-    members = np.arange(X.shape[0], dtype=np.int64)
     bias = 1.0 if direction.size > X.shape[1] else 0.0
-    rows: Any = DenseRows(X, members)
-    if hasattr(X, "indptr"):
-        rows = SparseRows(X.data, X.indices, X.indptr, members)
-    total, n_rows = _sum(rows, signs, first, last, direction, bias, noise)
+    total, n_rows = _sum(open_rows(X), signs, direction, bias, noise)
     return int(total), int(n_rows)

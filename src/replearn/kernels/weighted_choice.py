@@ -6,10 +6,7 @@ import numpy as np
 
 from replearn.kernels.compiler import njit
 from replearn.kernels.philox import index_from_word, philox_block, uniform_from_word
-
-_LN2_HI = 6.93147180369123816490e-01  # the leading 32 bits: n * _LN2_HI is exact
-_LN2_LO = 1.90821492927058770002e-10
-_INVERSE_LN2 = 1.4426950408889634
+from replearn.kernels.portable import INVERSE_LN2, LN2_HI, LN2_LO
 
 
 @njit(cache=True, nogil=True)
@@ -20,8 +17,8 @@ def exponential(x):
     """
     if x < -700.0:
         return 0.0
-    n = np.rint(x * _INVERSE_LN2)
-    r = (x - n * _LN2_HI) - n * _LN2_LO
+    n = np.rint(x * INVERSE_LN2)
+    r = (x - n * LN2_HI) - n * LN2_LO
     series = 1.0
     for i in range(14, 0, -1):
         series = 1.0 + series * r / i

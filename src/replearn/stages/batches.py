@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property, reduce
 from operator import add
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
@@ -193,6 +192,17 @@ class BatchSums:
             and (np.linalg.norm(self.group_means(), axis=1) <= 8 + 1e-9).all()
         )
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is to be saved, besides the size of a batch."""
+        counts, extremes = self.counted
+        return {"hi": self.hi, "lo": self.lo, "tally_counts": counts, "tally_extremes": extremes}
+
+    @classmethod
+    def of_arrays(cls, arrays: dict[str, NDArray[Any]], batch_size: int) -> "BatchSums":
+        """The sums that had these arrays."""
+        tally = TallyArrays(arrays["tally_counts"], arrays["tally_extremes"])
+        return cls(arrays["hi"], arrays["lo"], tally, batch_size)
+
     def merge(self, other: "BatchSums") -> "BatchSums":
         """Sums of both."""
         return BatchSums(
@@ -214,21 +224,13 @@ class BatchSums:
 class Block(NamedTuple):
     """Consecutive batches that are worked on together.
 
-    Attributes
-    ----------
-    X, signs : as in `Rows`
-    members : int64 array
-        The rows of these batches, in canonical order.
-    first, last : int
-        Their numbers, from the first to before the last.
-    batch_size : int
+    ``members`` are their rows, in canonical order, ``first`` is the number of the first batch.
     """
 
     X: Any
     signs: Signs
     members: Order
     first: int
-    last: int
     batch_size: int
 
 
@@ -265,9 +267,8 @@ def max_margin(plan: BatchPlan, number: int | None = None) -> BatchKernel:
             intercept=plan.n_inputs > X.shape[1],
         )
         output = kernel.new_output(plan.unit_vectors, plan.guarantee.margin, plan.length_cap)
-        batches = kernel.Batches(block.first, block.last, batch_size)
-        into = kernel.Sums(sums.hi, sums.lo, sums.counted)
-        kernel.sum_batches(X, signs, block.members, batches, problem, output, into)
+        settings = block.members, block.first, batch_size, problem, output
+        kernel.sum_batches(X, signs, *settings, sums.hi, sums.lo, sums.counted)
 
     return solve
 
@@ -278,7 +279,8 @@ def best_of_sgd(plan: BatchPlan) -> BatchKernel:
     def solve(block: Block, sums: BatchSums) -> None:
         descent = descent_of(plan, block.X.shape[1], block.batch_size)
         state = sgd.new_state(block.X.shape[1], descent, block.first)
-        advance(block.X, block.signs, block.members, descent, state, sums)
+        into = sums.hi, sums.lo, sums.counted
+        sgd.advance(block.X, block.signs, block.members, descent, state, *into)
 
     return solve
 
@@ -297,17 +299,6 @@ def descent_of(plan: BatchPlan, n_features: int, batch_size: int) -> sgd.Run:
     )
 
 
-def advance(
-    X: Any, signs: Signs, order: Order, descent: sgd.Run, state: sgd.State, sums: BatchSums
-) -> None:
-    """Gradient descent over rows of an array or a CSR matrix."""
-    settings = (signs, order, descent, state, sums.hi, sums.lo, sums.counted)
-    if sp.issparse(X):
-        sgd.advance_csr(X.data, X.indices, X.indptr, *settings)
-    else:
-        sgd.advance_dense(X, *settings)
-
-
 def sum_batches(
     solve: BatchKernel,
     rows: Rows,
@@ -317,22 +308,8 @@ def sum_batches(
 ) -> BatchSums:
     """Cut rows into batches, turn each into a vector, and add these up exactly.
 
-    Fewer rows than one batch make one batch; a remainder is left over.
-
-    Parameters
-    ----------
-    solve : BatchKernel
-    rows : Rows
-    plan : BatchPlan
-    run : BlockMap
-        Where the blocks are worked on.
-    n_groups : int, optional
-        Number of groups; default by the width of the data.
-
-    Returns
-    -------
-    BatchSums
-        The same bits for every ``run``.
+    Fewer rows than one batch make one batch; a remainder is left over. The same bits for every
+    ``run``; the default number of groups follows from the width of the data.
     """
     n_rows = rows.order.size
     batch_size = min(plan.batch_size, n_rows)
@@ -343,7 +320,7 @@ def sum_batches(
     def work(batches: tuple[int, int]) -> BatchSums:
         sums = no_sums(plan.n_inputs, batch_size, n_groups)
         start, stop = ((batch - rows.first_batch) * batch_size for batch in batches)
-        solve(Block(rows.X, rows.signs, rows.order[start:stop], *batches, batch_size), sums)
+        solve(Block(rows.X, rows.signs, rows.order[start:stop], batches[0], batch_size), sums)
         return sums
 
     blocks = _blocks(rows.first_batch, n_batches, batch_size)
@@ -406,6 +383,10 @@ class LabelRuns:
         return cls(
             signs.size, int(np.count_nonzero(signs > 0)), n_runs, int(signs[0]), int(signs[-1])
         )
+
+    def array(self) -> IntegerArray:
+        """The fields."""
+        return np.array(astuple(self), dtype=np.int64)
 
     def then(self, other: "LabelRuns") -> "LabelRuns":
         """Those of these rows and the next ones."""

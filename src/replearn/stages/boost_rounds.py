@@ -7,10 +7,8 @@ classifier is the list of all rounds' codes.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import ndtr
 
 from replearn.codes.boost_space import BoostSpace, total_vote
@@ -18,11 +16,11 @@ from replearn.codes.randomness import SharedRandomness
 from replearn.codes.space import unit
 from replearn.kernels import boost_weights as kernel
 from replearn.kernels.exact import fixed_mean
-from replearn.kernels.lanes import DenseRows, SparseRows
-from replearn.plans.sizes import BoostPlan, BoostSizes
+from replearn.kernels.rows import open_rows
+from replearn.plans.sizes import BoostPlan, BoostSizes, Spent
 from replearn.stages.batches import Rows
 from replearn.stages.means import deciding_wall
-from replearn.types import BlockMap, Codes, Matrix, Order, Vector
+from replearn.types import BlockMap, Codes, IntegerArray, Matrix, Order, Vector
 
 _BLOCK_ROWS = 1 << 15
 
@@ -43,8 +41,8 @@ _QUANTUM = 2.0**30
 class RoundSums:
     """Exact sums of a round's weighted ``y x`` by group; the last column sums the weights."""
 
-    hi: np.ndarray[Any, np.dtype[np.int64]]
-    lo: np.ndarray[Any, np.dtype[np.int64]]
+    hi: IntegerArray
+    lo: IntegerArray
 
     def mean(self) -> Vector:
         """Weighted mean of all rows."""
@@ -76,7 +74,7 @@ def round_sums(
 
     def work(block: slice) -> RoundSums:
         hi, lo = np.zeros((2, n_groups, n_inputs + 1), dtype=np.int64)
-        part = _part(rows, members[block])
+        part = open_rows(rows.X, members[block])
         kernel.add_signed(part, rows.signs, weights[block], block.start, bias, hi, lo)
         return RoundSums(hi, lo)
 
@@ -96,7 +94,7 @@ def margins(rows: Rows, members: Order, voters: Matrix, output: str, run: BlockM
 
     def work(block: slice) -> Vector:
         out = np.empty(members[block].size)
-        part = _part(rows, members[block])
+        part = open_rows(rows.X, members[block])
         kernel.fill_margins(part, rows.signs, directions, as_signs, bias, out)
         return out
 
@@ -126,12 +124,6 @@ def keep_some(weights: Vector, coins: Vector, target: int) -> Vector:
     return kept.astype(np.float64)
 
 
-def _part(rows: Rows, members: Order) -> Any:
-    if sp.issparse(rows.X):
-        return SparseRows(rows.X.data, rows.X.indices, rows.X.indptr, members)
-    return DenseRows(rows.X, members)
-
-
 def _blocks(n_rows: int) -> Iterator[slice]:
     for first in range(0, n_rows, _BLOCK_ROWS):
         yield slice(first, min(first + _BLOCK_ROWS, n_rows))
@@ -144,18 +136,10 @@ def _blocks(n_rows: int) -> Iterator[slice]:
 class Round:
     """What happened in a round.
 
-    Attributes
-    ----------
-    mean : array of shape (n_inputs,)
-        What was rounded.
-    spread : array of shape (n_groups, n_inputs)
-        See `RoundSums.spread`.
-    n_kept : int
-        Rows with a weight that is not 0.
-    statistic : float
-        Mean that the test looked at: the weights after this round, or the errors of the vote.
-    doubt : float
-        Estimated probability that another lab's test ends otherwise.
+    ``mean`` was rounded, ``n_kept`` rows have a weight that is not 0. ``statistic`` is the mean
+    that the test looked at: the weights after this round, or the errors of the vote; ``doubt`` the
+    estimated probability that another lab's test ends otherwise. For the spread see
+    `RoundSums.spread`.
     """
 
     mean: Vector
@@ -166,44 +150,28 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Boosting:
-    """The rounds that were done, and their codes.
-
-    ``finished``: the test was passed; otherwise the rounds or the rows came to an end.
-    """
+class Boosted:
+    """What boosting hands back: the rounds that were done, and their codes."""
 
     codes: Codes
     space: BoostSpace
     rounds: tuple[Round, ...]
-    finished: bool
-    n_used: int
-    n_zero_rows: int
+    spent: Spent
+    residual: None = None
 
 
 def boost(
     rows: Rows,
     plan: BoostPlan,
     shared: SharedRandomness,
-    coins: SharedRandomness,
     run: BlockMap = map,
-) -> Boosting:
-    """Rounds of weak learning on re-weighted rows, until a replicable test says that it is enough.
+    coins: SharedRandomness | None = None,
+) -> Boosted:
+    """ILPS22: rounds of a rounded weighted mean each, until a replicable test is passed.
 
-    Parameters
-    ----------
-    rows : Rows
-    plan : BoostPlan
-        With sizes of boosting.
-    shared : SharedRandomness
-        Reads the streams "boost/{round}/...", and "boost/test".
-    coins : SharedRandomness
-        Of the rejection sampler, stream "boost/coins": part of the sample, they may be private.
-    run : BlockMap
-
-    Returns
-    -------
-    Boosting
-        The same codes for every ``run``.
+    Reads the shared streams "boost/{round}/...", and "boost/test". ``coins``, of the rejection
+    sampler ("boost/coins"), are part of the sample: private, or the shared ones. The same codes for
+    every ``run``.
 
     Notes
     -----
@@ -220,20 +188,27 @@ def boost(
     many samples as there are rounds.
     """
     sizes = plan.boost
+    if sizes.fresh_rows:  # a mean of all does not mind the order
+        rows.refuse_sorted(1)
     space = BoostSpace(plan.n_inputs, plan.rounding, plan.grid_width, 0, sizes.output)
     voters = np.empty((0, plan.n_inputs))
     codes: list[Codes] = []
     rounds: list[Round] = []
-    used = UsedRows(rows.signs.size)
+    used, zero = np.zeros((2, rows.signs.size), dtype=bool)
     finished = False
+
+    def margins_of(members: Order) -> Vector:
+        found = margins(rows, members, voters, sizes.output, run)
+        used[members], zero[members] = True, np.isnan(found)
+        return found
+
     row_margins: Vector | None = None  # about the rows of the next round, when all take the same
     for t, (training, testing) in enumerate(_schedule(rows, sizes)):
         if row_margins is None:
-            row_margins = margins(rows, training, voters, sizes.output, run)
-        used.mark(training, row_margins)
+            row_margins = margins_of(training)
         weights = smooth_weights(row_margins, t, float(sizes.threshold), float(sizes.decay))
         if sizes.fresh_rows:
-            tossed = coins.uniforms("boost/coins", weights.size, t)
+            tossed = (coins or shared).uniforms("boost/coins", weights.size, t)
             weights = keep_some(weights, tossed, sizes.n_kept)
         n_kept = int(np.count_nonzero(weights))
         if n_kept < max(1, sizes.n_kept):  # the sampler came back with too few rows
@@ -241,45 +216,22 @@ def boost(
         sums = round_sums(rows, training, weights, plan.n_inputs, run)
         codes.append(space.encode_round(t, sums.mean(), shared))
         voters = np.vstack([voters, unit(space.decode_round(t, codes[-1], shared))])
-        row_margins = margins(rows, testing, voters, sizes.output, run)
-        used.mark(testing, row_margins)
+        row_margins = margins_of(testing)
         statistic, doubt, finished = _test(row_margins, t, plan, shared)
         rounds.append(Round(sums.mean(), sums.spread(), n_kept, statistic, doubt))
         if finished:
             break
         if sizes.fresh_rows:
             row_margins = None
-    return Boosting(
-        codes=np.concatenate([np.empty(0, dtype=np.int64), *codes]),
-        space=replace(space, n_rounds=len(codes)),
-        rounds=tuple(rounds),
-        finished=finished,
-        n_used=used.n_used,
-        n_zero_rows=used.n_zero_rows,
+    spent = Spent(
+        n_rows=used.size,
+        n_batches=len(rounds),
+        n_dropped=used.size - int(used.sum()),
+        n_zero_rows=int(zero.sum()),
+        below=finished,
     )
-
-
-class UsedRows:
-    """Which rows were used so far, and which of them are zero."""
-
-    def __init__(self, n_rows: int) -> None:
-        self._used = np.zeros(n_rows, dtype=bool)
-        self._zero = np.zeros(n_rows, dtype=bool)
-
-    def mark(self, members: Order, row_margins: Vector) -> None:
-        """Rows that were looked at, and their margins: NaN for rows of zeros."""
-        self._used[members] = True
-        self._zero[members] = np.isnan(row_margins)
-
-    @property
-    def n_used(self) -> int:
-        """Different rows that were used."""
-        return int(self._used.sum())
-
-    @property
-    def n_zero_rows(self) -> int:
-        """Different rows of zeros."""
-        return int(self._zero.sum())
+    every = np.concatenate([np.empty(0, dtype=np.int64), *codes])
+    return Boosted(every, replace(space, n_rounds=len(codes)), tuple(rounds), spent)
 
 
 def _schedule(rows: Rows, sizes: BoostSizes) -> Iterator[tuple[Order, Order]]:

@@ -42,17 +42,7 @@ def calibrate(
 ) -> Calibration | None:
     """Calibration intercepts and slope, by maximum likelihood, with Wald intervals.
 
-    Parameters
-    ----------
-    probabilities : float array of shape (n_rows, n_classes)
-    truth : int array of shape (n_rows,)
-        Class numbers.
-    confidence : float, default=0.95
-
-    Returns
-    -------
-    Calibration or None
-        None if a class has no rows.
+    ``truth`` holds class numbers. None if a class has no rows.
     """
     n_classes = probabilities.shape[1]
     counts = np.bincount(truth, minlength=n_classes)
@@ -132,16 +122,7 @@ def _newton_parts(
 
 @dataclass(frozen=True)
 class Bin:
-    """Rows with about the same probability: the predicted one, and what was observed.
-
-    Attributes
-    ----------
-    n_rows : int
-    predicted : float
-        Mean probability.
-    observed : Measured
-        Share of rows of the class.
-    """
+    """Rows with about the same probability: the predicted one, and what was observed."""
 
     n_rows: int
     predicted: float

@@ -16,15 +16,17 @@ from replearn.plans.block_hints import HintedCubes
 from replearn.plans.choice_sizes import proved_disagreement
 from replearn.plans.plan_boosting import worst_flips
 from replearn.plans.plan_sgd import variance_bound
-from replearn.plans.sizes import BatchPlan, BoostPlan, NetPlan
+from replearn.plans.sizes import BatchPlan, BoostPlan, NetPlan, RoundedPlan
 from replearn.stages.batches import BatchSums
+from replearn.stages.boost_rounds import Boosted
 from replearn.stages.intervals import largest_differences, largest_means
 from replearn.stages.net_search import Evidence
-from replearn.stages.recipes import Boosted, Fitted
+from replearn.stages.recipes import Fitted
 from replearn.types import Drawable, Matrix, Vector
 
-_ASSUMES = "rows drawn independently from one population, by both labs, the same number"
-_DRAWS = 2000  # standard error .007 at a disagreement of .1
+#: What every bound assumes.
+ASSUMES = "rows drawn independently from one population, by both labs, the same number"
+DRAWS = 2000  # standard error .007 at a disagreement of .1
 _DRAWN_NUMBERS = 1 << 21  # in memory at once, for rows with many features
 _MOST_NUMBERS = 1 << 24  # in a round of boosting: with over 8,388 features fewer draws, not
 _FEWEST_DRAWS = 200  # fewer than these, which have a standard error of .02
@@ -84,17 +86,7 @@ class Certificate(Drawable):
 def certify(fitted: Fitted, plan: BatchPlan, shared: SharedRandomness) -> Certificate:
     """Certificate of one fit.
 
-    Parameters
-    ----------
-    fitted : Fitted
-        Exact sums of the batch vectors, by group, and what their mean was rounded to.
-    plan : BatchPlan
-    shared : SharedRandomness
-        Reads the streams of the code space.
-
-    Returns
-    -------
-    Certificate
+    Reads the streams of the code space.
 
     Notes
     -----
@@ -108,45 +100,29 @@ def certify(fitted: Fitted, plan: BatchPlan, shared: SharedRandomness) -> Certif
     many times the one without a hint as there are offsets. Calibration is tested in
     tests/theory/test_certificate.py.
     """
-    sums = fitted.sums
+    n_batches = fitted.sums[0].n_batches
     means = fitted.mean.reshape(plan.n_outputs, -1)
     deviations = np.hstack(
-        [_deviations(part, mean, plan) for part, mean in zip(fitted.all_sums, means, strict=True)]
+        [_deviations(part, mean, plan) for part, mean in zip(fitted.sums, means, strict=True)]
     )
-    estimate = _estimate(deviations, fitted.residual, sums.n_batches, fitted.space, shared)
+    estimate = _estimate(deviations, fitted.residual, n_batches, fitted.space, shared)
     if plan.margins_tried:  # nothing is proved about the search for the margin
         bound, confidence = 1.0, 1.0
     else:
-        bound, confidence = _bounds(fitted.all_sums, plan)
+        bound, confidence = _bounds(fitted.sums, plan)
     return Certificate(
         estimated_disagreement=None if estimate is None else min(1.0, estimate + fitted.doubt),
         disagreement_bound=bound,
         confidence=confidence,
-        assumes=_ASSUMES
-        + (
-            f"; the population keeps the margin {plan.guarantee.margin:g}"
-            if plan.mode == "certified"
-            else ""
-        ),
-        n_batches=sums.n_batches,
+        assumes=ASSUMES + (_keeping(plan.guarantee.margin) if plan.mode == "certified" else ""),
+        n_batches=n_batches,
     )
 
 
 def certify_choice(evidence: Evidence, plan: NetPlan, n_points: int) -> Certificate:
     """Certificate of a fit that chose a candidate of a net.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        How near other choices were.
-    plan : NetPlan
-        With sizes of a net.
-    n_points : int
-        Rows that were used.
-
-    Returns
-    -------
-    Certificate
+    ``n_points`` is the number of rows that were used.
 
     Notes
     -----
@@ -161,9 +137,9 @@ def certify_choice(evidence: Evidence, plan: NetPlan, n_points: int) -> Certific
     if evidence.estimable:
         draws = _student_draws(evidence.spreads.shape[0])
         estimate = float(evidence.changed(draws).mean())
-    assumes = "rows drawn independently from one population, by both labs, the same number"
+    assumes = ASSUMES
     if plan.net.calibration != "generic":
-        assumes += f"; the population keeps the margin {plan.guarantee.margin:g}"
+        assumes += _keeping(plan.guarantee.margin)
     return Certificate(
         estimated_disagreement=estimate,
         disagreement_bound=proved_disagreement(plan, n_points),
@@ -176,17 +152,7 @@ def certify_choice(evidence: Evidence, plan: NetPlan, n_points: int) -> Certific
 def certify_boosting(fitted: Boosted, plan: BoostPlan, shared: SharedRandomness) -> Certificate:
     """Certificate of boosting: of each round and each test, then of all of them.
 
-    Parameters
-    ----------
-    fitted : Boosted
-    plan : BoostPlan
-        With sizes of boosting.
-    shared : SharedRandomness
-        Reads the streams of the rounds.
-
-    Returns
-    -------
-    Certificate
+    Reads the streams of the rounds.
 
     Notes
     -----
@@ -218,10 +184,13 @@ def certify_boosting(fitted: Boosted, plan: BoostPlan, shared: SharedRandomness)
         estimated_disagreement=None if same is None or not fitted.rounds else 1 - same,
         disagreement_bound=_boosting_bound(plan),
         confidence=1.0,
-        assumes="rows drawn independently from one population, by both labs, the same number"
-        f"; the population keeps the margin {plan.guarantee.margin:g}",
+        assumes=ASSUMES + _keeping(plan.guarantee.margin),
         n_batches=len(fitted.rounds),
     )
+
+
+def _keeping(margin: float) -> str:
+    return f"; the population keeps the margin {margin:g}"
 
 
 def _boosting_bound(plan: BoostPlan) -> float:
@@ -253,13 +222,8 @@ def _bounds(every: Sequence[BatchSums], plan: BatchPlan) -> tuple[float, float]:
 def _bound(sums: BatchSums, plan: BatchPlan) -> tuple[float, float]:
     """Bound of the disagreement over seeds, and its confidence."""
     width = float(plan.grid_width)
-    constant = provable_flip_constant(
-        plan.projection, plan.rounding, plan.n_inputs, plan.n_components
-    )
-    if plan.basis_map is not None:
-        constant *= plan.basis_map.longest_stretch
     distance, confidence = _distance(sums, plan)
-    bound = constant * distance / width
+    bound = flips_per_distance(plan) * distance / width
     if plan.hint_bits:
         bound *= 1 << plan.hint_bits  # whatever offset is chosen, it is one of these
         if _has_isotropic_cubes(plan) and plan.n_outputs == 1:  # a hint for all is not proved
@@ -267,6 +231,14 @@ def _bound(sums: BatchSums, plan: BatchPlan) -> tuple[float, float]:
             step = 2 * plan.length_cap / sums.n_batches / width
             bound = min(bound, law.bound((distance / width) ** 2, step))
     return min(1.0, bound), confidence
+
+
+def flips_per_distance(plan: RoundedPlan) -> float:
+    """Bound of P[other codes] per (distance of two labs' vectors / grid width), over seeds."""
+    constant = provable_flip_constant(
+        plan.projection, plan.rounding, plan.n_inputs, plan.n_components
+    )
+    return constant if plan.basis_map is None else constant * plan.basis_map.longest_stretch
 
 
 def _has_isotropic_cubes(plan: BatchPlan) -> bool:
@@ -282,18 +254,16 @@ def _distance(sums: BatchSums, plan: BatchPlan) -> tuple[float, float]:
     observed = largest_variance(
         tally.n_pairs, tally.pair_sum, tally.pair_square_sum, plan.length_cap, failure
     )
-    variance, confidence = (
-        (prior, 1.0) if prior <= observed else (observed, 1 - plan.guarantee.failure_prob / 2)
-    )
+    variance, confidence = (prior, 1.0) if prior <= observed else (observed, 1 - failure)
     spread = math.sqrt(variance / sums.n_batches)  # of one lab's mean
     if not plan.unit_mean:
         return math.sqrt(2) * spread, confidence
     # Both unit vectors against that of the expected mean mu: |a/|a| - mu/|mu|| is at most
     # 2 |a - mu| / |mu|, and Chebyshev keeps |mu| from being much shorter than my mean.
     length = math.sqrt(float(square(sums.mean())))
-    shortest = length - spread / math.sqrt(plan.guarantee.failure_prob / 2)
+    shortest = length - spread / math.sqrt(failure)
     distance = 4 * spread / shortest if shortest > 0 else math.inf
-    return distance, confidence - plan.guarantee.failure_prob / 2
+    return distance, confidence - failure
 
 
 def _prior_variance(sums: BatchSums, plan: BatchPlan) -> float:
@@ -334,19 +304,8 @@ def largest_variance(
 ) -> float:
     """Upper confidence bound of the variance of a batch vector, from disjoint pairs of batches.
 
-    Parameters
-    ----------
-    n_pairs : int
-    total, squares : float
-        Sums of the squared distances of two batches, and of the squares of these.
-    length_cap : float
-        Vectors are at most this long.
-    failure_prob : float
-
-    Returns
-    -------
-    variance : float
-        inf: nothing is known.
+    ``total`` and ``squares`` are sums of the squared distances of two batches, and of the squares
+    of these; vectors are at most ``length_cap`` long. inf: nothing is known.
 
     Notes
     -----
@@ -390,12 +349,20 @@ def _estimate(
     for row, deviation in zip(spread, deviations, strict=True):
         row[:] = space.project(deviation, shared)
     spread *= math.sqrt(2 / (n_batches * (n_groups - 1))) / float(space.grid_width)
-    left = np.zeros(_DRAWS, dtype=bool)
+    return share_leaving(residual, spread, _student_draws(n_groups), space)
+
+
+def share_leaving(residual: Vector, spread: Matrix, draws: Matrix, space: CodeSpace) -> float:
+    """Share of draws under which a displacement leaves the cell, in some halfspace.
+
+    A displacement is the combination of the rows of ``spread``, in cells, that a draw says.
+    """
+    left = np.zeros(len(draws), dtype=bool)
     places, spreads = residual.reshape(space.n_outputs, -1), np.hsplit(spread, space.n_outputs)
     for place, part in zip(places, spreads, strict=True):
         slacks, reaches = near_walls(place, part, space.rounding)
         if slacks.size:
-            left |= (_student_draws(n_groups) @ reaches > slacks).any(axis=1)
+            left |= (draws @ reaches > slacks).any(axis=1)
     return float(left.mean())
 
 
@@ -406,6 +373,6 @@ def _student_draws(n_groups: int) -> Matrix:
     The same for every fit: they decide about no code.
     """
     shared, degrees = SharedRandomness("certificate"), n_groups - 1
-    draws = shared.normals("draws", _DRAWS * n_groups).reshape(_DRAWS, n_groups)
-    chi = shared.normals("scale", _DRAWS * degrees).reshape(_DRAWS, degrees)
+    draws = shared.normals("draws", DRAWS * n_groups).reshape(DRAWS, n_groups)
+    chi = shared.normals("scale", DRAWS * degrees).reshape(DRAWS, degrees)
     return draws * np.sqrt(degrees / (chi**2).sum(axis=1))[:, None]

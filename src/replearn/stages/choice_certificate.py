@@ -18,14 +18,13 @@ from replearn.plans.plan_choice import (
     expected_loss,
     spreads_of,
 )
-from replearn.stages.intervals import largest_means
+from replearn.stages.intervals import CONFIDENCE, largest_means
 from replearn.stages.model_scores import PRODUCT_ERROR, ScoreSums
 from replearn.stages.tie_bounds import largest_tie_spread, score_radii
 from replearn.types import Matrix, Vector
 
-CONFIDENCE = 0.95
-_DRAWS = 2000  # standard error .007 at a disagreement of .1
-_FEWEST_ROWS = 30  # fewer say nothing about their own spread
+DRAWS = 2000  # standard error .007 at a disagreement of .1
+FEWEST_ROWS = 30  # fewer say nothing about their own spread
 
 #: How the chance that the bound is wrong is divided among what the rows say.
 _DOUBTS = {"spread": 0.6, "radii": 0.3, "squares": 0.05, "far": 0.05}
@@ -107,28 +106,11 @@ def certify_models(
 ) -> ChoiceCertificate:
     """Certificate of a choice among finished models.
 
-    Parameters
-    ----------
-    sums : ScoreSums
-        Of this site's rows.
-    noisy : array of shape (n_candidates,)
-        Scores with the shared noise of this seed.
-    noise_scale : float
-    rows_per_site : sequence of int
-        Rows of all sites, this one included.
-    row_range : float or None
-        Largest minus smallest number of a row; None if a score is no mean of bounded numbers.
-    binary : bool, default=False
-        The number of a row is 0 or 1.
-    published : bool, default=True
-        The noise scale does not come from the rows.
-    inflation : float, default=1
-        Variance of the scores, in units of what independent rows would give. Above 1, for
-        cross-validation, nothing is proved.
-
-    Returns
-    -------
-    ChoiceCertificate
+    ``noisy`` are the scores with the shared noise of this seed, ``rows_per_site`` the rows of all
+    sites, this one included. ``row_range`` is the largest minus the smallest number of a row, which
+    is 0 or 1 if ``binary``; None if a score is no mean of bounded numbers. ``published``: the noise
+    scale does not come from the rows. ``inflation`` is the variance of the scores, in units of what
+    independent rows would give. Above 1, for cross-validation, nothing is proved.
 
     Notes
     -----
@@ -137,10 +119,9 @@ def certify_models(
     noisy score. Over seeds: `expected_disagreement`. Bound: `proved_disagreement`.
     """
     n = sums.n_rows
-    estimable = n >= _FEWEST_ROWS
     scores, covariance = sums.scores, sums.covariance * inflation
     estimated = expected = None
-    if estimable:
+    if n >= FEWEST_ROWS:
         estimated = _under_this_seed(noisy, covariance, n, rows_per_site)
         spreads = np.sqrt(np.maximum(spreads_of(covariance, n) ** 2 - 1 / n, 0.0))
         expected = expected_disagreement(scores, spreads, rows_per_site, noise_scale)
@@ -174,21 +155,26 @@ def _under_this_seed(
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     chosen = int(np.argmax(noisy))
     leads = noisy[chosen] - noisy
-    others = list(rows_per_site)
-    others.remove(min(others, key=lambda rows: abs(rows - n_rows)))
     truth = _normals(noisy.size, 0) @ root.T / math.sqrt(n_rows)
-    differ = np.zeros(_DRAWS, dtype=bool)
-    for site, rows in enumerate(others, start=1):
+    differ = np.zeros(DRAWS, dtype=bool)
+    for site, rows in enumerate(other_sites(n_rows, rows_per_site), start=1):
         moved = truth + _normals(noisy.size, site) @ root.T / math.sqrt(rows)
         differ |= (moved - moved[:, [chosen]] > leads).any(axis=1)
     return float(differ.mean())
 
 
+def other_sites(n_rows: int, rows_per_site: Sequence[int]) -> list[int]:
+    """Rows of all sites but this one, which has the number nearest to ``n_rows``."""
+    others = list(rows_per_site)
+    others.remove(min(others, key=lambda rows: abs(rows - n_rows)))
+    return others
+
+
 @cache
 def _normals(n_candidates: int, site: int) -> Matrix:
     """The same draws for every certificate: they decide about no choice."""
-    draws = SharedRandomness("certificate").normals("choice", _DRAWS * n_candidates, row=site)
-    return draws.reshape(_DRAWS, n_candidates)
+    draws = SharedRandomness("certificate").normals("choice", DRAWS * n_candidates, row=site)
+    return draws.reshape(DRAWS, n_candidates)
 
 
 # --- the proved bound ---------------------------------------------------------------------------
@@ -201,25 +187,11 @@ def proved_disagreement(
     row_range: float,
     *,
     binary: bool = False,
-    confidence: float = CONFIDENCE,
 ) -> float:
     """Bound of the probability that not all sites choose the same, over seeds and samples.
 
-    Parameters
-    ----------
-    sums : ScoreSums
-        Of one site's rows; they bound what is unknown, with ``confidence``.
-    noise_scale : float
-        Published.
-    rows_per_site : sequence of int
-    row_range, binary
-        As for `certify_models`.
-    confidence : float, default=0.95
-
-    Returns
-    -------
-    bound : float
-        1: nothing.
+    ``sums``, of one site's rows, bound what is unknown, with ``CONFIDENCE``; the noise scale is
+    published; ``row_range`` and ``binary`` are as for `certify_models`. A bound of 1 says nothing.
 
     Notes
     -----
@@ -237,7 +209,7 @@ def proved_disagreement(
     if n_candidates == 1:
         return 0.0
     n_pairs = n_candidates * (n_candidates - 1) / 2
-    doubt = 1 - confidence
+    doubt = 1 - CONFIDENCE
     most = _largest_squares(sums, row_range, binary, _DOUBTS["squares"] * doubt / n_pairs)
     log = math.log(2 * n_pairs / (_DOUBTS["far"] * doubt))
     kept, far = _in_the_running(sums.scores, most, n, noise_scale, rows_per_site, row_range, log)
@@ -324,17 +296,8 @@ def _largest_squares(sums: ScoreSums, row_range: float, binary: bool, doubt: flo
 def largest_mean(share: float, n: int, doubt: float) -> float:
     """The largest true mean of numbers in [0, 1] of which n have this mean, but with ``doubt``.
 
-    Parameters
-    ----------
-    share : float
-        Mean of n independent numbers in [0, 1] of one distribution.
-    n : int
-    doubt : float
-        Chance that the result is below the true mean, at most.
-
-    Returns
-    -------
-    mean : float
+    ``share`` is the mean of n independent numbers in [0, 1] of one distribution; the result is
+    below the true mean with probability ``doubt`` at most.
 
     Notes
     -----
@@ -421,15 +384,8 @@ def _growth(
 def largest_slopes(high: Vector, low: Vector) -> Vector:
     """By how much the logarithm of a tie weight falls with the score of a third candidate.
 
-    Parameters
-    ----------
-    high, low : arrays of shape (n_candidates,)
-        Largest and smallest ``r = exp(-gap / scale)`` of each candidate.
-
-    Returns
-    -------
-    slopes : array of shape (n_candidates,)
-        In units of 1 / scale, at most, whichever pair ties.
+    ``high`` and ``low`` are the largest and smallest ``r = exp(-gap / scale)`` of each candidate.
+    Slopes are in units of 1 / scale, at most, whichever pair ties.
 
     Notes
     -----

@@ -16,18 +16,7 @@ from replearn.types import Vector
 def safest_hint(components: Vector, space: CodeSpace, shared: SharedRandomness) -> int:
     """The offset of the grid under which a point lies farthest from all walls of its cell.
 
-    Parameters
-    ----------
-    components : array of shape (n_components,)
-        What the first lab rounds.
-    space : CodeSpace
-        With hint bits.
-    shared : SharedRandomness
-
-    Returns
-    -------
-    hint : int
-        Of equally safe ones the first; 0 without hint bits.
+    Of equally safe ones the first; 0 without hint bits.
 
     Notes
     -----
@@ -57,21 +46,9 @@ def unsafe_hints(
 ) -> tuple[int, ...]:
     """Moves of the grid under which a site's point lies too near a wall of its cell.
 
-    Parameters
-    ----------
-    components : array of shape (q,)
-        The point, in cells.
-    design : Design
-        With cubes and hint bits.
-    shared : SharedRandomness
-    disagreement : float
-        Probability that sites with a common hint may get different codes.
-    n_sites : int, default=2
-
-    Returns
-    -------
-    hints : tuple of int
-        To be published by every site; `common_hint` reads them.
+    ``components`` is the point, in cells that are cubes, and ``disagreement`` the probability that
+    sites with a common hint may get different codes. To be published by every site; `common_hint`
+    reads them.
 
     Notes
     -----

@@ -52,16 +52,6 @@ def normal_quantile(confidence: float) -> float:
 def share(count: int, trials: int, confidence: float = CONFIDENCE) -> Measured:
     """Share of successes, with Wilson's interval.
 
-    Parameters
-    ----------
-    count, trials : int
-        At least one trial.
-    confidence : float, default=0.95
-
-    Returns
-    -------
-    Measured
-
     Notes
     -----
     Wilson's interval holds all rates that a score test does not reject. It stays in [0, 1], has
@@ -85,14 +75,7 @@ def share(count: int, trials: int, confidence: float = CONFIDENCE) -> Measured:
 def mean_of_shares(shares: Sequence[Measured]) -> Measured:
     """Mean of independent shares, with an interval made of theirs.
 
-    Parameters
-    ----------
-    shares : sequence of Measured
-        With Wilson intervals of one confidence.
-
-    Returns
-    -------
-    Measured
+    The intervals of the shares are Wilson's, of one confidence.
 
     Notes
     -----
@@ -110,15 +93,7 @@ def mean_of_shares(shares: Sequence[Measured]) -> Measured:
 def mean(values: Vector, confidence: float = CONFIDENCE) -> Measured:
     """Mean of one number per row, with Student's interval.
 
-    Parameters
-    ----------
-    values : float array
-        At least one. A single one has an interval without ends.
-    confidence : float, default=0.95
-
-    Returns
-    -------
-    Measured
+    A single number has an interval without ends.
     """
     n, value = values.size, float(values.mean())
     if n < 2:
@@ -130,13 +105,9 @@ def mean(values: Vector, confidence: float = CONFIDENCE) -> Measured:
 def largest_means(shares: Matrix, distance: float) -> Matrix:
     """The largest q with ``kl(share, q) <= distance``: no mean of numbers in [0, 1] is larger.
 
-    Parameters
-    ----------
-    shares : float array
-        Means of n numbers in [0, 1].
-    distance : float
-        ``log(1 / failure) / n``: a result is below the true mean with probability ``failure`` at
-        most, as ``P[mean <= share] <= exp(-n kl(share, q))`` for numbers of mean q [Hoe63].
+    ``shares`` are means of n numbers in [0, 1]. With ``distance = log(1 / failure) / n`` a result
+    is below the true mean with probability ``failure`` at most, as ``P[mean <= share] <= exp(-n
+    kl(share, q))`` for numbers of mean q [Hoe63].
     """
     low, high = shares.copy(), np.ones_like(shares)
     for _ in range(60):
@@ -151,14 +122,7 @@ def largest_differences(
 ) -> Matrix:
     """Upper ends of true means of numbers in [-1, 1], each too small with ``doubt`` at most.
 
-    Parameters
-    ----------
-    means, squares : float arrays
-        Means of n numbers, and of their squares.
-    n_rows : int
-    binary : bool
-        Numbers are -1, 0 or 1.
-    doubt : float
+    ``means`` and ``squares`` are those of n numbers, which are -1, 0 or 1 if ``binary``.
 
     Notes
     -----

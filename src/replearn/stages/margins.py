@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -35,28 +35,7 @@ def soft_errors(
     """
     if output is not None:
         signs = against_rest(signs, output)
-    return SoftErrors(*sum_soft_errors(X, signs, 0, signs.size, direction, noise))
-
-
-@dataclass(frozen=True)
-class MarginChoice:
-    """The plan that was chosen, its sums, and how sure the choice is.
-
-    Attributes
-    ----------
-    plan : BatchPlan
-    sums : tuple of BatchSums
-        Of each halfspace.
-    errors : tuple of (float, float)
-        The margins that were tried, and the share of rows that the plan's noise would turn.
-    doubt : float
-        Estimated probability that another lab with as many rows chooses another margin.
-    """
-
-    plan: BatchPlan
-    sums: tuple[BatchSums, ...]
-    errors: tuple[tuple[float, float], ...]
-    doubt: float
+    return SoftErrors(*sum_soft_errors(X, signs, direction, noise))
 
 
 def choose_margin(
@@ -64,21 +43,13 @@ def choose_margin(
     sample: Sample,
     shared: SharedRandomness,
     run: BlockMap = map,
-) -> MarginChoice:
+) -> tuple[BatchPlan, tuple[BatchSums, ...], float]:
     """Take the largest margin whose noise the data bear: a random threshold decides.
 
-    Parameters
-    ----------
-    plans : iterable of (BatchPlan, sequence of BatchKernel)
-        One for each margin of a published grid, largest first, with a kernel for each halfspace.
-    sample : Sample
-    shared : SharedRandomness
-        Reads the stream "margin/threshold".
-    run : BlockMap
-
-    Returns
-    -------
-    MarginChoice
+    There is a plan for each margin of a published grid, largest first, with a kernel for each
+    halfspace. Returned are the chosen plan, with the margins that were tried and the share of rows
+    that their noise would turn; the sums of each halfspace; and the doubt, an estimated probability
+    that another lab with as many rows chooses another margin. Reads the stream "margin/threshold".
 
     Notes
     -----
@@ -107,4 +78,4 @@ def choose_margin(
         doubt += float(ndtr(-abs(error - threshold) / deviation))
         if error <= threshold:
             break
-    return MarginChoice(plan, sums, tuple(tried), min(doubt, 1.0))
+    return replace(plan, margins_tried=tuple(tried)), sums, min(doubt, 1.0)

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.kernels.log_losses import log_losses
+from replearn.kernels.sigmoid import log_losses
 from replearn.stages import ranking
 from replearn.types import IntegerArray, Matrix, Vector
 
@@ -148,18 +148,9 @@ def check_scoring(scoring: Scoring, n_classes: int) -> None:
 def row_scores(scoring: Scoring, truth: IntegerArray, predicted: NDArray[Any]) -> Vector:
     """Numbers of the rows of one candidate; their mean is its score.
 
-    Parameters
-    ----------
-    scoring : Scoring
-    truth : int array of shape (n_rows,)
-        Numbers of the true classes.
-    predicted : array
-        What ``NEEDS`` says: numbers of classes (-1 for a label that is none of the classes), or
-        probabilities of shape (n_rows, n_classes), or scores of the second class.
-
-    Returns
-    -------
-    numbers : float array of shape (n_rows,)
+    ``truth`` holds numbers of classes; ``predicted`` is what ``NEEDS`` says: numbers of classes (-1
+    for a label that is none of the classes), or probabilities of shape (n_rows, n_classes), or
+    scores of the second class.
 
     Notes
     -----
@@ -268,14 +259,7 @@ PRODUCT_ERROR = 2.0 ** -(_PRODUCT_BITS + 1)
 def sum_scores(numbers: Sequence[Vector]) -> ScoreSums:
     """Exact sums of the numbers of rows, in any order.
 
-    Parameters
-    ----------
-    numbers : sequence of arrays of shape (n_rows,)
-        One for each candidate; at most ``LARGEST`` in absolute value.
-
-    Returns
-    -------
-    ScoreSums
+    There is an array for each candidate, of numbers of at most ``LARGEST`` in absolute value.
 
     Examples
     --------

@@ -22,7 +22,6 @@ from itertools import pairwise
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from replearn.codes.net_space import NetSpace
@@ -145,7 +144,6 @@ def pack_points(
     rows: Rows, order: Order, space: NetSpace, shared: SharedRandomness, run: BlockMap = map
 ) -> Points:
     """Project the rows, once for all candidates."""
-    X, signs = rows.X, rows.signs
     matrix = space.matrix(shared)
     n_packs = -(-order.size // kernel.PACK)
     packs = np.empty((n_packs, space.n_components, kernel.PACK), dtype=np.float32)
@@ -153,10 +151,7 @@ def pack_points(
     def work(first: int) -> int:
         where = order[first : first + _ROWS_PER_BLOCK]
         out = packs[first // kernel.PACK : -(-(first + where.size) // kernel.PACK)]
-        if sp.issparse(X):
-            parts = (X.data, X.indices, X.indptr, X.shape[1])
-            return int(kernel.pack_csr(*parts, signs, where, matrix, out))
-        return int(kernel.pack_dense(X, signs, where, matrix, out))
+        return kernel.pack_rows(rows.X, rows.signs, where, matrix, out)
 
     n_points = sum(run(work, range(0, order.size, _ROWS_PER_BLOCK)))
     return Points(packs, n_points, order.size - n_points)
@@ -210,14 +205,8 @@ def net_in_order(
 class Found(NamedTuple):
     """What a search found.
 
-    Attributes
-    ----------
-    candidate, n_errors : int
-        Its index and its errors; -1 if there is none.
-    n_tested : int
-        Candidates whose errors were counted.
-    near, near_counts : int64 arrays
-        Candidates that were looked at and missed the limit narrowly.
+    The candidate (-1 if there is none) and its errors, how many candidates were tested, and those
+    that were looked at and missed the limit narrowly.
     """
 
     candidate: int
@@ -264,15 +253,10 @@ def fewest_errors(points: PointSet, net: Net) -> Found:
 def largest_score(points: PointSet, net: Net, heat: float, noise: Vector, reach: float) -> Found:
     """The candidate with the largest ``noise - heat * error rate``, the lowest index of these.
 
-    An error rate is not negative, so candidates are looked at from the largest noise down, and
-    only while their noise is above the best score: again about one over the share of good ones.
-    Rounding is monotone, so what is skipped could not have won.
-
-    Parameters
-    ----------
-    noise : array of shape (n_candidates,)
-    reach : float
-        Candidates this far below the best score are reported as near.
+    An error rate is not negative, so candidates are looked at from the largest noise down, and only
+    while their noise is above the best score: again about one over the share of good ones. Rounding
+    is monotone, so what is skipped could not have won. Candidates within ``reach`` of the best
+    score are reported as near.
     """
     best, winner, n_tested = -math.inf, (-1, -1), 0
     near, near_counts, near_scores = [], [], []
@@ -362,13 +346,8 @@ class Evidence:
 class Turn:
     """A statistic that leaves its cell, so that the choice is made by another threshold.
 
-    Attributes
-    ----------
-    slack : float
-    spread : array of shape (n_groups,)
-        As in `Evidence`.
-    then : Evidence or None
-        About the choice that this lab makes there, if it is the same one; None if it is another.
+    Slack and spread as in `Evidence`. ``then`` is about the choice that this lab makes there, if it
+    is the same one; None if it is another.
     """
 
     slack: float
@@ -535,15 +514,16 @@ def choose_amplified(
         made.append(choose_below(part, space, sizes, shared, run, string, evidence=False))
         return made[-1].candidate
 
-    result = amplified(choose, sizes.n_repeats, sizes.n_strings, shared, "net")
-    slacks = np.abs(np.array(result.shares) - result.levels)
-    spreads = np.zeros((max(sizes.n_repeats, slacks.size), slacks.size))
-    spreads[: slacks.size] = np.diag([_spread(f, sizes.n_repeats) for f in result.shares])
+    n_repeats, n_strings = sizes.n_repeats, sizes.n_strings
+    candidate, shares, levels = amplified(choose, n_repeats, n_strings, shared, "net")
+    slacks = np.abs(np.array(shares) - levels)
+    spreads = np.zeros((max(n_repeats, slacks.size), slacks.size))
+    spreads[: slacks.size] = np.diag([_spread(share, n_repeats) for share in shares])
     return Choice(
-        result.candidate,
+        candidate,
         n_tested=sum(choice.n_tested for choice in made),
         below=all(choice.below for choice in made),
-        evidence=Evidence(slacks, spreads, sizes.n_repeats),
+        evidence=Evidence(slacks, spreads, n_repeats),
     )
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from replearn.kernels.tally import TallyArrays
 from replearn.plans.sizes import BatchPlan
 from replearn.stages.batches import BatchKernel, BatchSums, LabelRuns, Rows, no_sums, sum_batches
 from replearn.types import BlockMap, Signs
@@ -16,15 +15,9 @@ class BatchStream:
     """Rows in pieces to sums of batch vectors: a pair of batches is added as soon as it is whole.
 
     Any pieces of the same rows give the sums of ``sum_batches`` on all of them in that order, to
-    the bit, since those of pairs of batches are exact and can be merged. Rows of a pair that is
-    not whole wait. Tested in tests/unit/test_pieces.py.
-
-    Parameters
-    ----------
-    solve : BatchKernel
-    plan : BatchPlan
-    first_row : int, default=0
-        Rows that come before these and are added up elsewhere: whole pairs of batches.
+    the bit, since those of pairs of batches are exact and can be merged. Rows of a pair that is not
+    whole wait. Tested in tests/unit/test_pieces.py. ``first_row`` rows come before these and are
+    added up elsewhere: whole pairs of batches.
     """
 
     def __init__(self, solve: BatchKernel, plan: BatchPlan, first_row: int = 0) -> None:
@@ -78,20 +71,11 @@ class BatchStream:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All that is to be saved; the rows from ``n_added`` on are to be taken again."""
-        labels = self._labels
-        runs = (labels.n_rows, labels.n_positive, labels.n_runs, labels.first, labels.last)
-        return {
-            "hi": self._sums.hi,
-            "lo": self._sums.lo,
-            "tally_counts": self._sums.counted.counts,
-            "tally_extremes": self._sums.counted.extremes,
-            "labels": np.array(runs, dtype=np.int64),
-        }
+        return self._sums.arrays() | {"labels": self._labels.array()}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Go on where another stream of this plan was when it gave these arrays."""
-        tally = TallyArrays(arrays["tally_counts"], arrays["tally_extremes"])
-        self._sums = BatchSums(arrays["hi"], arrays["lo"], tally, self._plan.batch_size)
+        self._sums = BatchSums.of_arrays(arrays, self._plan.batch_size)
         self._labels = LabelRuns(*arrays["labels"].tolist())
         self._waiting = None
 

@@ -14,17 +14,8 @@ from replearn.types import IntegerArray, Matrix, Vector
 def auc(scores: Vector, positive: NDArray[np.bool_], confidence: float = CONFIDENCE) -> Measured:
     """Area under the ROC curve with DeLong's interval.
 
-    Parameters
-    ----------
-    scores : float array of shape (n_rows,)
-    positive : bool array of shape (n_rows,)
-        At least one row of each kind.
-    confidence : float, default=0.95
-
-    Returns
-    -------
-    Measured
-        The chance that a positive row has the larger score; ties count half.
+    The chance that a positive row has the larger score; ties count half. There must be at least one
+    row of each kind.
 
     Notes
     -----
@@ -41,11 +32,8 @@ def auc(scores: Vector, positive: NDArray[np.bool_], confidence: float = CONFIDE
     # twice the number of pairs in order: whole numbers, so no order of summation matters
     twice = _placements(above, below)
     area = int(twice.sum()) / (2 * m * n)
-    few = ((1 - confidence) / 2) ** (1 / min(m, n))
-    if area == 1.0:
-        return Measured(1.0, few, 1.0, "exact, separated")
-    if area == 0.0:
-        return Measured(0.0, 0.0, 1 - few, "exact, separated")
+    if not 0 < area < 1:
+        return _of_separated(area, min(m, n), confidence)
     if min(m, n) < 2:
         return Measured(area, 0.0, 1.0, "none: one row of a class")
     variance = float((twice / (2 * n)).var(ddof=1)) / m
@@ -58,16 +46,6 @@ def mean_auc(
 ) -> Measured:
     """Mean of the areas of several scores of the same rows, such as one for each class.
 
-    Parameters
-    ----------
-    columns : sequence of (scores, positive)
-        As for `auc`.
-    confidence : float, default=0.95
-
-    Returns
-    -------
-    Measured
-
     Notes
     -----
     DeLong's variance with covariances: each row moves every area by so much, and it is the mean
@@ -77,9 +55,7 @@ def mean_auc(
     area = math.fsum(areas) / len(areas)
     if not 0 < area < 1:
         rarest = min(min(int(hit.sum()), int((~hit).sum())) for _, hit in columns)
-        few = ((1 - confidence) / 2) ** (1 / rarest)
-        low, high = (few, 1.0) if area == 1 else (0.0, 1 - few)
-        return Measured(area, low, high, "exact, separated")
+        return _of_separated(area, rarest, confidence)
     together = np.mean(moved, axis=0)
     return _of_log_odds(area, float((together**2).sum()), confidence)
 
@@ -94,6 +70,12 @@ def moves(scores: Vector, positive: NDArray[np.bool_]) -> tuple[float, Vector]:
     moved[positive] = (twice / (2 * n) - area) / m
     moved[~positive] = (1 - _placements(below, np.sort(above)) / (2 * m) - area) / n
     return area, moved
+
+
+def _of_separated(area: float, n_pairs: int, confidence: float) -> Measured:
+    few = ((1 - confidence) / 2) ** (1 / n_pairs)
+    low, high = (few, 1.0) if area == 1 else (0.0, 1 - few)
+    return Measured(area, low, high, "exact, separated")
 
 
 def _of_log_odds(area: float, variance: float, confidence: float) -> Measured:
@@ -148,10 +130,7 @@ def area_and_p_value(scores: Vector, positive: NDArray[np.bool_]) -> tuple[float
 def roc_points(scores: Vector, positive: NDArray[np.bool_], most: int = 400) -> Matrix:
     """Corners of the ROC curve, from (0, 0) to (1, 1), thinned to about ``most`` of them.
 
-    Returns
-    -------
-    points : float array of shape (n_points, 2)
-        Share of negative and share of positive rows at or above each score.
+    Share of negative and share of positive rows at or above each score.
     """
     order = np.argsort(-scores, kind="stable")
     hits = positive[order]

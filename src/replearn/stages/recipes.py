@@ -10,22 +10,19 @@ dp     (one batch)  counts  projected choose_noisy
 boost  signed mean  mean    original  box or foam
 ====== ============ ======= ========= ============
 
-The last one in rounds on re-weighted rows (smooth boosting), the others once.
+The last one in rounds on re-weighted rows (smooth boosting, `boost_rounds`), the others once.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import numpy as np
 
-from replearn.codes.boost_space import BoostSpace
 from replearn.codes.net_space import NetSpace
 from replearn.codes.randomness import SharedRandomness
 from replearn.codes.space import CodeSpace, unit
 from replearn.errors import ReplearnError
-from replearn.plans.sizes import BatchPlan, BoostPlan, NetPlan, RoundedPlan, Spent
-from replearn.stages import boost_rounds
+from replearn.plans.sizes import BatchPlan, NetPlan, RoundedPlan, Spent
 from replearn.stages.batches import BatchKernel, BatchSums, Rows, Sample, best_of_sgd, max_margin
 from replearn.stages.hints import safest_hint
 from replearn.stages.margins import choose_margin
@@ -49,23 +46,17 @@ class Fitted:
     """What a recipe hands back: the codes, where they live, and how they came about.
 
     ``mean`` is what was rounded, ``residual`` its place in the cell (in grid widths), ``doubt`` the
-    estimated probability that another lab makes other choices before it rounds. Of more than two
-    classes ``sums`` are those of the first halfspace, ``others`` those of all others.
+    estimated probability that another lab makes other choices before it rounds. ``sums`` are those
+    of each halfspace.
     """
 
     codes: Codes
     space: CodeSpace
     mean: Vector
     residual: Vector
-    sums: BatchSums
+    sums: tuple[BatchSums, ...]
     spent: Spent
     doubt: float = 0.0
-    others: tuple[BatchSums, ...] = ()
-
-    @property
-    def all_sums(self) -> tuple[BatchSums, ...]:
-        """The sums of each halfspace."""
-        return (self.sums, *self.others)
 
 
 def svm(
@@ -107,10 +98,9 @@ def svm_of_unknown_margin(
     hint: int | None = None,
 ) -> tuple[BatchPlan, Fitted]:
     """Algorithm 1 with the margin chosen replicably from a published grid."""
-    choice = choose_margin(((plan, _batch_svms(plan)) for plan in plans), sample, shared, run)
-    plan = replace(choice.plan, margins_tried=choice.errors)
-    fitted = round_means(choice.sums, sample.n_rows, plan, shared, hint)
-    return plan, replace(fitted, doubt=choice.doubt)
+    with_kernels = ((plan, _batch_svms(plan)) for plan in plans)
+    plan, sums, doubt = choose_margin(with_kernels, sample, shared, run)
+    return plan, replace(round_means(sums, sample.n_rows, plan, shared, hint), doubt=doubt)
 
 
 def round_means(
@@ -127,9 +117,7 @@ def round_means(
     means = [mean_direction(sums, plan) for sums in every]
     mean = means[0] if len(means) == 1 else np.concatenate(means)
     codes, space, residual = round_vector(mean, plan, shared, hint)
-    first, *others = every
-    spent = reduce(_all_spent, (_spent(n_rows, sums) for sums in every))
-    return Fitted(codes, space, mean, residual, first, spent, others=tuple(others))
+    return Fitted(codes, space, mean, residual, tuple(every), _spent(n_rows, every))
 
 
 def round_vector(
@@ -236,42 +224,6 @@ def _chosen(choice: Choice, space: NetSpace, n_rows: int, points: PointSet) -> C
     return Chosen(np.array([choice.candidate]), space, choice.evidence, spent)
 
 
-@dataclass(frozen=True)
-class Boosted:
-    """What boosting hands back."""
-
-    codes: Codes
-    space: BoostSpace
-    rounds: tuple[boost_rounds.Round, ...]
-    spent: Spent
-    residual: None = None
-
-
-def boost(
-    rows: Rows,
-    plan: BoostPlan,
-    shared: SharedRandomness,
-    run: BlockMap = map,
-    coins: SharedRandomness | None = None,
-) -> Boosted:
-    """ILPS22: rounds of a rounded weighted mean each, until a replicable test is passed.
-
-    ``coins``, of the rejection sampler, are part of the sample: private, or the shared ones.
-    """
-    if plan.boost.fresh_rows:  # a mean of all does not mind the order
-        rows.refuse_sorted(1)
-    done = boost_rounds.boost(rows, plan, shared, coins or shared, run)
-    n_rows = rows.signs.size
-    spent = Spent(
-        n_rows=n_rows,
-        n_batches=len(done.rounds),
-        n_dropped=n_rows - done.n_used,
-        n_zero_rows=done.n_zero_rows,
-        below=done.finished,
-    )
-    return Boosted(done.codes, done.space, done.rounds, spent)
-
-
 def mean_direction(sums: BatchSums, plan: BatchPlan) -> Vector:
     """What is rounded: the mean of the batch vectors, at its own length or at length 1."""
     return unit(sums.mean()) if plan.unit_mean else sums.mean()
@@ -291,26 +243,16 @@ def code_space(plan: RoundedPlan) -> CodeSpace:
     )
 
 
-def _all_spent(one: Spent, other: Spent) -> Spent:
-    """What was spent on two halfspaces: the same rows, and the troubles of both."""
-    return replace(
-        one,
-        n_unconverged=one.n_unconverged + other.n_unconverged,
-        n_infeasible=one.n_infeasible + other.n_infeasible,
-        worst_gap=max(one.worst_gap, other.worst_gap),
-        n_row_visits=one.n_row_visits + other.n_row_visits,
-    )
-
-
-def _spent(n_rows: int, sums: BatchSums) -> Spent:
-    tally = sums.tally
+def _spent(n_rows: int, every: Sequence[BatchSums]) -> Spent:
+    """What was spent on all halfspaces: the same rows, and the troubles of all."""
+    first, tallies = every[0], [sums.tally for sums in every]
     return Spent(
         n_rows=n_rows,
-        n_batches=sums.n_batches,
-        n_dropped=n_rows - sums.n_batches * sums.batch_size,
-        n_zero_rows=tally.n_zero_rows,
-        n_unconverged=tally.n_unconverged,
-        n_infeasible=tally.n_infeasible,
-        worst_gap=tally.worst_gap,
-        n_row_visits=tally.n_row_visits,
+        n_batches=first.n_batches,
+        n_dropped=n_rows - first.n_batches * first.batch_size,
+        n_zero_rows=first.tally.n_zero_rows,
+        n_unconverged=sum(tally.n_unconverged for tally in tallies),
+        n_infeasible=sum(tally.n_infeasible for tally in tallies),
+        worst_gap=max(tally.worst_gap for tally in tallies),
+        n_row_visits=sum(tally.n_row_visits for tally in tallies),
     )

@@ -5,17 +5,19 @@ from functools import cache
 
 import numpy as np
 
-from replearn.codes.cells import provable_flip_constant
 from replearn.codes.randomness import SharedRandomness
-from replearn.codes.walls import near_walls
 from replearn.kernels.lanes import square
 from replearn.plans.plan_rows import RowPlan
-from replearn.stages.certificate import Certificate
+from replearn.stages.certificate import (
+    ASSUMES,
+    DRAWS,
+    Certificate,
+    flips_per_distance,
+    share_leaving,
+)
 from replearn.stages.row_fit import FittedRows
 from replearn.types import Matrix, Vector
 
-_ASSUMES = "rows drawn independently from one population, by both labs, the same number"
-_DRAWS = 2000  # standard error .007 at a disagreement of .1
 _MIN_KEPT = 30  # fewer rows than this say nothing about their own spread
 
 #: Largest ``(1 - e^-x)^2 / x``: a squared slope is at most this times its loss.
@@ -24,17 +26,6 @@ SLOPE_SHARE = 0.4073
 
 def certify_rows(fitted: FittedRows, plan: RowPlan, shared: SharedRandomness) -> Certificate:
     """Certificate of a fit on all rows.
-
-    Parameters
-    ----------
-    fitted : FittedRows
-    plan : RowPlan
-    shared : SharedRandomness
-        Reads the streams of the code space.
-
-    Returns
-    -------
-    Certificate
 
     Notes
     -----
@@ -48,7 +39,7 @@ def certify_rows(fitted: FittedRows, plan: RowPlan, shared: SharedRandomness) ->
     """
     estimate = _estimate(fitted, plan, shared)
     bound, confidence = _bound(fitted, plan)
-    return Certificate(estimate, bound, confidence, _ASSUMES, n_batches=1)
+    return Certificate(estimate, bound, confidence, ASSUMES, n_batches=1)
 
 
 # --- the estimate -----------------------------------------------------------------------------
@@ -60,14 +51,8 @@ def _estimate(fitted: FittedRows, plan: RowPlan, shared: SharedRandomness) -> fl
         return None
     spread = row_spread(fitted, plan) * math.sqrt(2 / fitted.minimum.sums.n_rows)
     space = fitted.space
-    projected = np.array([space.project(row, shared) for row in spread])
-    slacks, reaches = near_walls(
-        fitted.residual, projected / float(space.grid_width), plan.rounding
-    )
-    if slacks.size == 0:
-        return 0.0
-    left = (_normal_draws(len(projected)) @ reaches > slacks).any(axis=1)
-    return float(left.mean())
+    projected = np.array([space.project(row, shared) for row in spread]) / float(space.grid_width)
+    return share_leaving(fitted.residual, projected, _normal_draws(len(projected)), space)
 
 
 def row_spread(fitted: FittedRows, plan: RowPlan) -> Matrix:
@@ -107,7 +92,7 @@ def solved_by_curvature(rows: Matrix, bends: Vector, weight: float, pulls: Matri
 def _normal_draws(n: int) -> Matrix:
     """Normal draws, the same for every fit: they decide about no code."""
     shared = SharedRandomness("certificate/rows")
-    return shared.normals("draws", _DRAWS * n).reshape(_DRAWS, n)
+    return shared.normals("draws", DRAWS * n).reshape(DRAWS, n)
 
 
 # --- the proved bound -------------------------------------------------------------------------
@@ -133,12 +118,7 @@ def _bound(fitted: FittedRows, plan: RowPlan) -> tuple[float, float]:
         shortest = length - spread / math.sqrt(failure)
         distance = 4 * spread / shortest + 2 * float(plan.distance) if shortest > 0 else math.inf
         confidence -= failure
-    constant = provable_flip_constant(
-        plan.projection, plan.rounding, plan.n_inputs, plan.n_components
-    )
-    if plan.basis_map is not None:
-        constant *= plan.basis_map.longest_stretch
-    bound = constant * distance / float(plan.grid_width) * (1 << plan.hint_bits)
+    bound = flips_per_distance(plan) * distance / float(plan.grid_width) * (1 << plan.hint_bits)
     return min(1.0, bound), confidence
 
 

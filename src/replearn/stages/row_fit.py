@@ -46,17 +46,8 @@ _KEPT_NUMBERS = 1 << 21
 class Minimum:
     """Where the solver stopped.
 
-    Attributes
-    ----------
-    vector : array
-        u.
-    sums : SlopeSums
-        At u.
-    value : float
-        Mean loss plus ``lambda/2 |u|^2``.
-    distance : float
-        The exact minimum is at most this far away.
-    n_passes : int
+    The vector u, sums and ``value`` (mean loss plus ``lambda/2 |u|^2``) at u, and how far away the
+    exact minimum is at most.
     """
 
     vector: Vector
@@ -73,22 +64,9 @@ SlopePass = Callable[[Vector], SlopeSums]
 def minimize(sums_at: SlopePass, n_inputs: int, weight: float, near: float, unit: bool) -> Minimum:
     """The minimum of the mean loss plus ``weight/2 |u|^2``, nearly.
 
-    Parameters
-    ----------
-    sums_at : callable
-        A pass over all rows.
-    n_inputs : int
-    weight : float
-        Strong convexity of what is minimised: with the gradient g at u, the exact minimum is at
-        most ``|g| / weight`` away.
-    near : float
-        Stop at this distance.
-    unit : bool
-        ``near`` is relative to half the length of u.
-
-    Returns
-    -------
-    Minimum
+    ``sums_at`` makes a pass over all rows. What is minimised is strongly convex with ``weight``, so
+    with the gradient g at u the exact minimum is at most ``|g| / weight`` away. Stops at the
+    distance ``near``, which is relative to half the length of u if ``unit``.
 
     Notes
     -----
@@ -151,19 +129,9 @@ def _newton_like(
 class FittedRows:
     """What a fit on all rows hands back.
 
-    Attributes
-    ----------
-    codes : int64 array
-    space : CodeSpace
-        With the hint that was given, or that this fit, as the first, has chosen.
-    mean : array
-        What was rounded: ``margin * u``, or u at length 1.
-    residual : array
-        Its place in its cell, in grid widths.
-    minimum : Minimum
-    kept : KeptRows
-        Some rows, at the minimum.
-    spent : Spent
+    ``mean`` was rounded (``margin * u``, or u at length 1), ``residual`` is its place in its cell,
+    in grid widths. The space has the hint that was given, or that this fit, as the first, has
+    chosen; ``kept`` are some rows, at the minimum.
     """
 
     codes: Codes
@@ -184,21 +152,14 @@ def fit_all_rows(
 ) -> FittedRows:
     """Algorithm 1 with one fit on all rows in place of batches: solve, then project and round.
 
-    Parameters
-    ----------
-    sample : UnorderedSample
-        Its rows may come in any order.
-    plan : RowPlan
-    shared : SharedRandomness
-        Reads the streams of the code space.
-    run : BlockMap
-    hint : int, optional
-        Published by the first lab. With hint bits and no hint, this fit is the first.
+    The rows may come in any order. ``hint`` was published by the first lab; with hint bits and no
+    hint, this fit is the first.
     """
 
     def sums_at(vector: Vector) -> SlopeSums:
         # workers of a cluster get this: it must not drag the sample along
-        return sample.add_up(partial(_terms, vector, plan.class_weights), run)
+        terms = partial(slope_sums, direction=vector, class_weights=plan.class_weights)
+        return sample.add_up(terms, run)
 
     margin, near = plan.guarantee.margin, float(plan.distance)
     minimum = minimize(
@@ -228,10 +189,6 @@ def fit_all_rows(
     return FittedRows(codes, space, mean, residual, minimum, kept, spent)
 
 
-def _terms(vector: Vector, class_weights: tuple[float, float], X: Any, signs: Signs) -> SlopeSums:
-    return slope_sums(X, signs, vector, class_weights)
-
-
 # --- rows from which the spread is estimated --------------------------------------------------
 
 
@@ -240,18 +197,8 @@ class KeptRows:
     """Different rows with the smallest keys, and how often each came: no order has a part in it.
 
     A key is made of a row's score, length and sign, so equal rows have equal keys; rows that come
-    often count often. If there are no more different rows than the limit, this is all of them.
-
-    Attributes
-    ----------
-    limit : int
-    keys : uint64 array
-        Ascending.
-    counts : int64 array
-    rows : array of shape (n_kept, n_inputs)
-        Of length 1, times their sign.
-    scores : array
-    positive : bool array
+    often count often. If there are no more different rows than the limit, this is all of them. Keys
+    ascend; rows have length 1, times their sign.
     """
 
     limit: int

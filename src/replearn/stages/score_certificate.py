@@ -12,33 +12,22 @@ from replearn.codes.walls import chance_to_leave
 from replearn.kernels.small_algebra import solve_positive
 from replearn.plans.cell_prices import chosen_positions
 from replearn.plans.plan_logistic import LogisticPlan
-from replearn.stages.certificate import Certificate
+from replearn.stages.certificate import ASSUMES, Certificate
 from replearn.stages.intervals import largest_means
 from replearn.stages.scores import Scored
 from replearn.types import Matrix, Vector
 
-ASSUMES = "rows drawn independently from one population, by both labs, the same number"
 _CELLS_AROUND = 2  # in which the first lab may be
 _N_PLACES, _N_POSITIONS = 2000, 8000  # of the first point: drawn for an estimate, for the bound
 _STEP = 1.01  # ratio of deviations that are told apart in the bound
 _FARTHEST, _N_ENDS, _N_STARTS = 6.5, 66, 33  # of the mixture of cubes, in spreads
-
-ASSUMES_OF_WEIGHTS = ", with weights that were given before the rows were looked at"
+_OF_WEIGHTS = ", with weights that were given before the rows were looked at"
 
 
 def certify_scores(scored: Scored, plan: LogisticPlan, follows: bool = False) -> Certificate:
     """Certificate of a logistic fit.
 
-    Parameters
-    ----------
-    scored : Scored
-    plan : LogisticPlan
-    follows : bool, default=False
-        The hint was published by another lab, with which the estimate is then concerned.
-
-    Returns
-    -------
-    Certificate
+    ``follows``: the hint was published by another lab, with which the estimate is then concerned.
 
     Notes
     -----
@@ -65,13 +54,12 @@ def certify_scores(scored: Scored, plan: LogisticPlan, follows: bool = False) ->
     if follows and scored.space.rounding == "centre" and scored.space.hint_bits:
         estimate = chance_of_another_cell(scored.residual, np.diag(covariance), n_rows, plan.design)
     else:
-        left = chance_to_leave(scored.residual[None, :], spread, scored.space.rounding)
-        estimate = float(left[0])
+        estimate = chance_to_leave(scored.residual, spread, scored.space.rounding)
     return Certificate(
         estimated_disagreement=estimate,
         disagreement_bound=bound,
         confidence=confidence,
-        assumes=ASSUMES + (ASSUMES_OF_WEIGHTS if scored.sums.squares is not None else ""),
+        assumes=ASSUMES + (_OF_WEIGHTS if scored.sums.squares is not None else ""),
         n_batches=int(n_rows),
     )
 
@@ -81,15 +69,8 @@ def chance_of_another_cell(
 ) -> float:
     """Probability that the first lab's cell is not that of a lab which follows its hint.
 
-    Parameters
-    ----------
-    residual : array of shape (q,)
-        The following lab's place in its cell, from the centre.
-    variances : array of shape (q,)
-        Of what one row adds, in cells.
-    n_rows : float
-    design : Design
-        With cubes and hint bits.
+    ``residual`` is the following lab's place in its cell, from the centre, ``variances`` those of
+    what one row adds, in cells, which are cubes.
 
     Notes
     -----
@@ -137,9 +118,8 @@ def proved_bound(scored: Scored, plan: LogisticPlan) -> tuple[float, float]:
     deviations = deviation_bounds(squares, reach, n_rows / heaviness, failure / reach.size)
     if design.space.hint_bits == 0:
         gaps = deviations * math.sqrt(2 / n_rows)
-        thirds = (
-            heaviness * (reach + deviations) / n_rows
-        )  # a mean is not larger than a root mean square
+        # a mean is not larger than a root mean square
+        thirds = heaviness * (reach + deviations) / n_rows
         return proved_crossings(gaps, thirds, design.space.rounding), 1 - failure
     bound = hinted_bound(deviations, reach, n_rows, design, failure, heaviness)
     return bound, 1 - 2 * failure
@@ -160,13 +140,8 @@ def deviation_bounds(squares: Vector, reach: Vector, n_rows: float, failure: flo
 def proved_crossings(gaps: Vector, thirds: Vector, rounding: str) -> float:
     """Bound of the chance that two points have other codes, over uniform offsets of the grid.
 
-    Parameters
-    ----------
-    gaps : array of shape (q,)
-        Standard deviation of two labs' difference in each coordinate, in cells, at most.
-    thirds : array of shape (q,)
-        Bound of a row's part over the number of rows, likewise.
-    rounding : str
+    In each coordinate, in cells, ``gaps`` are standard deviations of two labs' difference, at most,
+    and ``thirds`` bounds of a row's part over the number of rows.
 
     Notes
     -----
@@ -197,18 +172,9 @@ def hinted_bound(
 ) -> float:
     """Chance to cross a wall, averaged over positions of the first point, at most; cubes only.
 
-    Parameters
-    ----------
-    deviations : array of shape (q,)
-        Bounds of the root mean squares of what one row adds, in cells.
-    reach : array of shape (q,)
-        Largest size of what one row adds, in cells.
-    n_rows : float
-    design : Design
-    failure : float
-        Chance that the drawn positions say too little.
-    heaviness : float, default=1
-        Largest weight of a row over the mean. Above 1: Bernstein's tails, which are wide.
+    ``deviations`` bound the root mean squares and ``reach`` the size of what one row adds, in
+    cells; ``failure`` is the chance that the drawn positions say too little. ``heaviness`` is the
+    largest weight of a row over the mean; above 1: Bernstein's tails, which are wide.
 
     Notes
     -----
@@ -249,14 +215,8 @@ def _crossings(
 def crossings_beyond(distances: Vector, deviation: float, reach: float, n_rows: float) -> float:
     """Chance that two labs' difference is beyond a wall, averaged over walls, at most.
 
-    Parameters
-    ----------
-    distances : array
-        Of the walls, in ascending order, positive.
-    deviation, reach : float
-        Bounds of the root mean square and of the size of what one row adds.
-    n_rows : float
-        Of each lab.
+    ``distances`` of the walls are positive and ascend; ``deviation`` and ``reach`` bound the root
+    mean square and the size of what one row adds. Each lab has ``n_rows``.
 
     Notes
     -----

@@ -8,11 +8,9 @@ import numpy as np
 
 from replearn.codes.randomness import SharedRandomness
 from replearn.plans.plan_choice import site_range
+from replearn.stages.choice_certificate import DRAWS, FEWEST_ROWS, other_sites
+from replearn.stages.intervals import CONFIDENCE
 from replearn.stages.model_scores import ScoreSums
-
-CONFIDENCE = 0.95
-_DRAWS = 2000
-_FEWEST_ROWS = 30
 
 
 @dataclass(frozen=True)
@@ -64,23 +62,9 @@ def round_score(
 ) -> ReplicableScore:
     """Round a score to the middle of its cell.
 
-    Parameters
-    ----------
-    sums : ScoreSums
-        Of one candidate.
-    scoring : str
-    grid_width : str
-    rows_per_site : sequence of int
-        Rows of all sites, this one included.
-    shared : SharedRandomness
-        Reads the stream "score/{name}".
-    name : str
-    row_range : float or None
-        Largest minus smallest number of a row.
-
-    Returns
-    -------
-    ReplicableScore
+    ``sums`` are those of one candidate, ``rows_per_site`` the rows of all sites, this one included,
+    and ``row_range`` the largest minus the smallest number of a row. Reads the stream
+    "score/{name}".
 
     Notes
     -----
@@ -99,7 +83,7 @@ def round_score(
     if scoring in ("accuracy", "roc_auc"):
         value = min(max(value, 0.0), 1.0)
     estimated = expected = None
-    if sums.n_rows >= _FEWEST_ROWS:
+    if sums.n_rows >= FEWEST_ROWS:
         place = score / width - offset - code  # in the cell, from 0 to 1
         estimated = _under_this_seed(place, math.sqrt(variance) / width, sums.n_rows, rows_per_site)
         expected = min(1.0, math.sqrt(variance) * site_range(rows_per_site) / width)
@@ -123,12 +107,10 @@ def _under_this_seed(
     place: float, spread: float, n_rows: int, rows_per_site: Sequence[int]
 ) -> float:
     draws = SharedRandomness("certificate")
-    others = list(rows_per_site)
-    others.remove(min(others, key=lambda rows: abs(rows - n_rows)))
-    truth = place + spread / math.sqrt(n_rows) * draws.normals("score", _DRAWS)
-    left = np.zeros(_DRAWS, dtype=bool)
-    for site, rows in enumerate(others, start=1):
-        other = truth + spread / math.sqrt(rows) * draws.normals("score", _DRAWS, row=site)
+    truth = place + spread / math.sqrt(n_rows) * draws.normals("score", DRAWS)
+    left = np.zeros(DRAWS, dtype=bool)
+    for site, rows in enumerate(other_sites(n_rows, rows_per_site), start=1):
+        other = truth + spread / math.sqrt(rows) * draws.normals("score", DRAWS, row=site)
         left |= (other < 0) | (other >= 1)
     return float(left.mean())
 

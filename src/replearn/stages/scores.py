@@ -30,7 +30,7 @@ from replearn.plans.cell_prices import stay_chance
 from replearn.plans.plan_logistic import LogisticPlan, ScoresSpent
 from replearn.stages.batches import Rows, Sample
 from replearn.stages.weights import GRAINS, parted
-from replearn.types import BlockMap, Codes, Matrix, Vector
+from replearn.types import BlockMap, Codes, Vector
 
 #: Longest step after the first, in the metric of the rows' own curvature: a step of Newton's method
 #: that goes further than this has left the region where the curvature is known.
@@ -45,31 +45,26 @@ def score_pass(sample: Sample, design: Design, run: BlockMap = map) -> ScorePass
 
     Rows in memory are projected once if there is more than one pass; others are read anew.
     """
-    directions, cap = design.direction_rows, design.cap
-    units, most = design.units, design.push_numbers
     if design.n_steps > 1 and isinstance(sample, Rows):
-        projected_rows = sample.add_up(
-            lambda X, targets: _ProjectedRows.of(X, targets, directions, cap), run
-        )
+        directions, cap = design.direction_rows, design.cap
+        kept = sample.add_up(lambda X, targets: ((project(X, directions, cap), targets),), run)
 
         def again(theta: Vector) -> ScoreSums:
-            weights_of = design.space.by_output(theta)
-
             def part(rows: tuple[Projected, NDArray[Any]]) -> ScoreSums:
                 projected, targets = rows
                 classes, weights = parted(targets)
                 return score_sums(
                     projected,
                     classes,
-                    weights_of,
-                    units,
+                    design.space.by_output(theta),
+                    design.units,
                     weights,
                     loss=True,
-                    most=most,
+                    most=design.push_numbers,
                     factors=design.class_factors,
                 )
 
-            return reduce(ScoreSums.__add__, run(part, projected_rows.parts))
+            return reduce(ScoreSums.__add__, run(part, kept))
 
         return again
 
@@ -80,21 +75,9 @@ def score_pass(sample: Sample, design: Design, run: BlockMap = map) -> ScorePass
 def score_terms(design: Design, theta: Vector, X: Any, targets: NDArray[Any]) -> ScoreSums:
     """What some rows add to a pass at ``theta``: every engine calls this, and adds up.
 
-    Parameters
-    ----------
-    design : Design
-    theta : array of shape (q,)
-        Of several outputs, one after the other.
-    X : array or CSR matrix of shape (n_rows, n_features)
-        Encoded rows.
-    targets : array of shape (n_rows,)
-        Numbers of classes, or what is regressed on, with weights or without: see
-        `replearn.stages.weights`.
-
-    Returns
-    -------
-    ScoreSums
-        Whole numbers; those of two sets of rows are merged by ``+``.
+    X are encoded rows, ``targets`` numbers of classes, or what is regressed on, with weights or
+    without (`replearn.stages.weights`). Sums are whole numbers; those of two sets of rows are
+    merged by ``+``.
     """
     classes, weights = parted(targets)
     return row_score_sums(
@@ -112,37 +95,13 @@ def score_terms(design: Design, theta: Vector, X: Any, targets: NDArray[Any]) ->
 
 
 @dataclass(frozen=True)
-class _ProjectedRows:
-    """Projected rows of some blocks, with their targets."""
-
-    parts: tuple[tuple[Projected, NDArray[Any]], ...]
-
-    @classmethod
-    def of(cls, X: Any, targets: NDArray[Any], directions: Matrix, cap: float) -> "_ProjectedRows":
-        return cls(((project(X, directions, cap), targets),))
-
-    def __add__(self, other: "_ProjectedRows") -> "_ProjectedRows":
-        return _ProjectedRows(self.parts + other.parts)
-
-
-@dataclass(frozen=True)
 class Scored:
     """What a fit hands back.
 
-    Attributes
-    ----------
-    codes : int64 array
-    space : ScoreSpace
-        With the hint that was given, or that this fit, as the first, has chosen.
-    components : array of shape (q,)
-        What was rounded, in cells.
-    theta : array of shape (q,)
-        The same before rounding: intercept and weights of the directions.
-    residual : array
-        The place of ``components`` in their cell, from its centre.
-    sums : ScoreSums
-        Of the last pass over the rows.
-    spent : ScoresSpent
+    ``components``, in cells, were rounded; ``theta`` is the same before rounding: intercept and
+    weights of the directions. ``residual`` is their place in their cell, from its centre. The space
+    has the hint that was given, or that this fit, as the first, has chosen; the sums are those of
+    the last pass over the rows.
     """
 
     codes: Codes
@@ -163,16 +122,8 @@ def logistic(
 ) -> Scored:
     """Logistic regression in published directions: exact passes over the rows, then round.
 
-    Parameters
-    ----------
-    sample : Sample
-        Its rows may come in any order.
-    plan : LogisticPlan
-    shared : SharedRandomness
-        Reads the streams of the code space.
-    run : BlockMap
-    hint : int, optional
-        Published by the first lab. With hint bits and no hint, this fit is the first.
+    The rows may come in any order. ``hint`` was published by the first lab; with hint bits and no
+    hint, this fit is the first.
     """
     steps = all_steps(sample, plan.design, run)
     return round_theta(steps.following, steps.sums, plan.design, shared, hint)
@@ -191,16 +142,8 @@ def all_steps(sample: Sample, design: Design, run: BlockMap = map) -> "Steps":
 class Steps:
     """How far the steps of a fit have come; passes over rows may be made anywhere.
 
-    Attributes
-    ----------
-    theta : array of shape (q,)
-        The best weights that were looked at.
-    sums : ScoreSums
-        At these weights.
-    following : array of shape (q,)
-        Where the next pass looks; after the last one, what is rounded.
-    n_passes : int
-        Passes that were made.
+    ``theta`` are the best weights that were looked at, with the sums there; ``following`` is where
+    the next pass looks, and what is rounded after the last one.
     """
 
     theta: Vector
@@ -228,9 +171,7 @@ def from_one_pass(
     sums: ScoreSums, design: Design, shared: SharedRandomness, hint: int | None = None
 ) -> Scored:
     """The fit of a design with one step, from the sums over all rows at its start."""
-    refuse_unlearnable(sums, design)
-    theta = next_theta(design.space.start_numbers, sums, design)
-    return round_theta(theta, sums, design, shared, hint)
+    return round_theta(Steps.start(sums, design).following, sums, design, shared, hint)
 
 
 def round_theta(

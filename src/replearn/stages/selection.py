@@ -238,20 +238,9 @@ def draw_threshold(
 ) -> float:
     """The threshold of a study, and the start below it.
 
-    Parameters
-    ----------
-    law : ThresholdLaw
-    smallest : float
-        This lab's smallest error; it matters if ``law.cell`` is positive.
-    shared : SharedRandomness
-        Reads the streams "<purpose>/threshold" and "<purpose>/start".
-    purpose : str
-    number : int
-        Which of the independent thresholds of the study.
-
-    Returns
-    -------
-    threshold : float
+    ``smallest`` is this lab's smallest error; it matters if ``law.cell`` is positive. ``number``
+    says which of the independent thresholds of the study. Reads the streams "<purpose>/threshold"
+    and "<purpose>/start".
     """
     start = 0.0
     if law.cell > 0:
@@ -265,45 +254,19 @@ def draw_threshold(
     return root * root
 
 
-class Amplified(NamedTuple):
-    """A choice that most repetitions made.
-
-    Attributes
-    ----------
-    candidate : int
-    shares, levels : lists of float
-        For each shared string that was looked at: frequency of its most frequent choice, and
-        the frequency that was asked for.
-    """
-
-    candidate: int
-    shares: list[float]
-    levels: list[float]
-
-
 def amplified(
     choose: Callable[[int, int], int],
     n_repeats: int,
     n_strings: int,
     shared: SharedRandomness,
     purpose: str,
-) -> Amplified:
+) -> tuple[int, list[float], list[float]]:
     """Repeat a choice on fresh samples, and take what most repetitions choose.
 
-    Parameters
-    ----------
-    choose : (string, repeat) -> index
-        One choice, with the coins of a shared string, on a sample of its own.
-    n_repeats, n_strings : int
-    shared : SharedRandomness
-        Reads the stream "<purpose>/frequency".
-    purpose : str
-
-    Returns
-    -------
-    Amplified
-        For the first string whose most frequent choice is frequent enough; the last string's if
-        there is none.
+    ``choose(string, repeat)`` is one choice, with the coins of a shared string, on a sample of its
+    own. The result is that of the first string whose most frequent choice is frequent enough, or of
+    the last one; and for each string that was looked at, the share of its most frequent choice and
+    the level that was asked for. Reads the stream "<purpose>/frequency".
 
     Notes
     -----
@@ -321,7 +284,7 @@ def amplified(
         levels.append(2 / 3 + float(shared.uniforms(f"{purpose}/frequency", 1, row=string)[0]) / 6)
         if shares[-1] >= levels[-1]:
             break
-    return Amplified(candidate, shares, levels)
+    return candidate, shares, levels
 
 
 # --- checks ---------------------------------------------------------------------------------

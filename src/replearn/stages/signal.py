@@ -72,19 +72,9 @@ class Signal:
 def signal_of(X: Any, targets: NDArray[Any], order: Order | None = None) -> Signal | None:
     """Test whether the labels know anything of the rows, as a linear model could use it.
 
-    Parameters
-    ----------
-    X : array or CSR matrix of shape (n_rows, n_features)
-        Finite numbers.
-    targets : array of shape (n_rows,)
-        Signs or class numbers; weights do not count.
-    order : int64 array, optional
-        In which the rows are looked at; a random one, if the rows are sorted.
-
-    Returns
-    -------
-    Signal or None
-        None if there are too few rows to say anything: fewer than 40, or than 4 of a class.
+    ``targets`` are signs or class numbers; weights do not count. The order in which the rows are
+    looked at should be a random one, if they are sorted. None if there are too few rows to say
+    anything: fewer than 40, or than 4 of a class.
 
     Notes
     -----

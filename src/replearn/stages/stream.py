@@ -1,33 +1,24 @@
 """Gradient descent on rows that come in pieces, in memory that does not grow."""
 
 from copy import deepcopy
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replearn.kernels import gradient_descent as sgd
-from replearn.kernels.tally import TallyArrays
 from replearn.plans.sizes import BatchPlan
-from replearn.stages.batches import BatchSums, LabelRuns, advance, descent_of, no_sums
-from replearn.types import IntegerArray, Signs
+from replearn.stages.batches import BatchSums, LabelRuns, descent_of, no_sums
+from replearn.types import Signs
 
 
-@dataclass(frozen=True)
+@dataclass
 class DescentStream:
     """What remains of the rows so far: a block in progress, and exact sums of those before.
 
-    Attributes
-    ----------
-    plan : BatchPlan
-    n_features : int
-    state : sgd.State
-        The block in progress.
-    sums : BatchSums
-        Of the whole blocks; its arrays change.
-    labels : int64 array
-        The fields of `LabelRuns`, of the rows so far.
+    The state is that of the block in progress, the sums are those of the whole blocks (their arrays
+    change), the labels those of the rows so far.
 
     Notes
     -----
@@ -40,35 +31,30 @@ class DescentStream:
     n_features: int
     state: sgd.State
     sums: BatchSums
-    labels: IntegerArray
+    labels: LabelRuns
 
     @property
     def n_rows(self) -> int:
         """Rows so far."""
-        return self._label_runs().n_rows
+        return self.labels.n_rows
 
     def looks_sorted_with(self, signs: Signs) -> bool:
         """Whether the labels so far and these change too rarely for rows in random order."""
-        labels = self._label_runs().then(LabelRuns.of(signs))
+        labels = self.labels.then(LabelRuns.of(signs))
         return labels.n_rows >= 2 * self.plan.batch_size and labels.look_sorted()
 
-    def take(self, X: object, signs: Signs) -> None:
+    def take(self, X: Any, signs: Signs) -> None:
         """Take all rows of an array or a CSR matrix, in their order."""
-        self.labels[:] = astuple(self._label_runs().then(LabelRuns.of(signs)))
+        self.labels = self.labels.then(LabelRuns.of(signs))
         order = np.arange(self._room(signs.size), dtype=np.int64)
         descent = descent_of(self.plan, self.n_features, self.plan.batch_size)
-        advance(X, signs, order, descent, self.state, self.sums)
+        into = self.sums.hi, self.sums.lo, self.sums.counted
+        sgd.advance(X, signs, order, descent, self.state, *into)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All that is to be saved, besides the plan."""
-        sums = self.sums
-        return sgd.arrays_of(self.state) | {
-            "hi": sums.hi,
-            "lo": sums.lo,
-            "tally_counts": sums.counted.counts,
-            "tally_extremes": sums.counted.extremes,
-            "labels": self.labels,
-        }
+        labels = {"labels": self.labels.array()}
+        return sgd.arrays_of(self.state) | self.sums.arrays() | labels
 
     def total(self) -> BatchSums:
         """Sums of the whole blocks, a copy; fewer rows than one block make one."""
@@ -77,11 +63,8 @@ class DescentStream:
             return total
         state = deepcopy(self.state)
         descent = descent_of(self.plan, self.n_features, self.plan.batch_size)
-        sgd.close_block(descent, state, total.hi, total.lo, total.counted)
+        sgd.end_block(descent, state, total.hi, total.lo, total.counted)
         return BatchSums(total.hi, total.lo, total.counted, self.n_rows)
-
-    def _label_runs(self) -> LabelRuns:
-        return LabelRuns(*self.labels.tolist())
 
     def _room(self, n_rows: int) -> int:
         """How many of the next ``n_rows`` rows belong to blocks that the plan has."""
@@ -100,7 +83,7 @@ def new_stream(plan: BatchPlan, n_features: int) -> DescentStream:
         n_features,
         sgd.new_state(n_features, descent),
         no_sums(plan.n_inputs, plan.batch_size),
-        np.zeros(len(fields(LabelRuns)), dtype=np.int64),
+        LabelRuns(),
     )
 
 
@@ -111,14 +94,15 @@ def restored(
     descent = descent_of(plan, n_features, plan.batch_size)
     names = sgd.arrays_of(sgd.new_state(n_features, descent))
     state = sgd.state_of(descent, {name: arrays[name] for name in names})
-    tally = TallyArrays(arrays["tally_counts"], arrays["tally_extremes"])
-    sums = BatchSums(arrays["hi"], arrays["lo"], tally, plan.batch_size)
+    sums = BatchSums.of_arrays(arrays, plan.batch_size)
     if state is None or sums.n_batches != sgd.n_blocks(state) or (arrays["labels"][:3] < 0).any():
         return None
     if not sums.are_possible():
         return None
-    return DescentStream(plan, n_features, state, _copy(sums), arrays["labels"])
+    labels = LabelRuns(*arrays["labels"].tolist())
+    return DescentStream(plan, n_features, state, _copy(sums), labels)
 
 
 def _copy(sums: BatchSums) -> BatchSums:
-    return BatchSums(sums.hi.copy(), sums.lo.copy(), deepcopy(sums.counted), sums.batch_size)
+    """A copy of the arrays, which change, and of nothing that was read of them."""
+    return BatchSums.of_arrays(deepcopy(sums.arrays()), sums.batch_size)

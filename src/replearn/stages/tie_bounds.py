@@ -26,23 +26,9 @@ def score_radii(
 ) -> Matrix:
     """By how much more than observed one candidate may be better than another.
 
-    Parameters
-    ----------
-    scores : array of shape (n_candidates,)
-    squares : array of shape (n_candidates, n_candidates)
-        Mean squared differences of candidates on a row.
-    n_rows : int
-    row_range : float
-        Largest minus smallest number of a row.
-    binary : bool
-        Numbers are 0 or 1.
-    doubt : float
-        Chance, for each pair in this order, that its radius is too small.
-
-    Returns
-    -------
-    radii : array of shape (n_candidates, n_candidates)
-        ``radii[i, j]`` is that of the score of i minus the score of j; diagonal 0.
+    ``squares`` are mean squared differences of candidates on a row, whose numbers are 0 or 1 if
+    ``binary``. Each radius is too small with chance ``doubt``; ``radii[i, j]`` is that of the score
+    of i minus the score of j.
     """
     means = (scores[:, None] - scores) / row_range
     shares = np.minimum(squares / row_range**2, 1.0)
@@ -61,23 +47,10 @@ def largest_tie_spread(
 ) -> float:
     """The most that pairs which tie can differ on a row, on average, within the radii.
 
-    Parameters
-    ----------
-    scores : array of shape (n_candidates,)
-    radii : array of shape (n_candidates, n_candidates)
-        From `score_radii`.
-    squares : array of shape (n_candidates, n_candidates)
-        Mean squared differences of candidates on a row.
-    scale : float
-        Of the noise.
-    n_rounds : int, default=3
-        Of potentials and weights, each found from the other; one more is a little sharper.
-
-    Returns
-    -------
-    spread : float
-        At least ``2 sum over pairs of w_ij(m) squares_ij`` for all scores m with
-        ``m_i - m_j <= scores_i - scores_j + radii_ij``.
+    With radii from `score_radii`, mean ``squares`` of differences of candidates on a row, and the
+    scale of the noise: at least ``2 sum over pairs of w_ij(m) squares_ij`` for all scores m with
+    ``m_i - m_j <= scores_i - scores_j + radii_ij``. Potentials and weights are found from each
+    other, ``n_rounds`` times; one more is a little sharper.
 
     Notes
     -----

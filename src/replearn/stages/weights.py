@@ -25,16 +25,9 @@ def whole_weights(
 ) -> IntegerArray:
     """Weights of rows in grains of 1/1024.
 
-    Parameters
-    ----------
-    values : array of shape (n_rows,), or one number for all rows
-        From 0 to 16,384. Whole numbers stay what they are, so that a weight of 3 counts like three
-        equal rows, to the bit.
-    n_rows : int
-    place : str, default="sample_weight"
-        What holds the weights, for messages.
-    first_row : int, default=0
-        Number of the first row, for messages.
+    Weights, or one number for all rows, are from 0 to 16,384. Whole numbers stay what they are, so
+    that a weight of 3 counts like three equal rows, to the bit. ``place``, what holds the weights,
+    and the number of the first row are for messages.
 
     Examples
     --------

@@ -179,11 +179,8 @@ class Worth:
     def lines(self, own: bool = False) -> list[tuple[str, str]]:
         """The short table, as names and values.
 
-        Parameters
-        ----------
-        own : bool, default=False
-            These are the rows of the fit: the p-value is not that of this AUC, so it stands
-            elsewhere.
+        ``own``: these are the rows of the fit. The p-value is not that of this AUC, so it stands
+        elsewhere.
         """
         most = self.labels[self.majority]
         rates = ", ".join(
