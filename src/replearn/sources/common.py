@@ -86,15 +86,6 @@ def warn_if_coded_differently(place: str, encoding: Encoding | None, seen: Seen 
 
 
 @dataclass(frozen=True)
-class Part:
-    """Rows of a table that can be read without the others: a row group of a Parquet file."""
-
-    path: str
-    row_group: int
-    n_rows: int
-
-
-@dataclass(frozen=True)
 class Request:
     """What is asked of the files at a place; see `replearn.sources.open_source`."""
 
@@ -219,26 +210,6 @@ class Source(ABC):
     def parse(self, batch: Any, first_row: int) -> Piece:
         """Numbers and labels of a batch (or of any rows of it); ``first_row`` is its place."""
 
-    def parts(self) -> tuple[Part, ...] | None:
-        """Units that can be read on their own, or None if the format has none."""
-        return None
-
-    def read_part(self, part: Part, start: int, stop: int, labels_only: bool = False) -> Piece:
-        """Rows ``start`` to ``stop`` of a part; X is None if only labels are asked for."""
-        raise self._no_parts()
-
-    def part_pieces(
-        self, part: Part, start: int, stop: int, labels_only: bool = False
-    ) -> Iterator[Piece]:
-        """The rows of ``read_part``, some at a time; nothing is read ahead or behind them."""
-        raise self._no_parts()
-
-    def _no_parts(self) -> ReplearnError:
-        return ReplearnError(
-            f"{self.place} has no parts that can be read on their own, unlike a Parquet file. "
-            "Read it from the start."
-        )
-
 
 def _file_identity(path: str) -> dict[str, Any]:
     with reading(path), open(path, "rb") as file:
@@ -258,12 +229,6 @@ def _file_identity(path: str) -> dict[str, Any]:
         "changed_ns": found.st_ctime_ns,
         "written_ns": found.st_mtime_ns,
     }
-
-
-def file_size(path: str) -> int:
-    """Bytes of a file as it is stored."""
-    with reading(path):
-        return os.stat(path).st_size
 
 
 def _checked_start(start: int) -> int:

@@ -44,15 +44,9 @@ def read_table(
         If the file cannot be read or holds anything but finite numbers and labels.
     """
     source = open_source(path, target, columns, n_features=n_features)
-    whole = read_all(source, watch)
-    return Table(whole.X, None if whole.y is None else _typed_labels(whole.y), source.names)
-
-
-def read_all(source: Source, watch: Watch | None = None) -> Piece:
-    """All rows of a source as one piece."""
     whole = read_within(source, None, watch)
-    assert whole is not None
-    return whole
+    assert whole is not None  # there is no limit
+    return Table(whole.X, None if whole.y is None else _typed_labels(whole.y), source.names)
 
 
 def read_within(

@@ -36,7 +36,6 @@ from replearn.sources.arrow_columns import (
 )
 from replearn.sources.common import (
     PROTOCOL_REMEDY,
-    Part,
     Piece,
     Request,
     Source,
@@ -48,7 +47,6 @@ from replearn.sources.common import (
     feature_columns,
     reading,
     rows_per_batch,
-    total_seen,
     unreadable,
     watched,
 )
@@ -57,6 +55,15 @@ from replearn.sources.matrices import BadCell, ColumnRows, as_matrix, check_labe
 _READ_BUFFER = 2**16  # bytes per column; without it a whole column chunk is read at once
 _BATCH_BYTES = 2**26  # of a batch, if there is long text in its rows
 _N_AHEAD = 3  # batches that wait while rows are summed: now one is slow, now the other
+
+
+@dataclass(frozen=True)
+class Part:
+    """A row group of a file, which can be read without the others."""
+
+    path: str
+    row_group: int
+    n_rows: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,22 +158,13 @@ class ParquetSource(Source):
             for group, n_rows in enumerate(groups)
         )
 
-    def read_part(self, part: Part, start: int, stop: int, labels_only: bool = False) -> Piece:
-        """Rows ``start`` to ``stop`` of a row group; X is None if only labels are asked for.
-
-        What is above ``start`` in the row group is read too, and dropped.
-        """
-        found = list(self.part_pieces(part, start, stop, labels_only))
-        if not found:
-            found.append(Piece(np.empty((0, self.n_features)), np.empty(0, dtype=object), start))
-        X = None if labels_only else np.concatenate([piece.X for piece in found])
-        y = None if self.target is None else np.concatenate([np.asarray(p.y) for p in found])
-        return Piece(X, y, start, total_seen(piece.seen for piece in found))
-
     def part_pieces(
         self, part: Part, start: int, stop: int, labels_only: bool = False
     ) -> Iterator[Piece]:
-        """The rows of ``read_part``, some at a time; nothing is read ahead or behind them."""
+        """Rows ``start`` to ``stop`` of a row group; X is None if only labels are asked for.
+
+        What is above ``start`` in the row group is read too, and dropped; nothing is read ahead.
+        """
         if not 0 <= start <= stop <= part.n_rows:
             raise ReplearnError(
                 f"{part.path}: rows of a part must be within 0 and {part.n_rows}, got {start} to "

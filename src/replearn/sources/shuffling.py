@@ -95,8 +95,6 @@ class ShuffledSource:
     ``_MAX_BUCKET`` (32 MiB) while sorting, whatever the number of rows.
     """
 
-    in_memory_only = False
-
     def __init__(
         self,
         source: "Source",

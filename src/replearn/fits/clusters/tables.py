@@ -15,9 +15,10 @@ from replearn.estimators.base import ReplicableClassifier
 from replearn.fits.clusters.spans import Span, file_spans, partition_spans
 from replearn.fits.clusters.tasks import completed, guarded, shared_task
 from replearn.fits.label_parts import LabelPart, join_labels, labels_of
-from replearn.sources import Part, Source, Watch
+from replearn.sources import Source, Watch
 from replearn.sources.common import total_seen
 from replearn.sources.labels import Labels
+from replearn.sources.parquet_files import ParquetSource, Part
 from replearn.stages.batches import LabelRuns, SignedRows
 from replearn.types import Signs
 
@@ -119,15 +120,14 @@ class RowsInFiles(ClusterRows):
     """
 
     def __init__(self, source: Source, labels: Labels, task_rows: int | None = None) -> None:
-        parts = source.parts()
-        if parts is None:
+        if not isinstance(source, ParquetSource):
             raise ReplearnError(
                 f"{source.place} must be Parquet, which workers can read in parts. Convert it, or "
                 "fit it on one machine."
             )
         self.n_features, self.names = source.n_features, source.names
         self.labels = labels
-        self._source, self._parts = source, parts
+        self._source, self._parts = source, source.parts()
         self._task_rows = task_rows or max(1, TASK_NUMBERS // source.n_features)
 
     def tasks(self, work: Work, unit: int) -> list[Any]:
@@ -162,30 +162,30 @@ def _label_places(parts: Iterable[Part], rows: int) -> Iterator[list[_Place]]:
         yield places
 
 
-def _look_at_parts(about: tuple[Source, Labels], places: Sequence[_Place]) -> LabelPart:
+def _look_at_parts(about: tuple[ParquetSource, Labels], places: Sequence[_Place]) -> LabelPart:
     source, labels = about
-    found = []
+    found: list[Any] = []
     for part, start, stop in places:
         if not os.path.exists(part.path):
             raise ReplearnError(
                 f"{part.path} must be where every worker can read it, but one does not find it. "
                 "Put it on a file system that all workers share, under this path."
             )
-        found.append(np.asarray(source.read_part(part, start, stop, labels_only=True).y))
+        found += [piece.y for piece in source.part_pieces(part, start, stop, labels_only=True)]
     return LabelPart.of(labels, np.concatenate(found))
 
 
 def _work_on_file(
-    about: tuple[Source, Labels, Work], first_row: int, places: Sequence[_Place]
+    about: tuple[ParquetSource, Labels, Work], first_row: int, places: Sequence[_Place]
 ) -> Done:
-    source, labels, work = about
-    return _done(work, first_row, _file_chunks(source, copy.deepcopy(labels), places))
-
-
-def _file_chunks(source: Source, labels: Labels, places: Sequence[_Place]) -> Iterator[_Chunk]:
-    for place in places:
-        for piece in source.part_pieces(*place):
-            yield _Chunk(piece.X, labels.targets(np.asarray(piece.y)), piece.seen)
+    source, known, work = about
+    labels = copy.deepcopy(known)
+    chunks = (
+        _Chunk(piece.X, labels.targets(np.asarray(piece.y)), piece.seen)
+        for place in places
+        for piece in source.part_pieces(*place)
+    )
+    return _done(work, first_row, chunks)
 
 
 def _done(work: Work, first_row: int, chunks: Iterable[_Chunk]) -> Done:
