@@ -344,7 +344,7 @@ def _batches(
     if not rows:
         return None, None
     X = reduce(joined, [piece.X for piece in rows])
-    signs = np.concatenate([labels.signs(np.asarray(piece.y)) for piece in rows])
+    signs = np.concatenate([labels.targets(np.asarray(piece.y)) for piece in rows])
     expected = n_vector(protocol)
     n_inputs = X.shape[1] + bool(estimator.fit_intercept)
     if expected not in (None, n_inputs):

@@ -33,15 +33,9 @@ PROTOCOL_REMEDY = "make a protocol that says what to do with it (replearn plan -
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of a file.
+    """Rows of a file: finite numbers (a CSR array if they are sparse), labels, column names.
 
-    Attributes
-    ----------
-    X : float array or CSR array of shape (n_rows, n_columns)
-        Finite numbers.
-    y : array of shape (n_rows,), or None if no label column was asked for
-        Labels as integers, if all of them are; else as floats or text.
-    names : tuple of str, or None if the file has no column names
+    Labels are integers, if all of them are; else floats or text; None if none were asked for.
     """
 
     X: Any
@@ -167,18 +161,7 @@ class Source(ABC):
         """Consecutive rows from row ``start`` on as record batches of Arrow.
 
         One batch is read ahead in a background thread. A batch has at most 2^17 rows and about
-        16 MiB of numbers, whatever the size of the table.
-
-        Parameters
-        ----------
-        start : int, default=0
-            Rows to leave out.
-        watch : callable, optional
-            Told the share of the table that has been read.
-
-        Yields
-        ------
-        batch : pyarrow.RecordBatch
+        16 MiB of numbers, whatever the size of the table. ``watch`` is told the share read.
         """
         return watched(self._batches(_checked_start(start)), watch)
 

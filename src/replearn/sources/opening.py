@@ -91,18 +91,7 @@ def open_source(
 
 
 def source_for(model: Model, path: str | os.PathLike[str], target: str | None = None) -> Source:
-    """The columns of a table that a model takes, encoded as it was fitted.
-
-    Parameters
-    ----------
-    model : Model
-    path, target
-        See `open_source`.
-
-    Returns
-    -------
-    Source
-    """
+    """The columns of a table that a model takes, encoded as it was fitted."""
     if model.encoding is not None:
         n_columns = len(model.encoding.columns)
         return open_source(path, target, encoding=model.encoding, n_features=n_columns)

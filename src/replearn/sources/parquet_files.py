@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.encoding import CategoryColumn, Encoding
 from replearn.errors import ReplearnError
 from replearn.sources.arrow_columns import (
     check_dictionaries,
@@ -50,7 +49,7 @@ from replearn.sources.common import (
     unreadable,
     watched,
 )
-from replearn.sources.matrices import BadCell, ColumnRows, as_matrix, check_labels
+from replearn.sources.matrices import BadCell, ColumnRows, as_matrix, category_names, check_labels
 
 _READ_BUFFER = 2**16  # bytes per column; without it a whole column chunk is read at once
 _BATCH_BYTES = 2**26  # of a batch, if there is long text in its rows
@@ -68,24 +67,12 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class ParquetSource(Source):
-    """A table in Parquet files.
+    """A table in Parquet files."""
 
-    Attributes
-    ----------
-    wanted : tuple of str
-        Columns that are read for the features.
-    groups : tuple of tuples of int
-        For each file the rows of its row groups.
-    types : tuple of Arrow types
-        Of the columns that are read, in all batches.
-    batch_rows : int
-        Rows of a batch at most.
-    """
-
-    wanted: tuple[str, ...]
-    groups: tuple[tuple[int, ...], ...]
-    types: tuple[Any, ...]
-    batch_rows: int
+    wanted: tuple[str, ...]  # columns that are read for the features
+    groups: tuple[tuple[int, ...], ...]  # for each file the rows of its row groups
+    types: tuple[Any, ...]  # of the columns that are read, in all batches
+    batch_rows: int  # rows of a batch at most
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -127,7 +114,7 @@ class ParquetSource(Source):
                         check_labels(y, self.target)
                 if labels_only:
                     return Piece(None, y, first_row)
-                category = _categories(self.encoding)
+                category = category_names(self.encoding)
                 found = dict(zip(batch.schema.names, batch.columns, strict=True))
                 columns = {
                     name: (objects if name in category else numbers)(found[name])
@@ -173,7 +160,8 @@ class ParquetSource(Source):
         if labels_only and self.target is None:
             raise ReplearnError(f"{self.place}: labels are asked for without a target. Name it.")
         names = (str(self.target),) if labels_only else self.read
-        before = self._rows_before(part)
+        file = self.paths.index(part.path)
+        before = sum(map(sum, self.groups[:file])) + sum(self.groups[file][: part.row_group])
         done, most = 0, max(1, min(self.batch_rows, stop))
         for batch in self._record_batches(part.path, [part.row_group], names, most):
             first, last = max(start, done), min(stop, done + batch.num_rows)
@@ -213,10 +201,6 @@ class ParquetSource(Source):
                 raise self._located(bad, batch, first_row) from None
             first_row += batch.num_rows
             yield columns
-
-    def _rows_before(self, part: Part) -> int:
-        number = self.paths.index(part.path)
-        return sum(map(sum, self.groups[:number])) + sum(self.groups[number][: part.row_group])
 
     def _record_batches(
         self, path: str, groups: Sequence[int], names: Sequence[str], most: int | None = None
@@ -357,14 +341,9 @@ def _common_type(request: Request, schemas: Sequence[Any], name: str) -> Any:
     return common
 
 
-def _categories(encoding: Encoding | None) -> set[str]:
-    columns = () if encoding is None else encoding.columns
-    return {column.name for column in columns if isinstance(column, CategoryColumn)}
-
-
 def _check_types(path: str, schema: Any, wanted: Sequence[str], request: Request) -> None:
     """Refuse columns that are neither numbers nor text where that is allowed."""
-    category = _categories(request.encoding)
+    category = category_names(request.encoding)
     for name in wanted:
         kind = schema.field(name).type
         if is_number(kind) or (name in category and is_text(kind)):

@@ -50,10 +50,12 @@ class _Buckets:
 
     def open(self) -> list[Any]:
         """The files, cut to what is known to be whole, to write on."""
-        files = [_appending(self.path(bucket)) for bucket in range(_N_BUCKETS)]
-        for file, size in zip(files, self.sizes, strict=True):
-            file.truncate(size)
-            file.seek(size)
+        files: list[Any] = []
+        for bucket, size in enumerate(self.sizes):
+            self.path(bucket).touch()
+            files.append(self.path(bucket).open("r+b"))
+            files[-1].truncate(size)
+            files[-1].seek(size)
         return files
 
     def add(self, files: list[Any], batch: "pa.RecordBatch", keys: Words, shift: int) -> None:
@@ -75,24 +77,12 @@ class _Buckets:
 
 
 class ShuffledSource:
-    """The rows of another source, in random order.
+    """The rows of another source, in random order: words of a stream of the coins are their keys.
 
-    Parameters
-    ----------
-    source : Source
-    coins : SharedRandomness
-    stream : str
-        Whose words are the keys of the rows.
-    folder : path
-        Scratch: takes as much space as the rows, uncompressed. If it holds the work of a killed
-        process on the same rows, that is used.
-    every : float, default=30.0
-        Seconds after which the work done is made safe.
-
-    Notes
-    -----
-    Needs memory for two batches of ``source`` while distributing, and for about four times
-    ``_MAX_BUCKET`` (32 MiB) while sorting, whatever the number of rows.
+    The scratch ``folder`` takes as much space as the rows, uncompressed; the work of a killed
+    process on the same rows that it holds is used, and ``every`` so many seconds the work done is
+    made safe. Needs memory for two batches of ``source`` while distributing, and for about four
+    times ``_MAX_BUCKET`` (32 MiB) while sorting, whatever the number of rows.
     """
 
     def __init__(
@@ -180,7 +170,7 @@ class ShuffledSource:
         for part in np.array_split(order, n_batches):
             if part.size:
                 chosen = table.take(_indices(part)).combine_chunks()
-                yield from _without_keys(chosen).to_batches()
+                yield from chosen.remove_column(chosen.num_columns - 1).to_batches()  # the keys
 
     def _split(
         self, buckets: _Buckets, bucket: int, shift: int, skipped: int
@@ -275,11 +265,6 @@ def _damaged(path: Path, problem: str) -> InvalidFile:
     )
 
 
-def _appending(path: Path) -> Any:
-    path.touch()
-    return path.open("r+b")
-
-
 def _indices(order: Any) -> "pa.Array":
     import pyarrow as pa
 
@@ -302,7 +287,3 @@ def _with_keys(batch: "pa.RecordBatch", keys: Words) -> "pa.RecordBatch":
 def _keys_of(table: "pa.Table | pa.RecordBatch") -> Words:
     keys: Words = table.column(table.num_columns - 1).to_numpy()
     return keys
-
-
-def _without_keys(table: "pa.Table") -> "pa.Table":
-    return table.remove_column(table.num_columns - 1)

@@ -30,16 +30,12 @@ _INDEX = re.compile(rb"(?<!\S)\+?(\d+):")
 class SvmlightSource(Source):
     """A table in svmlight files.
 
-    Attributes
-    ----------
-    n_columns : int
-        Columns before encoding. The files do not say it: a study must fix it, since the largest
-        column that one lab has in its rows need not be that of another lab.
+    The files do not say how many columns there are: a study must fix it, since the largest column
+    that one lab has in its rows need not be that of another lab.
     """
 
-    n_columns: int
+    n_columns: int  # before encoding
     has_own_labels: ClassVar[bool] = True
-
     header: ClassVar[bytes] = b""
 
     def _rows(self, start: int) -> Iterator[tuple[float, int, list[bytes]]]:
