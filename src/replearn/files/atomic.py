@@ -14,18 +14,8 @@ def replacing(path: str | os.PathLike[str], private: bool = False) -> Iterator[P
 
     A reader sees the old file or the new one, whatever happens in between. If anything is raised,
     the new file is removed and the old one stays. What a killed process was writing is removed by
-    the next one that writes the same target.
-
-    Parameters
-    ----------
-    path : path
-    private : bool, default=False
-        Nobody but the owner may read it, not for a moment.
-
-    Yields
-    ------
-    beside : Path
-        Empty file in the folder of ``path``.
+    the next one that writes the same target. A private file nobody but its owner may read, not
+    for a moment.
     """
     target = Path(path)
     with file_beside(target) as beside:
@@ -33,7 +23,9 @@ def replacing(path: str | os.PathLike[str], private: bool = False) -> Iterator[P
         with beside.open("rb") as file:
             os.fsync(file.fileno())  # the content must be safe before its new name is
         if not private:  # it was made with 0600
-            beside.chmod(0o666 & ~_umask())
+            mask = os.umask(0)
+            os.umask(mask)
+            beside.chmod(0o666 & ~mask)
         beside.replace(target)
 
 
@@ -41,9 +33,3 @@ def write_atomically(path: str | os.PathLike[str], content: bytes, private: bool
     """Write beside the target and rename, so that no reader ever sees half a file."""
     with replacing(path, private) as beside:
         beside.write_bytes(content)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -30,14 +30,9 @@ class Checkpoint:
     All of them are in one folder within the given one, which `clear` renames before it removes
     them: like any file, a checkpoint exists as a whole or not at all.
 
-    Parameters
-    ----------
-    folder : path
-        Made if it is not there. One process at a time.
-    job : dict
-        What the work is, in JSON types. A folder of another job is refused.
-    every : float, default=30.0
-        Seconds between two states.
+    The folder is made if it is not there, and is for one process at a time. ``job`` says what the
+    work is, in JSON types: a folder of another job is refused. A state is saved every so many
+    seconds.
     """
 
     def __init__(

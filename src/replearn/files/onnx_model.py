@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from replearn.codes.encoding import as_text, columns_of
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.files.jsonfile import require_regular
+from replearn.files.jsonfile import limited_bytes
 from replearn.types import Matrix, Vector
 
 _WORKER = Path(__file__).with_name("onnx_worker.py")
@@ -37,21 +37,11 @@ _MOST_REPLY = 1 << 31
 
 @dataclass(frozen=True)
 class OnnxLimits:
-    """What a model may cost.
-
-    Attributes
-    ----------
-    file_bytes : int
-        Largest file.
-    seconds : float
-        For loading, and for each piece of 16,384 rows.
-    memory_bytes : int
-        Of the process that runs it, where the system can limit that.
-    """
+    """What a model may cost."""
 
     file_bytes: int = 1 << 28
-    seconds: float = 60.0
-    memory_bytes: int = 1 << 33
+    seconds: float = 60.0  # for loading, and for each piece of 16,384 rows
+    memory_bytes: int = 1 << 33  # of the process that runs it, where the system can limit that
 
 
 class OnnxModel:
@@ -97,7 +87,7 @@ class OnnxModel:
         self.path = os.fspath(path)
         self.name = Path(self.path).name
         self.limits = OnnxLimits() if limits is None else limits
-        self._content = _limited_content(self.path, self.limits.file_bytes)
+        self._content = limited_bytes(self.path, self.limits.file_bytes, "ONNX files of ")
         self.sha256 = hashlib.sha256(self._content).hexdigest()
         if sha256 is not None and self.sha256 != sha256.lower():
             raise InvalidFile(
@@ -105,8 +95,7 @@ class OnnxModel:
                 "the published candidate: get it again from its source."
             )
         self.features = None if features is None else tuple(features)
-        if classes is not None:
-            self.classes_ = np.asarray(classes)
+        self.classes_ = None if classes is None else np.asarray(classes)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of each row, as text where the model gives text."""
@@ -115,7 +104,12 @@ class OnnxModel:
             return found.labels
         if found.probabilities is None:
             raise self._lacks("labels or probabilities")
-        return np.asarray(self._known_classes())[np.argmax(found.probabilities, axis=1)]
+        if self.classes_ is None:
+            raise ReplearnError(
+                f"{self.path} gives probabilities without labels. Say what its classes are, in "
+                "their order (classes)."
+            )
+        return self.classes_[np.argmax(found.probabilities, axis=1)]
 
     def predict_proba(self, X: Any) -> Matrix:
         """Probability of each class, in the order of the classes."""
@@ -139,7 +133,7 @@ class OnnxModel:
     # --- how it is run ----------------------------------------------------------------------------
 
     def _outputs(self, X: Any) -> "_Outputs":
-        with _Worker(self._content, self.path, self.limits) as worker:
+        with contextlib.closing(_Worker(self._content, self.path, self.limits)) as worker:
             inputs, n_rows = self._inputs(X, worker.facts["inputs"])
             pieces = [
                 worker.run([one[start : start + _ROWS_AT_ONCE] for one in inputs])
@@ -244,7 +238,7 @@ class OnnxModel:
         """Columns of probabilities in the order of the classes."""
         if table.shape[1] == 1:
             table = np.column_stack([1 - table[:, 0], table[:, 0]])
-        classes = getattr(self, "classes_", None)
+        classes = self.classes_
         if classes is None:
             return table
         if keys:
@@ -261,22 +255,13 @@ class OnnxModel:
 
     def _as_classes(self, labels: NDArray[Any], metadata: dict[str, str]) -> NDArray[Any]:
         """Labels in the spelling of the classes; a file of replearn writes booleans as 0 and 1."""
-        classes = getattr(self, "classes_", None)
+        classes = self.classes_
         if classes is None and "replearn.labels" in metadata:
             with contextlib.suppress(ValueError):
                 classes = np.asarray(json.loads(metadata["replearn.labels"]))
         if classes is not None and classes.dtype.kind == "b" and labels.dtype.kind in "iu":
             return labels.astype(bool)
         return labels
-
-    def _known_classes(self) -> NDArray[Any]:
-        classes = getattr(self, "classes_", None)
-        if classes is None:
-            raise ReplearnError(
-                f"{self.path} gives probabilities without labels. Say what its classes are, in "
-                "their order (classes)."
-            )
-        return np.asarray(classes)
 
     def _lacks(self, what: str) -> ReplearnError:
         return ReplearnError(
@@ -289,17 +274,6 @@ class _Outputs:
     labels: NDArray[Any] | None
     probabilities: Matrix | None
     scores: Vector | None
-
-
-def _limited_content(path: str, most: int) -> bytes:
-    require_regular(path)
-    with open(path, "rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise InvalidFile(
-            f"{path} has {os.path.getsize(path):,} bytes; ONNX files of at most {most:,} are read."
-        )
-    return content
 
 
 class _Worker:
@@ -321,12 +295,6 @@ class _Worker:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> "_Worker":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def run(self, arrays: list[NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Outputs for one piece of rows."""
@@ -407,8 +375,3 @@ def _require_runtime() -> None:
             f"an ONNX model needs the package {missing[0]} to run. Install it: "
             'pip install "replearn[choice]"'
         )
-
-
-def onnx_hash(path: str | os.PathLike[str], most: int = OnnxLimits.file_bytes) -> str:
-    """SHA-256 of a file of limited size, in hex."""
-    return hashlib.sha256(_limited_content(os.fspath(path), most)).hexdigest()

@@ -25,14 +25,7 @@ _SCRATCH = ".replearn-scratch-"
 def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Path]:
     """Give a folder that is gone afterwards, and remove those of killed processes.
 
-    Parameters
-    ----------
-    parent : path, optional
-        Where it is made; default the system's folder for temporary files.
-
-    Yields
-    ------
-    folder : Path
+    By default it is made in the system's folder for temporary files.
     """
     place = Path(parent or tempfile.gettempdir())
     sweep(place, re.compile(re.escape(_SCRATCH) + _RANDOM))
@@ -88,11 +81,8 @@ def sweep(folder: Path, names: re.Pattern[str]) -> None:
 def hold(path: Path, wait: bool = False) -> int | None:
     """Lock a file or a folder until `release`, or until this process dies.
 
-    Returns
-    -------
-    handle : int, or None
-        None if another process holds it (unless ``wait``), if it is not there, or if there are no
-        locks here.
+    Gives None if another process holds it (unless ``wait``), if it is not there, or if there are no
+    locks here.
     """
     try:
         handle = os.open(path, os.O_RDONLY)
