@@ -161,15 +161,18 @@ def fit_file(
         if weights is not None:  # the last column
             n_columns, names = n_columns - 1, None if names is None else names[:-1]
         _learn_labels(labels, ordered, estimator.asks == "sums")
-        try:
+
+        def learned() -> Classifier:
             sample = FileSample(ordered, labels, not shuffles, state, show, look, weights)
             return estimator.fit_sample(sample, n_columns, labels.classes, names)
+
+        try:
+            return learned()
         except _MoreClasses:  # than the first piece has: rare, so nobody reads all labels first
             for piece in ordered.pieces():
                 assert piece.y is not None  # the source is labelled
                 labels.take(piece.y)
-        sample = FileSample(ordered, labels, not shuffles, state, show, look, weights)
-        return estimator.fit_sample(sample, n_columns, labels.classes, names)
+            return learned()
 
 
 class _MoreClasses(Exception):
@@ -238,6 +241,26 @@ def training_source(
     return source, estimator.labels(f"the label column of {source.place}", from_text=True)
 
 
+def wanted_columns(
+    place: str,
+    found: Sequence[str],
+    target: str | None,
+    columns: Sequence[str] | None,
+    encoding: Encoding | None,
+) -> list[str]:
+    """Feature columns of a dataframe: as asked for, or of the encoding, or all but the target."""
+    if columns is None and encoding is not None:
+        columns = [column.name for column in encoding.columns]
+    wanted = [name for name in found if name != target] if columns is None else list(columns)
+    for name in (*wanted, *(() if target is None else (target,))):
+        if name not in found:
+            raise ReplearnError(
+                f"{place} has no column {name!r}; its columns are "
+                f"{', '.join(map(repr, found[:8]))}. Name one of these."
+            )
+    return wanted
+
+
 def training_rows(
     estimator: ReplicableClassifier,
     path: str | os.PathLike[str],
@@ -250,17 +273,8 @@ def training_rows(
 ) -> tuple[Any, NDArray[Any]]:
     """Rows and labels of a file in memory, as `fit_file` reads them.
 
-    Parameters
-    ----------
-    estimator, path, target, columns, n_features, allow_unknown, watch
-        As for `fit_file`.
-
-    Returns
-    -------
-    X : array or CSR matrix
-        Encoded already: fit it with an estimator that has no encoding.
-    y : array
-        The labels as the protocol spells them.
+    The rows are encoded already: fit them with an estimator that has no encoding. The labels are
+    spelled as the protocol spells them.
     """
     source, labels = training_source(estimator, path, target, columns, n_features)
     whole = read_within(source, None, watch, labels.take)
@@ -287,21 +301,10 @@ def _pass_watch(verbose: int, watch: "Watch | None", label: str) -> "Iterator[Wa
 class FileSample:
     """Rows in files, in canonical order: a `Sample` that reads them anew for each sum.
 
-    Parameters
-    ----------
-    source : Source or ShuffledSource
-    labels : Labels
-        Which are known.
-    check_order : bool
-        Whether labels that look sorted are to be refused.
-    state : Checkpoint, optional
-    show : callable
-        Takes the name of a pass over the rows, and gives a context with what is told the share.
-    on_seen : callable
-        Told what was missing or unknown in the rows, after the first pass over them (without
-        those that a killed process had taken).
-    weights : str, optional
-        Name of the last column, if that holds weights.
+    With ``check_order`` labels that look sorted are refused. ``show`` takes the name of a pass over
+    the rows, and gives a context with what is told the share. ``on_seen`` is told what was missing
+    or unknown in the rows, after the first pass over them (without those that a killed process had
+    taken). ``weights`` is the name of the last column, if that holds weights.
     """
 
     def __init__(

@@ -25,19 +25,10 @@ from replearn.types import BlockMap, IntegerArray
 
 
 class ClusterPoints:
-    """Points in packs on the workers of a cluster: a `PointSet`.
+    """Points in packs on the workers of a cluster: a `PointSet` of the first ``n_used`` rows.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    table : ClusterRows
-        Whose labels are known.
-    space : NetSpace
-    shared : SharedRandomness
-    n_used : int
-        Only the first ``n_used`` rows count.
-    watch : callable, optional
-        Told the share of the rows that are projected; a search has no known end.
+    The labels of the table are known. ``watch`` is told the share of the rows that are projected;
+    a search has no known end.
     """
 
     def __init__(

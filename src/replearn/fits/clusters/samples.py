@@ -18,15 +18,7 @@ from replearn.types import BlockMap, Signs
 
 
 class ClusterSample:
-    """Rows of a table on a cluster: a `Sample`, and a `PointSource`.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    table : ClusterRows
-        Whose labels are known.
-    watch : callable, optional
-    """
+    """Rows of a table on a cluster, whose labels are known: a `Sample`, and a `PointSource`."""
 
     def __init__(self, client: Any, table: ClusterRows, watch: Watch | None = None) -> None:
         self._client, self._table, self._watch = client, table, watch

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from replearn.codes.encoding import Seen
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
-from replearn.fits.clusters.spans import Span, file_spans, partition_spans
+from replearn.fits.clusters.spans import file_spans, partition_spans
 from replearn.fits.clusters.tasks import completed, guarded, shared_task
 from replearn.fits.label_parts import LabelPart, join_labels, labels_of
 from replearn.sources import Source, Watch
@@ -54,26 +54,14 @@ class Done(NamedTuple):
 
 
 class ClusterRows(ABC):
-    """Rows on a cluster: what is known of them here, and how to make tasks of them.
-
-    Attributes
-    ----------
-    n_features : int
-    names : tuple of str or None
-        Of the features.
-    labels : Labels
-    runs : LabelRuns
-        How the labels follow each other; empty before ``look``.
-    lengths : tuple of int
-        Rows of the parts that were looked at.
-    """
+    """Rows on a cluster: what is known of them here, and how to make tasks of them."""
 
     n_features: int
-    names: tuple[str, ...] | None
+    names: tuple[str, ...] | None  # of the features
     labels: Labels
-    _on_seen: OnSeen | None = None
-    runs: LabelRuns = LabelRuns()
-    lengths: tuple[int, ...] = ()
+    on_seen: OnSeen | None = None
+    runs: LabelRuns = LabelRuns()  # how the labels follow each other; empty before ``look``
+    lengths: tuple[int, ...] = ()  # rows of the parts that were looked at
 
     def look(self, client: Any, watch: Watch | None = None) -> None:
         """Read the labels, and nothing else: what is wrong with them is told before a long fit."""
@@ -82,15 +70,11 @@ class ClusterRows(ABC):
         self.runs = join_labels(self.labels, found)
         self.lengths = tuple(part.n_rows for part in found)
 
-    def when_seen(self, on_seen: OnSeen) -> None:
-        """Say who is to be told what was missing or unknown in all rows."""
-        self._on_seen = on_seen
-
     def note(self, parts: Iterable[Seen | None]) -> None:
         """Note what a pass over all rows has seen; later passes see the same."""
-        if self._on_seen is not None:
-            self._on_seen(total_seen(parts))
-            self._on_seen = None
+        if self.on_seen is not None:
+            self.on_seen(total_seen(parts))
+            self.on_seen = None
 
     @abstractmethod
     def tasks(self, work: Work, unit: int) -> list[Any]:
@@ -110,13 +94,7 @@ class ClusterRows(ABC):
 class RowsInFiles(ClusterRows):
     """Rows in Parquet files that every worker can read; workers are told where.
 
-    Parameters
-    ----------
-    source : Source
-    labels : Labels
-        Of whom nothing is known yet.
-    task_rows : int, optional
-        Rows of a task, about.
+    Nothing is known of the labels yet. A task takes about ``task_rows`` rows.
     """
 
     def __init__(self, source: Source, labels: Labels, task_rows: int | None = None) -> None:
@@ -134,11 +112,11 @@ class RowsInFiles(ClusterRows):
         """Tasks that do some work on spans of whole units (the last may be short), in order."""
         about = shared_task((self._source, self.labels, work))
         task = guarded(_work_on_file)
-        spans = file_spans([part.n_rows for part in self._parts], unit, self._task_rows)
-        return [task(about, span.start, self._places(span)) for span in spans]
-
-    def _places(self, span: Span) -> list[_Place]:
-        return [(self._parts[piece.partition], piece.start, piece.stop) for piece in span.slices]
+        made = []
+        for span in file_spans([part.n_rows for part in self._parts], unit, self._task_rows):
+            places = [(self._parts[one.partition], one.start, one.stop) for one in span.slices]
+            made.append(task(about, span.start, places))
+        return made
 
     def _label_tasks(self) -> list[Any]:
         about = shared_task((self._source, self.labels))
@@ -207,20 +185,10 @@ def _done(work: Work, first_row: int, chunks: Iterable[_Chunk]) -> Done:
 class RowsInPartitions(ClusterRows):
     """Partitions of a Dask dataframe or array; each stays on its worker, or is made there.
 
-    Parameters
-    ----------
-    estimator : ReplicableClassifier
-        It says which rows are good, and has the encoding.
-    partitions : sequence of (Delayed, Delayed or None)
-        Features and labels of the partitions; the labels may be a column of the features.
-    label_partitions : sequence of Delayed
-        The labels alone.
-    columns : list of str or None
-        Of the features, if they are to be taken from a dataframe.
-    target : str or None
-        Column of the labels, if they are in the same dataframe.
-    n_columns : int
-        Before the encoding.
+    The estimator says which rows are good, and has the encoding. ``partitions`` are features and
+    labels, or a dataframe with both and None; ``label_partitions`` are the labels alone.
+    ``columns`` are those of the features in a dataframe, ``target`` that of the labels, if it is in
+    the same one. ``n_columns`` counts them before the encoding.
     """
 
     def __init__(
@@ -247,12 +215,11 @@ class RowsInPartitions(ClusterRows):
         on_slices = guarded(_work_on_slices)
         made = []
         for span in partition_spans(self.lengths, unit):
-            places = list(_places(span))
-            arguments = [
-                (row, *self._partitions[piece.partition], piece.start, piece.stop)
-                for row, piece in places
-            ]
-            if len(places) == 1:
+            arguments, row = [], span.start
+            for piece in span.slices:
+                arguments.append((row, *self._partitions[piece.partition], piece.start, piece.stop))
+                row += piece.stop - piece.start
+            if len(arguments) == 1:
                 made.append(on_partition(about, *arguments[0]))
             else:
                 slices = [cut(about, *argument) for argument in arguments]
@@ -263,14 +230,6 @@ class RowsInPartitions(ClusterRows):
         about = shared_task(self.labels)
         task = guarded(_look_at_partition)
         return [task(about, number, y) for number, y in enumerate(self._label_partitions)]
-
-
-def _places(span: Span) -> Iterator[tuple[int, Any]]:
-    """First row in the table of each slice, and the slice."""
-    row = span.start
-    for piece in span.slices:
-        yield row, piece
-        row += piece.stop - piece.start
 
 
 class _PartitionReader:
