@@ -36,7 +36,7 @@ def refuse_odd_parameters(parameters: dict[str, Any]) -> None:
         if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
             raise ReplearnError(f"{name} must be True or False, got {short(value)}.")
     fresh = parameters.get("fresh_rows", "auto")
-    if not isinstance(fresh, bool | str):
+    if not isinstance(fresh, bool) and not (isinstance(fresh, str) and fresh == "auto"):
         raise ReplearnError(f'fresh_rows must be True, False or "auto", got {short(fresh)}.')
     _check_published(parameters.get("published"))
     _check_constants(parameters.get("constants"))

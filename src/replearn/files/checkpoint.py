@@ -89,12 +89,6 @@ class Checkpoint:
             write_state(self.folder / f"{step}.state", _KIND, about, arrays())
             self._saved_at = time.monotonic()
 
-    def subfolder(self, name: str) -> Path:
-        """A folder for larger files of the same work."""
-        folder = self.folder / name
-        folder.mkdir(exist_ok=True)
-        return folder
-
     def close(self) -> None:
         """Let another process use the folder."""
         os.close(self._lock)

@@ -40,8 +40,6 @@ Classifier = TypeVar("Classifier", bound=ReplicableClassifier)
 #: Rows of more bytes than this are not held in memory.
 MEMORY = 1 << 30
 
-_ROWS = "rows"  # folder of a shuffle within a checkpoint
-
 
 def fit_file(
     estimator: Classifier,
@@ -505,7 +503,9 @@ def _state_and_scratch(
         )
     state = Checkpoint(checkpoint, _job(estimator, source, target), every)
     try:
-        yield state, state.subfolder(_ROWS)
+        rows = state.folder / "rows"
+        rows.mkdir(exist_ok=True)
+        yield state, rows
     finally:
         state.close()
 

@@ -34,13 +34,17 @@ def arrow_pieces(
 
 def arrow_labels(batch: Any, target: str) -> NDArray[Any]:
     """The labels of a record batch, as they stand."""
-    kind = batch.schema.field(target).type
-    if not is_number(kind) and not is_text(kind):
-        raise ReplearnError(
-            f"{_PLACE}, column {target!r} must hold numbers or text, got {kind}. Convert it in the "
-            "query."
-        )
+    _check_type(batch, target, may_be_text=True)
     return values(batch.column(target))
+
+
+def _check_type(batch: Any, name: str, may_be_text: bool) -> None:
+    kind = batch.schema.field(name).type
+    if not is_number(kind) and not (may_be_text and is_text(kind)):
+        rule = "numbers or text" if may_be_text else "numbers"
+        raise ReplearnError(
+            f"{_PLACE}, column {name!r} must hold {rule}, got {kind}. Convert it in the query."
+        )
 
 
 def _piece(batch: Any, target: str, encoding: Encoding | None, first_row: int) -> Piece:
@@ -57,12 +61,7 @@ def _piece(batch: Any, target: str, encoding: Encoding | None, first_row: int) -
             )
     categories = category_names(encoding)
     for name in (*wanted, target):
-        kind = batch.schema.field(name).type
-        if not is_number(kind) and not (is_text(kind) and (name in categories or name == target)):
-            rule = "numbers or text" if name in categories or name == target else "numbers"
-            raise ReplearnError(
-                f"{_PLACE}, column {name!r} must hold {rule}, got {kind}. Convert it in the query."
-            )
+        _check_type(batch, name, may_be_text=name in categories or name == target)
     try:
         y = values(batch.column(target))
         check_labels(y, target)

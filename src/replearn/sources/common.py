@@ -47,22 +47,15 @@ class Table:
 class Piece:
     """Consecutive rows of a table.
 
-    Attributes
-    ----------
-    X : array or CSR array of shape (n_rows, n_features), or None if only labels were read
-        Finite numbers, after encoding.
-    y : array of shape (n_rows,), or None if no label column was asked for
-        Labels as they stand: the cells' text in a CSV file, else numbers, booleans or text.
-    first_row : int
-        Place of the first row in the table, or in the part that was read.
-    seen : Seen or None
-        What was missing or unknown before encoding; None without an encoding.
+    X is an array or a CSR array of finite numbers, after encoding; None if only labels were read.
+    Labels are as they stand: the cells' text in a CSV file, else numbers, booleans or text; None if
+    no label column was asked for.
     """
 
     X: Any
     y: NDArray[Any] | None
-    first_row: int
-    seen: Seen | None = None
+    first_row: int  # place of the first row in the table, or in the part that was read
+    seen: Seen | None = None  # what was missing or unknown before encoding; None without one
 
 
 def total_seen(parts: Iterable[Seen | None]) -> Seen | None:
@@ -97,44 +90,19 @@ class Source(ABC):
     """A table in a file or a folder: what to read of it, nothing of what is in it.
 
     Small, frozen and picklable; files are open only while they are read.
-
-    Attributes
-    ----------
-    place : str
-        The path as given, for messages.
-    paths : tuple of str
-        The files, in the order in which they are read.
-    target : str or None
-        The label column.
-    encoding : Encoding or None
-        How columns become numbers.
-    raw : bool
-        Batches carry all columns as they are.
-    names : tuple of str or None
-        Names of the features that come out.
-    n_features : int
-        Columns of X as it comes out.
-    n_rows : int or None
-        None if this is known only after reading.
-    sparse : bool
-        X is a CSR array.
-    itemsize : int
-        Bytes of a number of X.
-    in_memory_only : bool
-        The format cannot be read in pieces without holding all of it.
     """
 
-    place: str
-    paths: tuple[str, ...]
-    target: str | None
-    encoding: Encoding | None
-    raw: bool
-    names: tuple[str, ...] | None
-    n_features: int
-    n_rows: int | None = None
-    sparse: bool = False
-    itemsize: int = 8
-    in_memory_only: ClassVar[bool] = False
+    place: str  # the path as given, for messages
+    paths: tuple[str, ...]  # the files, in the order in which they are read
+    target: str | None  # the label column
+    encoding: Encoding | None  # how columns become numbers
+    raw: bool  # batches carry all columns as they are
+    names: tuple[str, ...] | None  # of the features that come out
+    n_features: int  # columns of X as it comes out
+    n_rows: int | None = None  # None if this is known only after reading
+    sparse: bool = False  # X is a CSR array
+    itemsize: int = 8  # bytes of a number of X
+    in_memory_only: ClassVar[bool] = False  # all of it must be held to read it in pieces
     has_own_labels: ClassVar[bool] = False  # the format says which they are
 
     @property

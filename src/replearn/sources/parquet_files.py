@@ -267,6 +267,9 @@ def open_parquet(request: Request) -> ParquetSource:
         if not request.raw:
             _check_types(path, footer.schema, wanted, request)
     types = [_common_type(request, [f.schema for f in footers], name) for name in read]
+    n_rows = sum(sum(footer.groups) for footer in footers)
+    if n_rows == 0:
+        raise ReplearnError(f"{request.place} must have rows, got none. Check the file.")
     encoding = request.encoding
     names = wanted if encoding is None else encoding.output_names
     return ParquetSource(
@@ -277,7 +280,7 @@ def open_parquet(request: Request) -> ParquetSource:
         raw=request.raw,
         names=names,
         n_features=len(names),
-        n_rows=_n_rows(request.place, footers),
+        n_rows=n_rows,
         itemsize=4 if encoding is None and all(map(is_single, types[: len(wanted)])) else 8,
         wanted=wanted,
         groups=tuple(footer.groups for footer in footers),
@@ -317,13 +320,6 @@ def _batch_rows(footers: Sequence[_Footer], types: Sequence[Any], n_features: in
         row_bytes += max(footer.row_bytes for footer in footers)
     most = rows_per_batch(max(n_features, len(types)))
     return min(most, max(1, _BATCH_BYTES // max(1, row_bytes)))
-
-
-def _n_rows(place: str, footers: Sequence[_Footer]) -> int:
-    n_rows = sum(sum(footer.groups) for footer in footers)
-    if n_rows == 0:
-        raise ReplearnError(f"{place} must have rows, got none. Check the file.")
-    return n_rows
 
 
 def _common_type(request: Request, schemas: Sequence[Any], name: str) -> Any:

@@ -96,9 +96,3 @@ def to_arrow(lines: list[bytes]) -> Any:
     import pyarrow as pa
 
     return pa.RecordBatch.from_arrays([pa.array(lines, pa.large_binary())], ["record"])
-
-
-def from_arrow(batch: Any) -> list[bytes]:
-    """Lines of a batch, wherever its rows come from."""
-    lines: list[bytes] = batch.column("record").to_pylist()
-    return lines
