@@ -163,12 +163,8 @@ def _answered(question: Mapping[str, Any], site: _Site) -> dict[str, Any]:
             allow_unknown=site.allow_unknown,
         )
         save(fitted.model_, made)
-        hint = fitted.hint_ if _hint_bits(protocol) else -1
+        hint = fitted.hint_ if protocol.hint_bits else -1
         return {"site": site.name, "file": made.read_bytes(), "hint": hint}
-
-
-def _hint_bits(protocol: Protocol) -> int:
-    return 0 if protocol.design is None else protocol.design.space.hint_bits
 
 
 def _checked_name(name: Any) -> str:
@@ -237,7 +233,7 @@ class _Study:
 
     def compare(self) -> str:
         """Every site fits; which fingerprints are there is in ``result.json``."""
-        folder, bits = self.out / "models", _hint_bits(self.protocol)
+        folder, bits = self.out / "models", self.protocol.hint_bits
         question: dict[str, Any] = {"hint": -1}
         answers: list[tuple[Model, dict[str, Any]]] = []
         if bits:  # the first site chooses the hint, the others take it
