@@ -15,7 +15,7 @@ from sklearn.datasets import dump_svmlight_file
 from replearn.codes.encoding import Encoding, NumberColumn
 from replearn.errors import ReplearnError
 from replearn.sources import FORMATS, common, open_source, read_columns, read_table, read_within
-from replearn.sources.ahead import ahead
+from replearn.sources.common import ahead
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 3)).round(3)

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from replearn.codes.canonical import canonical_json
 from replearn.errors import ReplearnError, short
-from replearn.files.atomic import write_atomically
+from replearn.files.atomic import flock, write_atomically
 from replearn.files.jsonfile import read_json
-from replearn.files.ownership import flock
 from replearn.files.statefile import read_state, write_state
 
 _KIND = "fit"

@@ -16,8 +16,8 @@ from replearn.codes.canonical import canonical_json
 from replearn.codes.encoding import Encoding, NumberColumn, Seen, coded_differently
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
+from replearn.files.atomic import scratch_folder
 from replearn.files.checkpoint import Checkpoint
-from replearn.files.ownership import scratch_folder
 from replearn.plans.sizes import BatchPlan
 from replearn.progress import no_progress, progress
 from replearn.sources import open_source, read_within

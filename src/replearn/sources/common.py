@@ -5,19 +5,24 @@ import os
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from numpy.typing import NDArray
 
 from replearn.codes.encoding import Encoding, Seen, coded_differently
 from replearn.errors import ReplearnError, ReplicabilityWarning, short
-from replearn.sources.ahead import ahead
 from replearn.warn import warn
+
+T = TypeVar("T")
+
+_END: Any = object()
 
 #: Told from time to time which share of a table has been read.
 Watch = Callable[[float], None]
@@ -186,6 +191,29 @@ def _checked_start(start: int) -> int:
     if start < 0:
         raise ReplearnError(f"start must be a row, counted from 0, got {start}.")
     return start
+
+
+def ahead(items: Iterator[T], n_ahead: int = 1) -> Generator[T, None, None]:
+    """Yield the items in order, each made while those before are in use.
+
+    ``n_ahead`` items wait at most: more than one where the time that items take varies. An error in
+    the making comes out where its item would have come. Closing this generator waits for the
+    item under way, closes ``items`` and lets the thread end.
+    """
+    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="replearn-read-ahead")
+    waiting = deque(pool.submit(next, items, _END) for _ in range(n_ahead))
+    try:
+        while (item := waiting.popleft().result()) is not _END:
+            waiting.append(pool.submit(next, items, _END))
+            yield item
+            del item  # not held while the next one is waited for
+    finally:
+        # The thread is not joined: as garbage this is closed wherever the collector happens to run,
+        # perhaps in a thread that is just starting, with a lock that a join would wait for.
+        wait([pending for pending in waiting if not pending.cancel()])
+        pool.shutdown(wait=False)
+        if isinstance(items, Generator):
+            items.close()
 
 
 def watched(
