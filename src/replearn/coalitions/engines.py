@@ -20,6 +20,7 @@ from replearn.coalitions.site_batches import SiteBatches
 from replearn.coalitions.site_sums import SiteSums, design_of, n_rounds, n_vector, read_name
 from replearn.codes.encoding import Seen
 from replearn.errors import ReplearnError
+from replearn.estimators.docstrings import with_shared_entries
 from replearn.files.jsonfile import Unfit
 from replearn.fits.adding import add_pieces
 from replearn.fits.file_fit import refuse_other_codes, training_source
@@ -36,6 +37,7 @@ from replearn.study.protocol import Protocol
 FEWEST_ROWS = 100
 
 
+@with_shared_entries
 def arrow_sums(
     protocol: Protocol,
     batches: Iterable[Any],
@@ -51,20 +53,12 @@ def arrow_sums(
 
     Parameters
     ----------
-    protocol : Protocol
-        Of a logistic study, or of Algorithm 1.
+    {protocol}
     batches : iterable of pyarrow.RecordBatch or pyarrow.Table
         Raw columns, as the protocol names them; it encodes them.
     target : str, optional
         The label column; default that of the protocol.
-    after : CoalitionRound, optional
-        What the coalition published after the last round; None in the first.
-    site : str, optional
-        A name for the site, which stands in its file.
-    few_rows : bool, default=False
-        Allow fewer than 100 rows, whose sums may tell what is in single ones.
-    allow_unknown : bool, default=False
-        Go on although columns are coded differently than the protocol says.
+    {after, site, few_rows, allow_unknown}
     assume_shuffled : bool, default=False
         For Algorithm 1, whose batches are consecutive rows: take the rows in their order, which
         must be random, instead of shuffling them in memory.
@@ -95,6 +89,7 @@ def arrow_sums(
     return _added(protocol, pieces, column, after, site, few_rows, allow_unknown, assume_shuffled)
 
 
+@with_shared_entries
 def site_sums(
     protocol: Protocol,
     path: str | os.PathLike[str],
@@ -112,20 +107,12 @@ def site_sums(
 
     Parameters
     ----------
-    protocol : Protocol
-        Of a logistic study, or of Algorithm 1.
+    {protocol}
     path : path
         CSV, Parquet, npz or svmlight.
     target : str, optional
         The label column; default that of the protocol.
-    after : CoalitionRound, optional
-        What the coalition published after the last round; None in the first.
-    site : str, optional
-        A name for the site, which stands in its file.
-    few_rows : bool, default=False
-        Allow fewer than 100 rows, whose sums may tell what is in single ones.
-    allow_unknown : bool, default=False
-        Go on although columns are coded differently than the protocol says.
+    {after, site, few_rows, allow_unknown}
     assume_shuffled : bool, default=False
         For Algorithm 1: take the rows in their order, which must be random.
     n_features : int, optional
@@ -166,6 +153,7 @@ def site_sums(
     )
 
 
+@with_shared_entries
 def row_sums(
     protocol: Protocol,
     X: Any,
@@ -181,20 +169,12 @@ def row_sums(
 
     Parameters
     ----------
-    protocol : Protocol
-        Of a logistic study, or of Algorithm 1.
+    {protocol}
     X : array, dataframe or CSR matrix of shape (n_samples, n_features)
         Raw columns, as the protocol names them; it encodes them.
     y : array of shape (n_samples,)
         Labels of the protocol.
-    after : CoalitionRound, optional
-        What the coalition published after the last round; None in the first.
-    site : str, optional
-        A name for the site, which stands in its file.
-    few_rows : bool, default=False
-        Allow fewer than 100 rows, whose sums may tell what is in single ones.
-    allow_unknown : bool, default=False
-        Go on although columns are coded differently than the protocol says.
+    {after, site, few_rows, allow_unknown}
     assume_shuffled : bool, default=False
         For Algorithm 1: take the rows in their order, which must be random.
 

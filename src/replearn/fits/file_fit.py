@@ -21,7 +21,7 @@ from replearn.files.checkpoint import Checkpoint
 from replearn.plans.sizes import BatchPlan
 from replearn.progress import no_progress, progress
 from replearn.sources import open_source, read_within
-from replearn.sources.common import Piece
+from replearn.sources.common import Piece, total_seen
 from replearn.sources.labels import Labels
 from replearn.sources.matrices import ColumnRows
 from replearn.sources.shuffling import ShuffledSource
@@ -346,7 +346,7 @@ class FileSample:
         save = self._resumed(stream, plan)
         keeps = self._on_seen is not None and stream.n_added == 0
         self._keeps_all = self._keeps_all or keeps
-        for X, signs in self._rows(stream.n_added):
+        for X, signs in self._rows(partial(self._source.pieces, stream.n_added)):
             if keeps:
                 self._spaced.take(X, signs)
             stream.take(X, signs, run)
@@ -362,7 +362,9 @@ class FileSample:
         labels, total = LabelRuns(), None
         first_pass = self._on_seen is not None
         self._keeps_all = True
-        for X, targets in self._rows_in_any_order():
+        # a column of weights is to be taken out of rows, so these must be written
+        read = self._source.row_pieces if self._weights is None else self._source.pieces
+        for X, targets in self._rows(read):
             labels = labels.then(LabelRuns.of(parted(targets)[0]))
             if first_pass:
                 self._spaced.take(X, targets)
@@ -381,21 +383,15 @@ class FileSample:
         if labels.n_positive in (0, labels.n_rows):
             self._labels.require_both()
 
-    def _rows(self, start: int) -> Iterator[SignedRows]:
+    def _rows(self, read: Callable[..., Iterator[Piece]]) -> Iterator[SignedRows]:
+        """Rows as ``read`` gives them; the first pass counts what was missing or unknown."""
         with self._show("fitting") as advance:
-            for piece in self._source.pieces(start, advance):
+            for piece in read(watch=advance):
                 yield self._signed(piece)
-                self._count(piece.seen)
-
-    def _rows_in_any_order(self) -> Iterator[SignedRows]:
-        """All rows, which may be written only where they are asked for."""
-        if self._weights is not None:  # a column of them is to be taken out
-            yield from self._rows(0)
-            return
-        with self._show("fitting") as advance:
-            for piece in self._source.row_pieces(advance):
-                yield self._signed(piece)
-                self._count(getattr(piece.X, "seen", piece.seen))
+                # rows that are written where they are asked for are counted there, too
+                seen = getattr(piece.X, "seen", piece.seen)
+                if self._on_seen is not None:
+                    self._seen = total_seen((self._seen, seen))
 
     def _signed(self, piece: Piece) -> SignedRows:
         assert piece.y is not None  # the source is labelled
@@ -411,11 +407,6 @@ class FileSample:
         if self._weights is not None:
             X, targets = _weighted(X, targets, self._weights, piece.first_row)
         return X, targets
-
-    def _count(self, seen: Seen | None) -> None:
-        """Count what was missing or unknown, in the first pass over the rows."""
-        if self._on_seen is not None and seen is not None:
-            self._seen = seen if self._seen is None else self._seen + seen
 
     def _resumed(self, stream: BatchStream, plan: BatchPlan) -> Callable[[bool], None]:
         """Bring the stream to where a killed process was; what saves it, at once or in time."""

@@ -4,6 +4,7 @@ import copy
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from replearn.estimators.base import ReplicableClassifier
 from replearn.fits.clusters.spans import file_spans, partition_spans
 from replearn.fits.clusters.tasks import completed, guarded, shared_task
 from replearn.fits.label_parts import LabelPart, join_labels, labels_of
-from replearn.sources import Source, Watch
+from replearn.sources import Source
 from replearn.sources.common import total_seen
 from replearn.sources.labels import Labels
 from replearn.sources.parquet_files import ParquetSource, Part
@@ -46,6 +47,10 @@ class _Chunk(NamedTuple):
     seen: Seen | None
 
 
+#: Reads rows of a partition: (first row, X, y, start, stop).
+_Read = Callable[..., _Chunk]
+
+
 class Done(NamedTuple):
     """What a task gives: the result of its work, and what was missing or unknown in its rows."""
 
@@ -63,9 +68,9 @@ class ClusterRows(ABC):
     runs: LabelRuns = LabelRuns()  # how the labels follow each other; empty before ``look``
     lengths: tuple[int, ...] = ()  # rows of the parts that were looked at
 
-    def look(self, client: Any, watch: Watch | None = None) -> None:
+    def look(self, client: Any) -> None:
         """Read the labels, and nothing else: what is wrong with them is told before a long fit."""
-        parts = dict(completed(client, self._label_tasks, watch))
+        parts = dict(completed(client, self._label_tasks))
         found = [parts[number] for number in sorted(parts)]
         self.runs = join_labels(self.labels, found)
         self.lengths = tuple(part.n_rows for part in found)
@@ -206,11 +211,11 @@ class RowsInPartitions(ClusterRows):
         self.names = tuple(columns) if text and columns is not None else None
         self.labels = labels_of(estimator)
         self._partitions, self._label_partitions = partitions, label_partitions
-        self._reader = _PartitionReader(estimator, columns, target, self.labels)
+        self._read = partial(_checked_rows, estimator, columns, target, self.labels)
 
     def tasks(self, work: Work, unit: int) -> list[Any]:
         """Tasks that do some work on spans of whole units (the last may be short), in order."""
-        about = shared_task((self._reader, work))
+        about = shared_task((self._read, work))
         on_partition, cut = guarded(_work_on_partition), guarded(_cut_partition)
         on_slices = guarded(_work_on_slices)
         made = []
@@ -232,49 +237,43 @@ class RowsInPartitions(ClusterRows):
         return [task(about, number, y) for number, y in enumerate(self._label_partitions)]
 
 
-class _PartitionReader:
-    """Turns a slice of a partition into checked rows and signs.
-
-    Not a dataclass, which Dask would take apart.
-    """
-
-    def __init__(
-        self,
-        estimator: ReplicableClassifier,
-        columns: list[str] | None,
-        target: str | None,
-        labels: Labels,
-    ) -> None:
-        self._estimator, self._columns = estimator, columns
-        self._target, self._labels = target, labels
-
-    def read(self, first_row: int, X: Any, y: Any, start: int, stop: int) -> _Chunk:
-        """Rows ``start`` to ``stop`` of a partition; the first of them has this number."""
-        if y is None:
-            y = X[self._target]
-        if X.shape[0] != len(y):
-            raise ReplearnError(
-                f"X and y must have as many rows in each partition, got {X.shape[0]:,} and "
-                f"{len(y):,} up to row {first_row + stop - start:,}. Give both the same partitions."
-            )
-        if self._columns is not None:
-            X = X[self._columns]
-        X, y = (_rows(table, start, stop) for table in (X, y))
-        estimator = copy.copy(self._estimator)  # the check sets attributes
-        try:
-            X, y = estimator._check_rows(X, y, first_row=first_row)
-        except ReplearnError:
-            raise
-        except (TypeError, ValueError) as problem:  # as scikit-learn says it, and where
-            last = first_row + stop - start - 1
-            raise ReplearnError(f"X and y, rows {first_row} to {last}: {problem}") from None
-        try:
-            return _Chunk(X, self._labels.targets(y), estimator.__dict__.get("seen_"))
-        except ReplearnError:  # they were all looked at before
-            raise ReplearnError(
-                "y must hold the same labels whenever it is computed, got others the second time. "
-                "Fix the seed of random partitions, or persist them."
-            ) from None
+def _checked_rows(
+    estimator: ReplicableClassifier,
+    columns: list[str] | None,
+    target: str | None,
+    labels: Labels,
+    first_row: int,
+    X: Any,
+    y: Any,
+    start: int,
+    stop: int,
+) -> _Chunk:
+    """Rows ``start`` to ``stop`` of a partition; the first of them has this number."""
+    if y is None:
+        y = X[target]
+    if X.shape[0] != len(y):
+        raise ReplearnError(
+            f"X and y must have as many rows in each partition, got {X.shape[0]:,} and "
+            f"{len(y):,} up to row {first_row + stop - start:,}. Give both the same partitions."
+        )
+    if columns is not None:
+        X = X[columns]
+    X, y = (_rows(table, start, stop) for table in (X, y))
+    estimator = copy.copy(estimator)  # the check sets attributes
+    try:
+        X, y = estimator._check_rows(X, y, first_row=first_row)
+    except ReplearnError:
+        raise
+    except (TypeError, ValueError) as problem:  # as scikit-learn says it, and where
+        last = first_row + stop - start - 1
+        raise ReplearnError(f"X and y, rows {first_row} to {last}: {problem}") from None
+    try:
+        return _Chunk(X, labels.targets(y), estimator.__dict__.get("seen_"))
+    except ReplearnError:  # they were all looked at before
+        raise ReplearnError(
+            "y must hold the same labels whenever it is computed, got others the second time. "
+            "Fix the seed of random partitions, or persist them."
+        ) from None
 
 
 def _rows(table: Any, start: int, stop: int) -> Any:
@@ -287,19 +286,15 @@ def _look_at_partition(labels: Labels, number: int, y: Any) -> LabelPart:
     return LabelPart.of(labels, np.asarray(y), f" of partition {number}")
 
 
-def _work_on_partition(
-    about: tuple[_PartitionReader, Work], first_row: int, X: Any, y: Any, start: int, stop: int
-) -> Done:
-    reader, work = about
-    return _done(work, first_row, [reader.read(first_row, X, y, start, stop)])
+def _work_on_partition(about: tuple[_Read, Work], first_row: int, *place: Any) -> Done:
+    read, work = about
+    return _done(work, first_row, [read(first_row, *place)])
 
 
-def _cut_partition(
-    about: tuple[_PartitionReader, Work], first_row: int, X: Any, y: Any, start: int, stop: int
-) -> _Chunk:
-    chunk = about[0].read(first_row, X, y, start, stop)
+def _cut_partition(about: tuple[_Read, Work], first_row: int, *place: Any) -> _Chunk:
+    chunk = about[0](first_row, *place)
     return chunk._replace(X=chunk.X.copy())  # not a view, which would keep the partition
 
 
-def _work_on_slices(about: tuple[_PartitionReader, Work], first_row: int, *slices: _Chunk) -> Done:
+def _work_on_slices(about: tuple[_Read, Work], first_row: int, *slices: _Chunk) -> Done:
     return _done(about[1], first_row, slices)
