@@ -325,14 +325,10 @@ def _batches(
         return None, None
     X = reduce(joined, [piece.X for piece in rows])
     signs = np.concatenate([labels.targets(np.asarray(piece.y)) for piece in rows])
-    expected = n_vector(protocol)
-    n_inputs = X.shape[1] + bool(estimator.fit_intercept)
-    if expected not in (None, n_inputs):
-        raise ReplearnError(
-            f"rows must have {expected - bool(estimator.fit_intercept)} features after encoding, "
-            f"as the protocol has, got {X.shape[1]}. Use the columns it was made for."
-        )
-    plan = estimator.batch_plan(n_inputs)
+    expected, intercept = n_vector(protocol), bool(estimator.fit_intercept)
+    if expected is not None:
+        _check_width(X, expected - intercept)
+    plan = estimator.batch_plan(X.shape[1] + intercept)
     if signs.size < plan.batch_size:
         raise ReplearnError(
             f"{place} must have a whole batch of {plan.batch_size:,} rows for Algorithm 1, got "
@@ -345,12 +341,16 @@ def _batches(
 
 
 def _checked(piece: Piece, n_features: int) -> Piece:
-    if piece.X.shape[1] != n_features:
+    _check_width(piece.X, n_features)
+    return piece
+
+
+def _check_width(X: Any, n_features: int) -> None:
+    if X.shape[1] != n_features:
         raise ReplearnError(
             f"rows must have {n_features} features after encoding, as the protocol has, got "
-            f"{piece.X.shape[1]}. Use the columns it was made for."
+            f"{X.shape[1]}. Use the columns it was made for."
         )
-    return piece
 
 
 def _checked_name(site: str) -> str:
