@@ -5,11 +5,10 @@ import hashlib
 import io
 import json
 import os
-import queue
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -316,42 +315,31 @@ class _Worker:
 
     def _exchange(self, frames: list[tuple[bytes, bytes]], task: str) -> bytes:
         """Send frames and wait for the answer, no longer than allowed."""
-        answers: queue.Queue[bytes | BaseException] = queue.Queue()
-        thread = threading.Thread(target=self._exchange_frames, args=(frames, answers), daemon=True)
-        thread.start()
-        try:
-            answer = answers.get(timeout=self._limits.seconds)
-        except queue.Empty:
-            self._process.kill()
-            thread.join()
-            raise InvalidFile(
-                f"{self._path} took more than {self._limits.seconds:g} seconds to {task}, and was "
-                "stopped."
-            ) from None
-        thread.join()
-        if isinstance(answer, BaseException):
-            raise InvalidFile(
-                f"{self._path} could not be {'loaded' if task == 'load' else 'run'}: {answer}."
-            )
-        return answer
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(self._answer, frames)
+            try:
+                return answer.result(timeout=self._limits.seconds)
+            except BaseException as problem:
+                self._process.kill()  # which ends the thread
+                if isinstance(problem, TimeoutError):
+                    raise InvalidFile(
+                        f"{self._path} took more than {self._limits.seconds:g} seconds to {task}, "
+                        "and was stopped."
+                    ) from None
+                if isinstance(problem, OSError | ValueError):
+                    done = "loaded" if task == "load" else "run"
+                    raise InvalidFile(f"{self._path} could not be {done}: {problem}.") from None
+                raise
 
-    def _exchange_frames(
-        self, frames: list[tuple[bytes, bytes]], answers: "queue.Queue[bytes | BaseException]"
-    ) -> None:
-        try:
-            assert self._process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):  # it has an answer already
-                for letter, content in frames:
-                    self._process.stdin.write(letter + len(content).to_bytes(8, "little"))
-                    self._process.stdin.write(content)
-                self._process.stdin.flush()
-            answers.put(self._answer())
-        except (OSError, ValueError) as problem:
-            answers.put(problem)
-
-    def _answer(self) -> bytes:
-        stream = self._process.stdout
+    def _answer(self, frames: list[tuple[bytes, bytes]]) -> bytes:
+        requests, stream = self._process.stdin, self._process.stdout
+        assert requests is not None
         assert stream is not None
+        with contextlib.suppress(BrokenPipeError):  # it has an answer already
+            for letter, content in frames:
+                requests.write(letter + len(content).to_bytes(8, "little"))
+                requests.write(content)
+            requests.flush()
         head = stream.read(9)
         if len(head) < 9:
             raise ValueError("the process that ran it ended, perhaps for lack of memory")
