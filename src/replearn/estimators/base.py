@@ -5,22 +5,21 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Literal, Self
 
-import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
-from replearn.codes.encoding import Encoding, Seen
+from replearn.codes.encoding import Seen
 from replearn.codes.model import Label, Model
 from replearn.codes.published import Published
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.estimators.checks import refuse_odd_parameters, refuse_unwritable
+from replearn.estimators.frames import numbers_of
 from replearn.estimators.useless import warn_of_noise
 from replearn.files.modelfile import MAX_CODE
 from replearn.plans.sizes import Guarantee
@@ -309,7 +308,7 @@ class Replicable(BaseEstimator):
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """What the model adds up for each row; rows of any kind are checked first."""
         model = self._fitted_model()
-        X, seen = _numbers_of(X, self.agreed.encoding)
+        X, seen = numbers_of(X, self.agreed.encoding)
         self.warn_of_codes(seen)
         X = validate_data(
             self,
@@ -404,7 +403,7 @@ class Replicable(BaseEstimator):
 
         ``first_row`` is the number of the first row, for messages.
         """
-        X, seen = _numbers_of(X, self.agreed.encoding)
+        X, seen = numbers_of(X, self.agreed.encoding)
         if seen is not None:
             self.seen_ = seen if reset else self.seen_ + seen
         X, y = validate_data(
@@ -507,35 +506,6 @@ class ReplicableClassifier(ClassifierMixin, Replicable):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self._many_classes
         return tags
-
-
-def _numbers_of(X: Any, encoding: Encoding | None) -> tuple[Any, Seen | None]:
-    """Rows as numbers, and what was missing or unknown, if there is an encoding.
-
-    A lazy dataframe is computed. Without an encoding other tables and arrays are returned as they
-    are, and a dataframe with columns that are not numbers is refused.
-    """
-    if isinstance(X, np.ndarray):
-        return (X, None) if encoding is None else encoding.counted(X)
-    try:
-        frame = nw.from_native(X, pass_through=True)
-    except DuplicateError as problem:
-        raise ReplearnError(
-            f"X must have different column names: {' '.join(str(problem).split())}. Rename them."
-        ) from None
-    if isinstance(frame, nw.LazyFrame):
-        frame = frame.collect()
-        X = frame.to_native()
-    if encoding is not None:
-        return encoding.counted(X)
-    for name, kind in frame.schema.items() if isinstance(frame, nw.DataFrame) else ():
-        if not (kind.is_numeric() or kind in (nw.Boolean, nw.Object, nw.Unknown)):
-            raise ReplearnError(
-                f"column {name!r} of X must hold numbers, got {kind}. Leave it out, turn it into "
-                "numbers in the same way at every lab, or make a protocol that says how "
-                "(plan_from_pilot, replearn plan --pilot)."
-            )
-    return X, None
 
 
 def silent_overflow() -> Any:

@@ -337,9 +337,7 @@ def is_number(cell: str) -> bool:
 
 
 def _text(cells: Sequence[str]) -> NDArray[Any]:
-    column = np.empty(len(cells), dtype=object)
-    column[:] = [cell if cell.strip() else None for cell in cells]
-    return column
+    return np.array([cell if cell.strip() else None for cell in cells], dtype=object)
 
 
 def bad_cell(file: CsvFile, record: Record, bad: BadCell) -> str:
