@@ -177,9 +177,9 @@ class Labels:
             return self._known, self._places(spellings)
         values = typed_labels(spellings) if self._from_text else _one_type(spellings)
         classes, places = np.unique(values, return_inverse=True)
-        odd = [value for value in classes.tolist() if not _is_whole(value)]
-        if odd:
-            raise self._unknown_kind("continuous", odd[0])
+        for value in classes.tolist():
+            if isinstance(value, float) and not value.is_integer():
+                raise self._unknown_kind("continuous", value)
         if classes.size > MAX_CLASSES:
             raise ReplearnError(
                 f"{self._place} must hold at most {MAX_CLASSES} classes, got more. Is it the label "
@@ -256,10 +256,6 @@ def _looked_up(table: NDArray[Any], taken: NDArray[np.integer[Any]]) -> NDArray[
     if table.size != 2 or taken.dtype != np.uint8:
         return np.asarray(table[taken])
     return np.asarray(table[:1] + (table[1:] - table[:1]) * taken.astype(table.dtype))
-
-
-def _is_whole(value: Any) -> bool:
-    return not isinstance(value, float) or value.is_integer()
 
 
 def _number_in(text: str) -> str | None:

@@ -209,9 +209,12 @@ class ParquetSource(Source):
 
         Text is read as dictionaries, so that a long text in many rows is stored only once.
         """
+        import pyarrow as pa
+
         if not len(groups):
             return
-        schema = self._schema(names)
+        types = dict(zip(self.read, self.types, strict=True))
+        schema = pa.schema([(name, types[name]) for name in names])
         text = [name for name in names if is_bytes(schema.field(name).type)]
         left = sum(self.groups[self.paths.index(path)][group] for group in groups)
         with _open(path, text) as file:
@@ -230,13 +233,6 @@ class ParquetSource(Source):
                     yield same
         if left:
             raise ReplearnError(f"{path} has other rows than its footer says. Write it anew.")
-
-    def _schema(self, names: Sequence[str]) -> Any:
-        """Of all batches that have these columns."""
-        import pyarrow as pa
-
-        types = dict(zip(self.read, self.types, strict=True))
-        return pa.schema([(name, types[name]) for name in names])
 
     def _located(self, bad: BadCell, batch: Any, first_row: int) -> ReplearnError:
         """What is wrong with a row of a batch, and where in the files it is."""

@@ -20,6 +20,7 @@ import numpy as np
 from replearn.codes.randomness import SharedRandomness
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.files.statefile import read_state, write_state
+from replearn.sources.arrow_columns import decoded
 from replearn.types import Words
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class _Buckets:
         bucket_of = (keys >> np.uint64(shift)) & np.uint64(_N_BUCKETS - 1)
         order = np.argsort(bucket_of, kind="stable")  # rows of equal keys stay in order
         ends = np.cumsum(np.bincount(bucket_of.astype(np.int64), minlength=_N_BUCKETS))
-        sorted_batch = batch.take(_indices(order))
+        sorted_batch = batch.take(order)
         start = 0
         for bucket, end in enumerate(ends.tolist()):
             if end > start:
@@ -169,7 +170,7 @@ class ShuffledSource:
         n_batches = -(-buckets.sizes[bucket] // _MAX_BATCH)
         for part in np.array_split(order, n_batches):
             if part.size:
-                chosen = table.take(_indices(part)).combine_chunks()
+                chosen = table.take(part).combine_chunks()
                 yield from chosen.remove_column(chosen.num_columns - 1).to_batches()  # the keys
 
     def _split(
@@ -265,23 +266,12 @@ def _damaged(path: Path, problem: str) -> InvalidFile:
     )
 
 
-def _indices(order: Any) -> "pa.Array":
-    import pyarrow as pa
-
-    return pa.array(order)
-
-
 def _with_keys(batch: "pa.RecordBatch", keys: Words) -> "pa.RecordBatch":
     """The batch with its keys as the last column; dictionaries do not fit into single messages."""
     import pyarrow as pa
 
-    columns = [
-        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-        for column in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(
-        [*columns, pa.array(keys)], names=[*batch.schema.names, _KEYS]
-    )
+    columns = [*map(decoded, batch.columns), pa.array(keys)]
+    return pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, _KEYS])
 
 
 def _keys_of(table: "pa.Table | pa.RecordBatch") -> Words:
