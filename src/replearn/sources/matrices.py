@@ -149,10 +149,9 @@ def _laid_out(columns: Sequence[NDArray[Any]], names: Sequence[str], dtype: Any)
 def _check_numbers(encoding: Encoding, columns: Mapping[str, NDArray[Any]]) -> None:
     """Refuse a cell that is infinite, or missing where it must not be."""
     for column in encoding.columns:
-        values = columns[column.name]
-        if not isinstance(column, NumberColumn) or values.dtype.kind != "f":
+        if not isinstance(column, NumberColumn) or columns[column.name].dtype.kind != "f":
             continue
-        missing, infinite = np.isnan(values), np.isinf(values)
+        missing, infinite = np.isnan(columns[column.name]), np.isinf(columns[column.name])
         if missing.any() and not column.fill_missing:
             raise BadCell(
                 int(np.argmax(missing)),
