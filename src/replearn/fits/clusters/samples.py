@@ -142,27 +142,18 @@ class ClusterPoints:
         attempts = count()
 
         def questions() -> list[Any]:
-            if next(attempts):  # some were lost, perhaps with the points that they are about
-                self._forget()
-            return self._questions(function, about, each)
+            if next(attempts):  # some were lost, perhaps with the points: they are made again
+                for future in self._held:
+                    future.release()
+                self._held = []
+            if not self._held:
+                self._held = self._client.compute(self._tasks(), retries=RETRIES)
+            question, ask = shared_task(about), guarded(function)
+            more = [None] * len(self._held) if each is None else each
+            return [ask(question, *both) for both in zip(self._held, more, strict=True)]
 
         found = dict(completed(self._client, questions, watch))
         return [found[number] for number in sorted(found)]
-
-    def _questions(
-        self, function: Callable[..., Any], about: Any, each: Sequence[Any] | None
-    ) -> list[Any]:
-        if not self._held:
-            self._held = self._client.compute(self._tasks(), retries=RETRIES)
-        question, ask = shared_task(about), guarded(function)
-        each = [None] * len(self._held) if each is None else each
-        return [ask(question, *both) for both in zip(self._held, each, strict=True)]
-
-    def _forget(self) -> None:
-        """Let go of the points on the workers: the next question has them made again."""
-        for future in self._held:
-            future.release()
-        self._held = []
 
 
 def _packed(
