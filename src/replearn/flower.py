@@ -163,12 +163,8 @@ def _answered(question: Mapping[str, Any], site: _Site) -> dict[str, Any]:
             allow_unknown=site.allow_unknown,
         )
         save(fitted.model_, made)
-        hint = fitted.hint_ if _hint_bits(protocol) else -1
+        hint = fitted.hint_ if protocol.hint_bits else -1
         return {"site": site.name, "file": made.read_bytes(), "hint": hint}
-
-
-def _hint_bits(protocol: Protocol) -> int:
-    return 0 if protocol.design is None else protocol.design.space.hint_bits
 
 
 def _checked_name(name: Any) -> str:
@@ -183,25 +179,14 @@ def _checked_name(name: Any) -> str:
 
 @dataclass(frozen=True)
 class _Study:
-    """A run of the coordinator: asks the sites, and keeps what they send.
+    """A run of the coordinator: asks the sites, and keeps what they send."""
 
-    Attributes
-    ----------
-    grid : flwr.serverapp.Grid
-    protocol : Protocol
-    mode : str
-    n_sites : int
-    out : Path
-    seconds : float
-        For one round, killed sites that come back included.
-    """
-
-    grid: Any
+    grid: Any  # flwr.serverapp.Grid
     protocol: Protocol
     mode: str
     n_sites: int
     out: Path
-    seconds: float
+    seconds: float  # for one round, killed sites that come back included
 
     @classmethod
     def of(cls, grid: Any, run: Mapping[str, Any]) -> "_Study":
@@ -248,14 +233,17 @@ class _Study:
 
     def compare(self) -> str:
         """Every site fits; which fingerprints are there is in ``result.json``."""
-        folder, bits = self.out / "models", _hint_bits(self.protocol)
+        folder, bits = self.out / "models", self.protocol.hint_bits
         question: dict[str, Any] = {"hint": -1}
         answers: list[tuple[Model, dict[str, Any]]] = []
         if bits:  # the first site chooses the hint, the others take it
-            answers = self._ask(question, 1, folder, self._read_model, only_one=True)
-            question = {"hint": _checked_hint(answers[0][1], bits)}
+            answers = self._ask(question, 1, folder, lambda path, _: load(path), only_one=True)
+            hint = answers[0][1].get("hint")
+            if type(hint) is not int or not 0 <= hint < 1 << bits:
+                raise ReplearnError(f"a hint must have {bits} bits, got {str(hint)[:80]}.")
+            question = {"hint": hint}
         if len(answers) < self.n_sites:
-            answers = self._ask(question, self.n_sites, folder, self._read_model)
+            answers = self._ask(question, self.n_sites, folder, lambda path, _: load(path))
         sites = {about["site"]: model.fingerprint for model, about in answers}
         counts = {text: list(sites.values()).count(text) for text in sites.values()}
         same = len(counts) == 1
@@ -271,9 +259,6 @@ class _Study:
         if sums.site != about["site"]:
             raise ReplearnError(f"sums must be of {about['site']!r}, got those of {sums.site!r}.")
         return sums
-
-    def _read_model(self, path: Path, about: dict[str, Any]) -> Model:
-        return load(path)
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         text = json.dumps(content, indent=2, sort_keys=True, allow_nan=False)
@@ -303,8 +288,9 @@ class _Study:
             if time.monotonic() > end:
                 raise ReplearnError(
                     f"{n_answers} sites must answer within {self.seconds:g} seconds, got "
-                    f"{len(found)} ({', '.join(sorted(found)) or 'none'}){_and(lost)}. Look after "
-                    "the missing SuperNodes, and run again."
+                    f"{len(found)} ({', '.join(sorted(found)) or 'none'})"
+                    f"{''.join(f'; {words}' for words in lost[-3:])}. Look after the missing "
+                    "SuperNodes, and run again."
                 )
             nodes = sorted(set(self.grid.get_node_ids()) - asked)
             if only_one:
@@ -361,14 +347,3 @@ class _Study:
         path = folder / f"{node}.json"
         path.write_bytes(content)
         found[name] = (content, read(path, about), about)
-
-
-def _checked_hint(about: dict[str, Any], bits: int) -> int:
-    hint = about.get("hint")
-    if type(hint) is not int or not 0 <= hint < 1 << bits:
-        raise ReplearnError(f"a hint must have {bits} bits, got {str(hint)[:80]}.")
-    return hint
-
-
-def _and(lost: list[str]) -> str:
-    return f"; {'; '.join(lost[-3:])}" if lost else ""

@@ -25,15 +25,7 @@ def no_progress(done: float) -> None:
 def progress(label: str, total: float) -> Iterator[Advance]:
     """Show the progress of one piece of work; on a terminal nothing of it stays behind.
 
-    Parameters
-    ----------
-    label : str
-    total : float
-        What ``advance`` will be called with at the end.
-
-    Yields
-    ------
-    advance : Advance
+    At the end ``advance`` will be called with the total.
 
     Examples
     --------

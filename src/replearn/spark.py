@@ -18,7 +18,7 @@ from replearn.codes.model import Model
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.fits.adding import Added
-from replearn.fits.file_fit import check_seen
+from replearn.fits.file_fit import check_seen, wanted_columns
 from replearn.fits.label_parts import join_labels, labels_of
 from replearn.fits.spark_jobs import add_up, look, results
 from replearn.sources.arrow_batches import arrow_pieces
@@ -176,17 +176,7 @@ def _wanted(
             "X must have an end, got a streaming dataframe. Fit what has been written so far, or "
             "take its batches with partial_fit (foreachBatch)."
         )
-    found = list(X.columns)
-    if columns is None and encoding is not None:
-        columns = [column.name for column in encoding.columns]
-    wanted = [name for name in found if name != target] if columns is None else list(columns)
-    for name in (*wanted, target):
-        if name not in found:
-            raise ReplearnError(
-                f"{_PLACE} has no column {name!r}; its columns are "
-                f"{', '.join(map(repr, found[:8]))}. Name one of these."
-            )
-    return wanted
+    return wanted_columns(_PLACE, list(X.columns), target, columns, encoding)
 
 
 def _selected(X: Any, names: Sequence[str]) -> Any:

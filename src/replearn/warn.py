@@ -10,11 +10,7 @@ _HOME = str(Path(__file__).parent)
 def warn(message: str, category: type[Warning]) -> None:
     """Warn, and name the line outside of replearn that led to it: the one that a user can change.
 
-    Parameters
-    ----------
-    message : str
-        Rule, value and remedy.
-    category : type of Warning
+    The message gives the rule, the value and the remedy.
     """
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(_HOME):

@@ -252,6 +252,19 @@ def test_compare_with_a_hint_of_the_first_site(study, tmp_path):
         assert found["sites"][name] == alone.fingerprint_
 
 
+def test_compare_with_a_hint_for_algorithm_1(study, tmp_path):
+    pilot = draw(600, seed=1)
+    plan = rl.plan_from_pilot(
+        pilot[["a", "b", "c"]], pilot["ill"], samples_per_site=600, algorithm="svm", hint_bits=4
+    )
+    replace(plan.protocol, target="ill").save(tmp_path / "study.json")
+    (tmp_path / "sites").symlink_to(study / "sites")
+    sites = [local_site(tmp_path, name) for name in SITES]
+    found = run_locally(tmp_path, tmp_path / "out", sites, mode="compare")
+    hints = {rl.load(path).hint for path in (tmp_path / "out/models").iterdir()}
+    assert hints == {found["hint"]}
+
+
 def test_a_node_that_comes_back_under_another_number(study, expected, tmp_path):
     class Restarting(LocalGrid):
         def get_node_ids(self):

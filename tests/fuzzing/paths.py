@@ -10,7 +10,7 @@ from typing import Any
 import replearn as rl
 from replearn.coalitions.site_sums import SiteSums
 from replearn.errors import ReplearnError
-from replearn.files.onnx_model import onnx_hash
+from replearn.files.onnx_model import OnnxModel
 from replearn.fits.file_fit import fit_file
 from replearn.sources import read_columns, read_table
 from replearn.study.commitments import load_commitment
@@ -93,7 +93,7 @@ def paths(rng: random.Random, folder: Path) -> None:
         lambda: rl.ChoiceProtocol.load(path),
         lambda: SiteSums.load(path, logistic_protocols()[0]),
         lambda: read_hints([path], logistic_protocols()[0]),
-        lambda: onnx_hash(path),
+        lambda: OnnxModel(path),
         lambda: read_table(path, "label"),
         lambda: read_table(path),
         lambda: use_columns(read_columns(path, "label")),

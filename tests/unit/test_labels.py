@@ -30,8 +30,8 @@ def test_pieces_and_the_whole_agree(values, cut):
     assert labels.classes.tolist() == ["no", "yes"]
     expected = [1 if value == "yes" else -1 for value in values]
     assert labels.targets_of(numbers).tolist() == expected
-    assert labels.signs(y).tolist() == expected
-    assert pickle.loads(pickle.dumps(labels)).signs(y).tolist() == expected
+    assert labels.targets(y).tolist() == expected
+    assert pickle.loads(pickle.dumps(labels)).targets(y).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_labels_of_files_have_the_type_that_all_of_them_allow(pieces, classes):
 def test_labels_of_arrays_keep_their_type(kind):
     y = np.array([1, 0, 0, 1]).astype(kind)
     labels = Labels()
-    assert labels.signs(y).tolist() == [1, -1, -1, 1]
+    assert labels.targets(y).tolist() == [1, -1, -1, 1]
     if kind is not object:  # numbers are not worth a box each
         assert labels.classes.dtype == y.dtype
     assert labels.classes.tolist() == sorted(set(y.tolist()))
@@ -67,7 +67,7 @@ def test_labels_of_arrays_keep_their_type(kind):
 def test_spellings_of_one_number_are_one_label_in_files():
     labels = taken(["1", "0", "1.0"], from_text=True)
     y = np.array(["1.0", "1", "0", "0.0"], dtype=object)
-    assert labels.signs(y).tolist() == [1, 1, -1, -1]
+    assert labels.targets(y).tolist() == [1, 1, -1, -1]
 
 
 KNOWN = [
@@ -86,7 +86,7 @@ KNOWN = [
 def test_known_labels_win_over_their_spelling(known, spelled):
     for y in (np.array(spelled), np.array(spelled, dtype=object), pd.Series(spelled)):
         labels = Labels(known=known)
-        assert labels.signs(y).tolist() == [-1, 1]
+        assert labels.targets(y).tolist() == [-1, 1]
         assert labels.values(y).tolist() == list(known)
         assert type(labels.values(y).tolist()[0]) is type(known[0])
 

@@ -14,8 +14,8 @@ from sklearn.datasets import dump_svmlight_file
 
 from replearn.codes.encoding import Encoding, NumberColumn
 from replearn.errors import ReplearnError
-from replearn.sources import FORMATS, common, open_source, read_all, read_columns, read_table
-from replearn.sources.ahead import ahead
+from replearn.sources import FORMATS, common, open_source, read_columns, read_table, read_within
+from replearn.sources.common import ahead
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 3)).round(3)
@@ -58,7 +58,7 @@ def test_every_format_gives_the_same_rows(tmp_path, suffix):
     assert np.array_equal(dense(table.X), X)
     assert table.y.tolist() == Y.tolist()
     encoding = Encoding(tuple(NumberColumn(name, "0", "2") for name in "abc"))
-    whole = read_all(open_source(path, label(suffix), encoding=encoding))
+    whole = read_within(open_source(path, label(suffix), encoding=encoding), limit=None)
     assert np.array_equal(dense(whole.X), X / 2)
     columns, y = read_columns(path, label(suffix))
     found = (
@@ -140,14 +140,6 @@ def test_number_of_features(tmp_path):
     assert open_source(path, "y", n_features=3).n_features == 3
     with pytest.raises(ReplearnError, match=r"must have 2 feature columns, .* got 3"):
         open_source(path, "y", n_features=2)
-
-
-def test_only_parquet_has_parts(tmp_path):
-    source = open_source(write(tmp_path / "t.csv"), "y")
-    assert source.parts() is None
-    part = open_source(write(tmp_path / "t.parquet"), "y").parts()[0]
-    with pytest.raises(ReplearnError, match=r"has no parts that can be read on their own"):
-        source.read_part(part, 0, 1)
 
 
 # ---------------------------------------------------------------- folders

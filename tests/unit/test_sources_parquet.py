@@ -13,7 +13,8 @@ import pytest
 
 from replearn.codes.encoding import CategoryColumn, Encoding, NumberColumn
 from replearn.errors import ReplearnError
-from replearn.sources import Part, open_source, parquet_files, read_columns, read_table
+from replearn.sources import open_source, parquet_files, read_columns, read_table
+from replearn.sources.parquet_files import Part
 
 N = 5_000
 RNG = np.random.default_rng(0)
@@ -159,22 +160,30 @@ def test_what_is_known_before_reading(tmp_path):
 def test_parts(tmp_path, start, stop, small_batches):
     source = open_source(parquet(tmp_path, row_group_size=2000), target="y")
     part = pickle.loads(pickle.dumps(source.parts()[1]))
-    piece = source.read_part(part, start, stop)
-    assert np.array_equal(piece.X, VALUES[2000 + start : 2000 + stop])
-    assert piece.y.tolist() == LABELS[2000 + start : 2000 + stop].tolist()
-    assert piece.first_row == start
-    labels = source.read_part(part, start, stop, labels_only=True)
-    assert labels.X is None
-    assert labels.y.tolist() == piece.y.tolist()
+    rows = list(range(start, stop))
+    for labels_only in (False, True):
+        found = list(source.part_pieces(part, start, stop, labels_only))
+        assert [row for piece in found for row in places(piece)] == rows
+        y = [label for piece in found for label in piece.y]
+        assert y == LABELS[2000 + start : 2000 + stop].tolist()
+        if labels_only:
+            assert all(piece.X is None for piece in found)
+        elif rows:
+            X = np.concatenate([piece.X for piece in found])
+            assert np.array_equal(X, VALUES[2000 + start : 2000 + stop])
+
+
+def places(piece):
+    return range(piece.first_row, piece.first_row + len(piece.y))
 
 
 def test_parts_that_are_not_there(tmp_path):
     source = open_source(parquet(tmp_path), columns=["a"])
     (part,) = source.parts()
     with pytest.raises(ReplearnError, match="within 0 and 5000, got 4999 to 5001"):
-        source.read_part(part, 4999, 5001)
+        next(source.part_pieces(part, 4999, 5001))
     with pytest.raises(ReplearnError, match="labels are asked for without a target"):
-        source.read_part(part, 0, 1, labels_only=True)
+        next(source.part_pieces(part, 0, 1, labels_only=True))
 
 
 def test_batches_can_be_put_in_any_order(tmp_path):
@@ -413,8 +422,8 @@ def test_bad_rows_are_named_wherever_they_are(tmp_path, small_batches):
         list(open_source(path).pieces())
     source = open_source(path)
     with pytest.raises(ReplearnError, match=r"row 4321 \(counted from 0\), column 'a' .* got nan"):
-        source.read_part(source.parts()[2], 1000, 1500)
-    assert source.read_part(source.parts()[2], 0, 1000).X.shape == (1000, 1)
+        list(source.part_pieces(source.parts()[2], 1000, 1500))
+    assert sum(len(piece.X) for piece in source.part_pieces(source.parts()[2], 0, 1000)) == 1000
 
 
 def test_files_that_are_not_parquet(tmp_path):
@@ -510,4 +519,4 @@ def test_bad_rows_of_folders_are_counted_in_their_file(tmp_path):
     with pytest.raises(ReplearnError, match=r"1\.parquet, row 1 \(counted from 0\), column 'a'"):
         list(source.pieces())
     with pytest.raises(ReplearnError, match=r"1\.parquet, row 1 \(counted from 0\), column 'a'"):
-        source.read_part(source.parts()[1], 0, 2)
+        list(source.part_pieces(source.parts()[1], 0, 2))

@@ -171,8 +171,9 @@ def combine(
         after.check_next(protocol)
     _check_sites(protocol, sites, after)
     refuse_overflow(sites)
+    given = {} if hint is None else {"hint": hint}
     if protocol.design is None:
-        return _combine_batches(protocol, sites, hint)
+        return _combine_batches(protocol, sites, given)
     design = protocol.design
     total = reduce(add, map(scores_of, sites))
     looked = design.space.start_numbers if after is None else after.steps.following
@@ -181,35 +182,33 @@ def combine(
         members = _members(sites)
         above = None if after is None else after.fingerprint
         return CoalitionRound(protocol.fingerprint, steps, members, above)
-    estimator = protocol.estimator(**({} if hint is None else {"hint": hint})).fit_steps(steps)
-    model, shared = estimator.model_, estimator.model_.shared
-    has_hint = design.space.hint_bits > 0
+    estimator = protocol.estimator(**given).fit_steps(steps)
     return Coalition(
-        model=model,
-        hint=estimator.hint_ if has_hint else None,
+        model=estimator.model_,
+        hint=estimator.hint_ if protocol.hint_bits else None,
         certificate=estimator.certificate_,
-        sites=influences(sites, total, looked, steps, design, model, shared),
+        sites=influences(sites, total, looked, steps, design, estimator.model_),
         heterogeneity=heterogeneity(sites, total, design) if len(sites) > 1 else None,
         n_rows=total.n_rows,
         n_rounds=design.n_steps,
     )
 
 
-def _combine_batches(protocol: Protocol, sites: Sequence[SiteSums], hint: int | None) -> Coalition:
+def _combine_batches(
+    protocol: Protocol, sites: Sequence[SiteSums], given: dict[str, int]
+) -> Coalition:
     """Algorithm 1: batch vectors of all sites, added up; one round."""
     total = reduce(add, map(batches_of, sites))
     if min(total.class_weights) == 0:
         raise ReplearnError(
             "the sites together must hold two classes, got one. Get the sums of other sites."
         )
-    given = {} if hint is None else {"hint": hint}
     estimator = protocol.estimator(**given).fit_batches(total.batches, total.n_rows)
-    model = estimator.model_
     return Coalition(
-        model=model,
+        model=estimator.model_,
         hint=estimator.hint_ if protocol.hint_bits else None,
         certificate=estimator.certificate_,
-        sites=batch_influences(sites, estimator.plan_, model, model.shared),
+        sites=batch_influences(sites, estimator.plan_, estimator.model_),
         heterogeneity=None,
         n_rows=total.n_rows,
         n_rounds=1,

@@ -20,6 +20,7 @@ from replearn.coalitions.site_batches import SiteBatches
 from replearn.coalitions.site_sums import SiteSums, design_of, n_rounds, n_vector, read_name
 from replearn.codes.encoding import Seen
 from replearn.errors import ReplearnError
+from replearn.estimators.docstrings import with_shared_entries
 from replearn.files.jsonfile import Unfit
 from replearn.fits.adding import add_pieces
 from replearn.fits.file_fit import refuse_other_codes, training_source
@@ -36,6 +37,7 @@ from replearn.study.protocol import Protocol
 FEWEST_ROWS = 100
 
 
+@with_shared_entries
 def arrow_sums(
     protocol: Protocol,
     batches: Iterable[Any],
@@ -51,20 +53,12 @@ def arrow_sums(
 
     Parameters
     ----------
-    protocol : Protocol
-        Of a logistic study, or of Algorithm 1.
+    {protocol}
     batches : iterable of pyarrow.RecordBatch or pyarrow.Table
         Raw columns, as the protocol names them; it encodes them.
     target : str, optional
         The label column; default that of the protocol.
-    after : CoalitionRound, optional
-        What the coalition published after the last round; None in the first.
-    site : str, optional
-        A name for the site, which stands in its file.
-    few_rows : bool, default=False
-        Allow fewer than 100 rows, whose sums may tell what is in single ones.
-    allow_unknown : bool, default=False
-        Go on although columns are coded differently than the protocol says.
+    {after, site, few_rows, allow_unknown}
     assume_shuffled : bool, default=False
         For Algorithm 1, whose batches are consecutive rows: take the rows in their order, which
         must be random, instead of shuffling them in memory.
@@ -95,6 +89,7 @@ def arrow_sums(
     return _added(protocol, pieces, column, after, site, few_rows, allow_unknown, assume_shuffled)
 
 
+@with_shared_entries
 def site_sums(
     protocol: Protocol,
     path: str | os.PathLike[str],
@@ -112,20 +107,12 @@ def site_sums(
 
     Parameters
     ----------
-    protocol : Protocol
-        Of a logistic study, or of Algorithm 1.
+    {protocol}
     path : path
         CSV, Parquet, npz or svmlight.
     target : str, optional
         The label column; default that of the protocol.
-    after : CoalitionRound, optional
-        What the coalition published after the last round; None in the first.
-    site : str, optional
-        A name for the site, which stands in its file.
-    few_rows : bool, default=False
-        Allow fewer than 100 rows, whose sums may tell what is in single ones.
-    allow_unknown : bool, default=False
-        Go on although columns are coded differently than the protocol says.
+    {after, site, few_rows, allow_unknown}
     assume_shuffled : bool, default=False
         For Algorithm 1: take the rows in their order, which must be random.
     n_features : int, optional
@@ -166,6 +153,7 @@ def site_sums(
     )
 
 
+@with_shared_entries
 def row_sums(
     protocol: Protocol,
     X: Any,
@@ -181,20 +169,12 @@ def row_sums(
 
     Parameters
     ----------
-    protocol : Protocol
-        Of a logistic study, or of Algorithm 1.
+    {protocol}
     X : array, dataframe or CSR matrix of shape (n_samples, n_features)
         Raw columns, as the protocol names them; it encodes them.
     y : array of shape (n_samples,)
         Labels of the protocol.
-    after : CoalitionRound, optional
-        What the coalition published after the last round; None in the first.
-    site : str, optional
-        A name for the site, which stands in its file.
-    few_rows : bool, default=False
-        Allow fewer than 100 rows, whose sums may tell what is in single ones.
-    allow_unknown : bool, default=False
-        Go on although columns are coded differently than the protocol says.
+    {after, site, few_rows, allow_unknown}
     assume_shuffled : bool, default=False
         For Algorithm 1: take the rows in their order, which must be random.
 
@@ -344,15 +324,11 @@ def _batches(
     if not rows:
         return None, None
     X = reduce(joined, [piece.X for piece in rows])
-    signs = np.concatenate([labels.signs(np.asarray(piece.y)) for piece in rows])
-    expected = n_vector(protocol)
-    n_inputs = X.shape[1] + bool(estimator.fit_intercept)
-    if expected not in (None, n_inputs):
-        raise ReplearnError(
-            f"rows must have {expected - bool(estimator.fit_intercept)} features after encoding, "
-            f"as the protocol has, got {X.shape[1]}. Use the columns it was made for."
-        )
-    plan = estimator.batch_plan(n_inputs)
+    signs = np.concatenate([labels.targets(np.asarray(piece.y)) for piece in rows])
+    expected, intercept = n_vector(protocol), bool(estimator.fit_intercept)
+    if expected is not None:
+        _check_width(X, expected - intercept)
+    plan = estimator.batch_plan(X.shape[1] + intercept)
     if signs.size < plan.batch_size:
         raise ReplearnError(
             f"{place} must have a whole batch of {plan.batch_size:,} rows for Algorithm 1, got "
@@ -365,12 +341,16 @@ def _batches(
 
 
 def _checked(piece: Piece, n_features: int) -> Piece:
-    if piece.X.shape[1] != n_features:
+    _check_width(piece.X, n_features)
+    return piece
+
+
+def _check_width(X: Any, n_features: int) -> None:
+    if X.shape[1] != n_features:
         raise ReplearnError(
             f"rows must have {n_features} features after encoding, as the protocol has, got "
-            f"{piece.X.shape[1]}. Use the columns it was made for."
+            f"{X.shape[1]}. Use the columns it was made for."
         )
-    return piece
 
 
 def _checked_name(site: str) -> str:

@@ -1,6 +1,6 @@
 """What each site adds to a coalition, and whether the sites are of one population."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from operator import add
@@ -20,8 +20,8 @@ from replearn.kernels.small_algebra import solve_positive
 from replearn.plans.sizes import BatchPlan
 from replearn.stages.batches import Total
 from replearn.stages.recipes import code_space, mean_direction
-from replearn.stages.scores import Steps, next_theta, round_theta
-from replearn.types import Matrix, Vector
+from replearn.stages.scores import Scored, Steps, next_theta, round_theta
+from replearn.types import Codes, Matrix, Vector
 
 
 @dataclass(frozen=True)
@@ -108,36 +108,15 @@ def influences(
     steps: Steps,
     design: Design,
     model: Model,
-    shared: SharedRandomness,
 ) -> tuple[Influence, ...]:
-    """What each site adds.
+    """What each site adds: from the sums of the last round, which ``looked`` at these weights.
 
-    Parameters
-    ----------
-    sites : sequence of SiteSums
-        Of the last round.
-    total : ScoreSums
-        Of all of them.
-    looked : array of shape (q,)
-        The weights of that round.
-    steps : Steps
-        After it.
-    design : Design
-    model : Model
-        Of all sites; left-out models use its hint.
-    shared : SharedRandomness
-
-    Returns
-    -------
-    tuple of Influence
-
-    Notes
-    -----
     With one step the model without a site is exactly that of the other sites' rows. With more, the
-    other sites take the last step from where all sites came to.
+    other sites take the last step from where all sites came to. Left-out models use the hint of
+    the model of all.
     """
     assert isinstance(model.space, ScoreSpace)
-    hint = model.space.hint
+    shared, hint = model.shared, model.space.hint
     through = published_map(total, design)
     whole = next_theta(looked, total, design)
     relative = steps.following - whole  # not 0 if the last pass went too far
@@ -147,74 +126,54 @@ def influences(
     found = []
     rest = _others(list(map(scores_of, sites)))
     for place, (site, others) in enumerate(zip(sites, rest, strict=True)):
-        same, shift = True, np.zeros(point.components.size)
-        moved: tuple[int, ...] = ()
+        codes: Codes | None = model.codes
+        shift = np.zeros(point.components.size)
         if others is not None:
             without = _without(others, looked, relative, design, shared, hint)
-            if without is None:
-                same = False
-            else:
-                codes, components = without
-                different = np.flatnonzero(codes != model.codes)
-                same, moved = different.size == 0, tuple(map(int, different))
-                shift = point.components - components
+            codes = None if without is None else without.codes
+            shift = shift if without is None else point.components - without.components
         error = np.sqrt(np.maximum(0.0, np.diag(_spread(scores_of(site), through))) / site.n_rows)
-        found.append(
-            Influence(
-                site=f"file {place + 1}" if site.site is None else site.site,
-                n_rows=site.n_rows,
-                n_positive=int(site.sums.class_weights[1]),
-                same=same,
-                codes_moved=moved,
-                shift=_plain(shift),
-                estimate=_plain(centre - own_scores[place]),  # a step goes against the score
-                error=_plain(error),
-                unknown=sum(site.unknown),
-            )
-        )
+        estimate = centre - own_scores[place]  # a step goes against the score
+        found.append(_influence(place, site, model, codes, shift, estimate, error))
     return tuple(found)
 
 
 def batch_influences(
-    sites: Sequence[SiteSums], plan: BatchPlan, model: Model, shared: SharedRandomness
+    sites: Sequence[SiteSums], plan: BatchPlan, model: Model
 ) -> tuple[Influence, ...]:
-    """What each site adds to a model of Algorithm 1: the model without it is that of the others.
-
-    Parameters
-    ----------
-    sites : sequence of SiteSums
-    plan : BatchPlan
-    model : Model
-        Of all sites.
-    shared : SharedRandomness
-
-    Returns
-    -------
-    tuple of Influence
-    """
+    """What each site adds to a model of Algorithm 1: the model without it is that of the others."""
     space, found = code_space(plan).with_hint(model.hint), []
     rest = _others(list(map(batches_of, sites)))
     for place, (site, others) in enumerate(zip(sites, rest, strict=True)):
-        same = True
-        moved: tuple[int, ...] = ()
+        codes = model.codes
         if others is not None:
-            codes = space.encode(mean_direction(others.batches, plan), shared)
-            different = np.flatnonzero(codes != model.codes)
-            same, moved = different.size == 0, tuple(map(int, different))
-        found.append(
-            Influence(
-                site=f"file {place + 1}" if site.site is None else site.site,
-                n_rows=site.n_rows,
-                n_positive=int(site.sums.class_weights[1]),
-                same=same,
-                codes_moved=moved,
-                shift=(),
-                estimate=(),
-                error=(),
-                unknown=sum(site.unknown),
-            )
-        )
+            codes = space.encode(mean_direction(others.batches, plan), model.shared)
+        found.append(_influence(place, site, model, codes))
     return tuple(found)
+
+
+def _influence(
+    place: int,
+    site: SiteSums,
+    model: Model,
+    codes: Codes | None,
+    shift: Iterable[float] = (),
+    estimate: Iterable[float] = (),
+    error: Iterable[float] = (),
+) -> Influence:
+    """What a site adds, if the others have these codes; None: they make no model."""
+    moved = () if codes is None else tuple(map(int, np.flatnonzero(codes != model.codes)))
+    return Influence(
+        site=f"file {place + 1}" if site.site is None else site.site,
+        n_rows=site.n_rows,
+        n_positive=int(site.sums.class_weights[1]),
+        same=codes is not None and not moved,
+        codes_moved=moved,
+        shift=_plain(shift),
+        estimate=_plain(estimate),
+        error=_plain(error),
+        unknown=sum(site.unknown),
+    )
 
 
 def _without(
@@ -224,16 +183,15 @@ def _without(
     design: Design,
     shared: SharedRandomness,
     hint: int,
-) -> tuple[Any, Vector] | None:
-    """Codes and numbers of the other sites; None if they have one class or no curvature."""
+) -> Scored | None:
+    """What the other sites learn; None if they have one class or no curvature."""
     if min(others.class_weights) == 0:
         return None
     try:
         theta = next_theta(looked, others, design) + relative
-        scored = round_theta(theta, others, design, shared, hint)
+        return round_theta(theta, others, design, shared, hint)
     except ReplearnError:
         return None
-    return scored.codes, scored.components
 
 
 def _others(sums: Sequence[Total]) -> list[Total | None]:
@@ -246,18 +204,7 @@ def _others(sums: Sequence[Total]) -> list[Total | None]:
 
 
 def heterogeneity(sites: Sequence[SiteSums], total: ScoreSums, design: Design) -> Heterogeneity:
-    """Test whether the sites' mean scores are compatible with one population.
-
-    Parameters
-    ----------
-    sites : sequence of SiteSums
-        At least two, all at the same weights.
-    total : ScoreSums
-    design : Design
-
-    Returns
-    -------
-    Heterogeneity
+    """Test whether the mean scores of sites, two at least, are compatible with one population.
 
     Notes
     -----
@@ -306,5 +253,5 @@ def _spread(sums: ScoreSums, through: Matrix) -> Matrix:
     return np.asarray(through @ meat @ through.T)
 
 
-def _plain(values: Any) -> tuple[float, ...]:
+def _plain(values: Iterable[float]) -> tuple[float, ...]:
     return tuple(float(value) for value in values)

@@ -23,20 +23,11 @@ _REAL = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?(e[+-][0-9]{1,3})?|inf")
 
 @dataclass(frozen=True, eq=False)
 class SiteBatches:
-    """Sums of the vectors of whole batches, and counts.
+    """Sums of the vectors of whole batches, and counts."""
 
-    Attributes
-    ----------
-    batches : BatchSums
-        By group; batches are numbered from 0 at each site.
-    n_rows : int
-        All rows, those after the last whole batch too.
-    class_weights : int64 array of two counts
-    """
-
-    batches: BatchSums
-    n_rows: int
-    class_weights: IntegerArray
+    batches: BatchSums  # by group; batches are numbered from 0 at each site
+    n_rows: int  # those after the last whole batch too
+    class_weights: IntegerArray  # two counts
 
     @property
     def total_weight(self) -> int:
@@ -78,20 +69,7 @@ def batches_content(found: SiteBatches) -> dict[str, Any]:
 
 
 def read_batches(value: Any, n_inputs: int | None, batch_size: int) -> SiteBatches:
-    """Sums that rows can have given.
-
-    Parameters
-    ----------
-    value : JSON
-    n_inputs : int or None
-        Numbers of a batch vector, if the protocol says how many.
-    batch_size : int
-        Of the protocol.
-
-    Returns
-    -------
-    SiteBatches
-    """
+    """Sums that rows can have given; ``n_inputs`` if the protocol says how long vectors are."""
     content = read_object(value, "'sums'", _KEYS)
     if read_integer(content["batch_size"], "batch_size", 1, MAX_TOTAL_WEIGHT) != batch_size:
         raise Unfit(f"batches must have {batch_size:,} rows, got {content['batch_size']:,}")

@@ -11,6 +11,7 @@ from replearn.coalitions.site_batches import SiteBatches, batches_content, read_
 from replearn.codes.canonical import fingerprint_of
 from replearn.codes.design import Design
 from replearn.errors import InvalidFile, ReplearnError, short
+from replearn.estimators.score_state import checked_sums, n_sums_of
 from replearn.files.jsonfile import (
     Unfit,
     read_format,
@@ -21,7 +22,7 @@ from replearn.files.jsonfile import (
     read_text,
     write_json,
 )
-from replearn.kernels.score_sums import MAX_TOTAL_WEIGHT, Parts, ScoreSums, number_of_sums
+from replearn.kernels.score_sums import MAX_TOTAL_WEIGHT, ScoreSums
 from replearn.study.protocol import Protocol
 
 FORMAT = "replearn-sums"
@@ -197,11 +198,6 @@ def _read_any(value: Any, protocol: Protocol) -> ScoreSums | SiteBatches:
     return read_batches(value, n_vector(protocol), protocol.parameters["batch_size"])
 
 
-def parts_of(design: Design) -> Parts:
-    """Which sums the passes of a design make."""
-    return Parts(fisher=True, second=True, loss=design.n_steps > 1)
-
-
 def save_hashed(content: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Write content with its hash."""
     write_json(path, content | {"sha256": fingerprint_of(content)})
@@ -247,8 +243,7 @@ def read_sums(value: Any, design: Design) -> ScoreSums:
     weights = [read_integer(count, "a count of labels", 0, n_rows) for count in labels]
     if sum(weights) != n_rows:
         raise Unfit(f"counts of labels must add up to {n_rows} rows, got {sum(weights)}")
-    parts, texts = parts_of(design), content["integers"]
-    n_sums = number_of_sums(1, design.units.size, parts)
+    texts, n_sums = content["integers"], n_sums_of(design)
     if not isinstance(texts, list) or len(texts) != n_sums:
         raise Unfit(f"integers must be a list of {n_sums} whole numbers, as text")
     if not all(isinstance(text, str) and _INTEGER.fullmatch(text) for text in texts):
@@ -256,22 +251,11 @@ def read_sums(value: Any, design: Design) -> ScoreSums:
     numbers = [int(text) for text in texts]
     if [str(number) for number in numbers] != texts:
         raise Unfit("integers must be written in one way: no zero has a sign")
+    class_weights = np.array(weights, dtype=np.int64)
     try:
-        found = ScoreSums.from_integers(
-            numbers,
-            n_rows,
-            n_zero,
-            n_capped,
-            n_cut,
-            np.array(weights, dtype=np.int64),
-            design.units,
-            parts,
-        )
+        return checked_sums(design, numbers, n_rows, n_zero, n_capped, n_cut, class_weights)
     except ValueError as refused:
         raise Unfit(str(refused).rstrip(".")) from None
-    if problem := found.contradiction():
-        raise Unfit(problem)
-    return found
 
 
 def scores_of(site: SiteSums) -> ScoreSums:

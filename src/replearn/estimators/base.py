@@ -282,12 +282,6 @@ class Replicable(BaseEstimator):
             warn(message, ReplicabilityWarning)
         warn_of_noise(self.signal_)
 
-    def _remedies(self) -> str:
-        """What helps besides more rows; a protocol has fixed what else one could set."""
-        if self.published is None:
-            return self._remedy
-        return "or plan the study again for the rows that the sites have"
-
     def _messages(self) -> Iterator[str]:
         yield from self._troubles()
         if getattr(self, "mode", "practical") != "practical":
@@ -299,11 +293,14 @@ class Replicable(BaseEstimator):
         elif estimate > self.max_disagreement:
             # disagreement falls like one over the square root of the number of rows
             needed = self.plan_.spent.n_rows * (estimate / self.max_disagreement) ** 2
+            remedy = self._remedy
+            if self.published is not None:  # a protocol has fixed what one could set
+                remedy = "or plan the study again for the rows that the sites have"
             yield (
                 f"Another lab would get a different model with an estimated probability of "
                 f"{estimate:.2f}, above max_disagreement={self.max_disagreement:g}. "
                 f"Get more rows (about {float(f'{needed:.1g}'):,.0f} per lab at this seed), "
-                f"{self._remedies()}."
+                f"{remedy}."
             )
 
     # --- prediction -------------------------------------------------------------------------------
@@ -467,7 +464,7 @@ class Replicable(BaseEstimator):
             pool = ThreadPoolExecutor(n_threads)
             try:
                 yield from pool.map(function, blocks)
-            finally:  # no thread is joined, as in `replearn.sources.ahead`
+            finally:  # no thread is joined, as in `replearn.sources.common.ahead`
                 pool.shutdown(wait=False, cancel_futures=True)
 
         return map if n_threads == 1 else threaded

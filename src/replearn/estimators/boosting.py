@@ -144,8 +144,7 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
     def n_rounds_(self) -> int:
         """Rounds that were done."""
         self._fitted_model()
-        spent = self.plan_.done
-        return spent.n_batches
+        return self.plan_.done.n_batches
 
     def _plan(self, n_inputs: int) -> BoostPlan:
         for name, known in (("rounding", ROUNDINGS), ("output", OUTPUTS)):
@@ -153,15 +152,15 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
                 raise ReplearnError(
                     f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}."
                 )
-        if self.fresh_rows not in (True, False, "auto"):
-            raise ReplearnError(
-                f'fresh_rows must be True, False or "auto", got {self.fresh_rows!r}.'
-            )
+        sizes = Sizes(
+            batch_size=whole_or_auto(self.batch_size, "batch_size"),
+            grid_width=real_or_auto(self.grid_width, "grid_width"),
+        )
         plan = plan_boosting(
             self._guarantee(),
             n_inputs,
             self.mode,
-            self._sizes(),
+            sizes,
             self.constants,
             rounding=self.rounding,
             output=self.output,
@@ -169,12 +168,6 @@ class ReplicableBoostingClassifier(ReplicableClassifier):
             fresh_rows=None if self.fresh_rows == "auto" else bool(self.fresh_rows),
         )
         return refuse_large(plan)
-
-    def _sizes(self) -> Sizes:
-        return Sizes(
-            batch_size=whole_or_auto(self.batch_size, "batch_size"),
-            grid_width=real_or_auto(self.grid_width, "grid_width"),
-        )
 
     def _certify(self, fitted: Boosted, shared: SharedRandomness) -> Certificate:
         return certify_boosting(fitted, self.plan_, shared)

@@ -20,16 +20,13 @@ from replearn.types import IntegerArray, Matrix, Vector
 
 @dataclass(frozen=True, eq=False)
 class PredictionColumn:
-    """A candidate whose predictions stand in the table: labels, or probabilities.
+    """A candidate whose predictions stand in the table.
 
-    Attributes
-    ----------
-    columns : str, int, or tuple of these
-        One column: labels, or the probability (any score, for an AUC) of the second class. A
-        column for each class: their probabilities.
+    One column holds labels, or the probability (any score, for an AUC) of the second class. A
+    tuple of columns, one for each class, holds their probabilities.
     """
 
-    columns: Any
+    columns: Any  # str, int, or tuple of these
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The column."""
@@ -63,20 +60,11 @@ def _column(X: Any, name: Any) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """A candidate and what it is known by.
+    """A candidate and what it is known by."""
 
-    Attributes
-    ----------
-    model : object
-        Fitted classifier, `Model`, `OnnxModel` or `PredictionColumn`.
-    published : Candidate
-    finished : bool
-        It came from outside; what it raises is told with its name.
-    """
-
-    model: Any
+    model: Any  # fitted classifier, `Model`, `OnnxModel` or `PredictionColumn`
     published: Candidate
-    finished: bool = True
+    finished: bool = True  # it came from outside; what it raises is told with its name
 
     @property
     def name(self) -> str:
@@ -226,22 +214,10 @@ def contenders(
     features: Sequence[str] | None = None,
     classes: Sequence[Any] | None = None,
 ) -> list[Contender]:
-    """Read the candidates that a user passes.
+    """Read the candidates that a user passes: see `ReplicableChoiceClassifier`.
 
-    Parameters
-    ----------
-    candidates : list, or mapping from names
-        Of models, of pairs (name, model), or of both. A model is a fitted classifier, a `Model`,
-        the path of an ONNX file (text that ends in .onnx), or a column of predictions: its name
-        or number, or a tuple with a column of probabilities for each class.
-    hashes : mapping from names to SHA-256, optional
-        Published hashes; those of files and of replearn's models are checked.
-    features, classes : sequences, optional
-        For ONNX files: columns of their matrix, and classes in the order of their probabilities.
-
-    Returns
-    -------
-    list of Contender
+    ``features`` and ``classes`` are for ONNX files: columns of their matrix, and classes in the
+    order of their probabilities.
     """
     if isinstance(candidates, Mapping):
         items: list[Any] = list(candidates.items())
@@ -287,7 +263,7 @@ def _contender(
         raise ReplearnError(f"a candidate's name must be text, got {name!r:.80}.")
     wanted = hashes.get(name)
     file = None
-    if isinstance(model, Path) or (isinstance(model, str) and model.lower().endswith(".onnx")):
+    if _is_onnx_path(model):
         model = OnnxModel(os.fspath(model), sha256=wanted, classes=classes, features=features)
     elif isinstance(model, str | int | np.integer | tuple) and not isinstance(model, bool):
         model = PredictionColumn(model)
@@ -309,10 +285,14 @@ def _contender(
     return Contender(model, Candidate(name, None if digest is None else digest.lower(), file))
 
 
+def _is_onnx_path(model: Any) -> bool:
+    return isinstance(model, Path) or (isinstance(model, str) and model.lower().endswith(".onnx"))
+
+
 def _name_of(model: Any, place: int) -> str:
     if isinstance(model, OnnxModel):
         return model.name.removesuffix(".onnx")
-    if isinstance(model, Path) or (isinstance(model, str) and model.lower().endswith(".onnx")):
+    if _is_onnx_path(model):
         return Path(model).name.removesuffix(".onnx")
     if isinstance(model, str):
         return model

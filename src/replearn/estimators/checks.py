@@ -36,7 +36,7 @@ def refuse_odd_parameters(parameters: dict[str, Any]) -> None:
         if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
             raise ReplearnError(f"{name} must be True or False, got {short(value)}.")
     fresh = parameters.get("fresh_rows", "auto")
-    if not isinstance(fresh, bool | str):
+    if not isinstance(fresh, bool) and not (isinstance(fresh, str) and fresh == "auto"):
         raise ReplearnError(f'fresh_rows must be True, False or "auto", got {short(fresh)}.')
     _check_published(parameters.get("published"))
     _check_constants(parameters.get("constants"))
@@ -91,18 +91,11 @@ def refuse_large(plan: AnyPlan) -> AnyPlan:
     return plan
 
 
-def refuse_unwritable(labels: tuple[Label, ...], names: Iterable[str] | None) -> None:
+def refuse_unwritable(labels: tuple[Label, ...] | None, names: Iterable[str] | None) -> None:
     """Refuse labels and names that a model file could not hold, before any work."""
     try:
-        read_classes(list(labels))
-    except Unfit as problem:
-        raise ReplearnError(f"{problem}: a model file must hold it. Rename it.") from None
-    refuse_unwritable_names(names)
-
-
-def refuse_unwritable_names(names: Iterable[str] | None) -> None:
-    """Refuse names of columns that a model file could not hold."""
-    try:
+        if labels is not None:
+            read_classes(list(labels))
         for name in () if names is None else names:
             read_text(name, "the name of a column")
     except Unfit as problem:
@@ -115,11 +108,7 @@ def refuse_unwritable_names(names: Iterable[str] | None) -> None:
 def class_factors(class_weight: Any, classes: Iterable[Any]) -> Decimals:
     """Published weights of the classes: decimal numbers, the largest 1; none: all the same.
 
-    Parameters
-    ----------
-    class_weight : dict from labels to positive numbers, or None
-        Labels that are not there weigh 1.
-    classes : iterable of labels
+    ``class_weight`` is a dict from labels to positive numbers; labels not in it weigh 1.
     """
     if class_weight is None:
         return ()

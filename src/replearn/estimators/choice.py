@@ -12,13 +12,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from replearn.codes.choice import Candidate, Choice
-from replearn.codes.model import Label
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
 from replearn.estimators.candidates import Contender, PredictionColumn, contenders, n_rows_of
 from replearn.plans.plan_choice import noise_for, rows_of_sites, spreads_of
 from replearn.plans.sizes import decimal
-from replearn.sources.labels import Labels
+from replearn.sources.labels import Labels, label_values
 from replearn.stages.choice_certificate import ChoiceCertificate, certify_models
 from replearn.stages.model_scores import (
     NEEDS,
@@ -73,7 +72,7 @@ class Chooser(ClassifierMixin, BaseEstimator):
             candidates=tuple(candidates),
             index=int(np.argmax(noisy)),
             scoring=scoring.content(),
-            classes=tuple(plain_labels(classes)),
+            classes=label_values(classes),
             seed=seed,
             features=None if features is None else tuple(features),
         )
@@ -440,13 +439,3 @@ def labels_of(y: Any, n_rows: int) -> NDArray[Any]:
             f"Unknown label type: y must hold classes, got {labels[0]!s}. Name another column."
         ) from None
     return labels
-
-
-def plain_labels(classes: NDArray[Any]) -> list[Label]:
-    """As they stand in a file; 1.0 is written as 1."""
-    return [
-        int(label)
-        if isinstance(label, float) and label.is_integer()
-        else (label if isinstance(label, bool | int | str) else str(label))
-        for label in classes.tolist()
-    ]

@@ -1,4 +1,4 @@
-"""What parameters and attributes of estimators mean, written once.
+"""What parameters and attributes of estimators, and of functions for sites, mean, written once.
 
 Users read complete docstrings in ``help()``, notebooks and the documentation. In the source a line
 such as ``{n_jobs, verbose}`` stands for the entries of these names.
@@ -6,7 +6,8 @@ such as ``{n_jobs, verbose}`` stands for the entries of these names.
 
 import re
 import textwrap
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 _TWO_LABS = """\
 Two labs that fit on different samples of one population, with the same parameters and
@@ -51,6 +52,16 @@ class_weight : dict or None, default=None
 hint : int or None, default=None
     What the first lab published. With hint bits and no hint, this fit is the first, and sets
     ``hint_``.
+protocol : Protocol
+    Of a logistic study, or of Algorithm 1.
+after : CoalitionRound, optional
+    What the coalition published after the last round; None in the first.
+site : str, optional
+    A name for the site, which stands in its file.
+few_rows : bool, default=False
+    Allow fewer than 100 rows, whose sums may tell what is in single ones.
+allow_unknown : bool, default=False
+    Go on although columns are coded differently than the protocol says.
 model_ : Model
     The integers that are the classifier.
 hint_ : int
@@ -70,11 +81,11 @@ feature_names_in_ : array of str, if X had column names
 _SHARED = {re.split("[, ]", entry)[0]: entry for entry in re.findall(r"\w.*\n(?: .*\n)*", _ENTRIES)}
 _SHARED["two_labs"] = _TWO_LABS
 
-Class = TypeVar("Class", bound=type)
+Documented = TypeVar("Documented", bound=Callable[..., Any])
 
 
-def with_shared_entries(documented: Class) -> Class:
-    """Fill in the lines ``{name, name}`` of a class's docstring; the class stays the same."""
+def with_shared_entries(documented: Documented) -> Documented:
+    """Fill in the lines ``{name, name}`` of the docstring of a class or a function."""
 
     def filled(line: re.Match[str]) -> str:
         entries = "".join(_SHARED[name] for name in line["names"].split(", "))

@@ -12,7 +12,7 @@ from replearn.codes.design import Design
 from replearn.codes.model import Label
 from replearn.codes.published import Published
 from replearn.errors import ReplearnError
-from replearn.estimators.checks import directions_or_auto, real_or_auto, refuse_unwritable_names
+from replearn.estimators.checks import directions_or_auto, real_or_auto, refuse_unwritable
 from replearn.estimators.docstrings import with_shared_entries
 from replearn.estimators.score_based import ScoreBased
 from replearn.plans.plan_linear import promised_linear_design
@@ -176,7 +176,7 @@ class ReplicableLinearRegressor(RegressorMixin, ScoreBased):
     def _describe(
         self, n_features: int, classes: NDArray[Any], names: tuple[str, ...] | None
     ) -> None:
-        refuse_unwritable_names(names)
+        refuse_unwritable(None, names)
         self.n_features_in_ = n_features
 
     def _plan(self, n_inputs: int) -> LogisticPlan:

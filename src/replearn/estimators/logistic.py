@@ -8,19 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
+from replearn.codes.canonical import fingerprint_of
 from replearn.codes.published import Published
 from replearn.errors import NoModel, ReplearnError
 from replearn.estimators.base import silent_overflow
-from replearn.estimators.checks import class_factors, directions_or_auto, refuse_unwritable
+from replearn.estimators.checks import class_factors, directions_or_auto
 from replearn.estimators.docstrings import with_shared_entries
 from replearn.estimators.score_based import ScoreBased
-from replearn.estimators.score_state import read_header, read_sums, write_sums
-from replearn.estimators.streaming import Streaming
+from replearn.estimators.score_state import read_sums, sums_as_arrays
+from replearn.estimators.streaming import Streaming, other_plan
 from replearn.estimators.useless import warn_of_fit
-from replearn.files.statefile import StateFile
+from replearn.files.statefile import Arrays, StateFile
 from replearn.kernels.logistic import ScoreSums
 from replearn.plans.plan_logistic import LogisticPlan, log_odds, promised_design
-from replearn.sources.labels import label_values
 from replearn.stages.batches import Rows
 from replearn.stages.scores import Steps, from_one_pass, round_theta, score_pass
 from replearn.stages.signal import NOT_KEPT
@@ -159,19 +159,13 @@ class ReplicableLogisticClassifier(ScoreBased, Streaming):
         the whole, to the bit; `save_state` keeps their sums. Tested in
         tests/unit/test_logistic_rows.py and tests/unit/test_score_state.py.
         """
-        self.check_parameters()
         stream: _Stream | None = self.__dict__.get("_stream")
-        X, y = self._check_rows(X, y, reset=stream is None)
-        known, targets = self._stream_labels(y, classes, stream is None)
+        X, known, targets = self._next_rows(X, y, classes)
         if sample_weight is not None:
             targets = with_weights(targets, whole_weights(sample_weight, targets.size))
-        refuse_unwritable(label_values(known), getattr(self, "feature_names_in_", None))
         plan = self._plan(X.shape[1] + 1)
         if stream is not None and stream.plan.design.content() != plan.design.content():
-            raise ReplearnError(
-                "parameters of the plan were changed in the middle of a stream. Set them back, or "
-                "start anew with a clone."
-            )
+            raise other_plan()
         sums_at = score_pass(self.in_memory(X, targets), plan.design, self._threads())
         sums = sums_at(plan.design.space.start_numbers)
         self._stream = _Stream(plan, sums if stream is None else _joined(stream.sums, sums))
@@ -192,13 +186,16 @@ class ReplicableLogisticClassifier(ScoreBased, Streaming):
             'study="updating").'
         )
 
-    def _write_stream(self, path: str | os.PathLike[str], about: dict[str, Any]) -> None:
-        write_sums(path, self._stream.sums, self._stream.plan.design, about)
+    _state_kind, _state_key = "score-stream", "design"
+
+    def _state(self) -> tuple[Any, Arrays]:
+        design = fingerprint_of(self._stream.plan.design.content())
+        return design, sums_as_arrays(self._stream.sums)
 
     def _header(self, path: str | os.PathLike[str]) -> StateFile:
         if not _takes_one_look(self):
             raise self._too_many_steps()
-        return read_header(path)
+        return super()._header(path)
 
     def _read_stream(self, state: StateFile, n_features: int) -> _Stream:
         plan = self._plan(n_features + 1)
@@ -279,11 +276,6 @@ class ReplicableLogisticClassifier(ScoreBased, Streaming):
             scored = round_theta(steps.following, steps.sums, design, shared, self.hint)
         self._publish(plan, scored, shared)
         self._warn()
-        return self
-
-    def _fit(self, sample: Any, spaced: bool = False) -> Self:
-        super()._fit(sample, spaced)
-        self.__dict__.pop("_stream", None)
         return self
 
     def _make_model(self) -> None:

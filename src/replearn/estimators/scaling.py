@@ -115,14 +115,12 @@ class ReplicableScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             return self._fit_bounded(X, shared)
         spreads, spread_errors = _spreads(X[shared.permutation("pairs", len(X))])
         log_spreads = np.where(spreads > 0, np.log(np.maximum(spreads, 1e-300)), _NO_SPREAD)
-        scales = _Grid("scale", self.cell, shared)
-        scale_codes = scales.codes(log_spreads)
-        rounded = scales.point(scale_codes, log_spreads.size)
+        scale_codes, rounded = _rounded(log_spreads, "scale", self.cell, shared)
         self.scale_ = np.array([_scale(log_spread) for log_spread in rounded])
-        centres = _Grid("centre", self.cell, shared)
-        means = _column_means(X)
-        centre_codes = centres.codes(means / self.scale_)
-        self.centre_ = centres.point(centre_codes, means.size) * self.scale_
+        centre_codes, centres = _rounded(
+            _column_means(X) / self.scale_, "centre", self.cell, shared
+        )
+        self.centre_ = centres * self.scale_
         self.codes_ = np.concatenate([scale_codes, centre_codes])
         mean_errors = X.std(axis=0) / math.sqrt(len(X)) / self.scale_
         self.estimated_disagreement_ = min(
@@ -199,22 +197,13 @@ class ReplicableScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         )
 
 
-@dataclass(frozen=True)
-class _Grid:
-    """A shifted grid for one vector of means, with coins of its own."""
-
-    name: str
-    width: float
-    shared: SharedRandomness
-
-    def codes(self, point: Vector) -> Codes:
-        return round_codes(point, self.width, "centre", self._coins())
-
-    def point(self, codes: Codes, size: int) -> Vector:
-        return unround(codes, size, self.width, "centre", self._coins())
-
-    def _coins(self) -> SharedRandomness:
-        return SharedRandomness(f"{self.shared.seed}/{self.name}")
+def _rounded(
+    point: Vector, name: str, width: float, shared: SharedRandomness
+) -> tuple[Codes, Vector]:
+    """Codes of means on a shifted grid with coins of its own, and the point that they stand for."""
+    coins = SharedRandomness(f"{shared.seed}/{name}")
+    codes = round_codes(point, width, "centre", coins)
+    return codes, unround(codes, point.size, width, "centre", coins)
 
 
 def _scale(log_spread: float) -> float:

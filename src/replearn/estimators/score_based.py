@@ -6,7 +6,6 @@ from typing import Any, Self
 
 from replearn.codes.design import Design
 from replearn.codes.randomness import SharedRandomness
-from replearn.codes.score_space import ScoreSpace
 from replearn.errors import ReplearnError
 from replearn.estimators.base import Replicable
 from replearn.estimators.checks import check_hint, check_whole
@@ -56,9 +55,7 @@ class ScoreBased(Replicable):
     @property
     def hint_(self) -> int:
         """The hint of the model: what other labs pass as ``hint``."""
-        space = self._fitted_model().space
-        assert isinstance(space, ScoreSpace)
-        return space.hint
+        return self._fitted_model().hint
 
     def unsafe_hints(self, n_sites: int = 2) -> tuple[int, ...]:
         """Hints under which this fit lies too near a wall: for studies without a first site.
@@ -121,6 +118,3 @@ class ScoreBased(Replicable):
                 f"length {self.plan_.design.space.cap} and were shortened to it. Check that the "
                 "columns have the units of the protocol."
             )
-
-    def _no_estimate(self) -> str:
-        raise NotImplementedError  # a logistic fit always has an estimate

@@ -1,17 +1,15 @@
 """Files with the sums of a logistic stream."""
 
-import hashlib
-import os
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.canonical import canonical_json
+from replearn.codes.canonical import fingerprint_of
 from replearn.codes.design import Design
 from replearn.errors import InvalidFile
-from replearn.files.statefile import StateFile, read_state, write_state
+from replearn.files.statefile import Arrays, StateFile
 from replearn.kernels.logistic import MAX_WEIGHT
 from replearn.kernels.score_sums import (
     LIMB,
@@ -23,72 +21,77 @@ from replearn.kernels.score_sums import (
     number_of_sums,
 )
 
-KIND = "score-stream"
-
 #: What the array "counts" holds: rows, rows of zeros, shortened and cut ones; then, with weights,
 #: 1, the largest weight, and the sum of the squares in two limbs; without, zeros.
 _N_COUNTS = 8
 
 
-def write_sums(
-    path: str | os.PathLike[str], sums: ScoreSums, design: Design, about: dict[str, Any]
-) -> None:
-    """Write sums, whole or not at all; ``about`` goes with them, as JSON."""
+def sums_as_arrays(sums: ScoreSums) -> Arrays:
+    """Sums as they stand in a state file."""
     weights = [0, 0, 0, 0]
     if sums.squares is not None:
         weights = [1, sums.heaviest, sums.squares >> LIMB, sums.squares & int(LOW)]
     counts = [sums.n_rows, sums.n_zero, sums.n_capped, sums.n_cut, *weights]
-    arrays = {
+    return {
         "class_weights": np.asarray(sums.class_weights, dtype=np.int64),
         "counts": np.array(counts, dtype=np.int64),
         "limbs": sums.limbs,
     }
-    write_state(path, KIND, {"design": _digest(design), "estimator": about}, arrays)
-
-
-def read_header(path: str | os.PathLike[str]) -> StateFile:
-    """The JSON part of a state file."""
-    return read_state(path, KIND).expecting({"design", "estimator"})
 
 
 def read_sums(state: StateFile, design: Design) -> ScoreSums:
     """The sums of a state file, which must have been made with this design."""
-    if state.about["design"] != _digest(design):
+    if state.about["design"] != fingerprint_of(design.content()):
         raise InvalidFile(
             f"{state.path} was saved with another design: other directions, start, cells or "
             "labels. Resume with the protocol that the stream was started with."
         )
-    parts = Parts(fisher=True, second=True, loss=design.n_steps > 1)
-    n_sums = number_of_sums(design.n_outputs, design.units.size, parts)
-    shapes = {"class_weights": (design.space.n_classes,), "counts": (_N_COUNTS,)}
-    arrays = state.arrays(
-        like={name: np.empty(s, np.int64) for name, s in (shapes | {"limbs": (2, n_sums)}).items()}
-    )
+    like = {
+        "class_weights": np.empty(design.space.n_classes, np.int64),
+        "counts": np.empty(_N_COUNTS, np.int64),
+        "limbs": np.empty((2, n_sums_of(design)), np.int64),
+    }
+    arrays = state.arrays(like)
     if problem := _problem(**arrays):
         raise state.unfit(problem)
     counts = (int(number) for number in arrays["counts"])
     n_rows, n_zero, n_capped, n_cut, weighted, heaviest, high, low = counts
+    numbers = integers_of(arrays["limbs"])
     try:
-        sums = ScoreSums.from_integers(
-            integers_of(arrays["limbs"]),
-            n_rows,
-            n_zero,
-            n_capped,
-            n_cut,
-            arrays["class_weights"],
-            design.units,
-            parts,
+        sums = checked_sums(
+            design, numbers, n_rows, n_zero, n_capped, n_cut, arrays["class_weights"]
         )
     except ValueError as refused:
         raise state.unfit(str(refused).rstrip(".")) from None
-    if problem := sums.contradiction():
-        raise state.unfit(problem)
     return sums if not weighted else replace(sums, squares=(high << LIMB) + low, heaviest=heaviest)
 
 
-def _digest(design: Design) -> str:
-    """What sums depend on, besides the rows."""
-    return hashlib.sha256(canonical_json(design.content())).hexdigest()
+def n_sums_of(design: Design) -> int:
+    """How many sums the passes of a design make."""
+    return number_of_sums(design.n_outputs, design.units.size, _parts(design))
+
+
+def checked_sums(
+    design: Design,
+    numbers: list[int],
+    n_rows: int,
+    n_zero: int,
+    n_capped: int,
+    n_cut: int,
+    class_weights: NDArray[np.int64],
+) -> ScoreSums:
+    """Sums from a file; a ValueError says what no rows can have given."""
+    parts = _parts(design)
+    sums = ScoreSums.from_integers(
+        numbers, n_rows, n_zero, n_capped, n_cut, class_weights, design.units, parts
+    )
+    if problem := sums.contradiction():
+        raise ValueError(problem)
+    return sums
+
+
+def _parts(design: Design) -> Parts:
+    return Parts(fisher=True, second=True, loss=design.n_steps > 1)
 
 
 def _problem(class_weights: NDArray[Any], counts: NDArray[Any], limbs: NDArray[Any]) -> str | None:

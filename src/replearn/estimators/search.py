@@ -1,7 +1,7 @@
 """A grid search in which every site finds the same parameters."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -321,7 +321,7 @@ def _results(settings: list[dict[str, Any]], scores: Vector) -> dict[str, Any]:
     names = sorted({name for setting in settings for name in setting})
     columns: dict[str, Any] = {
         f"param_{name}": np.ma.MaskedArray(
-            _objects(setting.get(name) for setting in settings),
+            np.fromiter((setting.get(name) for setting in settings), object, len(settings)),
             mask=[name not in setting for setting in settings],
         )
         for name in names
@@ -330,10 +330,3 @@ def _results(settings: list[dict[str, Any]], scores: Vector) -> dict[str, Any]:
     ranks = np.empty(scores.size, dtype=np.int64)
     ranks[order] = np.arange(1, scores.size + 1)
     return columns | {"params": settings, "mean_test_score": scores, "rank_test_score": ranks}
-
-
-def _objects(values: Iterable[Any]) -> NDArray[Any]:
-    listed = list(values)
-    array = np.empty(len(listed), dtype=object)
-    array[:] = listed
-    return array

@@ -1,26 +1,23 @@
 """Algorithm 2 as a scikit-learn classifier."""
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
 from replearn.codes.published import Published
-from replearn.errors import ReplearnError
+from replearn.errors import InvalidFile, ReplearnError
 from replearn.estimators.base import silent_overflow
 from replearn.estimators.batch_based import BatchBasedClassifier
-from replearn.estimators.checks import refuse_large, refuse_unwritable, whole_or_auto
+from replearn.estimators.checks import refuse_large, whole_or_auto
 from replearn.estimators.docstrings import with_shared_entries
-from replearn.estimators.sgd_state import read_header, read_stream, write_stream
-from replearn.estimators.streaming import Streaming
-from replearn.files.statefile import StateFile
+from replearn.estimators.streaming import Streaming, other_plan
+from replearn.files.statefile import Arrays, StateFile
 from replearn.plans.plan_sgd import plan_sgd
 from replearn.plans.sizes import BatchPlan, Sizes
-from replearn.sources.labels import label_values
 from replearn.stages import recipes
 from replearn.stages.signal import NOT_KEPT
-from replearn.stages.stream import DescentStream, new_stream
+from replearn.stages.stream import DescentStream, new_stream, restored
 
 
 @with_shared_entries
@@ -58,35 +55,20 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         Paper mode: runs of a block, and its rows on which the best of them is found.
     constants : dict or None, default=None
         Paper mode: the constants C1 to C4 of Algorithm 2, default 1.
-    class_weight : dict or None, default=None
-        Published weights of the classes: how much the loss of their rows counts. Only ratios
-        matter. "balanced" would differ between labs: a plan from a pilot publishes numbers for it.
+    {class_weight}
     published : Published or None, default=None
         What a protocol fixes: the scaling of the columns, labels, directions to round in.
     hint_bits : int, default=0
         The first lab publishes this many bits about where its mean lies, and far fewer rows are
         needed; see docs/theory.md. 0 is the paper's notion of replicability.
-    hint : int or None, default=None
-        What the first lab published. With hint bits and no hint, this fit is the first, and sets
-        ``hint_``.
+    {hint}
 
     Attributes
     ----------
-    model_ : Model
-        The integers that are the classifier.
-    hint_ : int
-        The hint that was used: given, or chosen by this fit as the first.
-    fingerprint_ : str
-        SHA-256 of the model's canonical bytes: equal models, equal fingerprints.
+    {model_, hint_, fingerprint_}
     plan_ : BatchPlan
         Every size that was used.
-    certificate_ : Certificate
-        How likely another lab gets the same model.
-    coef_ : array of shape (1, n_features)
-    intercept_ : array of shape (1,)
-    classes_ : array of shape (2,)
-    n_features_in_ : int
-    feature_names_in_ : array of str, if X had column names
+    {certificate_, coef_, intercept_, classes_, n_features_in_, feature_names_in_}
 
     Examples
     --------
@@ -169,11 +151,6 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
     def _recipe(self) -> Callable[..., recipes.Fitted]:
         return partial(recipes.sgd, hint=self.hint)
 
-    def _fit(self, sample: Any, spaced: bool = False) -> Self:
-        super()._fit(sample, spaced)
-        self.__dict__.pop("_stream", None)
-        return self
-
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Take the next rows of a stream. The first call, or one after ``fit``, starts one.
 
@@ -198,20 +175,13 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         to the bit. A piece after which the labels so far would look sorted is refused and not
         taken. Tested in tests/unit/test_sgd.py.
         """
-        self.check_parameters()
         stream: DescentStream | None = self.__dict__.get("_stream")
-        X, y = self._check_rows(X, y, reset=stream is None)
-        known, signs = self._stream_labels(y, classes, stream is None)
-        refuse_unwritable(label_values(known), getattr(self, "feature_names_in_", None))
-        self.classes_ = known
+        X, self.classes_, signs = self._next_rows(X, y, classes)
         plan = self._plan(X.shape[1] + bool(self.fit_intercept))
         if stream is None:
             stream = new_stream(plan, X.shape[1])
         elif stream.plan != plan:
-            raise ReplearnError(
-                "parameters of the plan were changed in the middle of a stream. Set them back, or "
-                "start anew with a clone."
-            )
+            raise other_plan()
         if stream.looks_sorted_with(signs):
             raise ReplearnError(
                 "y looks sorted or clustered, so blocks of consecutive rows would not be "
@@ -223,15 +193,27 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         self._forget()
         return self
 
-    def _write_stream(self, path: str | os.PathLike[str], about: dict[str, Any]) -> None:
-        write_stream(path, self._stream, about)
+    _state_kind, _state_key = "stream", "blocks"
 
-    def _header(self, path: str | os.PathLike[str]) -> StateFile:
-        return read_header(path)
+    def _state(self) -> tuple[Any, Arrays]:
+        stream = self._stream
+        return _defines_blocks(stream.plan, stream.n_features), stream.arrays()
 
     def _read_stream(self, state: StateFile, n_features: int) -> DescentStream:
         plan = self._plan(n_features + bool(self.fit_intercept))
-        return read_stream(state, plan, n_features)
+        theirs = state.about["blocks"]
+        for name, value in _defines_blocks(plan, n_features).items():
+            if not isinstance(theirs, dict) or theirs.get(name) != value:
+                other = theirs.get(name) if isinstance(theirs, dict) else None
+                raise InvalidFile(
+                    f"{state.path} was saved with {name} = {other!r}, this estimator has "
+                    f"{value!r}. Resume with the parameters that the stream was started with."
+                )
+        arrays = state.arrays(like=new_stream(plan, n_features).arrays())
+        stream = restored(plan, n_features, arrays)
+        if stream is None:
+            raise state.unfit("its numbers contradict each other")
+        return stream
 
     def _make_model(self) -> None:
         """Make a model of the stream so far."""
@@ -255,3 +237,19 @@ class ReplicableSGDClassifier(Streaming, BatchBasedClassifier):
         sizes = self._sizes()
         plan = plan_sgd(self._guarantee(), n_inputs, self.mode, sizes, self.constants)
         return refuse_large(self._weighted(plan))
+
+
+def _defines_blocks(plan: BatchPlan, n_features: int) -> dict[str, Any]:
+    """What the vector of a block depends on, besides its rows; reals as text."""
+    return {
+        "batch_size": plan.batch_size,
+        "length_cap": repr(plan.length_cap),
+        "margin": repr(plan.guarantee.margin),
+        "n_batches": plan.n_batches if plan.exact_batches else None,
+        "n_features": n_features,
+        "n_inputs": plan.n_inputs,
+        "n_repetitions": plan.n_repetitions,
+        "n_validation": plan.n_validation,
+        "regularization": plan.regularization,
+        **({} if plan.class_weights == (1.0, 1.0) else {"class_weights": repr(plan.class_weights)}),
+    }

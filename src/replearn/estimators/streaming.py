@@ -2,7 +2,7 @@
 
 import os
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from replearn.codes.encoding import Seen
 from replearn.errors import InvalidFile, NoModel, NoModelYet, NotEnoughSamples, ReplearnError
 from replearn.estimators.base import ReplicableClassifier
 from replearn.estimators.checks import refuse_unwritable
-from replearn.files.statefile import StateFile
+from replearn.files.statefile import Arrays, StateFile, read_state, write_state
 from replearn.sources.labels import Labels, label_values
 
 #: What a stream is asked for when it is needed, because making it after each piece would be slow.
@@ -24,16 +24,16 @@ class Streaming(ReplicableClassifier):
 
     _stream: Any
 
+    #: Kind of its files, and the key under which they say what else a stream depends on.
+    _state_kind: ClassVar[str]
+    _state_key: ClassVar[str]
+
     def _make_model(self) -> None:
         """Make a model of the stream so far."""
         raise NotImplementedError
 
-    def _write_stream(self, path: str | os.PathLike[str], about: dict[str, Any]) -> None:
-        """Write ``_stream`` to a file, whole or not at all; ``about`` goes with it, as JSON."""
-        raise NotImplementedError
-
-    def _header(self, path: str | os.PathLike[str]) -> StateFile:
-        """The JSON part of a file that `_write_stream` wrote."""
+    def _state(self) -> tuple[Any, Arrays]:
+        """What ``_stream`` depends on, besides rows and labels, as JSON types, and its arrays."""
         raise NotImplementedError
 
     def _read_stream(self, state: StateFile, n_features: int) -> Any:
@@ -63,7 +63,9 @@ class Streaming(ReplicableClassifier):
         if "seen_" in self.__dict__:
             seen = self.seen_
             about["seen"] = [seen.n_rows, list(seen.missing), list(seen.unknown)]
-        self._write_stream(path, about)
+        depends, arrays = self._state()
+        content = {"estimator": about, self._state_key: depends}
+        write_state(path, self._state_kind, content, arrays)
 
     def load_state(self, path: str | os.PathLike[str]) -> Self:
         """Resume a stream from a file that `save_state` wrote.
@@ -89,7 +91,8 @@ class Streaming(ReplicableClassifier):
         n_columns = None if encoding is None else len(encoding.columns)
         if problem := _problem(about, self._many_classes, n_columns):
             raise state.unfit(problem)
-        classes = _class_array(about["classes"], about["classes_kind"])
+        kind = object if about["classes_kind"] == "O" else None
+        classes = np.array(about["classes"], dtype=kind)
         refuse_unwritable(label_values(classes), about["feature_names"])
         if about["encoding"] != self.agreed.content()["encoding"]:
             raise InvalidFile(
@@ -108,6 +111,10 @@ class Streaming(ReplicableClassifier):
         self._forget()
         return self
 
+    def _header(self, path: str | os.PathLike[str]) -> StateFile:
+        """The JSON part of a state file."""
+        return read_state(path, self._state_kind).expecting({"estimator", self._state_key})
+
     def __getattr__(self, name: str) -> Any:
         # called only for what is not there: what a stream makes on demand, or nothing
         if "_stream" in self.__dict__ and name in (*_ON_DEMAND, *_READ_OFF_THE_MODEL):
@@ -125,10 +132,16 @@ class Streaming(ReplicableClassifier):
         for name in _ON_DEMAND:
             self.__dict__.pop(name, None)
 
-    def _stream_labels(
-        self, y: NDArray[Any], classes: Any, first: bool
-    ) -> tuple[Any, NDArray[Any]]:
-        """The labels of a stream, and those of the next rows as targets."""
+    def _fit(self, sample: Any, spaced: bool = False) -> Self:
+        super()._fit(sample, spaced)
+        self.__dict__.pop("_stream", None)
+        return self
+
+    def _next_rows(self, X: Any, y: Any, classes: Any) -> tuple[Any, NDArray[Any], NDArray[Any]]:
+        """Checked rows of the next piece, the labels of the stream, and the rows' targets."""
+        self.check_parameters()
+        first = self.__dict__.get("_stream") is None
+        X, y = self._check_rows(X, y, reset=first)
         labels = self.labels()
         if classes is not None:
             named = self.labels("classes")
@@ -150,11 +163,16 @@ class Streaming(ReplicableClassifier):
                 f"a stream must have two classes, got {np.unique(y).tolist()}. If the first rows "
                 "have only one, pass classes=[...] with both."
             )
-        return labels.classes, labels.targets_of(taken)
+        refuse_unwritable(label_values(labels.classes), getattr(self, "feature_names_in_", None))
+        return X, labels.classes, labels.targets_of(taken)
 
 
-def _class_array(classes: list[Any], kind: str) -> NDArray[Any]:
-    return np.array(classes, dtype=object) if kind == "O" else np.array(classes)
+def other_plan() -> ReplearnError:
+    """A plan that is not that of the stream so far."""
+    return ReplearnError(
+        "parameters of the plan were changed in the middle of a stream. Set them back, or start "
+        "anew with a clone."
+    )
 
 
 def _problem(about: Any, many: bool, n_columns: int | None) -> str | None:

@@ -226,7 +226,6 @@ class ReplicableSVMClassifier(BatchBasedClassifier):
         -------
         self
         """
-        self.check_parameters()
         n_inputs = sums.hi.shape[1]
         plan, shared = self.batch_plan(n_inputs), self._shared()
         self._describe(n_inputs - bool(self.fit_intercept), self.labels().classes, None)

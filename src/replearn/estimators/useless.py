@@ -46,21 +46,11 @@ def warn_of_noise(signal: Signal | None) -> None:
 def warn_of_fit(
     model: Model, rows: Rows, notes: Any, class_weights: bool, signal: Signal | None
 ) -> None:
-    """Warn if a logistic model is worth nothing on the rows that it was fitted on.
+    """Warn if a logistic model is worth nothing on the (encoded) rows that it was fitted on.
 
-    Parameters
-    ----------
-    model : Model
-        Logistic.
-    rows : Rows
-        Encoded.
-    notes : mapping or None
-        What the protocol says about its pilot.
-    class_weights : bool
-        Classes count by published weights, so probabilities are not those of these rows.
-    signal : Signal or None
-        Whether the rows hold any: if they show none, that was reported. The scores on rows that the
-        model has seen prove nothing.
+    ``notes`` say what the protocol knows of its pilot. With ``class_weights`` classes count by
+    published weights, so probabilities are not those of these rows. If the rows show no signal,
+    that was reported: the scores on rows that the model has seen prove nothing.
     """
     numbers, weights = parted(rows.signs)
     if signal is not None and not signal.found:

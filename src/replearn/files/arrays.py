@@ -68,12 +68,7 @@ class Header:
 
 
 class ArrayFile:
-    """An open file of arrays whose headers have been read.
-
-    Attributes
-    ----------
-    headers : dict from names to Header
-    """
+    """An open file of arrays whose headers have been read."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from replearn.codes.canonical import canonical_json
 from replearn.errors import ReplearnError, short
-from replearn.files.atomic import write_atomically
+from replearn.files.atomic import flock, write_atomically
 from replearn.files.jsonfile import read_json
-from replearn.files.ownership import flock
 from replearn.files.statefile import read_state, write_state
 
 _KIND = "fit"
@@ -30,14 +29,9 @@ class Checkpoint:
     All of them are in one folder within the given one, which `clear` renames before it removes
     them: like any file, a checkpoint exists as a whole or not at all.
 
-    Parameters
-    ----------
-    folder : path
-        Made if it is not there. One process at a time.
-    job : dict
-        What the work is, in JSON types. A folder of another job is refused.
-    every : float, default=30.0
-        Seconds between two states.
+    The folder is made if it is not there, and is for one process at a time. ``job`` says what the
+    work is, in JSON types: a folder of another job is refused. A state is saved every so many
+    seconds.
     """
 
     def __init__(
@@ -93,12 +87,6 @@ class Checkpoint:
         if now or time.monotonic() - self._saved_at >= self._every:
             write_state(self.folder / f"{step}.state", _KIND, about, arrays())
             self._saved_at = time.monotonic()
-
-    def subfolder(self, name: str) -> Path:
-        """A folder for larger files of the same work."""
-        folder = self.folder / name
-        folder.mkdir(exist_ok=True)
-        return folder
 
     def close(self) -> None:
         """Let another process use the folder."""

@@ -10,13 +10,18 @@ from replearn.codes.decimals import Decimals, DecimalTable
 from replearn.codes.design import Design
 from replearn.codes.hints import MAX_HINT_BITS
 from replearn.codes.score_space import ScoreSpace
-from replearn.files.jsonfile import Unfit, read_basis, read_decimal, read_integer, read_object
+from replearn.files.jsonfile import (
+    MAX_WIDTH,
+    Unfit,
+    read_basis,
+    read_decimal,
+    read_integer,
+    read_object,
+    read_width,
+)
 
 #: Coded numbers of a model, at the most.
 MAX_CODED = 256
-
-#: Largest number in a published matrix: products with codes of 53 bits stay finite when squared.
-_LARGEST = 1e60
 
 _SPACE_KEYS = {
     "cap", "directions", "hint", "hint_bits", "lift", "rounding", "shrink", "start", "threshold",
@@ -45,7 +50,7 @@ def read_score_space(value: Any, n_features: int | None = None) -> ScoreSpace:
     bits = read_integer(content["hint_bits"], "hint_bits", 0, MAX_HINT_BITS)
     return ScoreSpace(
         directions=directions,
-        cap=_positive(content["cap"], "cap"),
+        cap=read_width(content["cap"], "cap"),
         start=start,
         shrink=shrink,
         lift=_table(content["lift"], "lift", q),
@@ -62,7 +67,7 @@ def _target(content: Any, q: int, k: int) -> Decimals:
     if "target" not in content:
         return ()
     target = _decimals(content["target"], "target", 2)
-    _positive(target[1], "the width of the target")
+    read_width(target[1], "the width of the target")
     if q != k + 1:
         raise Unfit(f"a regression must have a start of {k + 1} numbers, got {q}")
     if content["threshold"] != "0":
@@ -127,8 +132,8 @@ def _decimals(value: Any, name: str, size: int | None = None) -> Decimals:
     if not isinstance(value, list) or (size is not None and len(value) != size):
         raise Unfit(f"{name} must be a list of {size or 'some'} decimal numbers")
     texts = tuple(read_decimal(text, f"a number of {name}") for text in value)
-    if not all(abs(float(text)) <= _LARGEST for text in texts):
-        raise Unfit(f"numbers of {name} must be at most {_LARGEST:g}")
+    if not all(abs(float(text)) <= MAX_WIDTH for text in texts):  # squares stay finite
+        raise Unfit(f"numbers of {name} must be at most {MAX_WIDTH:g}")
     return texts
 
 
@@ -136,10 +141,3 @@ def _table(value: Any, name: str, size: int) -> DecimalTable:
     if not isinstance(value, list) or len(value) != size:
         raise Unfit(f"{name} must be a list of {size} rows")
     return tuple(_decimals(row, name, size) for row in value)
-
-
-def _positive(value: Any, name: str) -> str:
-    text = read_decimal(value, name, 0)
-    if not 1e-60 <= float(text) <= _LARGEST:
-        raise Unfit(f"{name} must be from 1e-60 to {_LARGEST:g}")
-    return text

@@ -40,7 +40,7 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     Limited size and nesting, no duplicate keys, no NaN, no number that is infinite as a double,
     no half of a character: what is read can be written again.
     """
-    content = _limited_bytes(path)
+    content = limited_bytes(path, MAX_FILE_BYTES)
     try:
         document = parse_json(content)
     except ValueError as problem:
@@ -82,13 +82,14 @@ def parse_json(content: bytes) -> Any:
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def _limited_bytes(path: str | os.PathLike[str]) -> bytes:
+def limited_bytes(path: str | os.PathLike[str], most: int, what: str = "") -> bytes:
+    """The content of a regular file of at most so many bytes."""
     require_regular(path)
     with open(path, "rb") as file:
-        content = file.read(MAX_FILE_BYTES + 1)
-    if len(content) > MAX_FILE_BYTES:
+        content = file.read(most + 1)
+    if len(content) > most:
         size = os.path.getsize(path)
-        raise InvalidFile(f"{path} has {size:,} bytes; at most {MAX_FILE_BYTES:,} are read.")
+        raise InvalidFile(f"{path} has {size:,} bytes; {what}at most {most:,} are read.")
     return content
 
 

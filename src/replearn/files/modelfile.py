@@ -1,7 +1,7 @@
 """Model files: canonical JSON, validated on load, no pickle. The format is docs/model-file.md."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -208,15 +208,10 @@ def _space(content: Any, n_inputs: int) -> Space:
     keys = {"grid_width", "n_components", "projection", "rounding"}
     optional = {"basis", "hint", "hint_bits", "n_outputs"}
     read_object(content, "'space'", keys, optional=optional)
-    projections = ["published"] if "basis" in content else list(PROJECTIONS)
-    if content["projection"] not in projections:
-        raise Unfit(f"projection must be one of {', '.join(projections)}")
+    _one_of(content, "projection", _projections(content))
     if not is_rounding(content["rounding"]):
         raise Unfit(f"rounding must be one of {', '.join(CELLS)}, or several joined by +")
-    n_components = read_integer(content["n_components"], "n_components", 1, MAX_FEATURES + 1)
-    basis = read_basis(content["basis"], n_inputs) if "basis" in content else None
-    if n_components not in _allowed(content["projection"], n_inputs, basis):
-        raise Unfit(f"n_components is {n_components} for {n_inputs} inputs")
+    n_components, basis = _components(content, n_inputs)
     width = read_width(content["grid_width"], "grid_width")
     return _not_too_large(
         CodeSpace(
@@ -254,14 +249,9 @@ def _net_space(content: dict[str, Any], n_inputs: int) -> NetSpace:
     lattice = content["net"] == "lattice"
     keys = {"n_candidates", "n_components", "net", "projection"}
     read_object(content, "'space'", keys | {"radius"} if lattice else keys, optional={"basis"})
-    projections = ["published"] if "basis" in content else list(PROJECTIONS)
-    for name, known in (("net", list(NETS)), ("projection", projections)):
-        if content[name] not in known:
-            raise Unfit(f"{name} must be one of {', '.join(known)}")
-    n_components = read_integer(content["n_components"], "n_components", 1, MAX_FEATURES + 1)
-    basis = read_basis(content["basis"], n_inputs) if "basis" in content else None
-    if n_components not in _allowed(content["projection"], n_inputs, basis):
-        raise Unfit(f"n_components is {n_components} for {n_inputs} inputs")
+    _one_of(content, "net", NETS)
+    _one_of(content, "projection", _projections(content))
+    n_components, basis = _components(content, n_inputs)
     n_candidates = read_integer(content["n_candidates"], "n_candidates", 1, MAX_CODE)
     radius = ""
     if lattice:
@@ -287,9 +277,8 @@ def _net_space(content: dict[str, Any], n_inputs: int) -> NetSpace:
 
 def _boost_space(content: dict[str, Any], n_inputs: int) -> BoostSpace:
     read_object(content, "'space'", {"boosting", "grid_width", "n_rounds", "output"})
-    for name, known in (("boosting", BOOST_ROUNDINGS), ("output", OUTPUTS)):
-        if content[name] not in known:
-            raise Unfit(f"{name} must be one of {', '.join(known)}")
+    _one_of(content, "boosting", BOOST_ROUNDINGS)
+    _one_of(content, "output", OUTPUTS)
     if content["boosting"] == "foam" and n_inputs > MAX_FOAM_INPUTS:
         raise Unfit(f"foam takes at most {MAX_FOAM_INPUTS} inputs")
     n_rounds = read_integer(content["n_rounds"], "n_rounds", 0, MAX_ROUNDS)
@@ -297,13 +286,30 @@ def _boost_space(content: dict[str, Any], n_inputs: int) -> BoostSpace:
     return BoostSpace(n_inputs, content["boosting"], width, n_rounds, content["output"])
 
 
-def _allowed(projection: str, n_inputs: int, basis: Basis | None) -> range:
-    """Numbers of components that a projection may have."""
-    if basis is not None:
-        return range(len(basis.widths), len(basis.widths) + 1)
-    if PROJECTIONS[projection].full:
-        return range(n_inputs, n_inputs + 1)
-    return range(1, (n_inputs if projection == "hadamard" else MAX_FEATURES + 1) + 1)
+def _one_of(content: dict[str, Any], name: str, known: Iterable[str]) -> None:
+    """Refuse a name that is none of the known ones."""
+    if content[name] not in list(known):
+        raise Unfit(f"{name} must be one of {', '.join(known)}")
+
+
+def _projections(content: dict[str, Any]) -> Iterable[str]:
+    return ["published"] if "basis" in content else PROJECTIONS
+
+
+def _components(content: dict[str, Any], n_inputs: int) -> tuple[int, Basis | None]:
+    """The number of components, which the projection must allow, and published directions."""
+    n_components = read_integer(content["n_components"], "n_components", 1, MAX_FEATURES + 1)
+    basis, projection = None, content["projection"]
+    if "basis" in content:
+        basis = read_basis(content["basis"], n_inputs)
+        allowed = n_components == len(basis.widths)
+    elif PROJECTIONS[projection].full:
+        allowed = n_components == n_inputs
+    else:
+        allowed = n_components <= n_inputs or projection != "hadamard"
+    if not allowed:
+        raise Unfit(f"n_components is {n_components} for {n_inputs} inputs")
+    return n_components, basis
 
 
 def too_large(

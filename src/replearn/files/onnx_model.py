@@ -5,11 +5,10 @@ import hashlib
 import io
 import json
 import os
-import queue
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from replearn.codes.encoding import as_text, columns_of
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.files.jsonfile import require_regular
+from replearn.files.jsonfile import limited_bytes
 from replearn.types import Matrix, Vector
 
 _WORKER = Path(__file__).with_name("onnx_worker.py")
@@ -37,21 +36,11 @@ _MOST_REPLY = 1 << 31
 
 @dataclass(frozen=True)
 class OnnxLimits:
-    """What a model may cost.
-
-    Attributes
-    ----------
-    file_bytes : int
-        Largest file.
-    seconds : float
-        For loading, and for each piece of 16,384 rows.
-    memory_bytes : int
-        Of the process that runs it, where the system can limit that.
-    """
+    """What a model may cost."""
 
     file_bytes: int = 1 << 28
-    seconds: float = 60.0
-    memory_bytes: int = 1 << 33
+    seconds: float = 60.0  # for loading, and for each piece of 16,384 rows
+    memory_bytes: int = 1 << 33  # of the process that runs it, where the system can limit that
 
 
 class OnnxModel:
@@ -97,7 +86,7 @@ class OnnxModel:
         self.path = os.fspath(path)
         self.name = Path(self.path).name
         self.limits = OnnxLimits() if limits is None else limits
-        self._content = _limited_content(self.path, self.limits.file_bytes)
+        self._content = limited_bytes(self.path, self.limits.file_bytes, "ONNX files of ")
         self.sha256 = hashlib.sha256(self._content).hexdigest()
         if sha256 is not None and self.sha256 != sha256.lower():
             raise InvalidFile(
@@ -105,8 +94,7 @@ class OnnxModel:
                 "the published candidate: get it again from its source."
             )
         self.features = None if features is None else tuple(features)
-        if classes is not None:
-            self.classes_ = np.asarray(classes)
+        self.classes_ = None if classes is None else np.asarray(classes)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of each row, as text where the model gives text."""
@@ -115,7 +103,12 @@ class OnnxModel:
             return found.labels
         if found.probabilities is None:
             raise self._lacks("labels or probabilities")
-        return np.asarray(self._known_classes())[np.argmax(found.probabilities, axis=1)]
+        if self.classes_ is None:
+            raise ReplearnError(
+                f"{self.path} gives probabilities without labels. Say what its classes are, in "
+                "their order (classes)."
+            )
+        return self.classes_[np.argmax(found.probabilities, axis=1)]
 
     def predict_proba(self, X: Any) -> Matrix:
         """Probability of each class, in the order of the classes."""
@@ -139,7 +132,7 @@ class OnnxModel:
     # --- how it is run ----------------------------------------------------------------------------
 
     def _outputs(self, X: Any) -> "_Outputs":
-        with _Worker(self._content, self.path, self.limits) as worker:
+        with contextlib.closing(_Worker(self._content, self.path, self.limits)) as worker:
             inputs, n_rows = self._inputs(X, worker.facts["inputs"])
             pieces = [
                 worker.run([one[start : start + _ROWS_AT_ONCE] for one in inputs])
@@ -244,7 +237,7 @@ class OnnxModel:
         """Columns of probabilities in the order of the classes."""
         if table.shape[1] == 1:
             table = np.column_stack([1 - table[:, 0], table[:, 0]])
-        classes = getattr(self, "classes_", None)
+        classes = self.classes_
         if classes is None:
             return table
         if keys:
@@ -261,22 +254,13 @@ class OnnxModel:
 
     def _as_classes(self, labels: NDArray[Any], metadata: dict[str, str]) -> NDArray[Any]:
         """Labels in the spelling of the classes; a file of replearn writes booleans as 0 and 1."""
-        classes = getattr(self, "classes_", None)
+        classes = self.classes_
         if classes is None and "replearn.labels" in metadata:
             with contextlib.suppress(ValueError):
                 classes = np.asarray(json.loads(metadata["replearn.labels"]))
         if classes is not None and classes.dtype.kind == "b" and labels.dtype.kind in "iu":
             return labels.astype(bool)
         return labels
-
-    def _known_classes(self) -> NDArray[Any]:
-        classes = getattr(self, "classes_", None)
-        if classes is None:
-            raise ReplearnError(
-                f"{self.path} gives probabilities without labels. Say what its classes are, in "
-                "their order (classes)."
-            )
-        return np.asarray(classes)
 
     def _lacks(self, what: str) -> ReplearnError:
         return ReplearnError(
@@ -289,17 +273,6 @@ class _Outputs:
     labels: NDArray[Any] | None
     probabilities: Matrix | None
     scores: Vector | None
-
-
-def _limited_content(path: str, most: int) -> bytes:
-    require_regular(path)
-    with open(path, "rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise InvalidFile(
-            f"{path} has {os.path.getsize(path):,} bytes; ONNX files of at most {most:,} are read."
-        )
-    return content
 
 
 class _Worker:
@@ -322,12 +295,6 @@ class _Worker:
             self.close()
             raise
 
-    def __enter__(self) -> "_Worker":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def run(self, arrays: list[NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Outputs for one piece of rows."""
         out = io.BytesIO()
@@ -348,42 +315,31 @@ class _Worker:
 
     def _exchange(self, frames: list[tuple[bytes, bytes]], task: str) -> bytes:
         """Send frames and wait for the answer, no longer than allowed."""
-        answers: queue.Queue[bytes | BaseException] = queue.Queue()
-        thread = threading.Thread(target=self._exchange_frames, args=(frames, answers), daemon=True)
-        thread.start()
-        try:
-            answer = answers.get(timeout=self._limits.seconds)
-        except queue.Empty:
-            self._process.kill()
-            thread.join()
-            raise InvalidFile(
-                f"{self._path} took more than {self._limits.seconds:g} seconds to {task}, and was "
-                "stopped."
-            ) from None
-        thread.join()
-        if isinstance(answer, BaseException):
-            raise InvalidFile(
-                f"{self._path} could not be {'loaded' if task == 'load' else 'run'}: {answer}."
-            )
-        return answer
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(self._answer, frames)
+            try:
+                return answer.result(timeout=self._limits.seconds)
+            except BaseException as problem:
+                self._process.kill()  # which ends the thread
+                if isinstance(problem, TimeoutError):
+                    raise InvalidFile(
+                        f"{self._path} took more than {self._limits.seconds:g} seconds to {task}, "
+                        "and was stopped."
+                    ) from None
+                if isinstance(problem, OSError | ValueError):
+                    done = "loaded" if task == "load" else "run"
+                    raise InvalidFile(f"{self._path} could not be {done}: {problem}.") from None
+                raise
 
-    def _exchange_frames(
-        self, frames: list[tuple[bytes, bytes]], answers: "queue.Queue[bytes | BaseException]"
-    ) -> None:
-        try:
-            assert self._process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):  # it has an answer already
-                for letter, content in frames:
-                    self._process.stdin.write(letter + len(content).to_bytes(8, "little"))
-                    self._process.stdin.write(content)
-                self._process.stdin.flush()
-            answers.put(self._answer())
-        except (OSError, ValueError) as problem:
-            answers.put(problem)
-
-    def _answer(self) -> bytes:
-        stream = self._process.stdout
+    def _answer(self, frames: list[tuple[bytes, bytes]]) -> bytes:
+        requests, stream = self._process.stdin, self._process.stdout
+        assert requests is not None
         assert stream is not None
+        with contextlib.suppress(BrokenPipeError):  # it has an answer already
+            for letter, content in frames:
+                requests.write(letter + len(content).to_bytes(8, "little"))
+                requests.write(content)
+            requests.flush()
         head = stream.read(9)
         if len(head) < 9:
             raise ValueError("the process that ran it ended, perhaps for lack of memory")
@@ -407,8 +363,3 @@ def _require_runtime() -> None:
             f"an ONNX model needs the package {missing[0]} to run. Install it: "
             'pip install "replearn[choice]"'
         )
-
-
-def onnx_hash(path: str | os.PathLike[str], most: int = OnnxLimits.file_bytes) -> str:
-    """SHA-256 of a file of limited size, in hex."""
-    return hashlib.sha256(_limited_content(os.fspath(path), most)).hexdigest()

@@ -121,22 +121,22 @@ def _check_tensor(tensor: Any) -> None:
 
 def _facts(arguments: Any) -> list[dict[str, Any]]:
     return [
-        {"name": one.name, "type": one.type, "shape": [_size(size) for size in one.shape or []]}
+        {
+            "name": one.name,
+            "type": one.type,
+            "shape": [size if isinstance(size, int) else None for size in one.shape or []],
+        }
         for one in arguments
     ]
 
 
-def _size(size: Any) -> int | None:
-    return size if isinstance(size, int) else None
-
-
 def _run(session: Any, content: bytes) -> bytes:
     """Outputs of one piece of rows; maps from classes to probabilities become a table."""
+    inputs: dict[str, NDArray[Any]] = {}
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        inputs = {
-            one.name: _of_type(arrays[str(place)], one.type)
-            for place, one in enumerate(session.get_inputs())
-        }
+        for place, one in enumerate(session.get_inputs()):
+            array = arrays[str(place)]
+            inputs[one.name] = array.astype(object) if one.type == "tensor(string)" else array
     outputs: dict[str, Any] = {}
     for place, value in enumerate(session.run(None, inputs)):
         if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -150,12 +150,6 @@ def _run(session: Any, content: bytes) -> bytes:
     out = io.BytesIO()
     np.savez(out, **outputs)
     return out.getvalue()
-
-
-def _of_type(array: NDArray[Any], kind: str) -> NDArray[Any]:
-    if kind == "tensor(string)":
-        return array.astype(object)
-    return array
 
 
 def _read(stream: BinaryIO, letter: bytes) -> bytes | None:

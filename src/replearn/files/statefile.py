@@ -28,17 +28,7 @@ Arrays = Mapping[str, NDArray[Any]]
 def write_state(
     path: str | os.PathLike[str], kind: str, about: dict[str, Any], arrays: Arrays
 ) -> None:
-    """Write a state, whole or not at all.
-
-    Parameters
-    ----------
-    path : path
-    kind : str
-        What it is a state of; goes into the format's name.
-    about : dict
-        JSON types.
-    arrays : mapping of str to array
-    """
+    """Write a state, whole or not at all; its kind goes into the format's name."""
     header = {
         "about": about,
         "digest": _digest(arrays),
@@ -54,22 +44,12 @@ def write_state(
 
 @dataclass(frozen=True)
 class StateFile:
-    """A state whose header has been read.
-
-    Attributes
-    ----------
-    path : path
-    kind : str
-    about : dict
-        As it was given to `write_state`; not checked.
-    digest : str
-        Of the arrays.
-    """
+    """A state whose header has been read."""
 
     path: str | os.PathLike[str]
     kind: str
-    about: Any
-    digest: Any
+    about: Any  # as it was given to `write_state`; not checked
+    digest: Any  # of the arrays
 
     def arrays(self, like: Arrays) -> dict[str, NDArray[Any]]:
         """The arrays, which must have the names, types and shapes of ``like``."""

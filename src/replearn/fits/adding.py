@@ -13,18 +13,10 @@ from replearn.types import Signs
 
 @dataclass(frozen=True, eq=False)
 class Added(Generic[Total]):
-    """Sums over some rows, and what was odd in them.
+    """Exact sums over some rows, and what was odd in them."""
 
-    Attributes
-    ----------
-    total : exact sums; None of no rows
-    seen : Seen or None
-        What was missing or unknown in the columns of an encoding.
-    n_rows : int
-    """
-
-    total: Total | None = None
-    seen: Seen | None = None
+    total: Total | None = None  # None of no rows
+    seen: Seen | None = None  # what was missing or unknown in the columns of an encoding
     n_rows: int = 0
 
     def __add__(self, other: "Added[Total]") -> "Added[Total]":
@@ -42,21 +34,7 @@ def _sum(first: Any, second: Any) -> Any:
 def add_pieces(
     terms: Callable[[Any, Signs], Total], pieces: Iterable[Piece], labels: Labels
 ) -> Added[Total]:
-    """Sum of ``terms(X, signs)`` over pieces; their order and number do not matter.
-
-    Parameters
-    ----------
-    terms : callable
-        Exact sums of some rows, which can be added up.
-    pieces : iterable of Piece
-        With labels.
-    labels : Labels
-        Which are known.
-
-    Returns
-    -------
-    Added
-    """
+    """Sum of ``terms(X, signs)`` over labelled pieces; their order and number do not matter."""
     added: Added[Total] = Added()
     for piece in pieces:
         n_rows, total = piece.X.shape[0], None

@@ -16,12 +16,12 @@ from replearn.codes.canonical import canonical_json
 from replearn.codes.encoding import Encoding, NumberColumn, Seen, coded_differently
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
+from replearn.files.atomic import scratch_folder
 from replearn.files.checkpoint import Checkpoint
-from replearn.files.ownership import scratch_folder
 from replearn.plans.sizes import BatchPlan
 from replearn.progress import no_progress, progress
 from replearn.sources import open_source, read_within
-from replearn.sources.common import Piece
+from replearn.sources.common import Piece, total_seen
 from replearn.sources.labels import Labels
 from replearn.sources.matrices import ColumnRows
 from replearn.sources.shuffling import ShuffledSource
@@ -39,8 +39,6 @@ Classifier = TypeVar("Classifier", bound=ReplicableClassifier)
 
 #: Rows of more bytes than this are not held in memory.
 MEMORY = 1 << 30
-
-_ROWS = "rows"  # folder of a shuffle within a checkpoint
 
 
 def fit_file(
@@ -161,15 +159,18 @@ def fit_file(
         if weights is not None:  # the last column
             n_columns, names = n_columns - 1, None if names is None else names[:-1]
         _learn_labels(labels, ordered, estimator.asks == "sums")
-        try:
+
+        def learned() -> Classifier:
             sample = FileSample(ordered, labels, not shuffles, state, show, look, weights)
             return estimator.fit_sample(sample, n_columns, labels.classes, names)
+
+        try:
+            return learned()
         except _MoreClasses:  # than the first piece has: rare, so nobody reads all labels first
             for piece in ordered.pieces():
                 assert piece.y is not None  # the source is labelled
                 labels.take(piece.y)
-        sample = FileSample(ordered, labels, not shuffles, state, show, look, weights)
-        return estimator.fit_sample(sample, n_columns, labels.classes, names)
+            return learned()
 
 
 class _MoreClasses(Exception):
@@ -238,6 +239,26 @@ def training_source(
     return source, estimator.labels(f"the label column of {source.place}", from_text=True)
 
 
+def wanted_columns(
+    place: str,
+    found: Sequence[str],
+    target: str | None,
+    columns: Sequence[str] | None,
+    encoding: Encoding | None,
+) -> list[str]:
+    """Feature columns of a dataframe: as asked for, or of the encoding, or all but the target."""
+    if columns is None and encoding is not None:
+        columns = [column.name for column in encoding.columns]
+    wanted = [name for name in found if name != target] if columns is None else list(columns)
+    for name in (*wanted, *(() if target is None else (target,))):
+        if name not in found:
+            raise ReplearnError(
+                f"{place} has no column {name!r}; its columns are "
+                f"{', '.join(map(repr, found[:8]))}. Name one of these."
+            )
+    return wanted
+
+
 def training_rows(
     estimator: ReplicableClassifier,
     path: str | os.PathLike[str],
@@ -250,17 +271,8 @@ def training_rows(
 ) -> tuple[Any, NDArray[Any]]:
     """Rows and labels of a file in memory, as `fit_file` reads them.
 
-    Parameters
-    ----------
-    estimator, path, target, columns, n_features, allow_unknown, watch
-        As for `fit_file`.
-
-    Returns
-    -------
-    X : array or CSR matrix
-        Encoded already: fit it with an estimator that has no encoding.
-    y : array
-        The labels as the protocol spells them.
+    The rows are encoded already: fit them with an estimator that has no encoding. The labels are
+    spelled as the protocol spells them.
     """
     source, labels = training_source(estimator, path, target, columns, n_features)
     whole = read_within(source, None, watch, labels.take)
@@ -287,21 +299,10 @@ def _pass_watch(verbose: int, watch: "Watch | None", label: str) -> "Iterator[Wa
 class FileSample:
     """Rows in files, in canonical order: a `Sample` that reads them anew for each sum.
 
-    Parameters
-    ----------
-    source : Source or ShuffledSource
-    labels : Labels
-        Which are known.
-    check_order : bool
-        Whether labels that look sorted are to be refused.
-    state : Checkpoint, optional
-    show : callable
-        Takes the name of a pass over the rows, and gives a context with what is told the share.
-    on_seen : callable
-        Told what was missing or unknown in the rows, after the first pass over them (without
-        those that a killed process had taken).
-    weights : str, optional
-        Name of the last column, if that holds weights.
+    With ``check_order`` labels that look sorted are refused. ``show`` takes the name of a pass over
+    the rows, and gives a context with what is told the share. ``on_seen`` is told what was missing
+    or unknown in the rows, after the first pass over them (without those that a killed process had
+    taken). ``weights`` is the name of the last column, if that holds weights.
     """
 
     def __init__(
@@ -345,7 +346,7 @@ class FileSample:
         save = self._resumed(stream, plan)
         keeps = self._on_seen is not None and stream.n_added == 0
         self._keeps_all = self._keeps_all or keeps
-        for X, signs in self._rows(stream.n_added):
+        for X, signs in self._rows(partial(self._source.pieces, stream.n_added)):
             if keeps:
                 self._spaced.take(X, signs)
             stream.take(X, signs, run)
@@ -361,7 +362,9 @@ class FileSample:
         labels, total = LabelRuns(), None
         first_pass = self._on_seen is not None
         self._keeps_all = True
-        for X, targets in self._rows_in_any_order():
+        # a column of weights is to be taken out of rows, so these must be written
+        read = self._source.row_pieces if self._weights is None else self._source.pieces
+        for X, targets in self._rows(read):
             labels = labels.then(LabelRuns.of(parted(targets)[0]))
             if first_pass:
                 self._spaced.take(X, targets)
@@ -380,21 +383,15 @@ class FileSample:
         if labels.n_positive in (0, labels.n_rows):
             self._labels.require_both()
 
-    def _rows(self, start: int) -> Iterator[SignedRows]:
+    def _rows(self, read: Callable[..., Iterator[Piece]]) -> Iterator[SignedRows]:
+        """Rows as ``read`` gives them; the first pass counts what was missing or unknown."""
         with self._show("fitting") as advance:
-            for piece in self._source.pieces(start, advance):
+            for piece in read(watch=advance):
                 yield self._signed(piece)
-                self._count(piece.seen)
-
-    def _rows_in_any_order(self) -> Iterator[SignedRows]:
-        """All rows, which may be written only where they are asked for."""
-        if self._weights is not None:  # a column of them is to be taken out
-            yield from self._rows(0)
-            return
-        with self._show("fitting") as advance:
-            for piece in self._source.row_pieces(advance):
-                yield self._signed(piece)
-                self._count(getattr(piece.X, "seen", piece.seen))
+                # rows that are written where they are asked for are counted there, too
+                seen = getattr(piece.X, "seen", piece.seen)
+                if self._on_seen is not None:
+                    self._seen = total_seen((self._seen, seen))
 
     def _signed(self, piece: Piece) -> SignedRows:
         assert piece.y is not None  # the source is labelled
@@ -410,11 +407,6 @@ class FileSample:
         if self._weights is not None:
             X, targets = _weighted(X, targets, self._weights, piece.first_row)
         return X, targets
-
-    def _count(self, seen: Seen | None) -> None:
-        """Count what was missing or unknown, in the first pass over the rows."""
-        if self._on_seen is not None and seen is not None:
-            self._seen = seen if self._seen is None else self._seen + seen
 
     def _resumed(self, stream: BatchStream, plan: BatchPlan) -> Callable[[bool], None]:
         """Bring the stream to where a killed process was; what saves it, at once or in time."""
@@ -502,7 +494,9 @@ def _state_and_scratch(
         )
     state = Checkpoint(checkpoint, _job(estimator, source, target), every)
     try:
-        yield state, state.subfolder(_ROWS)
+        rows = state.folder / "rows"
+        rows.mkdir(exist_ok=True)
+        yield state, rows
     finally:
         state.close()
 

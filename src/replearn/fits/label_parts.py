@@ -16,20 +16,11 @@ from replearn.stages.batches import LabelRuns
 
 @dataclass(frozen=True, eq=False)
 class LabelPart:
-    """What the labels of one part of the rows say.
-
-    Attributes
-    ----------
-    n_rows : int
-    labels : array
-        The different ones, as they stand.
-    runs : LabelRuns or None
-        None if there are not two labels here, so that their signs are not known yet.
-    """
+    """What the labels of one part of the rows say."""
 
     n_rows: int
-    labels: NDArray[Any]
-    runs: LabelRuns | None
+    labels: NDArray[Any]  # the different ones, as they stand
+    runs: LabelRuns | None  # None if there are not two labels here: their signs are not known yet
 
     @classmethod
     def of(cls, nothing_known: Labels, y: NDArray[Any], where: str = "") -> "LabelPart":

@@ -26,18 +26,11 @@ _WAVE = 32
 
 
 def results(frame: Any, work: Callable[[Iterator[Any]], Any]) -> list[Any]:
-    """What some work says of each partition, in their order.
+    """What some work says of each partition of a Spark dataframe, in their order.
 
-    Parameters
-    ----------
-    frame : Spark dataframe
-    work : callable
-        Record batches of a partition to any result that can be pickled. A `ReplearnError` that it
-        raises is raised here, that of the first partition, in one line; nothing is tried again.
-
-    Returns
-    -------
-    list
+    The work takes the record batches of a partition, and gives what can be pickled. A
+    `ReplearnError` that it raises is raised here, that of the first partition, in one line; nothing
+    is tried again.
     """
     names = frame.columns
     try:
@@ -90,17 +83,7 @@ def spread(
 ) -> Iterator[tuple[int, Any]]:
     """Apply a function that carries much data to many small items, as `clusters.spread` does.
 
-    Parameters
-    ----------
-    client : SparkSession
-    function : callable
-        Sent with each job of 32 items. Spark Connect takes up to 128 MiB.
-    items : sequence
-
-    Yields
-    ------
-    number, result : int and any
-        After each job.
+    It is sent with each job of 32 items; Spark Connect takes up to 128 MiB.
     """
     for start in range(0, len(items), _WAVE):
         some = list(items[start : start + _WAVE])

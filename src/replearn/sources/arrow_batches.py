@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.encoding import CategoryColumn, Encoding
+from replearn.codes.encoding import Encoding
 from replearn.errors import ReplearnError
 from replearn.sources.arrow_columns import is_number, is_text, numbers, objects, values
 from replearn.sources.common import Piece, check_names
-from replearn.sources.matrices import BadCell, as_matrix, check_labels
+from replearn.sources.matrices import BadCell, as_matrix, category_names, check_labels
 
 _PLACE = "the Arrow batches"
 
@@ -20,18 +20,8 @@ def arrow_pieces(
 ) -> Iterator[Piece]:
     """Rows of record batches, or of Arrow tables, as numbers.
 
-    Parameters
-    ----------
-    batches : iterable of pyarrow.RecordBatch or pyarrow.Table
-        With the columns of the encoding and the target, in any order; others are left out. Without
-        an encoding, all columns but the target, in their order.
-    target : str
-        The label column.
-    encoding : Encoding, optional
-
-    Yields
-    ------
-    Piece
+    They have the columns of the encoding and the target, in any order; others are left out.
+    Without an encoding, all columns but the target are taken, in their order.
     """
     first_row = 0
     for batch in batches:
@@ -44,13 +34,17 @@ def arrow_pieces(
 
 def arrow_labels(batch: Any, target: str) -> NDArray[Any]:
     """The labels of a record batch, as they stand."""
-    kind = batch.schema.field(target).type
-    if not is_number(kind) and not is_text(kind):
-        raise ReplearnError(
-            f"{_PLACE}, column {target!r} must hold numbers or text, got {kind}. Convert it in the "
-            "query."
-        )
+    _check_type(batch, target, may_be_text=True)
     return values(batch.column(target))
+
+
+def _check_type(batch: Any, name: str, may_be_text: bool) -> None:
+    kind = batch.schema.field(name).type
+    if not is_number(kind) and not (may_be_text and is_text(kind)):
+        rule = "numbers or text" if may_be_text else "numbers"
+        raise ReplearnError(
+            f"{_PLACE}, column {name!r} must hold {rule}, got {kind}. Convert it in the query."
+        )
 
 
 def _piece(batch: Any, target: str, encoding: Encoding | None, first_row: int) -> Piece:
@@ -65,15 +59,9 @@ def _piece(batch: Any, target: str, encoding: Encoding | None, first_row: int) -
                 f"column {name!r} must be in {_PLACE}, got {', '.join(map(repr, found[:8]))}. "
                 "Select it in the query, or rename it."
             )
-    columns = () if encoding is None else encoding.columns
-    categories = {column.name for column in columns if isinstance(column, CategoryColumn)}
+    categories = category_names(encoding)
     for name in (*wanted, target):
-        kind = batch.schema.field(name).type
-        if not is_number(kind) and not (is_text(kind) and (name in categories or name == target)):
-            rule = "numbers or text" if name in categories or name == target else "numbers"
-            raise ReplearnError(
-                f"{_PLACE}, column {name!r} must hold {rule}, got {kind}. Convert it in the query."
-            )
+        _check_type(batch, name, may_be_text=name in categories or name == target)
     try:
         y = values(batch.column(target))
         check_labels(y, target)

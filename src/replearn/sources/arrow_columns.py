@@ -146,7 +146,7 @@ def numbers(column: Any) -> NDArray[Any]:
     """
     import pyarrow as pa
 
-    column = _decoded(column)
+    column = decoded(column)
     if pa.types.is_null(column.type):
         return np.full(len(column), np.nan)
     if pa.types.is_boolean(column.type):
@@ -176,7 +176,7 @@ def values(column: Any) -> NDArray[Any]:
 
     if is_text(column.type):
         return objects(column)
-    column = _decoded(column)
+    column = decoded(column)
     if not pa.types.is_boolean(column.type):
         return numbers(column)
     return objects(column) if column.null_count else column.to_numpy(zero_copy_only=False)
@@ -192,7 +192,8 @@ def _places(column: Any) -> NDArray[np.int64]:
     return places
 
 
-def _decoded(column: Any) -> Any:
+def decoded(column: Any) -> Any:
+    """The values of a column, without a dictionary."""
     import pyarrow as pa
 
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

@@ -5,19 +5,24 @@ import os
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from numpy.typing import NDArray
 
 from replearn.codes.encoding import Encoding, Seen, coded_differently
 from replearn.errors import ReplearnError, ReplicabilityWarning, short
-from replearn.sources.ahead import ahead
 from replearn.warn import warn
+
+T = TypeVar("T")
+
+_END: Any = object()
 
 #: Told from time to time which share of a table has been read.
 Watch = Callable[[float], None]
@@ -33,15 +38,9 @@ PROTOCOL_REMEDY = "make a protocol that says what to do with it (replearn plan -
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of a file.
+    """Rows of a file: finite numbers (a CSR array if they are sparse), labels, column names.
 
-    Attributes
-    ----------
-    X : float array or CSR array of shape (n_rows, n_columns)
-        Finite numbers.
-    y : array of shape (n_rows,), or None if no label column was asked for
-        Labels as integers, if all of them are; else as floats or text.
-    names : tuple of str, or None if the file has no column names
+    Labels are integers, if all of them are; else floats or text; None if none were asked for.
     """
 
     X: Any
@@ -53,22 +52,15 @@ class Table:
 class Piece:
     """Consecutive rows of a table.
 
-    Attributes
-    ----------
-    X : array or CSR array of shape (n_rows, n_features), or None if only labels were read
-        Finite numbers, after encoding.
-    y : array of shape (n_rows,), or None if no label column was asked for
-        Labels as they stand: the cells' text in a CSV file, else numbers, booleans or text.
-    first_row : int
-        Place of the first row in the table, or in the part that was read.
-    seen : Seen or None
-        What was missing or unknown before encoding; None without an encoding.
+    X is an array or a CSR array of finite numbers, after encoding; None if only labels were read.
+    Labels are as they stand: the cells' text in a CSV file, else numbers, booleans or text; None if
+    no label column was asked for.
     """
 
     X: Any
     y: NDArray[Any] | None
-    first_row: int
-    seen: Seen | None = None
+    first_row: int  # place of the first row in the table, or in the part that was read
+    seen: Seen | None = None  # what was missing or unknown before encoding; None without one
 
 
 def total_seen(parts: Iterable[Seen | None]) -> Seen | None:
@@ -83,15 +75,6 @@ def warn_if_coded_differently(place: str, encoding: Encoding | None, seen: Seen 
     if trouble:
         warn(f"{place} is coded differently: {trouble}.", ReplicabilityWarning)
     return trouble
-
-
-@dataclass(frozen=True)
-class Part:
-    """Rows of a table that can be read without the others: a row group of a Parquet file."""
-
-    path: str
-    row_group: int
-    n_rows: int
 
 
 @dataclass(frozen=True)
@@ -112,44 +95,19 @@ class Source(ABC):
     """A table in a file or a folder: what to read of it, nothing of what is in it.
 
     Small, frozen and picklable; files are open only while they are read.
-
-    Attributes
-    ----------
-    place : str
-        The path as given, for messages.
-    paths : tuple of str
-        The files, in the order in which they are read.
-    target : str or None
-        The label column.
-    encoding : Encoding or None
-        How columns become numbers.
-    raw : bool
-        Batches carry all columns as they are.
-    names : tuple of str or None
-        Names of the features that come out.
-    n_features : int
-        Columns of X as it comes out.
-    n_rows : int or None
-        None if this is known only after reading.
-    sparse : bool
-        X is a CSR array.
-    itemsize : int
-        Bytes of a number of X.
-    in_memory_only : bool
-        The format cannot be read in pieces without holding all of it.
     """
 
-    place: str
-    paths: tuple[str, ...]
-    target: str | None
-    encoding: Encoding | None
-    raw: bool
-    names: tuple[str, ...] | None
-    n_features: int
-    n_rows: int | None = None
-    sparse: bool = False
-    itemsize: int = 8
-    in_memory_only: ClassVar[bool] = False
+    place: str  # the path as given, for messages
+    paths: tuple[str, ...]  # the files, in the order in which they are read
+    target: str | None  # the label column
+    encoding: Encoding | None  # how columns become numbers
+    raw: bool  # batches carry all columns as they are
+    names: tuple[str, ...] | None  # of the features that come out
+    n_features: int  # columns of X as it comes out
+    n_rows: int | None = None  # None if this is known only after reading
+    sparse: bool = False  # X is a CSR array
+    itemsize: int = 8  # bytes of a number of X
+    in_memory_only: ClassVar[bool] = False  # all of it must be held to read it in pieces
     has_own_labels: ClassVar[bool] = False  # the format says which they are
 
     @property
@@ -176,18 +134,7 @@ class Source(ABC):
         """Consecutive rows from row ``start`` on as record batches of Arrow.
 
         One batch is read ahead in a background thread. A batch has at most 2^17 rows and about
-        16 MiB of numbers, whatever the size of the table.
-
-        Parameters
-        ----------
-        start : int, default=0
-            Rows to leave out.
-        watch : callable, optional
-            Told the share of the table that has been read.
-
-        Yields
-        ------
-        batch : pyarrow.RecordBatch
+        16 MiB of numbers, whatever the size of the table. ``watch`` is told the share read.
         """
         return watched(self._batches(_checked_start(start)), watch)
 
@@ -219,26 +166,6 @@ class Source(ABC):
     def parse(self, batch: Any, first_row: int) -> Piece:
         """Numbers and labels of a batch (or of any rows of it); ``first_row`` is its place."""
 
-    def parts(self) -> tuple[Part, ...] | None:
-        """Units that can be read on their own, or None if the format has none."""
-        return None
-
-    def read_part(self, part: Part, start: int, stop: int, labels_only: bool = False) -> Piece:
-        """Rows ``start`` to ``stop`` of a part; X is None if only labels are asked for."""
-        raise self._no_parts()
-
-    def part_pieces(
-        self, part: Part, start: int, stop: int, labels_only: bool = False
-    ) -> Iterator[Piece]:
-        """The rows of ``read_part``, some at a time; nothing is read ahead or behind them."""
-        raise self._no_parts()
-
-    def _no_parts(self) -> ReplearnError:
-        return ReplearnError(
-            f"{self.place} has no parts that can be read on their own, unlike a Parquet file. "
-            "Read it from the start."
-        )
-
 
 def _file_identity(path: str) -> dict[str, Any]:
     with reading(path), open(path, "rb") as file:
@@ -260,16 +187,33 @@ def _file_identity(path: str) -> dict[str, Any]:
     }
 
 
-def file_size(path: str) -> int:
-    """Bytes of a file as it is stored."""
-    with reading(path):
-        return os.stat(path).st_size
-
-
 def _checked_start(start: int) -> int:
     if start < 0:
         raise ReplearnError(f"start must be a row, counted from 0, got {start}.")
     return start
+
+
+def ahead(items: Iterator[T], n_ahead: int = 1) -> Generator[T, None, None]:
+    """Yield the items in order, each made while those before are in use.
+
+    ``n_ahead`` items wait at most: more than one where the time that items take varies. An error in
+    the making comes out where its item would have come. Closing this generator waits for the
+    item under way, closes ``items`` and lets the thread end.
+    """
+    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="replearn-read-ahead")
+    waiting = deque(pool.submit(next, items, _END) for _ in range(n_ahead))
+    try:
+        while (item := waiting.popleft().result()) is not _END:
+            waiting.append(pool.submit(next, items, _END))
+            yield item
+            del item  # not held while the next one is waited for
+    finally:
+        # The thread is not joined: as garbage this is closed wherever the collector happens to run,
+        # perhaps in a thread that is just starting, with a lock that a join would wait for.
+        wait([pending for pending in waiting if not pending.cancel()])
+        pool.shutdown(wait=False)
+        if isinstance(items, Generator):
+            items.close()
 
 
 def watched(

@@ -48,17 +48,10 @@ _FIRST_CELLS = 2**16  # that are looked at to guess which columns are numbers
 
 @dataclass(frozen=True, kw_only=True)
 class CsvSource(Source):
-    """A table in comma-separated text.
-
-    Attributes
-    ----------
-    files : tuple of CsvFile
-    wanted : tuple of str
-        Columns that are read for the features.
-    """
+    """A table in comma-separated text."""
 
     files: tuple[CsvFile, ...]
-    wanted: tuple[str, ...]
+    wanted: tuple[str, ...]  # columns that are read for the features
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -35,23 +35,12 @@ _DECIMAL_COMMA = re.compile(r"\s*[+-]?[0-9]+,[0-9]+\s*")
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A file of comma-separated text.
-
-    Attributes
-    ----------
-    path : str
-    names : tuple of str
-        Columns.
-    delimiter : str
-        One of ``, ; tab``, as the header has it.
-    header : bytes
-        The first record, as it stands.
-    """
+    """A file of comma-separated text."""
 
     path: str
-    names: tuple[str, ...]
-    delimiter: str
-    header: bytes
+    names: tuple[str, ...]  # of the columns
+    delimiter: str  # one of , ; tab, as the header has it
+    header: bytes  # the first record, as it stands
 
     @property
     def header_lines(self) -> int:
@@ -85,15 +74,8 @@ def read_rows(
 ) -> Iterator[tuple[float, Columns]]:
     """Share read and columns of a file, some rows at a time.
 
-    Parameters
-    ----------
-    file : CsvFile
-    numeric : sequence of str
-        Columns of numbers; NaN for a blank cell.
-    text : sequence of str
-        Columns of text, as objects; None for a blank cell. At least one column must be read.
-    encoding : Encoding or None
-        For what is said about a cell that is no number.
+    A blank cell is NaN among numbers, None among text, which comes as objects. At least one column
+    must be read. The encoding is for what is said about a cell that is no number.
     """
     done = 0
     try:
@@ -355,9 +337,7 @@ def is_number(cell: str) -> bool:
 
 
 def _text(cells: Sequence[str]) -> NDArray[Any]:
-    column = np.empty(len(cells), dtype=object)
-    column[:] = [cell if cell.strip() else None for cell in cells]
-    return column
+    return np.array([cell if cell.strip() else None for cell in cells], dtype=object)
 
 
 def bad_cell(file: CsvFile, record: Record, bad: BadCell) -> str:

@@ -25,34 +25,14 @@ def read_table(
     watch: Watch | None = None,
     n_features: int | None = None,
 ) -> Table:
-    """Read a numeric table with or without labels.
+    """Read a numeric table with or without labels; see `open_source`.
 
-    Parameters
-    ----------
-    path, target, columns, n_features
-        See `open_source`.
-    watch : callable, optional
-        Called with the share of the file that has been read.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    ReplearnError
-        If the file cannot be read or holds anything but finite numbers and labels.
+    What cannot be read, or holds anything but finite numbers and labels, is refused.
     """
     source = open_source(path, target, columns, n_features=n_features)
-    whole = read_all(source, watch)
-    return Table(whole.X, None if whole.y is None else _typed_labels(whole.y), source.names)
-
-
-def read_all(source: Source, watch: Watch | None = None) -> Piece:
-    """All rows of a source as one piece."""
     whole = read_within(source, None, watch)
-    assert whole is not None
-    return whole
+    assert whole is not None  # there is no limit
+    return Table(whole.X, None if whole.y is None else _typed_labels(whole.y), source.names)
 
 
 def read_within(
@@ -63,14 +43,7 @@ def read_within(
 ) -> Piece | None:
     """All rows of a source as one piece, or None if they take more than ``limit`` bytes.
 
-    Parameters
-    ----------
-    source : Source
-    limit : int or None
-        None: however many there are.
-    watch : callable, optional
-    label : callable, optional
-        What becomes of the labels of each piece, as soon as it is read; `Labels.take` does.
+    ``label`` is applied to the labels of each piece as soon as it is read; `Labels.take` is meant.
     """
     if limit is not None and (source.nbytes or 0) > limit:
         return None
@@ -126,23 +99,11 @@ def read_columns(
     categories: Sequence[str] = (),
     n_features: int | None = None,
 ) -> tuple[Any, NDArray[Any] | None]:
-    """Read raw columns by name, numbers and text, for a protocol to encode.
+    """Raw columns by name and labels, for a protocol to encode; a CSR array if rows are sparse.
 
-    Parameters
-    ----------
-    path, target, watch, n_features
-        As for `read_table`.
-    categories : sequence of str, optional
-        Columns of a CSV file to take as text, even if they look like numbers: codes such as
-        ``00701`` would lose their zeros.
-
-    Returns
-    -------
-    columns : dict of arrays, or CSR array if the file holds sparse rows
-        Numbers, with NaN for a missing value; text as objects, with None. In a CSV file a column
-        is numeric if all its cells are numbers or empty. Columns without names are called
-        ``x0``, ``x1``, ...
-    y : array or None
+    Numbers have NaN for a missing value; text, as objects, None. In a CSV file a column is numeric
+    if all its cells are numbers or empty, unless it is one of the ``categories``: codes such as
+    ``00701`` would lose their zeros. Columns without names are called ``x0``, ``x1``, ...
     """
     source = open_source(path, raw=True, n_features=n_features)
     if not isinstance(source, CsvSource | ParquetSource):

@@ -10,7 +10,6 @@ from replearn.codes.encoding import as_text
 from replearn.codes.model import Label
 from replearn.errors import ReplearnError
 from replearn.files.jsonfile import MAX_CLASSES
-from replearn.types import Signs
 
 #: How two pairs of labels say the same.
 _YES_NO = {"False": "0", "True": "1", "0": "False", "1": "True"}
@@ -45,7 +44,7 @@ class Labels:
     Examples
     --------
     >>> labels = Labels("a.csv", from_text=True)
-    >>> labels.signs(np.array(["0", "1.0", "1"], dtype=object))
+    >>> labels.targets(np.array(["0", "1.0", "1"], dtype=object))
     array([-1,  1,  1], dtype=int8)
     >>> labels.classes
     array([0., 1.])
@@ -88,11 +87,7 @@ class Labels:
     def take(self, y: ArrayLike, where: str = "") -> NDArray[np.integer[Any]]:
         """Look at the labels of more rows, for numbers that `class_numbers` and `targets_of` read.
 
-        Parameters
-        ----------
-        y : array of labels
-        where : str, default=""
-            What the rows are counted in, for messages: " of partition 3".
+        ``where`` says what the rows are counted in, for messages: " of partition 3".
         """
         values = np.asarray(y)
         self._dtypes.add(values.dtype)
@@ -117,13 +112,7 @@ class Labels:
 
     def numbers(self, y: ArrayLike) -> NDArray[np.uint8]:
         """Places among ``classes`` of these labels."""
-        taken = self.take(y)  # before the table is looked up: it may grow
-        return _looked_up(self._class_of, taken)
-
-    def signs(self, y: ArrayLike) -> Signs:
-        """These labels as signs."""
-        taken = self.take(y)
-        return _looked_up(self._signs, taken)
+        return self.class_numbers(self.take(y))
 
     def targets(self, y: ArrayLike) -> NDArray[Any]:
         """These labels as the algorithm takes them: signs, or numbers if there may be many."""
@@ -131,10 +120,10 @@ class Labels:
 
     def targets_of(self, taken: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """The same for labels that were taken."""
-        if not self._many or (self._signs_of_two and self._classes.size <= 2):
-            return _looked_up(self._signs, taken)
         if not self.complete:
             raise self._one_class()
+        if not self._many or (self._signs_of_two and self._classes.size <= 2):
+            return _looked_up(2 * self._class_of.astype(np.int8) - 1, taken)
         return _looked_up(self._class_of, taken)
 
     def values(self, y: ArrayLike) -> NDArray[Any]:
@@ -145,13 +134,6 @@ class Labels:
         """Refuse rows of one class: nothing can be learned from them."""
         if np.unique(self._class_of).size < 2:
             raise self._one_class()
-
-    @property
-    def _signs(self) -> Signs:
-        """Of each spelling."""
-        if not self.complete:
-            raise self._one_class()
-        return 2 * self._class_of.astype(np.int8) - 1
 
     # --- how labels are read ----------------------------------------------------------------------
 
@@ -195,9 +177,9 @@ class Labels:
             return self._known, self._places(spellings)
         values = typed_labels(spellings) if self._from_text else _one_type(spellings)
         classes, places = np.unique(values, return_inverse=True)
-        odd = [value for value in classes.tolist() if not _is_whole(value)]
-        if odd:
-            raise self._unknown_kind("continuous", odd[0])
+        for value in classes.tolist():
+            if isinstance(value, float) and not value.is_integer():
+                raise self._unknown_kind("continuous", value)
         if classes.size > MAX_CLASSES:
             raise ReplearnError(
                 f"{self._place} must hold at most {MAX_CLASSES} classes, got more. Is it the label "
@@ -274,10 +256,6 @@ def _looked_up(table: NDArray[Any], taken: NDArray[np.integer[Any]]) -> NDArray[
     if table.size != 2 or taken.dtype != np.uint8:
         return np.asarray(table[taken])
     return np.asarray(table[:1] + (table[1:] - table[:1]) * taken.astype(table.dtype))
-
-
-def _is_whole(value: Any) -> bool:
-    return not isinstance(value, float) or value.is_integer()
 
 
 def _number_in(text: str) -> str | None:

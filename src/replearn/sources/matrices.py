@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.encoding import EncodedColumns, Encoding, NumberColumn, Seen
+from replearn.codes.encoding import CategoryColumn, EncodedColumns, Encoding, NumberColumn, Seen
 from replearn.errors import ReplearnError
 from replearn.kernels.columns import ScaledColumns
 from replearn.sources.common import PROTOCOL_REMEDY, total_seen
@@ -18,14 +18,9 @@ _REMEDY = f"Correct it, leave out the row or the column, or {PROTOCOL_REMEDY}"
 
 
 class BadCell(Exception):
-    """A cell that is not what it must be; the reader of the format says where it is.
+    """A cell that is not what it must be; its row is that in the batch.
 
-    Attributes
-    ----------
-    row : int
-        In the batch.
-    column : str
-    rule, remedy : str
+    The reader of the format says where it is.
     """
 
     def __init__(self, row: int, column: str, rule: str, remedy: str) -> None:
@@ -39,6 +34,12 @@ def not_a_number(row: int, column: str, encoding: Encoding | None) -> BadCell:
         return BadCell(row, column, "be a finite number", _REMEDY)
     remedy = "Correct it, or make a protocol in which the column is a category"
     return BadCell(row, column, "be a finite number, as in the protocol", remedy)
+
+
+def category_names(encoding: Encoding | None) -> set[str]:
+    """Columns of an encoding that hold categories."""
+    columns = () if encoding is None else encoding.columns
+    return {column.name for column in columns if isinstance(column, CategoryColumn)}
 
 
 def check_labels(labels: NDArray[Any], column: str) -> None:
@@ -58,22 +59,10 @@ def check_labels(labels: NDArray[Any], column: str) -> None:
 def as_matrix(
     columns: Mapping[str, NDArray[Any]], names: Sequence[str], encoding: Encoding | None, dtype: Any
 ) -> tuple[NDArray[Any], Seen | None]:
-    """Numbers of some rows.
+    """Rows as a C-contiguous float array, all finite; what was missing or unknown before encoding.
 
-    Parameters
-    ----------
-    columns : mapping from names to arrays
-        Numbers with NaN for a missing value; for categories objects with None.
-    names : sequence of str
-        The columns to take, in this order, if there is no encoding.
-    encoding : Encoding or None
-    dtype : float type of the matrix, if there is no encoding
-
-    Returns
-    -------
-    X : C-contiguous float array of shape (n_rows, n_features), all finite
-    seen : Seen or None
-        What was missing or unknown, if there is an encoding.
+    Columns are numbers with NaN for a missing value, and for categories objects with None. Without
+    an encoding those of ``names`` are taken, in this order, and become numbers of type ``dtype``.
     """
     if encoding is None:
         return _laid_out([columns[name] for name in names], names, dtype), None
@@ -95,21 +84,8 @@ class ColumnRows:
     """Encoded rows that are written when they are asked for: ``X[rows]`` is an array.
 
     For who looks at each row once, some at a time: what is written is then still in a cache when it
-    is used.
-
-    Parameters
-    ----------
-    columns : mapping from names to arrays
-        As for `as_matrix`.
-    encoding : Encoding
-    located : callable
-        Makes an error of a `BadCell`: the first of all rows, as if all had been written at once.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    at_once : int
-        Rows to ask for together.
+    is used. ``at_once`` rows are best asked for together. ``located`` makes an error of a
+    `BadCell`: the first of all rows, as if all had been written at once.
     """
 
     def __init__(
@@ -173,20 +149,16 @@ def _laid_out(columns: Sequence[NDArray[Any]], names: Sequence[str], dtype: Any)
 def _check_numbers(encoding: Encoding, columns: Mapping[str, NDArray[Any]]) -> None:
     """Refuse a cell that is infinite, or missing where it must not be."""
     for column in encoding.columns:
-        if isinstance(column, NumberColumn) and columns[column.name].dtype.kind == "f":
-            _check_column(column, columns[column.name])
-
-
-def _check_column(column: NumberColumn, values: NDArray[Any]) -> None:
-    missing = np.isnan(values)
-    if missing.any() and not column.fill_missing:
-        raise BadCell(
-            int(np.argmax(missing)),
-            column.name,
-            "not be missing, since the protocol does not say what to do then",
-            "Fill it in or leave out the row, or plan with a pilot in which the column has "
-            "missing values",
-        )
-    infinite = np.isinf(values)
-    if infinite.any():
-        raise not_a_number(int(np.argmax(infinite)), column.name, Encoding((column,)))
+        if not isinstance(column, NumberColumn) or columns[column.name].dtype.kind != "f":
+            continue
+        missing, infinite = np.isnan(columns[column.name]), np.isinf(columns[column.name])
+        if missing.any() and not column.fill_missing:
+            raise BadCell(
+                int(np.argmax(missing)),
+                column.name,
+                "not be missing, since the protocol does not say what to do then",
+                "Fill it in or leave out the row, or plan with a pilot in which the column has "
+                "missing values",
+            )
+        if infinite.any():
+            raise not_a_number(int(np.argmax(infinite)), column.name, encoding)

@@ -28,15 +28,9 @@ _MEMORY_IF_UNKNOWN = 2**36
 
 @dataclass(frozen=True, kw_only=True)
 class NpzSource(Source):
-    """A table in a NumPy archive.
+    """A table in a NumPy archive."""
 
-    Attributes
-    ----------
-    chosen : tuple of int or None
-        Columns that are taken, or None for all.
-    """
-
-    chosen: tuple[int, ...] | None
+    chosen: tuple[int, ...] | None  # columns that are taken; None: all
     in_memory_only: ClassVar[bool] = True
 
     def load(self) -> Piece:
@@ -49,7 +43,12 @@ class NpzSource(Source):
             found = {key: headers[key] for key in asked if key in headers}
             _check_memory(path, found)
             arrays = {key: archive.read(key) for key in found}
-        X = _csr(path, arrays) if self.sparse else _as_floats(arrays["X"])
+        if self.sparse:
+            X = _csr(path, arrays)
+        else:  # 32-bit floats stay that, shorter ones become that
+            numbers = arrays["X"]
+            single = numbers.dtype.kind == "f" and numbers.dtype.itemsize <= 4
+            X = np.ascontiguousarray(numbers, dtype=np.float32 if single else np.float64)
         _check_finite(path, X)
         if self.chosen is not None:
             X = X[:, list(self.chosen)]
@@ -162,12 +161,6 @@ def _machine_memory() -> int:
     if not hasattr(os, "sysconf"):
         return _MEMORY_IF_UNKNOWN
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _as_floats(values: NDArray[Any]) -> NDArray[Any]:
-    """As 32-bit floats if they are that or shorter, else as 64-bit ones."""
-    single = values.dtype.kind == "f" and values.dtype.itemsize <= 4
-    return np.ascontiguousarray(values, dtype=np.float32 if single else np.float64)
 
 
 def _csr_shape(path: str, archive: ArrayFile) -> tuple[int, ...]:

@@ -14,12 +14,7 @@ _SHOWN = 40
 class Numbers:
     """What turns a column into targets of a regression; it stands where `Labels` do for classes.
 
-    Parameters
-    ----------
-    place : str
-        Where the numbers are, for messages.
-    space : ScoreSpace
-        With the published range.
+    ``place`` is for messages, ``space`` has the published range.
     """
 
     def __init__(self, place: str, space: ScoreSpace) -> None:

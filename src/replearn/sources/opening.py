@@ -63,19 +63,11 @@ def open_source(
     raw : bool, default=False
         Batches carry all columns as they are, whatever they hold.
 
-    Returns
-    -------
-    Source
-
-    Raises
-    ------
-    ReplearnError
-        If the files cannot be read, or their columns are not what is asked for.
-
     Notes
     -----
     Pieces are read with a memory that does not depend on the number of rows, but for ``.npz``
-    files, which are read as a whole.
+    files, which are read as a whole. Files that cannot be read, or whose columns are not what is
+    asked for, are refused.
     """
     place = os.fspath(path)
     paths, suffix = _files_of_folder(place) if os.path.isdir(place) else _one_file(place)
@@ -91,18 +83,7 @@ def open_source(
 
 
 def source_for(model: Model, path: str | os.PathLike[str], target: str | None = None) -> Source:
-    """The columns of a table that a model takes, encoded as it was fitted.
-
-    Parameters
-    ----------
-    model : Model
-    path, target
-        See `open_source`.
-
-    Returns
-    -------
-    Source
-    """
+    """The columns of a table that a model takes, encoded as it was fitted."""
     if model.encoding is not None:
         n_columns = len(model.encoding.columns)
         return open_source(path, target, encoding=model.encoding, n_features=n_columns)

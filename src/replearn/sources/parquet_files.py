@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.encoding import CategoryColumn, Encoding
 from replearn.errors import ReplearnError
 from replearn.sources.arrow_columns import (
     check_dictionaries,
@@ -36,7 +35,6 @@ from replearn.sources.arrow_columns import (
 )
 from replearn.sources.common import (
     PROTOCOL_REMEDY,
-    Part,
     Piece,
     Request,
     Source,
@@ -48,37 +46,33 @@ from replearn.sources.common import (
     feature_columns,
     reading,
     rows_per_batch,
-    total_seen,
     unreadable,
     watched,
 )
-from replearn.sources.matrices import BadCell, ColumnRows, as_matrix, check_labels
+from replearn.sources.matrices import BadCell, ColumnRows, as_matrix, category_names, check_labels
 
 _READ_BUFFER = 2**16  # bytes per column; without it a whole column chunk is read at once
 _BATCH_BYTES = 2**26  # of a batch, if there is long text in its rows
 _N_AHEAD = 3  # batches that wait while rows are summed: now one is slow, now the other
 
 
+@dataclass(frozen=True)
+class Part:
+    """A row group of a file, which can be read without the others."""
+
+    path: str
+    row_group: int
+    n_rows: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class ParquetSource(Source):
-    """A table in Parquet files.
+    """A table in Parquet files."""
 
-    Attributes
-    ----------
-    wanted : tuple of str
-        Columns that are read for the features.
-    groups : tuple of tuples of int
-        For each file the rows of its row groups.
-    types : tuple of Arrow types
-        Of the columns that are read, in all batches.
-    batch_rows : int
-        Rows of a batch at most.
-    """
-
-    wanted: tuple[str, ...]
-    groups: tuple[tuple[int, ...], ...]
-    types: tuple[Any, ...]
-    batch_rows: int
+    wanted: tuple[str, ...]  # columns that are read for the features
+    groups: tuple[tuple[int, ...], ...]  # for each file the rows of its row groups
+    types: tuple[Any, ...]  # of the columns that are read, in all batches
+    batch_rows: int  # rows of a batch at most
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -120,7 +114,7 @@ class ParquetSource(Source):
                         check_labels(y, self.target)
                 if labels_only:
                     return Piece(None, y, first_row)
-                category = _categories(self.encoding)
+                category = category_names(self.encoding)
                 found = dict(zip(batch.schema.names, batch.columns, strict=True))
                 columns = {
                     name: (objects if name in category else numbers)(found[name])
@@ -151,22 +145,13 @@ class ParquetSource(Source):
             for group, n_rows in enumerate(groups)
         )
 
-    def read_part(self, part: Part, start: int, stop: int, labels_only: bool = False) -> Piece:
-        """Rows ``start`` to ``stop`` of a row group; X is None if only labels are asked for.
-
-        What is above ``start`` in the row group is read too, and dropped.
-        """
-        found = list(self.part_pieces(part, start, stop, labels_only))
-        if not found:
-            found.append(Piece(np.empty((0, self.n_features)), np.empty(0, dtype=object), start))
-        X = None if labels_only else np.concatenate([piece.X for piece in found])
-        y = None if self.target is None else np.concatenate([np.asarray(p.y) for p in found])
-        return Piece(X, y, start, total_seen(piece.seen for piece in found))
-
     def part_pieces(
         self, part: Part, start: int, stop: int, labels_only: bool = False
     ) -> Iterator[Piece]:
-        """The rows of ``read_part``, some at a time; nothing is read ahead or behind them."""
+        """Rows ``start`` to ``stop`` of a row group; X is None if only labels are asked for.
+
+        What is above ``start`` in the row group is read too, and dropped; nothing is read ahead.
+        """
         if not 0 <= start <= stop <= part.n_rows:
             raise ReplearnError(
                 f"{part.path}: rows of a part must be within 0 and {part.n_rows}, got {start} to "
@@ -175,7 +160,8 @@ class ParquetSource(Source):
         if labels_only and self.target is None:
             raise ReplearnError(f"{self.place}: labels are asked for without a target. Name it.")
         names = (str(self.target),) if labels_only else self.read
-        before = self._rows_before(part)
+        file = self.paths.index(part.path)
+        before = sum(map(sum, self.groups[:file])) + sum(self.groups[file][: part.row_group])
         done, most = 0, max(1, min(self.batch_rows, stop))
         for batch in self._record_batches(part.path, [part.row_group], names, most):
             first, last = max(start, done), min(stop, done + batch.num_rows)
@@ -216,10 +202,6 @@ class ParquetSource(Source):
             first_row += batch.num_rows
             yield columns
 
-    def _rows_before(self, part: Part) -> int:
-        number = self.paths.index(part.path)
-        return sum(map(sum, self.groups[:number])) + sum(self.groups[number][: part.row_group])
-
     def _record_batches(
         self, path: str, groups: Sequence[int], names: Sequence[str], most: int | None = None
     ) -> Iterator[Any]:
@@ -227,9 +209,12 @@ class ParquetSource(Source):
 
         Text is read as dictionaries, so that a long text in many rows is stored only once.
         """
+        import pyarrow as pa
+
         if not len(groups):
             return
-        schema = self._schema(names)
+        types = dict(zip(self.read, self.types, strict=True))
+        schema = pa.schema([(name, types[name]) for name in names])
         text = [name for name in names if is_bytes(schema.field(name).type)]
         left = sum(self.groups[self.paths.index(path)][group] for group in groups)
         with _open(path, text) as file:
@@ -248,13 +233,6 @@ class ParquetSource(Source):
                     yield same
         if left:
             raise ReplearnError(f"{path} has other rows than its footer says. Write it anew.")
-
-    def _schema(self, names: Sequence[str]) -> Any:
-        """Of all batches that have these columns."""
-        import pyarrow as pa
-
-        types = dict(zip(self.read, self.types, strict=True))
-        return pa.schema([(name, types[name]) for name in names])
 
     def _located(self, bad: BadCell, batch: Any, first_row: int) -> ReplearnError:
         """What is wrong with a row of a batch, and where in the files it is."""
@@ -285,6 +263,9 @@ def open_parquet(request: Request) -> ParquetSource:
         if not request.raw:
             _check_types(path, footer.schema, wanted, request)
     types = [_common_type(request, [f.schema for f in footers], name) for name in read]
+    n_rows = sum(sum(footer.groups) for footer in footers)
+    if n_rows == 0:
+        raise ReplearnError(f"{request.place} must have rows, got none. Check the file.")
     encoding = request.encoding
     names = wanted if encoding is None else encoding.output_names
     return ParquetSource(
@@ -295,7 +276,7 @@ def open_parquet(request: Request) -> ParquetSource:
         raw=request.raw,
         names=names,
         n_features=len(names),
-        n_rows=_n_rows(request.place, footers),
+        n_rows=n_rows,
         itemsize=4 if encoding is None and all(map(is_single, types[: len(wanted)])) else 8,
         wanted=wanted,
         groups=tuple(footer.groups for footer in footers),
@@ -337,13 +318,6 @@ def _batch_rows(footers: Sequence[_Footer], types: Sequence[Any], n_features: in
     return min(most, max(1, _BATCH_BYTES // max(1, row_bytes)))
 
 
-def _n_rows(place: str, footers: Sequence[_Footer]) -> int:
-    n_rows = sum(sum(footer.groups) for footer in footers)
-    if n_rows == 0:
-        raise ReplearnError(f"{place} must have rows, got none. Check the file.")
-    return n_rows
-
-
 def _common_type(request: Request, schemas: Sequence[Any], name: str) -> Any:
     """The type of a column in all batches."""
     common = read_type(schemas[0].field(name).type, request.raw)
@@ -359,14 +333,9 @@ def _common_type(request: Request, schemas: Sequence[Any], name: str) -> Any:
     return common
 
 
-def _categories(encoding: Encoding | None) -> set[str]:
-    columns = () if encoding is None else encoding.columns
-    return {column.name for column in columns if isinstance(column, CategoryColumn)}
-
-
 def _check_types(path: str, schema: Any, wanted: Sequence[str], request: Request) -> None:
     """Refuse columns that are neither numbers nor text where that is allowed."""
-    category = _categories(request.encoding)
+    category = category_names(request.encoding)
     for name in wanted:
         kind = schema.field(name).type
         if is_number(kind) or (name in category and is_text(kind)):

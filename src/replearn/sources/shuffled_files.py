@@ -12,8 +12,7 @@ import scipy.sparse as sp
 
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError
-from replearn.files.atomic import replacing
-from replearn.files.ownership import scratch_folder
+from replearn.files.atomic import replacing, scratch_folder
 from replearn.sources import open_source, read_table
 from replearn.sources.shuffling import ShuffledSource
 

@@ -20,6 +20,7 @@ import numpy as np
 from replearn.codes.randomness import SharedRandomness
 from replearn.errors import InvalidFile, ReplearnError
 from replearn.files.statefile import read_state, write_state
+from replearn.sources.arrow_columns import decoded
 from replearn.types import Words
 
 if TYPE_CHECKING:
@@ -50,10 +51,12 @@ class _Buckets:
 
     def open(self) -> list[Any]:
         """The files, cut to what is known to be whole, to write on."""
-        files = [_appending(self.path(bucket)) for bucket in range(_N_BUCKETS)]
-        for file, size in zip(files, self.sizes, strict=True):
-            file.truncate(size)
-            file.seek(size)
+        files: list[Any] = []
+        for bucket, size in enumerate(self.sizes):
+            self.path(bucket).touch()
+            files.append(self.path(bucket).open("r+b"))
+            files[-1].truncate(size)
+            files[-1].seek(size)
         return files
 
     def add(self, files: list[Any], batch: "pa.RecordBatch", keys: Words, shift: int) -> None:
@@ -61,7 +64,7 @@ class _Buckets:
         bucket_of = (keys >> np.uint64(shift)) & np.uint64(_N_BUCKETS - 1)
         order = np.argsort(bucket_of, kind="stable")  # rows of equal keys stay in order
         ends = np.cumsum(np.bincount(bucket_of.astype(np.int64), minlength=_N_BUCKETS))
-        sorted_batch = batch.take(_indices(order))
+        sorted_batch = batch.take(order)
         start = 0
         for bucket, end in enumerate(ends.tolist()):
             if end > start:
@@ -75,27 +78,13 @@ class _Buckets:
 
 
 class ShuffledSource:
-    """The rows of another source, in random order.
+    """The rows of another source, in random order: words of a stream of the coins are their keys.
 
-    Parameters
-    ----------
-    source : Source
-    coins : SharedRandomness
-    stream : str
-        Whose words are the keys of the rows.
-    folder : path
-        Scratch: takes as much space as the rows, uncompressed. If it holds the work of a killed
-        process on the same rows, that is used.
-    every : float, default=30.0
-        Seconds after which the work done is made safe.
-
-    Notes
-    -----
-    Needs memory for two batches of ``source`` while distributing, and for about four times
-    ``_MAX_BUCKET`` (32 MiB) while sorting, whatever the number of rows.
+    The scratch ``folder`` takes as much space as the rows, uncompressed; the work of a killed
+    process on the same rows that it holds is used, and ``every`` so many seconds the work done is
+    made safe. Needs memory for two batches of ``source`` while distributing, and for about four
+    times ``_MAX_BUCKET`` (32 MiB) while sorting, whatever the number of rows.
     """
-
-    in_memory_only = False
 
     def __init__(
         self,
@@ -181,8 +170,8 @@ class ShuffledSource:
         n_batches = -(-buckets.sizes[bucket] // _MAX_BATCH)
         for part in np.array_split(order, n_batches):
             if part.size:
-                chosen = table.take(_indices(part)).combine_chunks()
-                yield from _without_keys(chosen).to_batches()
+                chosen = table.take(part).combine_chunks()
+                yield from chosen.remove_column(chosen.num_columns - 1).to_batches()  # the keys
 
     def _split(
         self, buckets: _Buckets, bucket: int, shift: int, skipped: int
@@ -277,34 +266,14 @@ def _damaged(path: Path, problem: str) -> InvalidFile:
     )
 
 
-def _appending(path: Path) -> Any:
-    path.touch()
-    return path.open("r+b")
-
-
-def _indices(order: Any) -> "pa.Array":
-    import pyarrow as pa
-
-    return pa.array(order)
-
-
 def _with_keys(batch: "pa.RecordBatch", keys: Words) -> "pa.RecordBatch":
     """The batch with its keys as the last column; dictionaries do not fit into single messages."""
     import pyarrow as pa
 
-    columns = [
-        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-        for column in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(
-        [*columns, pa.array(keys)], names=[*batch.schema.names, _KEYS]
-    )
+    columns = [*map(decoded, batch.columns), pa.array(keys)]
+    return pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, _KEYS])
 
 
 def _keys_of(table: "pa.Table | pa.RecordBatch") -> Words:
     keys: Words = table.column(table.num_columns - 1).to_numpy()
     return keys
-
-
-def _without_keys(table: "pa.Table") -> "pa.Table":
-    return table.remove_column(table.num_columns - 1)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.sources.common import Piece, Request, Source, arrow, rows_per_batch
-from replearn.sources.text import blocks, from_arrow, lines_from_row, one_after_another, to_arrow
+from replearn.sources.text import blocks, lines_from_row, one_after_another, to_arrow
 
 MAX_COLUMNS = 2**24
 
@@ -30,16 +30,12 @@ _INDEX = re.compile(rb"(?<!\S)\+?(\d+):")
 class SvmlightSource(Source):
     """A table in svmlight files.
 
-    Attributes
-    ----------
-    n_columns : int
-        Columns before encoding. The files do not say it: a study must fix it, since the largest
-        column that one lab has in its rows need not be that of another lab.
+    The files do not say how many columns there are: a study must fix it, since the largest column
+    that one lab has in its rows need not be that of another lab.
     """
 
-    n_columns: int
+    n_columns: int  # before encoding
     has_own_labels: ClassVar[bool] = True
-
     header: ClassVar[bytes] = b""
 
     def _rows(self, start: int) -> Iterator[tuple[float, int, list[bytes]]]:
@@ -58,13 +54,12 @@ class SvmlightSource(Source):
 
     def parse(self, batch: Any, first_row: int) -> Piece:
         """Numbers and labels of a batch; ``first_row`` is its place in the table."""
-        return self._parse(from_arrow(batch), first_row)
+        return self._parse(batch.column("record").to_pylist(), first_row)
 
     def _parse(self, lines: list[bytes], first_row: int) -> Piece:
         try:
-            X, y = parsed_by_sklearn(lines, self.n_columns) or parsed_by_lines(
-                lines, self.n_columns
-            )
+            n = self.n_columns
+            X, y = parsed_by_sklearn(lines, n) or parsed_by_lines(lines, n)
         except BadLine as bad:
             where = self._locate(first_row + bad.row, lines[bad.row])
             raise ReplearnError(f"{where} must {bad.complaint}") from None

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from replearn.errors import ReplearnError
-from replearn.sources.common import file_size, reading
+from replearn.sources.common import reading
 
 BLOCK_BYTES = 2**22
 MAX_LINE_BYTES = 2**26
@@ -59,7 +59,10 @@ def one_after_another(
     paths: Sequence[str], read: Callable[[int], Iterable[tuple[float, T]]]
 ) -> Iterator[tuple[float, T]]:
     """What is read of each file, by its number, with the share of all files instead of its own."""
-    sizes = [max(1, file_size(path)) for path in paths]
+    sizes = []
+    for path in paths:
+        with reading(path):
+            sizes.append(max(1, os.stat(path).st_size))
     for number, size in enumerate(sizes):
         for share, item in read(number):
             yield (sum(sizes[:number]) + share * size) / sum(sizes), item
@@ -93,9 +96,3 @@ def to_arrow(lines: list[bytes]) -> Any:
     import pyarrow as pa
 
     return pa.RecordBatch.from_arrays([pa.array(lines, pa.large_binary())], ["record"])
-
-
-def from_arrow(batch: Any) -> list[bytes]:
-    """Lines of a batch, wherever its rows come from."""
-    lines: list[bytes] = batch.column("record").to_pylist()
-    return lines

@@ -20,7 +20,6 @@ from replearn.estimators.choice import (
     check_share,
     class_numbers,
     labels_of,
-    plain_labels,
     read_scoring,
     score_candidates,
 )
@@ -50,6 +49,7 @@ from replearn.plans.plan_choice import (
     rows_of_sites,
     spreads_of,
 )
+from replearn.sources.labels import label_values
 from replearn.stages.model_scores import Scoring, check_scoring
 from replearn.study.registration import Registrable, check_seed
 
@@ -366,7 +366,7 @@ def publish_choice(
         shares = np.bincount(truth, minlength=known.size) / truth.size
         prevalence = [float(f"{share:.3g}") for share in shares]
     found = read_scoring(scoring, prevalence, known.size)
-    plain = plain_labels(known)
+    plain = label_values(known)
     candidates = tuple(_published(path, limits) for path in paths)
     if len({one.name for one in candidates}) != len(candidates):
         raise ReplearnError("candidates must have different file names. Rename one.")
@@ -391,7 +391,7 @@ def publish_choice(
     protocol = ChoiceProtocol(
         candidates=candidates,
         scoring=found,
-        classes=tuple(plain),
+        classes=plain,
         features=names,
         target=target,
         noise_scale=plan.noise_scale,

@@ -19,7 +19,7 @@ from replearn.fits.clusters.samples import ClusterSample
 from replearn.fits.clusters.tables import ClusterRows, RowsInFiles, RowsInPartitions
 from replearn.fits.clusters.tasks import spread
 from replearn.fits.connection import connect, require_workers, usable_client
-from replearn.fits.file_fit import refuse_other_codes, training_source
+from replearn.fits.file_fit import refuse_other_codes, training_source, wanted_columns
 from replearn.sources import Watch
 
 __all__ = ["connect", "fit", "spread"]
@@ -92,7 +92,7 @@ def fit(
     client = usable_client(client)
     require_workers(client)
     table = _table(estimator, X, y, target, columns, task_rows)
-    table.when_seen(partial(_on_seen, estimator, X, allow_unknown))
+    table.on_seen = partial(_on_seen, estimator, X, allow_unknown)
     table.look(client)
     sample = ClusterSample(client, table, watch)
     return estimator.fit_sample(sample, table.n_features, table.labels.classes, table.names)
@@ -150,16 +150,7 @@ def _frame_table(
             "the labels of a Dask dataframe must be a column of it or a series, got "
             f"{'neither' if y is None else 'both'}. Pass target=... or y=...."
         )
-    encoding = estimator.agreed.encoding
-    if columns is None and encoding is not None:
-        columns = [column.name for column in encoding.columns]
-    wanted = [name for name in found if name != target] if columns is None else list(columns)
-    for name in (*wanted, *(() if target is None else (target,))):
-        if name not in found:
-            raise ReplearnError(
-                f"X has no column {name!r}; its columns are "
-                f"{', '.join(map(repr, found[:8]))}. Name one of these."
-            )
+    wanted = wanted_columns("X", found, target, columns, estimator.agreed.encoding)
     if y is None:
         parts = [(part, None) for part in X[[*wanted, target]].to_delayed()]
         return RowsInPartitions(

@@ -26,18 +26,10 @@ class Slice:
 
 @dataclass(frozen=True)
 class Span:
-    """Consecutive rows of a table, as slices of its partitions.
+    """Consecutive rows of a table, as slices of its partitions."""
 
-    Attributes
-    ----------
-    start : int
-        The first row, counted in the whole table.
-    slices : tuple of Slice
-        None of them empty.
-    """
-
-    start: int
-    slices: tuple[Slice, ...]
+    start: int  # the first row, counted in the whole table
+    slices: tuple[Slice, ...]  # none of them empty
 
     @property
     def n_rows(self) -> int:
@@ -48,24 +40,11 @@ class Span:
 def partition_spans(
     lengths: Sequence[int], unit: int, most_joined: int = JOINED_ROWS
 ) -> list[Span]:
-    """Cut a table where its partitions meet.
+    """Cut a table where its partitions meet; every row once, in order.
 
     The whole units within a partition make one span, for which no row has to move. The units that
-    lie across a border are joined from slices.
-
-    Parameters
-    ----------
-    lengths : sequence of int
-        Rows of each partition; they may be 0.
-    unit : int
-        Every span but the last is a multiple of this many rows.
-    most_joined : int
-        Rows of a joined span, at most; one unit at least.
-
-    Returns
-    -------
-    list of Span
-        Every row once, in order.
+    lie across a border are joined from slices, to spans of ``most_joined`` rows at most (of one
+    unit at least). Every span but the last is a multiple of ``unit``; partitions may be empty.
 
     Examples
     --------
@@ -114,22 +93,9 @@ def file_spans(lengths: Sequence[int], unit: int, rows: int) -> list[Span]:
     """Cut rows in files, whose partitions are parts that a worker reads from their start on.
 
     So a span ends a little behind the start of a part, never before its end, and takes several
-    parts if they are short. Parts much longer than ``rows`` are cut, though the rows above a cut
-    are then read for nothing.
-
-    Parameters
-    ----------
-    lengths : sequence of int
-        Rows of the parts, in order.
-    unit : int
-        Every span but the last is a multiple of this many rows.
-    rows : int
-        Rows of a span, about.
-
-    Returns
-    -------
-    list of Span
-        Every row once, in order.
+    parts if they are short. Parts much longer than ``rows``, about the length of a span, are cut,
+    though the rows above a cut are then read for nothing. Every span but the last is a multiple of
+    ``unit``; every row is in one, in order.
 
     Examples
     --------

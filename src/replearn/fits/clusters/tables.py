@@ -4,6 +4,7 @@ import copy
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,12 +13,13 @@ import scipy.sparse as sp
 from replearn.codes.encoding import Seen
 from replearn.errors import ReplearnError
 from replearn.estimators.base import ReplicableClassifier
-from replearn.fits.clusters.spans import Span, file_spans, partition_spans
+from replearn.fits.clusters.spans import file_spans, partition_spans
 from replearn.fits.clusters.tasks import completed, guarded, shared_task
 from replearn.fits.label_parts import LabelPart, join_labels, labels_of
-from replearn.sources import Part, Source, Watch
+from replearn.sources import Source
 from replearn.sources.common import total_seen
 from replearn.sources.labels import Labels
+from replearn.sources.parquet_files import ParquetSource, Part
 from replearn.stages.batches import LabelRuns, SignedRows
 from replearn.types import Signs
 
@@ -45,6 +47,10 @@ class _Chunk(NamedTuple):
     seen: Seen | None
 
 
+#: Reads rows of a partition: (first row, X, y, start, stop).
+_Read = Callable[..., _Chunk]
+
+
 class Done(NamedTuple):
     """What a task gives: the result of its work, and what was missing or unknown in its rows."""
 
@@ -53,43 +59,27 @@ class Done(NamedTuple):
 
 
 class ClusterRows(ABC):
-    """Rows on a cluster: what is known of them here, and how to make tasks of them.
-
-    Attributes
-    ----------
-    n_features : int
-    names : tuple of str or None
-        Of the features.
-    labels : Labels
-    runs : LabelRuns
-        How the labels follow each other; empty before ``look``.
-    lengths : tuple of int
-        Rows of the parts that were looked at.
-    """
+    """Rows on a cluster: what is known of them here, and how to make tasks of them."""
 
     n_features: int
-    names: tuple[str, ...] | None
+    names: tuple[str, ...] | None  # of the features
     labels: Labels
-    _on_seen: OnSeen | None = None
-    runs: LabelRuns = LabelRuns()
-    lengths: tuple[int, ...] = ()
+    on_seen: OnSeen | None = None
+    runs: LabelRuns = LabelRuns()  # how the labels follow each other; empty before ``look``
+    lengths: tuple[int, ...] = ()  # rows of the parts that were looked at
 
-    def look(self, client: Any, watch: Watch | None = None) -> None:
+    def look(self, client: Any) -> None:
         """Read the labels, and nothing else: what is wrong with them is told before a long fit."""
-        parts = dict(completed(client, self._label_tasks, watch))
+        parts = dict(completed(client, self._label_tasks))
         found = [parts[number] for number in sorted(parts)]
         self.runs = join_labels(self.labels, found)
         self.lengths = tuple(part.n_rows for part in found)
 
-    def when_seen(self, on_seen: OnSeen) -> None:
-        """Say who is to be told what was missing or unknown in all rows."""
-        self._on_seen = on_seen
-
     def note(self, parts: Iterable[Seen | None]) -> None:
         """Note what a pass over all rows has seen; later passes see the same."""
-        if self._on_seen is not None:
-            self._on_seen(total_seen(parts))
-            self._on_seen = None
+        if self.on_seen is not None:
+            self.on_seen(total_seen(parts))
+            self.on_seen = None
 
     @abstractmethod
     def tasks(self, work: Work, unit: int) -> list[Any]:
@@ -109,36 +99,29 @@ class ClusterRows(ABC):
 class RowsInFiles(ClusterRows):
     """Rows in Parquet files that every worker can read; workers are told where.
 
-    Parameters
-    ----------
-    source : Source
-    labels : Labels
-        Of whom nothing is known yet.
-    task_rows : int, optional
-        Rows of a task, about.
+    Nothing is known of the labels yet. A task takes about ``task_rows`` rows.
     """
 
     def __init__(self, source: Source, labels: Labels, task_rows: int | None = None) -> None:
-        parts = source.parts()
-        if parts is None:
+        if not isinstance(source, ParquetSource):
             raise ReplearnError(
                 f"{source.place} must be Parquet, which workers can read in parts. Convert it, or "
                 "fit it on one machine."
             )
         self.n_features, self.names = source.n_features, source.names
         self.labels = labels
-        self._source, self._parts = source, parts
+        self._source, self._parts = source, source.parts()
         self._task_rows = task_rows or max(1, TASK_NUMBERS // source.n_features)
 
     def tasks(self, work: Work, unit: int) -> list[Any]:
         """Tasks that do some work on spans of whole units (the last may be short), in order."""
         about = shared_task((self._source, self.labels, work))
         task = guarded(_work_on_file)
-        spans = file_spans([part.n_rows for part in self._parts], unit, self._task_rows)
-        return [task(about, span.start, self._places(span)) for span in spans]
-
-    def _places(self, span: Span) -> list[_Place]:
-        return [(self._parts[piece.partition], piece.start, piece.stop) for piece in span.slices]
+        made = []
+        for span in file_spans([part.n_rows for part in self._parts], unit, self._task_rows):
+            places = [(self._parts[one.partition], one.start, one.stop) for one in span.slices]
+            made.append(task(about, span.start, places))
+        return made
 
     def _label_tasks(self) -> list[Any]:
         about = shared_task((self._source, self.labels))
@@ -162,30 +145,30 @@ def _label_places(parts: Iterable[Part], rows: int) -> Iterator[list[_Place]]:
         yield places
 
 
-def _look_at_parts(about: tuple[Source, Labels], places: Sequence[_Place]) -> LabelPart:
+def _look_at_parts(about: tuple[ParquetSource, Labels], places: Sequence[_Place]) -> LabelPart:
     source, labels = about
-    found = []
+    found: list[Any] = []
     for part, start, stop in places:
         if not os.path.exists(part.path):
             raise ReplearnError(
                 f"{part.path} must be where every worker can read it, but one does not find it. "
                 "Put it on a file system that all workers share, under this path."
             )
-        found.append(np.asarray(source.read_part(part, start, stop, labels_only=True).y))
+        found += [piece.y for piece in source.part_pieces(part, start, stop, labels_only=True)]
     return LabelPart.of(labels, np.concatenate(found))
 
 
 def _work_on_file(
-    about: tuple[Source, Labels, Work], first_row: int, places: Sequence[_Place]
+    about: tuple[ParquetSource, Labels, Work], first_row: int, places: Sequence[_Place]
 ) -> Done:
-    source, labels, work = about
-    return _done(work, first_row, _file_chunks(source, copy.deepcopy(labels), places))
-
-
-def _file_chunks(source: Source, labels: Labels, places: Sequence[_Place]) -> Iterator[_Chunk]:
-    for place in places:
-        for piece in source.part_pieces(*place):
-            yield _Chunk(piece.X, labels.targets(np.asarray(piece.y)), piece.seen)
+    source, known, work = about
+    labels = copy.deepcopy(known)
+    chunks = (
+        _Chunk(piece.X, labels.targets(np.asarray(piece.y)), piece.seen)
+        for place in places
+        for piece in source.part_pieces(*place)
+    )
+    return _done(work, first_row, chunks)
 
 
 def _done(work: Work, first_row: int, chunks: Iterable[_Chunk]) -> Done:
@@ -207,20 +190,10 @@ def _done(work: Work, first_row: int, chunks: Iterable[_Chunk]) -> Done:
 class RowsInPartitions(ClusterRows):
     """Partitions of a Dask dataframe or array; each stays on its worker, or is made there.
 
-    Parameters
-    ----------
-    estimator : ReplicableClassifier
-        It says which rows are good, and has the encoding.
-    partitions : sequence of (Delayed, Delayed or None)
-        Features and labels of the partitions; the labels may be a column of the features.
-    label_partitions : sequence of Delayed
-        The labels alone.
-    columns : list of str or None
-        Of the features, if they are to be taken from a dataframe.
-    target : str or None
-        Column of the labels, if they are in the same dataframe.
-    n_columns : int
-        Before the encoding.
+    The estimator says which rows are good, and has the encoding. ``partitions`` are features and
+    labels, or a dataframe with both and None; ``label_partitions`` are the labels alone.
+    ``columns`` are those of the features in a dataframe, ``target`` that of the labels, if it is in
+    the same one. ``n_columns`` counts them before the encoding.
     """
 
     def __init__(
@@ -238,21 +211,20 @@ class RowsInPartitions(ClusterRows):
         self.names = tuple(columns) if text and columns is not None else None
         self.labels = labels_of(estimator)
         self._partitions, self._label_partitions = partitions, label_partitions
-        self._reader = _PartitionReader(estimator, columns, target, self.labels)
+        self._read = partial(_checked_rows, estimator, columns, target, self.labels)
 
     def tasks(self, work: Work, unit: int) -> list[Any]:
         """Tasks that do some work on spans of whole units (the last may be short), in order."""
-        about = shared_task((self._reader, work))
+        about = shared_task((self._read, work))
         on_partition, cut = guarded(_work_on_partition), guarded(_cut_partition)
         on_slices = guarded(_work_on_slices)
         made = []
         for span in partition_spans(self.lengths, unit):
-            places = list(_places(span))
-            arguments = [
-                (row, *self._partitions[piece.partition], piece.start, piece.stop)
-                for row, piece in places
-            ]
-            if len(places) == 1:
+            arguments, row = [], span.start
+            for piece in span.slices:
+                arguments.append((row, *self._partitions[piece.partition], piece.start, piece.stop))
+                row += piece.stop - piece.start
+            if len(arguments) == 1:
                 made.append(on_partition(about, *arguments[0]))
             else:
                 slices = [cut(about, *argument) for argument in arguments]
@@ -265,57 +237,43 @@ class RowsInPartitions(ClusterRows):
         return [task(about, number, y) for number, y in enumerate(self._label_partitions)]
 
 
-def _places(span: Span) -> Iterator[tuple[int, Any]]:
-    """First row in the table of each slice, and the slice."""
-    row = span.start
-    for piece in span.slices:
-        yield row, piece
-        row += piece.stop - piece.start
-
-
-class _PartitionReader:
-    """Turns a slice of a partition into checked rows and signs.
-
-    Not a dataclass, which Dask would take apart.
-    """
-
-    def __init__(
-        self,
-        estimator: ReplicableClassifier,
-        columns: list[str] | None,
-        target: str | None,
-        labels: Labels,
-    ) -> None:
-        self._estimator, self._columns = estimator, columns
-        self._target, self._labels = target, labels
-
-    def read(self, first_row: int, X: Any, y: Any, start: int, stop: int) -> _Chunk:
-        """Rows ``start`` to ``stop`` of a partition; the first of them has this number."""
-        if y is None:
-            y = X[self._target]
-        if X.shape[0] != len(y):
-            raise ReplearnError(
-                f"X and y must have as many rows in each partition, got {X.shape[0]:,} and "
-                f"{len(y):,} up to row {first_row + stop - start:,}. Give both the same partitions."
-            )
-        if self._columns is not None:
-            X = X[self._columns]
-        X, y = (_rows(table, start, stop) for table in (X, y))
-        estimator = copy.copy(self._estimator)  # the check sets attributes
-        try:
-            X, y = estimator._check_rows(X, y, first_row=first_row)
-        except ReplearnError:
-            raise
-        except (TypeError, ValueError) as problem:  # as scikit-learn says it, and where
-            last = first_row + stop - start - 1
-            raise ReplearnError(f"X and y, rows {first_row} to {last}: {problem}") from None
-        try:
-            return _Chunk(X, self._labels.targets(y), estimator.__dict__.get("seen_"))
-        except ReplearnError:  # they were all looked at before
-            raise ReplearnError(
-                "y must hold the same labels whenever it is computed, got others the second time. "
-                "Fix the seed of random partitions, or persist them."
-            ) from None
+def _checked_rows(
+    estimator: ReplicableClassifier,
+    columns: list[str] | None,
+    target: str | None,
+    labels: Labels,
+    first_row: int,
+    X: Any,
+    y: Any,
+    start: int,
+    stop: int,
+) -> _Chunk:
+    """Rows ``start`` to ``stop`` of a partition; the first of them has this number."""
+    if y is None:
+        y = X[target]
+    if X.shape[0] != len(y):
+        raise ReplearnError(
+            f"X and y must have as many rows in each partition, got {X.shape[0]:,} and "
+            f"{len(y):,} up to row {first_row + stop - start:,}. Give both the same partitions."
+        )
+    if columns is not None:
+        X = X[columns]
+    X, y = (_rows(table, start, stop) for table in (X, y))
+    estimator = copy.copy(estimator)  # the check sets attributes
+    try:
+        X, y = estimator._check_rows(X, y, first_row=first_row)
+    except ReplearnError:
+        raise
+    except (TypeError, ValueError) as problem:  # as scikit-learn says it, and where
+        last = first_row + stop - start - 1
+        raise ReplearnError(f"X and y, rows {first_row} to {last}: {problem}") from None
+    try:
+        return _Chunk(X, labels.targets(y), estimator.__dict__.get("seen_"))
+    except ReplearnError:  # they were all looked at before
+        raise ReplearnError(
+            "y must hold the same labels whenever it is computed, got others the second time. "
+            "Fix the seed of random partitions, or persist them."
+        ) from None
 
 
 def _rows(table: Any, start: int, stop: int) -> Any:
@@ -328,19 +286,15 @@ def _look_at_partition(labels: Labels, number: int, y: Any) -> LabelPart:
     return LabelPart.of(labels, np.asarray(y), f" of partition {number}")
 
 
-def _work_on_partition(
-    about: tuple[_PartitionReader, Work], first_row: int, X: Any, y: Any, start: int, stop: int
-) -> Done:
-    reader, work = about
-    return _done(work, first_row, [reader.read(first_row, X, y, start, stop)])
+def _work_on_partition(about: tuple[_Read, Work], first_row: int, *place: Any) -> Done:
+    read, work = about
+    return _done(work, first_row, [read(first_row, *place)])
 
 
-def _cut_partition(
-    about: tuple[_PartitionReader, Work], first_row: int, X: Any, y: Any, start: int, stop: int
-) -> _Chunk:
-    chunk = about[0].read(first_row, X, y, start, stop)
+def _cut_partition(about: tuple[_Read, Work], first_row: int, *place: Any) -> _Chunk:
+    chunk = about[0](first_row, *place)
     return chunk._replace(X=chunk.X.copy())  # not a view, which would keep the partition
 
 
-def _work_on_slices(about: tuple[_PartitionReader, Work], first_row: int, *slices: _Chunk) -> Done:
+def _work_on_slices(about: tuple[_Read, Work], first_row: int, *slices: _Chunk) -> Done:
     return _done(about[1], first_row, slices)

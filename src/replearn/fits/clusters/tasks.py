@@ -62,21 +62,12 @@ class _Guarded:
 def completed(
     client: Any, make: Callable[[], Sequence[Any]], watch: Watch | None = None
 ) -> Iterator[tuple[int, Any]]:
-    """Results of tasks as they come, each once, and nothing of them kept on the cluster.
+    """Numbers and results of tasks as they come, each once, and nothing of them kept there.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    make : callable
-        Gives the tasks, each a `dask.delayed.Delayed`, and gives them anew after some were lost: a
-        scheduler that has given a task up refuses its key for as long as it remembers it, and with
-        it all that depends on it. A task that returns a `ReplearnError` refuses its rows: then the
-        error of the first such task is raised, in their order, as on one machine.
-    watch : callable, optional
-
-    Yields
-    ------
-    number, result : int and any
+    ``make`` gives the tasks, each a `dask.delayed.Delayed`, and gives them anew after some were
+    lost: a scheduler that has given a task up refuses its key for as long as it remembers it, and
+    with it all that depends on it. A task that returns a `ReplearnError` refuses its rows: then the
+    error of the first such task is raised, in their order, as on one machine.
     """
     tasks = make()
     left, n_done, n_in_vain = list(range(len(tasks))), 0, 0
