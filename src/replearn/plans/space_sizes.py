@@ -3,14 +3,22 @@
 import math
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from replearn.codes.basis import check_basis
-from replearn.codes.cells import CELLS, best_blocks, flip_constant, proxy_proved, runs
+from replearn.codes.cells import (
+    CELLS,
+    best_blocks,
+    flip_constant,
+    provable_flip_constant,
+    proxy_proved,
+    runs,
+)
 from replearn.errors import ReplearnError
-from replearn.plans.block_hints import hinted_ratio, position_variance
-from replearn.plans.sizes import Sizes, decimal
+from replearn.plans.block_hints import HintedCubes, hinted_ratio, position_variance
+from replearn.plans.sizes import Guarantee, Sizes, decimal
 from replearn.types import Vector
 
 # --- numbers as text ------------------------------------------------------------------------
@@ -53,6 +61,38 @@ _FEWEST = 48
 
 
 # --- practical mode: the noise budget -------------------------------------------------------
+
+
+def practical_space(
+    guarantee: Guarantee,
+    n_inputs: int,
+    noise: float,
+    sizes: Sizes,
+    squared_length: float = 1.0,
+    n_outputs: int = 1,
+) -> tuple[dict[str, Any], float]:
+    """What practical plans that round one vector have in common, and their `allowed_spread`."""
+    rho, bits = guarantee.max_disagreement, sizes.hint_bits or 0
+    projection, rounding, n_components, width = best_space(
+        n_inputs, noise, rho, sizes, squared_length, n_outputs
+    )
+    common = {
+        "mode": "practical",
+        "guarantee": guarantee,
+        "n_inputs": n_inputs,
+        "projection": projection,
+        "n_components": n_components,
+        "rounding": rounding,
+        "grid_width": width_text(sizes, width),
+        "basis": "calibrated on synthetic populations, not proved",
+        "by_hand": tuple(sizes.given()),
+        "unit_mean": bool(sizes.unit_mean),
+        "noise": noise,
+        "basis_map": sizes.basis,
+        "hint_bits": bits,
+        "n_outputs": n_outputs,
+    }
+    return common, allowed_spread(rounding, n_components, width, rho, bits, n_outputs)
 
 
 def best_space(
@@ -188,6 +228,37 @@ def provable_roundings(sizes: Sizes, n_inputs: int) -> list[str]:
             f'{rounding!r}. Leave it "auto", or use mode="practical".'
         )
     return [rounding]
+
+
+def require_at_least(sizes: Sizes, **needed: int) -> None:
+    """Refuse sizes by hand that are too small for a proof."""
+    for name, least in needed.items():
+        by_hand = getattr(sizes, name)
+        if by_hand is not None and by_hand < least:
+            raise ReplearnError(
+                f"certified mode needs {name} of at least {least:,}, got {by_hand:,}. Leave it "
+                '"auto", relax the promise, or use mode="practical".'
+            )
+
+
+def provable_variance(
+    projection: str,
+    rounding: str,
+    n_inputs: int,
+    n_components: int,
+    width: float,
+    disagreement: float,
+    bits: int,
+) -> float:
+    """Variance of a lab's mean with which two labs provably disagree so often at most.
+
+    With hints the length of one batch's vector counts too, beside the variance: a hundredth.
+    """
+    if bits:
+        law = HintedCubes(projection, n_components, bits)
+        return law.allowed(disagreement) * width**2 / 2 * 0.99
+    constant = provable_flip_constant(projection, rounding, n_inputs, n_components)
+    return (width * disagreement / constant) ** 2 / 2
 
 
 def provable_space(
