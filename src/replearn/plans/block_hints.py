@@ -54,11 +54,6 @@ def hinted_disagreement(ratio: float, n_walls: float, crossings: float, bits: in
         Half of the surface of all blocks: ``n`` for n cubes.
     crossings : float
         The part of it that a difference can cross: less if the last block is padded.
-    bits : int
-
-    Returns
-    -------
-    disagreement : float
 
     Notes
     -----

@@ -6,7 +6,6 @@ tests/theory/test_selection.py and test_net.py.
 """
 
 import math
-from dataclasses import replace
 
 from replearn.codes.nets import decimal_down, decimal_up
 from replearn.errors import ReplearnError
@@ -22,7 +21,7 @@ _DEVIATION_SHARE = 0.05
 #: The lowest threshold is this many deviations above the best candidate's error.
 _CLEARANCE = 4
 
-#: Disagreement of a choice that amplification starts from.
+#: Disagreement that each repetition of an amplified choice must keep.
 BASE_DISAGREEMENT = 0.01
 
 
@@ -162,11 +161,6 @@ def require_repeats(guarantee: Guarantee, n_repeats: int) -> None:
             f"{guarantee.max_disagreement:g}, got {n_repeats:,}. Leave n_repeats at 1, which "
             'needs fewer rows here, or use mode="practical".'
         )
-
-
-def amplified_base(guarantee: Guarantee) -> Guarantee:
-    """What each repetition must keep."""
-    return replace(guarantee, max_disagreement=BASE_DISAGREEMENT)
 
 
 def amplified_disagreement(base: float, n_repeats: int, strings: int) -> float:

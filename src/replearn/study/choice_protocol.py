@@ -43,13 +43,7 @@ from replearn.files.jsonfile import (
 )
 from replearn.files.modelfile import load as load_model
 from replearn.files.onnx_model import OnnxLimits, OnnxModel
-from replearn.plans.plan_choice import (
-    ChoicePlan,
-    disagreement_without_noise,
-    plan_from_scores,
-    rows_of_sites,
-    spreads_of,
-)
+from replearn.plans.plan_choice import ChoicePlan, plan_from_scores, rows_of_sites
 from replearn.stages.model_scores import Scoring, check_scoring
 from replearn.study.registration import Registrable, check_seed
 
@@ -374,13 +368,7 @@ def publish_choice(
     fields = [open_candidate(one, by_name[one.name], plain, names, limits) for one in candidates]
     sums = score_candidates(fields, found, X, truth, known)
     rows = rows_of_sites(samples_per_site, n_sites)
-    plan = plan_from_scores(
-        sums.scores,
-        spreads_of(sums.covariance, sums.n_rows),
-        rows,
-        max_disagreement,
-        disagreement_without_noise(sums.scores, sums.covariance, sums.n_rows, rows),
-    )
+    plan = plan_from_scores(sums.scores, sums.covariance, sums.n_rows, rows, max_disagreement)
     notes = {
         "given_up": f"{plan.given_up:.3g}",
         "pilot_rows": sums.n_rows,
