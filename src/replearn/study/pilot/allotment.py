@@ -36,6 +36,10 @@ class Agreement:
     hint_bits: int = 0
     n_sites: int = 2
 
+    def ratio(self, n_codes: int) -> float:
+        """Width of cubes, over the standard deviation of two sites' difference."""
+        return width_ratio(n_codes, self.hint_bits, self.disagreement, self.n_sites)
+
 
 @dataclass(frozen=True)
 class Allotment:
@@ -109,7 +113,7 @@ def allot(family: Family, size: int, agreement: Agreement) -> Allotment:
         widths = shape * (crossings * gap / -math.log1p(-rho))
         moment = second_moment(rounding, size)
     else:
-        widths = width_ratio(size, bits, rho, n_sites) * spread
+        widths = agreement.ratio(size) * spread
         moment = position_variance(size, bits, rho, n_sites)
     noise = moment * widths**2 + variance / n
     return Allotment(

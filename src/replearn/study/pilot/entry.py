@@ -147,65 +147,6 @@ def plan_from_pilot(
         signs = np.where(numbers > 0, 1, -1).astype(np.int8)
     choice = {"columns": columns, "drop": drop, "categories": categories, "numeric": numeric}
     X, remarks = publishable(X, signs, choice, rare)
-    many = classes is not None and len(classes) > 2
-    if algorithm not in ("logistic", "auto"):
-        number = _NUMBERS[algorithm]
-        if many:
-            raise ReplearnError(
-                f"Algorithm {number} is planned for two classes, got {classes!r:.80}. Use "
-                'algorithm="logistic", or merge classes.'
-            )
-        if (
-            signs is None
-            or classes is None
-            or scores
-            or study != "updating"
-            or sites != 2
-            or threshold != "share"
-        ):
-            raise ReplearnError(
-                f"Algorithm {number} is planned from labels, for two sites, without scores and "
-                'threshold, got others. Leave them out, or use algorithm="logistic".'
-            )
-        check_whole(hint_bits, "hint_bits", 0, MAX_HINT_BITS)
-        if algorithm == "net":
-            _refuse_for_nets(hint_bits, class_weight, svm)
-            return plan_net_study(
-                X,
-                signs,
-                classes,
-                remarks,
-                samples_per_site=samples_per_site,
-                max_disagreement=max_disagreement,
-                shared_seed=shared_seed,
-                categories=categories,
-                rare=rare,
-                failure_prob=failure_prob,
-                target=target,
-                **svm,
-            )
-        return plan_svm_study(
-            X,
-            signs,
-            classes,
-            remarks,
-            samples_per_site=samples_per_site,
-            max_disagreement=max_disagreement,
-            shared_seed=shared_seed,
-            categories=categories,
-            rare=rare,
-            failure_prob=failure_prob,
-            target=target,
-            class_weights=_class_weights(class_weight, (signs > 0).astype(np.int64), classes),
-            hint_bits=hint_bits,
-            algorithm=algorithm,
-            **svm,
-        )
-    if svm:
-        raise ReplearnError(
-            f'{sorted(svm)[0]} belongs to algorithm="svm" or "sgd", got algorithm="{algorithm}". '
-            "Leave it out."
-        )
     request = Request(
         samples_per_site=samples_per_site,
         max_disagreement=max_disagreement,
@@ -221,7 +162,33 @@ def plan_from_pilot(
         target=target,
         share=share,
     )
-    weights: Decimals = ()
+    many = classes is not None and len(classes) > 2
+    if algorithm not in ("logistic", "auto"):
+        number = _NUMBERS[algorithm]
+        if many:
+            raise ReplearnError(
+                f"Algorithm {number} is planned for two classes, got {classes!r:.80}. Use "
+                'algorithm="logistic", or merge classes.'
+            )
+        if signs is None or classes is None or request.needs_logistic:
+            raise ReplearnError(
+                f"Algorithm {number} is planned from labels, for two sites, without scores and "
+                'threshold, got others. Leave them out, or use algorithm="logistic".'
+            )
+        check_whole(hint_bits, "hint_bits", 0, MAX_HINT_BITS)
+        if algorithm == "net":
+            _refuse_for_nets(hint_bits, class_weight, svm)
+            return plan_net_study(X, signs, classes, remarks, request, **svm)
+        weights = _class_weights(class_weight, (signs > 0).astype(np.int64), classes)
+        return plan_svm_study(
+            X, signs, classes, remarks, request, weights, algorithm=algorithm, **svm
+        )
+    if svm:
+        raise ReplearnError(
+            f'{sorted(svm)[0]} belongs to algorithm="svm" or "sgd", got algorithm="{algorithm}". '
+            "Leave it out."
+        )
+    weights = ()
     if class_weight is not None:
         if numbers is None or classes is None:
             raise ReplearnError("class_weight needs labels in the pilot, got none. Leave it out.")

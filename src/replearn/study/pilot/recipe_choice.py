@@ -26,50 +26,18 @@ def better_recipe(
 ) -> PilotPlan | SvmPilotPlan:
     """The plan to take, which says what the other recipe would have given.
 
-    Parameters
-    ----------
-    logistic : PilotPlan
-    X : columns of the pilot, which may be published
-    signs : int8 array of -1 and +1; None: no labels
-    classes : the two labels
-    balanced : tuple of str
-        Weights of the classes that make an accuracy a balanced one.
-    remarks : tuple of Remark
-    request : Request
-
-    Returns
-    -------
-    PilotPlan or SvmPilotPlan
-
-    Notes
-    -----
-    Both are judged by balanced accuracy on held-out rows, with the rounding noise drawn.
-    Algorithm 1 is the best of several settings, has no probabilities, and a pilot errs: it is taken
-    if it is better by more than the standard error of such a score.
+    Both are judged by balanced accuracy on held-out rows, with the rounding noise drawn;
+    ``balanced`` are the weights of the classes that make an accuracy such a one. Algorithm 1 is the
+    best of several settings, has no probabilities, and a pilot errs: it is taken if it is better by
+    more than the standard error of such a score.
     """
-    asked = request.scores or request.study != "updating" or request.sites != 2
-    if signs is None or classes is None or asked or request.threshold != "share":
+    if signs is None or classes is None or request.needs_logistic:
         return replace(
             logistic,
             other="Algorithm 1 was not tried: it is planned from labels, for two sites, without "
             "scores, thresholds and discovery",
         )
-    first = plan_svm_study(
-        X,
-        signs,
-        classes,
-        remarks,
-        samples_per_site=request.samples_per_site,
-        max_disagreement=request.max_disagreement,
-        shared_seed=request.shared_seed,
-        categories=request.categories,
-        rare=request.rare,
-        failure_prob=request.failure_prob,
-        target=request.target,
-        class_weights=balanced,
-        hint_bits=request.hint_bits,
-        regularizations=_FEW,
-    )
+    first = plan_svm_study(X, signs, classes, remarks, request, balanced, regularizations=_FEW)
     ours, theirs = logistic.table[2].balanced_accuracy, first.chosen.accuracy
     if theirs > ours + _standard_error(ours, logistic.n_positive, logistic.n_pilot):
         return replace(

@@ -26,6 +26,8 @@ class HeldOut:
 
     Attributes
     ----------
+    truth : array
+        Which rows have the second label.
     fold : int array
         Fold of each row.
     weight : float
@@ -40,6 +42,7 @@ class HeldOut:
         Intercept and slope that calibrate the held-out scores: fits on small samples are too sure.
     """
 
+    truth: Truth
     fold: IntegerArray
     weight: float
     by_fold: list[Vector]
@@ -66,6 +69,7 @@ def held_out(rows: Matrix, truth: Truth, shared: SharedRandomness) -> HeldOut:
             scores[i, ~seen] = log_odds(rows[~seen], fit)
     best = int(np.argmin([log_loss(truth, row) for row in scores]))
     return HeldOut(
+        truth=truth,
         fold=fold,
         weight=WEIGHTS[best],
         by_fold=[path[best] for path in paths],
@@ -75,11 +79,11 @@ def held_out(rows: Matrix, truth: Truth, shared: SharedRandomness) -> HeldOut:
     )
 
 
-def stratified_folds(truth: Truth, shared: SharedRandomness) -> IntegerArray:
-    """Folds with equal shares of both classes."""
-    fold = np.empty(truth.size, dtype=np.int64)
-    for label in (False, True):
-        members = np.flatnonzero(truth == label)
+def stratified_folds(labels: Truth | IntegerArray, shared: SharedRandomness) -> IntegerArray:
+    """Folds with equal shares of all classes."""
+    fold = np.empty(labels.size, dtype=np.int64)
+    for label in np.unique(labels).tolist():
+        members = np.flatnonzero(labels == label)
         order = shared.permutation(f"pilot/folds/{int(label)}", members.size)
         fold[members[order]] = np.arange(members.size) % N_FOLDS
     return fold

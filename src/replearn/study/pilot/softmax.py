@@ -11,9 +11,8 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from replearn.codes.randomness import SharedRandomness
+from replearn.study.pilot.ridge import N_FOLDS, stratified_folds
 from replearn.types import IntegerArray, Matrix, Vector
-
-N_FOLDS = 5
 
 #: Ridge weights that are tried, in units of the mean squared length of a row. Text of seven classes
 #: wants 3e-5, forest cover 1e-5.
@@ -50,21 +49,11 @@ class Fits:
     slope: float
 
 
-def folds_of(numbers: IntegerArray, shared: SharedRandomness) -> IntegerArray:
-    """Folds with equal shares of all classes."""
-    fold = np.empty(numbers.size, dtype=np.int64)
-    for label in np.unique(numbers).tolist():
-        members = np.flatnonzero(numbers == label)
-        order = shared.permutation(f"pilot/folds/{label}", members.size)
-        fold[members[order]] = np.arange(members.size) % N_FOLDS
-    return fold
-
-
 def held_out_fits(
     rows: Matrix, numbers: IntegerArray, counts: Vector, shared: SharedRandomness
 ) -> Fits:
     """Choose the ridge weight by cross-validation, and fit."""
-    fold, n_classes = folds_of(numbers, shared), int(numbers.max()) + 1
+    fold, n_classes = stratified_folds(numbers, shared), int(numbers.max()) + 1
     scores = np.zeros((len(_WEIGHTS), numbers.size, n_classes))
     paths: list[list[Matrix]] = []
     for left_out in range(N_FOLDS):
@@ -130,21 +119,8 @@ def moments(
 ) -> tuple[Vector, Matrix, Matrix]:
     """Mean score, curvature and second moments of the score of each row at ``theta``.
 
-    Parameters
-    ----------
-    columns : array of shape (n_rows, q)
-    numbers : int array
-        Classes.
-    counts : array
-        What each row counts.
-    theta : array of shape (q, K - 1)
-        Weights of the columns for each class but the first.
-
-    Returns
-    -------
-    score : array of shape (q (K - 1),)
-        Coordinate (column j, class c) has the place ``j (K - 1) + c``.
-    curvature, second : arrays of shape (q (K - 1), q (K - 1))
+    ``theta`` has shape (q, K - 1): weights of the columns for each class but the first. Coordinate
+    (column j, class c) has the place ``j (K - 1) + c`` in the results.
     """
     n_rows, q = columns.shape
     n_outputs = theta.shape[1]

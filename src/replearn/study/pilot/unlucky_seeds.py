@@ -71,7 +71,8 @@ class SeedCheck:
         """What must be said about a seed."""
         moved = self._moved(seed)
         loss = self.labelled.loss(moved)
-        if loss <= max(self._negligible, self._nine_of_ten):
+        negligible = self.labelled.loss(self.scores) + _WORTH_ANOTHER * self.base.log_loss
+        if loss <= max(negligible, self._nine_of_ten):
             return self._inverted(seed)
         return [
             f"This seed is unlucky: if the sites' rows say what the pilot's say, their model has "
@@ -101,15 +102,10 @@ class SeedCheck:
     def _elsewhere(self) -> Matrix:
         """Weights that the pilot cannot exclude, drawn as far from its own as its size allows."""
         design, q = self.design, self.theta.size
-        rows = design.samples_per_site / (2 * self.labelled.n_rows)
+        rows = design.samples_per_site / (2 * len(self.columns))
         normals = SharedRandomness("pilot/seeds").normals("elsewhere", _ELSEWHERE * q)
         cells = normals.reshape(_ELSEWHERE, q) * design.spread_numbers * math.sqrt(rows)
         return np.asarray(self.theta + np.linalg.solve(design.encode_numbers, cells.T).T)
-
-    @property
-    def _negligible(self) -> float:
-        """Log-loss that is not worth another seed."""
-        return self.labelled.loss(self.scores) + _WORTH_ANOTHER * self.base.log_loss
 
     @cached_property
     def _under_others(self) -> list[Any]:
