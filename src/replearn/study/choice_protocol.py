@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.codes.choice import Candidate, Choice
+from replearn.codes.encoding import names_of
 from replearn.codes.model import Label
 from replearn.codes.randomness import seed_text
 from replearn.errors import InvalidFile, ReplearnError
@@ -355,7 +356,8 @@ def publish_choice(
     labels = labels_of(y, n_rows_of(X))
     known = np.unique(labels) if classes is None else np.asarray(classes)
     truth = class_numbers(known, labels)
-    names = tuple(features) if features is not None else _names_of(X)
+    found_names = names_of(X) if features is None else features
+    names = None if found_names is None else tuple(found_names)
     if scoring == "balanced_accuracy" and prevalence is None:
         shares = np.bincount(truth, minlength=known.size) / truth.size
         prevalence = [float(f"{share:.3g}") for share in shares]
@@ -401,13 +403,6 @@ def _published(path: str | os.PathLike[str], limits: OnnxLimits | None) -> Candi
 
 def _is_onnx(name: str) -> bool:
     return name.lower().endswith(".onnx")
-
-
-def _names_of(X: Any) -> tuple[str, ...] | None:
-    if isinstance(X, Mapping):
-        return tuple(X)
-    names = getattr(X, "columns", getattr(X, "column_names", None))
-    return None if names is None else tuple(str(name) for name in names)
 
 
 def _protocol(document: dict[str, Any]) -> ChoiceProtocol:
