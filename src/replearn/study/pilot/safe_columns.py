@@ -90,9 +90,6 @@ def publishable(
     if type(rare) is not int or rare < 1:
         raise ReplearnError(f"rare must be a whole number of at least 1, got {rare!r}.")
     if has_names(X):
-        if y is None:  # no column can be a copy of labels that nobody has
-            first = next(iter(columns_of(X, _names(X)[:1]).values()))
-            y = np.arange(len(first)) % 2
         return safe_columns(X, y, **choice, rare=rare)
     given = [name for name, value in choice.items() if value]
     if given and given != ["categories"]:  # x0, x1, ... may be categories
