@@ -181,20 +181,7 @@ def open_candidate(
     features: Sequence[str] | None,
     limits: OnnxLimits | None = None,
 ) -> Contender:
-    """The model in a candidate's file, if the file is the published one.
-
-    Parameters
-    ----------
-    candidate : Candidate
-    folder : path
-    classes, features : sequences
-        As in the protocol.
-    limits : OnnxLimits, optional
-
-    Returns
-    -------
-    Contender
-    """
+    """The model in a candidate's file, if the file is the published one."""
     if candidate.file is None or candidate.sha256 is None:
         raise ReplearnError(
             f"candidate {candidate.name!r} has no file. A choice from files needs one for each."

@@ -15,11 +15,12 @@ from replearn.codes.encoding import (
     Encoding,
     NumberColumn,
     columns_of,
+    names_of,
 )
 from replearn.errors import ReplearnError
 from replearn.plans.sizes import decimal
 from replearn.sources.labels import Labels, label_values
-from replearn.study.pilot.safe_columns import RARE, published_categories
+from replearn.study.pilot.safe_columns import RARE, known_numbers, published_categories
 from replearn.types import IntegerArray, Vector
 
 MIN_ROWS, MIN_OF_CLASS = 100, 5
@@ -50,33 +51,38 @@ def encodings(X: Any, categories: Sequence[str], rare: int = RARE) -> list[tuple
         common = decimal(float(np.median(lengths)) or 1.0)
         names = [f"x{i}" for i in range(X.shape[1])]
         return [("common", Encoding(tuple(NumberColumn(name, "0", common) for name in names)))]
-    names = column_names(X)
-    table = columns_of(X, names)
-    columns = [_column(name, table[name], name in categories, rare) for name in names]
+    table = named_columns(X)
+    columns = [_column(name, table[name], name in categories, rare) for name in table]
     numbers = [column for column in columns if isinstance(column, NumberColumn)]
     values = np.array([numbers_of(table[column.name]) for column in numbers])
     lengths = np.sqrt(np.nansum(values**2, axis=0)) if numbers else np.ones(1)
     common = decimal(float(np.median(lengths)) or 1.0)
     together = tuple(
-        _with_scale(column, common) if isinstance(column, NumberColumn) else column
+        # moved only if missing values must have a place in its middle
+        replace(column, centre=column.centre if column.fill_missing else "0", scale=common)
+        if isinstance(column, NumberColumn)
+        else column
         for column in columns
     )
     return [("standard", Encoding(tuple(columns))), ("common", Encoding(together))]
 
 
-def _with_scale(column: NumberColumn, scale: str) -> NumberColumn:
-    """A column in common units; moved only if missing values must have a place in its middle."""
-    return replace(column, centre=column.centre if column.fill_missing else "0", scale=scale)
+def named_columns(X: Any) -> Mapping[str, NDArray[Any]]:
+    """Columns of a pilot by name; x0, x1, ... if they have none."""
+    names = names_of(X)
+    return columns_of(X, [f"x{i}" for i in range(np.shape(X)[1])] if names is None else names)
 
 
-def column_names(X: Any) -> list[str]:
-    """Names of the columns of a pilot; x0, x1, ... if it has none."""
-    if isinstance(X, Mapping):
-        return [str(name) for name in X]
-    names = getattr(X, "column_names", getattr(X, "columns", None))
-    if names is None:
-        return [f"x{i}" for i in range(np.shape(X)[1])]
-    return [str(name) for name in names]
+def category_column(name: str, values: NDArray[Any], rare: int) -> CategoryColumn:
+    """A column of categories, those in few rows folded into one."""
+    kept, n_folded, share = published_categories(values, rare)
+    return CategoryColumn(name, kept, other=f"{share:.3f}" if n_folded else None)
+
+
+def centre_text(centre: float, spread: float) -> str:
+    """A centre with digits down to the size of the spread, not of the centre."""
+    digits = max(0, 2 - math.floor(math.log10(spread)))
+    return f"{centre:.{min(digits, 20)}f}"
 
 
 def _column(name: str, values: NDArray[Any], as_category: bool, rare: int) -> Column:
@@ -86,11 +92,10 @@ def _column(name: str, values: NDArray[Any], as_category: bool, rare: int) -> Co
     says little. If values are missing the centre is the mean, which stands for them.
     """
     if as_category or values.dtype.kind not in "biuf":
-        kept, n_folded, share = published_categories(values, rare)
-        return CategoryColumn(name, kept, other=f"{share:.3f}" if n_folded else None)
+        return category_column(name, values, rare)
     numbers = numbers_of(values)
     missing = bool(np.isnan(numbers).any())
-    distinct = np.unique(numbers[~np.isnan(numbers)])
+    distinct = np.unique(known_numbers(values))
     if distinct.size == 0:
         return NumberColumn(name, "0", "1", missing)
     if distinct.size == 1:
@@ -100,9 +105,7 @@ def _column(name: str, values: NDArray[Any], as_category: bool, rare: int) -> Co
         centre = float(np.nanmean(numbers)) if missing else low
         return NumberColumn(name, decimal(centre), decimal(high - low), missing)
     centre, spread = float(np.nanmean(numbers)), float(np.nanstd(numbers))
-    # digits of the centre are needed down to the size of the spread, not of the centre
-    digits = max(0, 2 - math.floor(math.log10(spread)))
-    return NumberColumn(name, f"{centre:.{min(digits, 20)}f}", decimal(spread), missing)
+    return NumberColumn(name, centre_text(centre, spread), decimal(spread), missing)
 
 
 def numbers_of(values: NDArray[Any]) -> Vector:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from replearn.codes.encoding import CategoryColumn, Column, Encoding, NumberColumn, columns_of
+from replearn.codes.encoding import CategoryColumn, Column, Encoding, NumberColumn
 from replearn.plans.sizes import decimal
-from replearn.study.pilot.columns import column_names, numbers_of
-from replearn.study.pilot.safe_columns import published_categories
+from replearn.study.pilot.columns import category_column, centre_text, named_columns, numbers_of
+from replearn.study.pilot.safe_columns import known_numbers
 from replearn.types import Matrix, Vector
 
 #: Scalings in words.
@@ -67,9 +67,8 @@ def encoded_pilots(X: Any, categories: Sequence[str], rare: int) -> list[Encoded
             ("own", _sparse_encoding(spreads)),
         ]
     else:
-        names = column_names(X)
-        table = columns_of(X, names)
-        columns = [_column(name, table[name], name in categories, rare) for name in names]
+        table = named_columns(X)
+        columns = [_column(name, table[name], name in categories, rare) for name in table]
         ways = [("own", _floored(columns))]
         if all(isinstance(column, NumberColumn) for column in columns):
             ways.append(("common", _common(columns, table)))
@@ -142,18 +141,16 @@ def _times(scale: str, factor: float) -> str:
 def _column(name: str, values: Any, as_category: bool, rare: int) -> Column:
     """Published scaling of one column by its own spread."""
     if as_category or values.dtype.kind not in "biuf":
-        kept, n_folded, share = published_categories(values, rare)
-        column = CategoryColumn(name, kept, other=f"{share:.3f}" if n_folded else None)
+        column = category_column(name, values, rare)
         shares = column.transform(values).mean(axis=0)
         spreads = np.maximum(np.sqrt(shares * (1 - shares)), _INDICATOR_FLOOR)
         return replace(column, scales=tuple(decimal(spread) for spread in spreads))
-    numbers = numbers_of(values)
-    missing = bool(np.isnan(numbers).any())
-    known = numbers[~np.isnan(numbers)]
+    known = known_numbers(values)
+    missing = known.size < values.size
     centre, spread = _centre_and_spread(known)
     if spread == 0:
         return NumberColumn(name, "0", _NO_SPREAD, missing)
-    return NumberColumn(name, _centre_text(centre, spread), decimal(spread), missing)
+    return NumberColumn(name, centre_text(centre, spread), decimal(spread), missing)
 
 
 def _centre_and_spread(values: Vector) -> tuple[float, float]:
@@ -169,12 +166,6 @@ def _centre_and_spread(values: Vector) -> tuple[float, float]:
     if robust > 0.2 * deviation:
         return float(middle), robust
     return mean, deviation  # nearly constant, with rare large values
-
-
-def _centre_text(centre: float, spread: float) -> str:
-    # digits of the centre are needed down to the size of the spread, not of the centre
-    digits = max(0, 2 - math.floor(math.log10(spread)))
-    return f"{centre:.{min(digits, 20)}f}"
 
 
 def _floored(columns: Sequence[Column]) -> Encoding:
@@ -211,7 +202,7 @@ def _common(columns: Sequence[Column], table: Any) -> Encoding:
         tuple(
             replace(
                 column,
-                centre=_centre_text(float(np.nanmean(values)), float(scale)) if alive else "0",
+                centre=centre_text(float(np.nanmean(values)), float(scale)) if alive else "0",
                 scale=scale if alive else _NO_SPREAD,
             )
             for column, values, alive in zip(columns, numbers, live.tolist(), strict=True)

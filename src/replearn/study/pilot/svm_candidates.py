@@ -233,16 +233,7 @@ def candidates_of(
         if k < n_inputs / 2:
             even = np.full((1, k), total / math.sqrt(k))
             noise = (1 - margins**2) * (1 / k - 1 / n_inputs)
-            candidates.append(
-                candidate(
-                    "hadamard",
-                    even,
-                    margins,
-                    even_loads,
-                    n_components=k,
-                    fixed_noise=noise,
-                )
-            )
+            candidates.append(candidate("hadamard", even, margins, even_loads, None, k, noise))
     if n_inputs > MAX_PUBLISHED:
         return candidates
     axes, eigenvalues = pilot.axes, pilot.eigenvalues
@@ -250,7 +241,7 @@ def candidates_of(
         if k < n_inputs and len(axes) >= k:
             rounding = best_blocks(k)
             order, widths = shaped_widths(spread @ axes[:k].T, eigenvalues[:k], rounding)
-            inside = _inner(rows, axes[:k])
+            inside = np.asarray(rows @ axes[:k].T)
             seen = np.einsum("ij,ij->i", inside, (normals @ axes[:k].T)[folds_of(n_rows)]) * signs
             for name, places, relative in (
                 ("principal", np.arange(k), np.ones(k)),
@@ -270,7 +261,7 @@ def candidates_of(
                 )
     if n_inputs <= _MAX_SHAPED and len(axes) == n_inputs:
         order, widths = shaped_widths(spread @ axes.T, eigenvalues, "leech")
-        inside = _inner(rows, axes[order])
+        inside = np.asarray(rows @ axes[order].T)
         candidates.append(
             candidate(
                 "shaped",
@@ -396,10 +387,6 @@ def cross_validated_normals(
 def _own_fold(rows: Any, normals: Matrix) -> Vector:
     """Score of each row by the normal that has not seen it."""
     return (rows @ normals.T)[np.arange(rows.shape[0]), folds_of(rows.shape[0])]
-
-
-def _inner(rows: Any, axes: Matrix) -> Matrix:
-    return np.asarray(rows @ axes.T)
 
 
 def _principal(rows: Any, n_axes: int, n_inputs: int) -> tuple[Matrix, Vector]:
