@@ -44,29 +44,16 @@ _PRACTICAL_FAILURE = 0.01
 
 @dataclass(frozen=True)
 class Cover:
-    """A projection and a net with a good candidate.
-
-    Attributes
-    ----------
-    projection, n_components, net, radius
-        As in a plan.
-    log_size : float
-        Logarithm of the number of candidates, which may be too many for a number.
-    exceptions, failure : float
-        Some candidate is wrong on at most this share; except with this probability. Numbers of
-        three digits.
-    count : int or None
-        Number of candidates, if it was set.
-    """
+    """A projection and a net with a good candidate; projection, net and radius are as in a plan."""
 
     projection: str
     n_components: int
     net: str
     radius: str
-    log_size: float
-    exceptions: float
-    failure: float
-    count: int | None = None
+    log_size: float  # logarithm of the number of candidates, which may be too many for a number
+    exceptions: float  # some candidate is wrong on at most this share, in three digits;
+    failure: float  # except with this probability, likewise
+    count: int | None = None  # candidates, if their number was set
 
     @property
     def n_candidates(self) -> int:

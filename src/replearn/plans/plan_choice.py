@@ -178,21 +178,11 @@ def _nodes(n_candidates: int) -> tuple[Vector, Vector]:
 
 @dataclass(frozen=True)
 class ChoicePoint:
-    """One point of a frontier.
+    """One point of a frontier."""
 
-    Attributes
-    ----------
-    disagreement : float
-        Probability that not all sites choose the same candidate.
-    noise_scale : str
-        Decimal.
-    given_up : float
-        Score given up on average: expected from a pilot's scores, or at most if there is none.
-    """
-
-    disagreement: float
-    noise_scale: str
-    given_up: float
+    disagreement: float  # probability that not all sites choose the same candidate
+    noise_scale: str  # decimal
+    given_up: float  # score, on average: expected from a pilot's scores, else at most
 
 
 @dataclass(frozen=True)
@@ -268,17 +258,9 @@ class ChoicePlan:
 
     def data(self) -> dict[str, Any]:
         """As JSON types."""
-        return {
-            "n_candidates": self.n_candidates,
-            "rows_per_site": list(self.rows_per_site),
-            "max_disagreement": self.max_disagreement,
-            "noise_scale": self.noise_scale,
-            "spread": self.spread,
-            "given_up": self.given_up,
-            "basis": self.basis,
-            "without_noise": self.without_noise,
-            "frontier": [asdict(point) for point in self.frontier],
-        }
+        data = asdict(self)
+        frontier = list(data.pop("frontier"))
+        return data | {"rows_per_site": list(self.rows_per_site), "frontier": frontier}
 
 
 def plan_choice(

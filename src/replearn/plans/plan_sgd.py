@@ -19,17 +19,14 @@ from statistics import NormalDist
 from replearn.errors import ReplearnError
 from replearn.plans.sizes import BatchPlan, Guarantee, Sizes, check_mode, decimal
 from replearn.plans.space_sizes import (
-    components,
-    paper_rounding,
+    paper_space,
     practical_space,
     provable_roundings,
     provable_space,
     provable_variance,
     read_constants,
-    refuse_hints,
     require_at_least,
     weight_text,
-    width_text,
 )
 
 
@@ -87,7 +84,6 @@ def _paper_sgd(
     It scales the winner to length 1, and argues that this cannot raise its loss. It can, by up to
     1/|w| on a point with a negative margin, and no later step needs it, so it is left out.
     """
-    refuse_hints(sizes)
     c1, c2, c3, c4 = read_constants(constants, "Algorithm 2", _CONSTANTS)
     tau, eps = guarantee.margin, guarantee.max_error
     rho, delta = guarantee.max_disagreement, guarantee.failure_prob
@@ -95,28 +91,18 @@ def _paper_sgd(
     batch_size = sizes.batch_size or math.ceil(c1 * log / (eps * tau) ** 2)
     n_batches = sizes.n_batches or math.ceil(c2 * log / (tau**4 * rho**2))
     n_repetitions, n_validation = _division(batch_size, n_batches, delta, sizes)
-    projection = sizes.projection or "gaussian"
-    n_components = sizes.n_components or math.ceil(c3 * log / tau**2)
     return BatchPlan(
         algorithm="sgd",
-        mode="paper",
-        guarantee=guarantee,
-        n_inputs=n_inputs,
         batch_size=batch_size,
         n_batches=n_batches,
         # r = eps/10 and s = 1/2
         regularization=weight_text(sizes, eps * tau**2 / 10),
-        length_cap=1.0,
-        projection=projection,
-        n_components=components(projection, n_components, n_inputs),
-        rounding=paper_rounding(sizes),
-        grid_width=width_text(sizes, c4 * tau / log),
         basis="sizes as printed, with constants "
         + ", ".join(f"{c:g}" for c in (c1, c2, c3, c4))
         + ", but the best run of a batch is not scaled to length 1, which could raise its loss",
-        by_hand=tuple(sizes.given()),
         n_repetitions=n_repetitions,
         n_validation=n_validation,
+        **paper_space(guarantee, n_inputs, sizes, math.ceil(c3 * log / tau**2), c4 * tau / log),
     )
 
 

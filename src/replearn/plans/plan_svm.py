@@ -10,18 +10,15 @@ from replearn.plans.block_hints import HintedCubes
 from replearn.plans.sizes import Accuracy, BatchPlan, Guarantee, Sizes, check_mode, decimal
 from replearn.plans.space_sizes import (
     check_components,
-    components,
-    paper_rounding,
+    paper_space,
     practical_space,
     provable_roundings,
     provable_space,
     provable_variance,
     read_constants,
-    refuse_hints,
     refuse_pilot_choices,
     require_at_least,
     weight_text,
-    width_text,
 )
 
 
@@ -87,31 +84,20 @@ def _paper_svm(
     guarantee: Guarantee, n_inputs: int, sizes: Sizes, constants: dict[str, float] | None
 ) -> BatchPlan:
     """Lines 1 to 4 of Algorithm 1 [KKLVZ24, Sec. 3]."""
-    refuse_hints(sizes)
     c1, c2, c3, c4 = read_constants(constants, "Algorithm 1", _CONSTANTS)
     tau, eps = guarantee.margin, guarantee.max_error
     rho, delta = guarantee.max_disagreement, guarantee.failure_prob
     log = math.log(1 / (eps * tau * rho * delta))
-    projection = sizes.projection or "gaussian"
-    n_components = sizes.n_components or math.ceil(c1 * log / tau**2)
     return BatchPlan(
         algorithm="svm",
-        mode="paper",
-        guarantee=guarantee,
-        n_inputs=n_inputs,
         batch_size=sizes.batch_size or math.ceil(c3 * log / (eps * tau**3)),
         n_batches=sizes.n_batches or math.ceil(c2 * log / (tau**4 * rho**2)),
         regularization=weight_text(sizes, 0.0),
         unit_vectors=True,
-        length_cap=1.0,
-        projection=projection,
-        n_components=components(projection, n_components, n_inputs),
-        rounding=paper_rounding(sizes),
-        grid_width=width_text(sizes, c4 * tau / log),
         # SVM(S, tau/2): half of the largest margin is at least tau/2 if the promise holds
         accuracy=Accuracy(margin_share=0.5, margin_floor=tau / 2, rel_gap=1e-3),
         basis="sizes as printed, with constants " + ", ".join(f"{c:g}" for c in (c1, c2, c3, c4)),
-        by_hand=tuple(sizes.given()),
+        **paper_space(guarantee, n_inputs, sizes, math.ceil(c1 * log / tau**2), c4 * tau / log),
     )
 
 
@@ -123,27 +109,13 @@ _GAP_SHARE = 0.05
 
 @dataclass(frozen=True)
 class _Split:
-    """How a promise is divided among the steps of the proof; all in hundredths.
+    """How a promise is divided among the steps of the proof; all in hundredths."""
 
-    Attributes
-    ----------
-    before : int
-        Share of the error that the mean vector may have before it is rounded.
-    slack : int
-        What the mean vector may lose of the margin (s).
-    shift : int
-        What the mean of a lab's batches may lose of it (t).
-    tail : int
-        Share of the failure probability after rounding that goes to the rounding.
-    box : int
-        Box constraint C of the batch SVMs.
-    """
-
-    before: int
-    slack: int
-    shift: int
-    tail: int
-    box: int
+    before: int  # share of the error that the mean vector may have before it is rounded
+    slack: int  # what the mean vector may lose of the margin (s)
+    shift: int  # what the mean of a lab's batches may lose of it (t)
+    tail: int  # share of the failure probability after rounding that goes to the rounding
+    box: int  # box constraint C of the batch SVMs
 
     def nearby(self, step: int) -> Iterator["_Split"]:
         """Splits in which one share is different."""

@@ -23,23 +23,12 @@ _DIGITS = 3
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One row of Table 1 of the paper.
+    """One row of Table 1 of the paper."""
 
-    Attributes
-    ----------
-    algorithm : str
-        Name in `plan`.
-    title : str
-    rate : str
-        Sample complexity as printed, without logarithms.
-    make : callable
-        From guarantee, number of inputs and mode to a `Plan`.
-    """
-
-    algorithm: str
+    algorithm: str  # name in `plan`
     title: str
-    rate: str
-    make: Callable[..., Plan]
+    rate: str  # sample complexity as printed, without logarithms
+    make: Callable[..., Plan]  # from guarantee, number of inputs and mode
 
 
 #: The six rows of Table 1.

@@ -324,23 +324,32 @@ def _worst_squares(rounding: str, n_inputs: int) -> tuple[Vector, Vector]:
 # --- paper mode -----------------------------------------------------------------------------
 
 
-def paper_rounding(sizes: Sizes) -> str:
-    """The rounding of a paper plan: the paper's own, if no other is set by hand."""
-    if sizes.rounding == "best":
-        raise ReplearnError(
-            'rounding="best" belongs to mode="practical", got mode="paper". Leave it "auto", '
-            'which is the paper\'s "ak".'
-        )
-    return sizes.rounding or "ak"
-
-
-def refuse_hints(sizes: Sizes) -> None:
-    """The paper's notion of replicability has no hints."""
+def paper_space(
+    guarantee: Guarantee, n_inputs: int, sizes: Sizes, n_components: int, width: float
+) -> dict[str, Any]:
+    """What the paper's plans of Algorithms 1 and 2 have in common; no hints, which it has not."""
     if sizes.hint_bits:
         raise ReplearnError(
             f'hint_bits must be 0 in mode="paper", got {sizes.hint_bits}. Leave them out, or use '
             'mode="practical" or "certified".'
         )
+    if sizes.rounding == "best":
+        raise ReplearnError(
+            'rounding="best" belongs to mode="practical", got mode="paper". Leave it "auto", '
+            'which is the paper\'s "ak".'
+        )
+    projection = sizes.projection or "gaussian"
+    return {
+        "mode": "paper",
+        "guarantee": guarantee,
+        "n_inputs": n_inputs,
+        "length_cap": 1.0,
+        "projection": projection,
+        "n_components": components(projection, sizes.n_components or n_components, n_inputs),
+        "rounding": sizes.rounding or "ak",
+        "grid_width": width_text(sizes, width),
+        "by_hand": tuple(sizes.given()),
+    }
 
 
 def read_constants(

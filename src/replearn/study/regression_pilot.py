@@ -279,27 +279,13 @@ def plan_regression(
 
 @dataclass(frozen=True)
 class _Studied:
-    """A pilot in one scaling: directions, and predictions of held-out rows.
-
-    Attributes
-    ----------
-    pilot : EncodedPilot
-    directions : array of shape (K, n_columns)
-        The pilot's own fit, then partial least squares.
-    held_out : array of shape (K + 1, n_rows)
-        Predictions by the mean and by 1, 2, ... directions.
-    own : array of shape (n_rows,)
-        Predictions by the pilot's own model.
-    losses : array of shape (K + 1,)
-        Mean squares of ``held_out``.
-    n_train : int
-    """
+    """A pilot in one scaling: directions, and predictions of held-out rows."""
 
     pilot: EncodedPilot
-    directions: Matrix
-    held_out: Matrix
-    own: Vector
-    losses: Vector
+    directions: Matrix  # the pilot's own fit, then partial least squares
+    held_out: Matrix  # predictions by the mean, and in further rows by 1, 2, ... directions
+    own: Vector  # predictions by the pilot's own model
+    losses: Vector  # mean squares of what is wrong with ``held_out``
     n_train: int
 
 

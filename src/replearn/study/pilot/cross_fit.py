@@ -42,39 +42,20 @@ _THEORY_WEIGHT = 2.0
 class Family:
     """Directions with what the pilot says about them.
 
-    Coordinates are those of the columns ``(1, rows @ directions.T) @ frame``.
-
-    Attributes
-    ----------
-    name : str
-    directions : array of shape (k, n_columns)
-        Made orthogonal like the columns, of length 1; in the coordinates of the pilot's span.
-    weights : array
-        Of the pilot's rows, in whose metric the columns are orthonormal.
-    start : array of shape (q,)
-        The start in these coordinates.
-    information : array of shape (q, q)
-    variance : array of shape (q,)
-        Of one row's part in each coordinate of ``M theta``, ``M' M`` the information.
-    signal : array of shape (q,)
-        Expected squared distance from the start, likewise.
-    n_steps : int
-    ridge : float
-        Towards the start, in these coordinates.
-    caution : float
-        Factor by which the variance of sites is taken larger than the pilot shows.
+    Theta has the q coordinates of the columns ``(1, rows @ directions.T) @ frame``. Directions are
+    made orthogonal like these, of length 1, and given in the coordinates of the pilot's span.
     """
 
     name: str
     directions: Matrix
-    weights: Vector
+    weights: Vector  # of the pilot's rows, in whose metric the columns are orthonormal
     start: Vector
     information: Matrix
-    variance: Vector
-    signal: Vector
+    variance: Vector  # of one row's part in ``M theta``, ``M' M`` the information
+    signal: Vector  # expected squared distance from the start, likewise
     n_steps: int = 1
-    ridge: float = 0.02
-    caution: float = 1.1
+    ridge: float = 0.02  # towards the start
+    caution: float = 1.1  # the variance of sites is taken larger than the pilot shows
 
 
 def supervised_family(

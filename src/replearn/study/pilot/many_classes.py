@@ -38,7 +38,7 @@ from replearn.study.pilot.designs import design_of, published_columns
 from replearn.study.pilot.encoders import SCALINGS, EncodedPilot, encoded_pilots, in_own_span
 from replearn.study.pilot.families import principal
 from replearn.study.pilot.pilot_plan import SHOWN_BITS, PilotPlan, study_plan
-from replearn.study.pilot.request import SAFETY, Request, threshold_of
+from replearn.study.pilot.request import Request, threshold_of
 from replearn.study.pilot.ridge import N_FOLDS, short_step
 from replearn.study.pilot.safe_columns import Remark
 from replearn.study.pilot.softmax import Fits, held_out_fits, moments, weighted_loss
@@ -306,9 +306,7 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
     """The plan of a pilot that has been studied."""
     family, labelled = found.family, ManyClasses(found.numbers, found.counts)
     assert family is not None
-    rho = SAFETY * request.max_disagreement
-    agreement = Agreement(request.samples_per_site, rho, request.hint_bits, request.sites)
-    best = partial(_best, found)
+    agreement, best = request.agreement, partial(_best, found)
     allotment = best(agreement)
     design = _design(found, allotment, request)
     base, own = _base(found.shares), _of_scores(labelled, found.fits.scores)
@@ -326,7 +324,7 @@ def _planned(found: _Studied, request: Request) -> PilotPlan:
 
     columns = published_columns(found.pilot, design)
     noise = seed_noise(allotment, design, columns, labelled, found.fits.scores)
-    planned = replace(gained(allotment), name="this protocol", disagreement=rho)
+    planned = replace(gained(allotment), name="this protocol", disagreement=agreement.disagreement)
     planned = with_seeds(planned, noise)
     without_hint = gained(best(replace(agreement, hint_bits=0)))
     return study_plan(

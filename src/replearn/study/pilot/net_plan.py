@@ -11,7 +11,7 @@ from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError
 from replearn.plans.plan_net import affordable_error
 from replearn.plans.sizes import Guarantee, decimal
-from replearn.study.pilot.columns import encodings
+from replearn.study.pilot.encoders import encodings
 from replearn.study.pilot.request import Request
 from replearn.study.pilot.safe_columns import RARE, Remark, in_words
 from replearn.study.pilot.svm_candidates import Scaled, cross_validated_normals, folds_of, scaled

@@ -12,13 +12,14 @@ from replearn.codes.randomness import seed_text
 from replearn.errors import ReplearnError
 from replearn.plans.plan_logistic import log_odds
 from replearn.plans.sizes import Guarantee
+from replearn.study.pilot.allotment import Agreement
 from replearn.study.pilot.safe_columns import RARE
 from replearn.study.pilot.scores import PublishedScore
 
 STUDIES = ("updating", "discovery")
 
-#: The protocol aims below the disagreement that was asked for, since a pilot errs too.
-SAFETY = 0.8
+#: The share of the disagreement that a plan aims at.
+_SAFETY = 0.8
 
 #: What a plan can be made again with: what a pilot says does not depend on these.
 _CHANGEABLE = ("samples_per_site", "max_disagreement", "hint_bits", "sites", "shared_seed")
@@ -44,6 +45,12 @@ class Request:
     threshold: float | str = "share"
     target: str | None = None
     share: float | None = None
+
+    @property
+    def agreement(self) -> Agreement:
+        """What the plan aims at: below what was asked for, since a pilot errs too."""
+        rho = _SAFETY * self.max_disagreement
+        return Agreement(self.samples_per_site, rho, self.hint_bits, self.sites)
 
     @property
     def needs_logistic(self) -> bool:

@@ -24,30 +24,16 @@ N_FOLDS = 5
 class HeldOut:
     """Ridge fits of a pilot, each judged by the rows that it has not seen.
 
-    Attributes
-    ----------
-    truth : array
-        Which rows have the second label.
-    fold : int array
-        Fold of each row.
-    weight : float
-        The ridge weight whose held-out log-loss is smallest.
-    by_fold : list of arrays
-        Intercept and weights of the fits that leave out each fold.
-    whole : array
-        The fit on all rows.
-    scores : array
-        Log-odds of each row by the fit that has not seen it.
-    correction : array of two numbers
-        Intercept and slope that calibrate the held-out scores: fits on small samples are too sure.
+    Fits are an intercept and weights. An intercept and a slope correct the held-out scores: fits on
+    small samples are too sure.
     """
 
-    truth: Truth
-    fold: IntegerArray
-    weight: float
-    by_fold: list[Vector]
-    whole: Vector
-    scores: Vector
+    truth: Truth  # which rows have the second label
+    fold: IntegerArray  # of each row
+    weight: float  # the ridge weight whose held-out log-loss is smallest
+    by_fold: list[Vector]  # fits that leave out each fold
+    whole: Vector  # the fit on all rows
+    scores: Vector  # log-odds of each row by the fit that has not seen it
     correction: Vector
 
     @property

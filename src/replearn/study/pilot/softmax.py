@@ -30,23 +30,14 @@ _SMOOTH = 0.1
 class Fits:
     """Ridge fits of a pilot, each judged by the rows that it has not seen.
 
-    Attributes
-    ----------
-    fold : int array
-    by_fold : list of arrays of shape (K, 1 + n_columns)
-        Intercept and weights of each class, by the fits that leave out each fold.
-    whole : array of shape (K, 1 + n_columns)
-    scores : array of shape (n_rows, K)
-        Of each row by the fit that has not seen it, calibrated.
-    slope : float
-        That calibrates: fits on small samples are too sure.
+    Fits have an intercept and weights in the row of each class.
     """
 
     fold: IntegerArray
-    by_fold: list[Matrix]
+    by_fold: list[Matrix]  # fits that leave out each fold
     whole: Matrix
-    scores: Matrix
-    slope: float
+    scores: Matrix  # of each row by the fit that has not seen it, calibrated
+    slope: float  # that calibrates: fits on small samples are too sure
 
 
 def held_out_fits(

@@ -21,6 +21,7 @@ from replearn.plans.sizes import Guarantee, Sizes, decimal
 from replearn.stages.batches import BatchSums, Rows, best_of_sgd, max_margin, sum_batches
 from replearn.stages.row_certificate import solved_by_curvature
 from replearn.stages.row_fit import minimize
+from replearn.study.pilot.encoders import row_lengths
 from replearn.study.pilot.shapes import expected_flips, moments, shaped_widths
 from replearn.types import Matrix, Signs, Vector
 
@@ -75,24 +76,10 @@ class FrontierPoint:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to plan, with what the pilot says about it.
+    """One way to plan, with what the pilot says about it; arrays have an entry per pilot row.
 
-    Attributes
-    ----------
-    margins, loads : arrays, one entry per pilot row
-        Cross-validated margin of the row, and the standard deviation of the noise on it per
-        unit of grid width.
-    fixed_noise : array
-        Variance of noise on each row that does not depend on the grid (from a random projection).
-    flips : float
-        Expected number of crossed walls, times grid width, times sqrt(rows per site).
-    counts : array
-        What each row counts in the accuracy.
-    spread : float
-        Root mean square of a coordinate's difference between two sites, times sqrt(rows per site).
-    rounding : str
-    estimate : str
-        What is rounded: the mean of "batches", or a fit on all "rows".
+    Flips and spread are expected walls that are crossed, times the grid width, and the root mean
+    square of a coordinate's difference between two sites; both times sqrt(rows per site).
     """
 
     projection: str
@@ -101,14 +88,14 @@ class Candidate:
     regularization: float
     n_components: int
     basis: Basis | None
-    margins: Vector
-    loads: Vector
-    fixed_noise: Vector
+    margins: Vector  # cross-validated
+    loads: Vector  # standard deviation of the noise on a row per unit of grid width
+    fixed_noise: Vector  # variance of noise that does not depend on the grid: of a projection
     flips: float
-    counts: Vector
+    counts: Vector  # what a row counts in the accuracy
     spread: float
-    rounding: str = "leech"
-    estimate: str = "batches"
+    rounding: str
+    estimate: str  # what is rounded: the mean of "batches", or a fit on all "rows"
 
     @property
     def accuracy_before(self) -> float:
@@ -145,18 +132,12 @@ class Candidate:
 class Scaled:
     """The pilot in one scaling: rows of length 1, and their principal directions.
 
-    Attributes
-    ----------
-    scaling : str
-    encoding : Encoding
-    rows : array or CSR matrix
-    axes, eigenvalues : arrays
-        Empty if the rows are too wide for published directions.
+    There are no directions if the rows are too wide for published ones.
     """
 
     scaling: str
     encoding: Encoding
-    rows: Any
+    rows: Any  # array or CSR
     axes: Matrix
     eigenvalues: Vector
 
@@ -279,8 +260,7 @@ def _unit_rows(X: Any, fit_intercept: bool) -> Any:
     if sp.issparse(X):
         if fit_intercept:
             X = sp.hstack([X, np.ones((X.shape[0], 1))])
-        lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-        return sp.csr_matrix(sp.diags_array(1 / np.maximum(lengths, 1e-300)) @ X)
+        return sp.csr_matrix(sp.diags_array(1 / np.maximum(row_lengths(X), 1e-300)) @ X)
     if fit_intercept:
         X = np.hstack([X, np.ones((len(X), 1))])
     lengths = np.linalg.norm(X, axis=1, keepdims=True)

@@ -8,7 +8,7 @@ from replearn.codes.decimals import Decimals
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError
 from replearn.plans.sizes import Guarantee, decimal
-from replearn.study.pilot.columns import encodings
+from replearn.study.pilot.encoders import encodings
 from replearn.study.pilot.request import Request
 from replearn.study.pilot.safe_columns import RARE, Remark, in_words
 from replearn.study.pilot.svm_candidates import (

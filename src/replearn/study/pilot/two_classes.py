@@ -15,7 +15,7 @@ from replearn.errors import ReplearnError
 from replearn.plans.plan_logistic import log_odds
 from replearn.stages.batches import Rows
 from replearn.stages.scores import all_steps
-from replearn.study.pilot.allotment import Agreement, Allotment, best_allotment
+from replearn.study.pilot.allotment import Allotment, best_allotment
 from replearn.study.pilot.cross_fit import (
     Family,
     discovery_family,
@@ -27,7 +27,7 @@ from replearn.study.pilot.designs import design_of, published_columns
 from replearn.study.pilot.encoders import SCALINGS, EncodedPilot, encoded_pilots, in_own_span
 from replearn.study.pilot.families import SUPERVISED
 from replearn.study.pilot.pilot_plan import PilotPlan, study_plan
-from replearn.study.pilot.request import SAFETY, Request, threshold_of
+from replearn.study.pilot.request import Request, threshold_of
 from replearn.study.pilot.ridge import N_FOLDS, HeldOut, Truth, held_out, log_loss
 from replearn.study.pilot.safe_columns import Remark
 from replearn.study.pilot.scores import PublishedScore, score_directions
@@ -73,14 +73,8 @@ def plan_logistic_study(
 
 def _planned(found: "_Studied", request: Request) -> PilotPlan:
     """The plan of a pilot that has been studied."""
-    agreement = Agreement(
-        request.samples_per_site,
-        SAFETY * request.max_disagreement,
-        request.hint_bits,
-        request.sites,
-    )
     best = partial(best_allotment, found.families)
-    allotment = best(agreement)
+    allotment = best(request.agreement)
     threshold = threshold_of(request.threshold, found.share)
     design = design_of(allotment, found.pilot, found.span, threshold, found.residuals)
     rows: tuple[PlanRow, ...] = ()
@@ -112,29 +106,14 @@ def _planned(found: "_Studied", request: Request) -> PilotPlan:
 
 @dataclass(frozen=True)
 class _Studied:
-    """A pilot in its best scaling, with what it says about families of directions.
-
-    Attributes
-    ----------
-    pilot : EncodedPilot
-    rows, span : arrays
-        The rows in an orthonormal basis of their span, and that basis.
-    families : list of Family
-    fits : HeldOut or None
-        None: there are no labels.
-    share : float
-        Of the second label.
-    classes : tuple of two labels
-    remarks : tuple of Remark
-        On the columns.
-    """
+    """A pilot in its best scaling, with what it says about families of directions."""
 
     pilot: EncodedPilot
-    rows: Matrix
-    span: Matrix
+    rows: Matrix  # in an orthonormal basis of their span
+    span: Matrix  # that basis
     families: list[Family]
-    fits: HeldOut | None
-    share: float
+    fits: HeldOut | None  # None: there are no labels
+    share: float  # of the second label
     classes: tuple[Any, ...]
     remarks: tuple[Remark, ...]
 

@@ -44,28 +44,16 @@ def rounded(design: Design, seed: str, theta: Vector) -> Vector:
 class SeedCheck:
     """Says whether a seed is an unlucky one: worse than nine of ten for the sites.
 
-    Attributes
-    ----------
-    design : Design
-    theta : array of shape (q,)
-        Where the sites are expected.
-    columns : array
-        The pilot's rows in the published directions, after a constant.
-    labelled : Labelled
-        Their labels.
-    scores : array
-        Held-out log-odds of the pilot's rows that stand for a model at ``theta``; of more than two
-        classes a column for each.
-    base : PlanRow
-        Always the base rate.
+    The scores are held-out log-odds of the pilot's rows that stand for a model at ``theta``; of
+    more than two classes a column for each.
     """
 
     design: Design
-    theta: Vector
-    columns: Matrix
+    theta: Vector  # where the sites are expected
+    columns: Matrix  # the pilot's rows in the published directions, after a constant
     labelled: Labelled
     scores: Any
-    base: PlanRow
+    base: PlanRow  # always the base rate
 
     def cautions(self, seed: str) -> list[str]:
         """What must be said about a seed."""
