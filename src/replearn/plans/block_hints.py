@@ -121,15 +121,9 @@ _GRID = 1.01  # distances are looked at on a grid with this ratio
 
 @dataclass(frozen=True)
 class HintedCubes:
-    """What is proved about hints: cubes, and a projection that turns differences at random.
+    """What is proved about hints: cubes, and a projection that turns differences at random."""
 
-    Attributes
-    ----------
-    projection : {"gaussian", "rotation"}
-    n_components, bits : int
-    """
-
-    projection: str
+    projection: str  # "gaussian" or "rotation"
     n_components: int
     bits: int
 

@@ -76,14 +76,6 @@ def _from_table(table: Sequence[Sequence[float]], n_codes: int, disagreement: fl
     return float(np.interp(wanted, steps, at_codes))
 
 
-def hinted_disagreement(ratios: Vector, bits: int) -> float:
-    """Probability that a second site leaves the cell of the first, for independent coordinates.
-
-    ``ratios`` are widths over standard deviations of the sites' difference, one per coordinate.
-    """
-    return float(1 - chosen_positions(ratios, bits)[1].mean())
-
-
 @lru_cache(maxsize=64)
 def _uniform_positions(n_codes: int, n_draws: int) -> Matrix:
     drawn = SharedRandomness("cell prices").uniforms(f"{n_codes}", n_codes * n_draws)
@@ -93,7 +85,8 @@ def _uniform_positions(n_codes: int, n_draws: int) -> Matrix:
 def chosen_positions(ratios: Vector, bits: int, most_draws: int = _DRAWS) -> tuple[Matrix, Vector]:
     """Positions of first points under the moves they choose, and their chances to be met.
 
-    Positions, one in each row, are from the centre of the cell, in widths; a chance is that of the
+    Coordinates are independent; ``ratios`` are widths over standard deviations of the sites'
+    difference. Positions, one in each row, are from the centre of the cell, in widths; a chance is that of the
     second site's point to be in the same cell. Fewer than ``most_draws`` if there are many moves
     and coordinates.
     """

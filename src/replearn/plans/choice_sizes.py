@@ -80,18 +80,15 @@ def certified_agnostic(guarantee: Guarantee, cover: Cover) -> Sized:
     """
     rho, delta = guarantee.max_disagreement, guarantee.failure_prob - cover.failure
     log = cover.log_candidates + math.log(max(4 / (_DEVIATION_SHARE * rho), 2 / delta))
-    best: Sized | None = None
+    options = []
     for share in (0.05, 0.1, 0.15, 0.2, 0.3, 0.4):
         cell = decimal_up(share * guarantee.max_error)
         fitting = _agnostic_range(guarantee, cell, cover.log_candidates)
-        if fitting is None:
-            continue
-        t, low, high = fitting
-        n_rows = math.ceil(log / (1.9 * t * t))
-        if best is None or n_rows < best[0]:
-            best = n_rows, cover.sizes(low=low, high=high, cell=cell)
-    assert best is not None
-    return best
+        if fitting is not None:
+            t, low, high = fitting
+            choice = cover.sizes(low=low, high=high, cell=cell)
+            options.append((math.ceil(log / (1.9 * t * t)), choice))
+    return min(options, key=lambda option: option[0])
 
 
 def _agnostic_range(

@@ -31,26 +31,14 @@ _SHORT_EXPONENT = -9  # the power of two above it
 
 @dataclass(frozen=True)
 class ScoresSpent:
-    """What a logistic fit did with its rows.
-
-    Attributes
-    ----------
-    n_rows : int
-    n_by_class : tuple of int
-        Rows of each class; with weights, their weight, rounded down. Of numbers: nothing.
-    n_zero_rows, n_shortened : int
-        Rows of zeros, and rows that were longer than the published length.
-    n_passes : int
-        Times that all rows were looked at.
-    n_effective : float or None
-        With weights: equally weighted rows of which a mean varies as much [Kis65].
-    """
+    """What a logistic fit did with its rows."""
 
     n_rows: int
-    n_by_class: tuple[int, ...]
+    n_by_class: tuple[int, ...]  # with weights, their weight, rounded down; of numbers: nothing
     n_zero_rows: int
-    n_shortened: int
-    n_passes: int
+    n_shortened: int  # rows that were longer than the published length
+    n_passes: int  # times that all rows were looked at
+    # with weights: equally weighted rows of which a mean varies as much [Kis65]
     n_effective: float | None = None
 
     @property

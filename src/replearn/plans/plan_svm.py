@@ -148,12 +148,12 @@ class _Proof:
     rounding: str
     hint_bits: int
 
-    def sizes(self, split: _Split) -> tuple[float, int, int, int, float] | None:
-        """Rows, rows of a batch, batches, components and width; None if no margin is left."""
+    def sizes(self, split: _Split) -> tuple[float, int, int, int, float]:
+        """Rows, rows of a batch, batches, components and width; no end of rows without a margin."""
         promise, tau = self.guarantee, self.guarantee.margin
         left = 100 - split.slack - split.shift
         if left <= 0:
-            return None
+            return math.inf, 0, 0, 0, 0.0
         slack, shift, box = split.slack / 100, split.shift / 100 * tau, split.box / 100
         before = split.before / 100 * promise.max_error
         failure = (1 - split.before / 100) * promise.max_error * promise.failure_prob
@@ -188,14 +188,13 @@ class _Proof:
     def found(self, split: _Split) -> tuple[_Split, tuple[float, int, int, int, float]]:
         """The best of the neighbours of a split, and of theirs, until none is better."""
         found = self.sizes(split)
-        assert found is not None
         for step in (16, 8, 4, 2, 1):
             better = True
             while better:
                 better = False
                 for other in split.nearby(step):
                     sizes = self.sizes(other)
-                    if sizes is not None and sizes[0] < found[0]:
+                    if sizes[0] < found[0]:
                         split, found, better = other, sizes, True
                         break
         return split, found
@@ -245,9 +244,7 @@ def _certified_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPl
             if proof.projection == "rotation":
                 split, best = hinted.best()
             else:
-                with_hint = hinted.sizes(split)
-                assert with_hint is not None
-                best = with_hint
+                best = hinted.sizes(split)
         found.append((best, proof, split))
     best, proof, split = min(found, key=lambda option: option[0][0])
     _, batch_size, n_batches, n_components, width = best

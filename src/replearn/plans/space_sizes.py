@@ -115,7 +115,7 @@ def best_space(
         sizes = replace(sizes, projection="published", n_components=len(sizes.basis.widths))
     projections = [sizes.projection] if sizes.projection else ["none", "hadamard"]
     roundings = [sizes.rounding] if sizes.rounding else ["leech", "e8", "centre"]
-    best: tuple[float, tuple[str, str, int, float]] | None = None
+    options = []
     for projection in projections:
         for rounding in roundings:
             n_components, rounding_noise = _noise_split(
@@ -124,11 +124,9 @@ def best_space(
             cells = best_blocks(n_components) if rounding == "best" else rounding
             variance = position_variance(cells, n_outputs * n_components, bits)
             width = sizes.grid_width or rounding_noise / math.sqrt(variance)
-            flips = 1 / allowed_spread(cells, n_components, width, disagreement, bits, n_outputs)
-            if best is None or flips < best[0]:
-                best = flips, (projection, cells, n_components, width)
-    assert best is not None
-    return best[1]
+            spread = allowed_spread(cells, n_components, width, disagreement, bits, n_outputs)
+            options.append((1 / spread, (projection, cells, n_components, width)))
+    return min(options, key=lambda option: option[0])[1]
 
 
 def allowed_spread(

@@ -211,15 +211,7 @@ def open_candidate(
 
 
 class ChosenModel:
-    """A choice with its model: what it chose, ready to predict.
-
-    Parameters
-    ----------
-    choice : Choice
-    folder : path
-        Where the file of the chosen candidate is.
-    limits : OnnxLimits, optional
-    """
+    """A choice with its model, whose file is in a folder: what it chose, ready to predict."""
 
     def __init__(
         self, choice: Choice, folder: str | os.PathLike[str], limits: OnnxLimits | None = None

@@ -25,21 +25,11 @@ PUBLIC_VALUE, REGISTRATION = "public_value", "registration"
 
 @dataclass(frozen=True)
 class Registration:
-    """What is fixed about a seed before it can be known.
+    """What is fixed about a seed before it can be known."""
 
-    Attributes
-    ----------
-    draw : str
-        Which public value it will be, such as the numbers of a lottery.
-    drawn_on : date
-        When the value becomes known.
-    registered_on : date
-        When the protocol was fixed, as its authors say; before ``drawn_on``.
-    """
-
-    draw: str
-    drawn_on: date
-    registered_on: date
+    draw: str  # which public value it will be, such as the numbers of a lottery
+    drawn_on: date  # when the value becomes known
+    registered_on: date  # when the protocol was fixed, as its authors say; before ``drawn_on``
 
     def content(self) -> dict[str, str]:
         """As JSON types."""

@@ -26,7 +26,7 @@ from replearn.study.pilot.encoders import (
     in_own_span,
     row_lengths,
 )
-from replearn.study.pilot.families import krylov
+from replearn.study.pilot.families import krylov, most_directions
 from replearn.study.pilot.safe_columns import RARE, Remark, in_words, publishable
 from replearn.study.protocol import Protocol
 from replearn.types import Drawable, IntegerArray, Matrix, Vector
@@ -298,7 +298,7 @@ def _whole(pilot: EncodedPilot, X: Any) -> EncodedPilot:
 
 def _studied(pilot: EncodedPilot, truth: Vector) -> _Studied:
     rows, span = in_own_span(pilot.rows)
-    most = max(1, min(MAX_DIRECTIONS, rows.shape[1], len(truth) // 40))
+    most = max(1, most_directions(rows, MAX_DIRECTIONS))
     fold = _folds(len(truth))
     weight = _best_ridge(rows, truth, fold)
     held_out, own = np.empty((most + 1, len(truth))), np.empty(len(truth))

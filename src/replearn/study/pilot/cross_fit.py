@@ -12,6 +12,7 @@ coordinates of the directions, made orthonormal in the Fisher metric of the star
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -32,7 +33,7 @@ _BOUND_SHARE = 0.55
 #: share of the pilot's rows.
 _NEW_SHARE = 1e-3
 _FEWEST_ROWS = 1 / 25
-FEWEST_DISCOVERY_ROWS = 1 / 66
+_FEWEST_DISCOVERY_ROWS = 1 / 66
 
 #: How many directions theory counts for, against what was seen in a group of them.
 _THEORY_WEIGHT = 2.0
@@ -56,6 +57,28 @@ class Family:
     n_steps: int = 1
     ridge: float = 0.02  # towards the start
     caution: float = 1.1  # the variance of sites is taken larger than the pilot shows
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Directions, and the triangular map that makes their columns orthonormal.
+
+    The start has a number for each column, or a row of them for several outputs.
+    """
+
+    directions: Matrix
+    frame: Matrix
+    start: Vector
+    weights: Vector
+
+    def orthogonal(self) -> Matrix:
+        """The directions behind the orthonormal columns, scaled to length 1."""
+        mixed = self.frame[1:, 1:].T @ self.directions
+        return np.asarray(mixed / np.linalg.norm(mixed, axis=1, keepdims=True))
+
+    def columns(self, rows: Matrix) -> Matrix:
+        """Orthonormal columns of rows."""
+        return np.asarray(with_constant(rows @ self.directions.T) @ self.frame)
 
 
 def supervised_family(
@@ -111,9 +134,8 @@ def supervised_family(
     )
 
 
-#: Steps and ridge of a study that starts from no model: the rows' own curvature is stepped with;
-#: and the factor by which the variance of sites is taken larger than the pilot shows.
-DISCOVERY_STEPS, DISCOVERY_RIDGE, DISCOVERY_CAUTION = 8, 0.05, 1.5
+#: Steps and ridge of a study that starts from no model: the rows' own curvature is stepped with.
+DISCOVERY_STEPS, DISCOVERY_RIDGE = 8, 0.05
 
 #: Without labels: assumed variance of the log-odds, which falls off like one over the number of
 #: the direction.
@@ -128,34 +150,45 @@ def discovery_family(
     Labels, if there are any, say how much signal to expect in how many directions, and nothing
     about which directions these are.
     """
-    directions = principal(rows, n_directions)
-    columns = with_constant(rows @ directions.T)
     spread = share * (1 - share)
     weights = np.full(len(rows), spread)
-    kept = strong_columns(columns, weights, 2, FEWEST_DISCOVERY_ROWS)
-    frame = orthonormal_frame(columns[:, kept], weights)
-    start = np.zeros(kept.size)
-    start[0] = np.log(share / (1 - share)) / frame[0, 0]
-    found = Frame(directions[kept[1:] - 1], frame, start, weights)
-    variance = np.ones(kept.size)
-    falling = spread * _ASSUMED_SIGNAL / np.arange(1, kept.size + 1)
-    signal = falling / (1 / np.arange(1, kept.size + 1)).sum()
+    found, columns = discovery_frame(rows, n_directions, weights, np.log(share / (1 - share)))
+    start, numbers = found.start, np.arange(1, found.start.size + 1)
+    variance = np.ones(start.size)
+    signal = spread * _ASSUMED_SIGNAL / numbers / (1 / numbers).sum()
     if fits is not None:
-        framed = columns[:, kept] @ frame
-        theta = _fitted(framed, fits.truth, start)
-        variance = _held_out_variance(framed, fits, start)
+        theta = _fitted(columns, fits.truth, start)
+        variance = _held_out_variance(columns, fits, start)
         signal = block_means((theta - start) ** 2, variance / len(rows))
+    return discovery(found, np.eye(start.size), variance, signal)
+
+
+def discovery_frame(
+    rows: Matrix, n_directions: int, weights: Vector, base: Any
+) -> tuple[Frame, Matrix]:
+    """Principal directions, a start that says the same log-odds to all, and their columns."""
+    directions = principal(rows, n_directions)
+    columns = with_constant(rows @ directions.T)
+    kept = strong_columns(columns, weights, 2, _FEWEST_DISCOVERY_ROWS)
+    frame = orthonormal_frame(columns[:, kept], weights)
+    start = np.zeros((kept.size, *np.shape(base)))
+    start[0] = base / frame[0, 0]
+    return Frame(directions[kept[1:] - 1], frame, start, weights), columns[:, kept] @ frame
+
+
+def discovery(found: Frame, information: Matrix, variance: Vector, signal: Vector) -> Family:
+    """The family of a study whose directions know no label."""
     return Family(
         name="pca",
         directions=found.orthogonal(),
-        weights=weights,
-        start=start,
-        information=np.eye(kept.size),
+        weights=found.weights,
+        start=found.start.ravel(),
+        information=information,
         variance=variance,
         signal=signal,
         n_steps=DISCOVERY_STEPS,
         ridge=DISCOVERY_RIDGE,
-        caution=DISCOVERY_CAUTION,
+        caution=1.5,
     )
 
 
@@ -242,28 +275,6 @@ def fold_axes(rows: Matrix, fits: HeldOut, n_directions: int) -> list[Matrix]:
     """Principal directions of the rows that each fold's fit has seen, and of all rows last."""
     parts = [rows[fits.fold != left_out] for left_out in range(N_FOLDS)]
     return [principal(part, n_directions) for part in (*parts, rows)]
-
-
-@dataclass(frozen=True)
-class Frame:
-    """Directions, and the triangular map that makes their columns orthonormal.
-
-    The start has a number for each column, or a row of them for several outputs.
-    """
-
-    directions: Matrix
-    frame: Matrix
-    start: Vector
-    weights: Vector
-
-    def orthogonal(self) -> Matrix:
-        """The directions behind the orthonormal columns, scaled to length 1."""
-        mixed = self.frame[1:, 1:].T @ self.directions
-        return np.asarray(mixed / np.linalg.norm(mixed, axis=1, keepdims=True))
-
-    def columns(self, rows: Matrix) -> Matrix:
-        """Orthonormal columns of rows."""
-        return np.asarray(with_constant(rows @ self.directions.T) @ self.frame)
 
 
 def _framed(directions: Matrix, rows: Matrix, place: int, intercept: float, slope: float) -> Frame:

@@ -21,14 +21,14 @@ from replearn.stages.batches import Rows
 from replearn.stages.scores import all_steps
 from replearn.study.pilot.allotment import ENOUGH, Agreement, Allotment, allot
 from replearn.study.pilot.cross_fit import (
-    DISCOVERY_CAUTION,
     DISCOVERY_RIDGE,
     DISCOVERY_STEPS,
-    FEWEST_DISCOVERY_ROWS,
     VARIANCE_FLOOR,
     Family,
     Frame,
     block_means,
+    discovery,
+    discovery_frame,
     orthonormal_frame,
     smoothed,
     strong_columns,
@@ -36,7 +36,7 @@ from replearn.study.pilot.cross_fit import (
 )
 from replearn.study.pilot.designs import design_of, published_columns
 from replearn.study.pilot.encoders import SCALINGS, EncodedPilot, encoded_pilots, in_own_span
-from replearn.study.pilot.families import principal
+from replearn.study.pilot.families import most_directions, principal
 from replearn.study.pilot.pilot_plan import SHOWN_BITS, PilotPlan, study_plan
 from replearn.study.pilot.request import Request, threshold_of
 from replearn.study.pilot.ridge import N_FOLDS, short_step
@@ -53,8 +53,8 @@ from replearn.study.pilot.truth import (
 from replearn.study.pilot.unlucky_seeds import SeedCheck
 from replearn.types import IntegerArray, Matrix, Vector
 
-#: Directions at the most, pilot rows for each of them, and coded numbers at the most.
-_MAX_DIRECTIONS, _ROWS_PER_DIRECTION, _MAX_CODED = 16, 40, 128
+#: Directions and coded numbers at the most.
+_MAX_DIRECTIONS, _MAX_CODED = 16, 128
 
 #: Towards the start; and as for two classes, but a little more: more numbers are chosen among.
 _RIDGE, _CAUTION = 0.02, 1.2
@@ -134,11 +134,6 @@ def _scaling_loss(found: _Studied) -> float:
 # --- directions -------------------------------------------------------------------------------
 
 
-def _most_directions(found: _Studied) -> int:
-    n_rows, n_columns = found.rows.shape
-    return min(_MAX_DIRECTIONS, n_columns, max(1, n_rows // _ROWS_PER_DIRECTION))
-
-
 def _of_fit(rows: Matrix, fit: Matrix, slope: float, most: int) -> Frame:
     """The directions in which the scores of a fit vary most, then principal ones."""
     scores = rows @ fit[:, 1:].T
@@ -167,7 +162,8 @@ def _supervised(found: _Studied) -> tuple[Family, Vector]:
     Also, for each number of columns, what its start loses next to the whole of the pilot's own
     model: in fewer directions than classes it is not whole.
     """
-    most, fits, rows = _most_directions(found), found.fits, found.rows
+    fits, rows = found.fits, found.rows
+    most = most_directions(rows, _MAX_DIRECTIONS)
     seen_parts = [fits.fold != left_out for left_out in range(N_FOLDS)]
     frames = [
         _of_fit(rows[seen], fit, fits.slope, most)
@@ -215,35 +211,19 @@ def _supervised(found: _Studied) -> tuple[Family, Vector]:
 
 def _unsupervised(found: _Studied) -> Family:
     """Principal directions, and a start that knows nothing but the shares of the classes."""
-    rows, C = found.rows, found.n_outputs
-    directions = principal(rows, _most_directions(found))
-    columns, weights = with_constant(rows @ directions.T), np.ones(len(rows))
-    kept = strong_columns(columns, weights, 2, FEWEST_DISCOVERY_ROWS)
-    frame = orthonormal_frame(columns[:, kept], weights)
-    shares = found.shares
-    start = np.zeros((kept.size, C))
-    start[0] = np.log(shares[1:] / shares[0]) / frame[0, 0]
-    made = Frame(directions[kept[1:] - 1], frame, start, weights)
-    framed = columns[:, kept] @ frame
+    rows, shares = found.rows, found.shares
+    most, weights = most_directions(rows, _MAX_DIRECTIONS), np.ones(len(rows))
+    made, columns = discovery_frame(rows, most, weights, np.log(shares[1:] / shares[0]))
+    start = made.start
     by_class = (np.diag(shares[1:]) - np.outer(shares[1:], shares[1:])) * float(found.counts.mean())
-    information = np.asarray(np.kron(np.eye(kept.size), by_class), dtype=np.float64)
+    information = np.asarray(np.kron(np.eye(len(start)), by_class), dtype=np.float64)
     metric = np.linalg.cholesky(information).T
-    theta = _fitted(framed, found.numbers, found.counts, start)
-    variance = np.diag(metric @ _sandwich(found, framed, start) @ metric.T)
+    theta = _fitted(columns, found.numbers, found.counts, start)
+    variance = np.diag(metric @ _sandwich(found, columns, start) @ metric.T)
     variance = np.maximum(variance, VARIANCE_FLOOR)
     squares = (metric @ (theta - start).ravel()) ** 2
-    return Family(
-        name="pca",
-        directions=made.orthogonal(),
-        weights=weights,
-        start=start.ravel(),
-        information=information,
-        variance=variance,
-        signal=block_means(squares, variance / len(rows), C),
-        n_steps=DISCOVERY_STEPS,
-        ridge=DISCOVERY_RIDGE,
-        caution=DISCOVERY_CAUTION,
-    )
+    signal = block_means(squares, variance / len(rows), found.n_outputs)
+    return discovery(made, information, variance, signal)
 
 
 def _fitted(columns: Matrix, numbers: IntegerArray, counts: Vector, start: Matrix) -> Matrix:

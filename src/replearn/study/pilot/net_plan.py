@@ -37,23 +37,14 @@ _SAFETY = 0.6
 class NetPoint:
     """One way to plan a choice from a net.
 
-    Attributes
-    ----------
-    n_directions : int
-    scaling : str
-        "standard" or "common".
-    best_accuracy : float
-        Of the net's best candidate, held out.
-    max_error : float
-        What the choice may lose next to that, so that sites agree as often as wanted.
-    accuracy : float
-        Expected, held out: of candidates whose error is below a threshold that the choice draws.
+    The expected accuracy is, held out, that of candidates whose error is below a threshold that the
+    choice draws.
     """
 
     n_directions: int
-    scaling: str
-    best_accuracy: float
-    max_error: float
+    scaling: str  # "standard" or "common"
+    best_accuracy: float  # of the net's best candidate, held out
+    max_error: float  # what the choice may lose next to that, so that sites agree as wanted
     accuracy: float
 
 

@@ -25,7 +25,7 @@ from replearn.study.pilot.cross_fit import (
 )
 from replearn.study.pilot.designs import design_of, published_columns
 from replearn.study.pilot.encoders import SCALINGS, EncodedPilot, encoded_pilots, in_own_span
-from replearn.study.pilot.families import SUPERVISED
+from replearn.study.pilot.families import SUPERVISED, most_directions
 from replearn.study.pilot.pilot_plan import PilotPlan, study_plan
 from replearn.study.pilot.request import Request, threshold_of
 from replearn.study.pilot.ridge import N_FOLDS, HeldOut, Truth, held_out, log_loss
@@ -44,9 +44,7 @@ from replearn.study.pilot.truth import (
 from replearn.study.pilot.unlucky_seeds import SeedCheck
 from replearn.types import Matrix, Signs, Vector
 
-#: Directions at the most, and pilot rows for each of them.
-MAX_DIRECTIONS = 24
-_ROWS_PER_DIRECTION = 40
+_MAX_DIRECTIONS = 24
 
 #: Of the rows per site, for which a plan says what they would give.
 _FACTORS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100)
@@ -141,7 +139,7 @@ def _studied(
         fits = None if truth is None else held_out(rows, truth, coins)
         found = _Studied(pilot, rows, span, [], fits, share, classes, remarks)
         if request.study == "discovery":
-            family = discovery_family(rows, share, _most_directions(found), fits)
+            family = discovery_family(rows, share, most_directions(rows, _MAX_DIRECTIONS), fits)
             found = replace(found, families=[family])
         ways.append(found)
     best = min(ways, key=_scaling_loss)
@@ -163,18 +161,13 @@ def _scaling_loss(found: _Studied) -> float:
     return log_loss(found.fits.truth, scores)
 
 
-def _most_directions(found: _Studied) -> int:
-    n_rows, n_columns = found.rows.shape
-    return min(MAX_DIRECTIONS, n_columns, max(1, n_rows // _ROWS_PER_DIRECTION))
-
-
 def _discovered(found: _Studied, fits: HeldOut, size: int) -> Vector:
     """Held-out log-odds of a discovery with a number of coordinates, before any rounding."""
     return discovery_scores(found.rows, fits, found.share, size)
 
 
 def _supervised(found: _Studied, fits: HeldOut, request: Request) -> list[Family]:
-    most = _most_directions(found)
+    most = most_directions(found.rows, _MAX_DIRECTIONS)
     published = score_directions(request.scores, found.pilot.encoding) @ found.span.T
     axes = fold_axes(found.rows, fits, most)
     return [supervised_family(name, found.rows, fits, most, published, axes) for name in SUPERVISED]
