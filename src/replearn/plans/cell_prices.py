@@ -86,9 +86,9 @@ def chosen_positions(ratios: Vector, bits: int, most_draws: int = _DRAWS) -> tup
     """Positions of first points under the moves they choose, and their chances to be met.
 
     Coordinates are independent; ``ratios`` are widths over standard deviations of the sites'
-    difference. Positions, one in each row, are from the centre of the cell, in widths; a chance is that of the
-    second site's point to be in the same cell. Fewer than ``most_draws`` if there are many moves
-    and coordinates.
+    difference. Positions, one in each row, are from the centre of the cell, in widths; a chance is
+    that of the second site's point to be in the same cell. Fewer than ``most_draws`` if there are
+    many moves and coordinates.
     """
     n_codes = ratios.size
     all_moves = moves(bits, n_codes)

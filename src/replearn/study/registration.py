@@ -150,7 +150,10 @@ class Registrable:
 def new_registration(draw: str, drawn_on: date | str, today: date | None = None) -> Registration:
     """Registration as of today, by default as the clock says."""
     _check_text(draw, "the draw")
-    day = _day(drawn_on)
+    try:
+        day = drawn_on if isinstance(drawn_on, date) else date.fromisoformat(drawn_on)
+    except (TypeError, ValueError):
+        raise ReplearnError(f"a day must be written as 2027-05-06, got {drawn_on!r:.80}.") from None
     now = datetime.now(UTC).date() if today is None else today
     if day <= now:
         raise ReplearnError(
@@ -234,12 +237,3 @@ def _check_text(value: Any, name: str) -> None:
         raise ReplearnError(
             f"{name} must be text of 1 to {MAX_TEXT} characters, got {value!r:.80}."
         )
-
-
-def _day(value: date | str) -> date:
-    if isinstance(value, date):
-        return value
-    try:
-        return date.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise ReplearnError(f"a day must be written as 2027-05-06, got {value!r:.80}.") from None
