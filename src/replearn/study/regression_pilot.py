@@ -51,22 +51,13 @@ _DRAWS = 20  # of the rounding's noise, for the table
 
 @dataclass(frozen=True)
 class RegressionRow:
-    """What one way to predict is worth on rows that it has not seen.
-
-    Attributes
-    ----------
-    name : str
-    r2, rmse, mae : float
-        In units of the numbers.
-    disagreement : float or None
-        Between sites; None: they have nothing to agree on.
-    """
+    """What one way to predict is worth on rows that it has not seen."""
 
     name: str
     r2: float
-    rmse: float
-    mae: float
-    disagreement: float | None
+    rmse: float  # in units of the numbers
+    mae: float  # likewise
+    disagreement: float | None  # between sites; None: they have nothing to agree on
 
 
 @dataclass(frozen=True)

@@ -45,33 +45,16 @@ MAX_PUBLISHED = 20_000  # inputs: wider bases make protocols too large to read
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """One way to plan: what it costs and what it is expected to give.
+    """One way to plan: what it costs and what it is expected to give."""
 
-    Attributes
-    ----------
-    projection : str
-        "none", "hadamard", "shaped", or with a number of directions "principal" or "shaped".
-    scaling : str
-        "standard" or "common".
-    regularization : float
-    samples_per_site : int
-    disagreement : float
-        Expected probability that two sites get different models (estimated, over seeds).
-    accuracy : float
-        Expected share of new points that the model gets right (cross-validated on the pilot).
-    grid_width : float
-    estimate : str
-        What is rounded: the mean of "batches", or one fit on all "rows".
-    """
-
-    projection: str
-    scaling: str
+    projection: str  # "none", "hadamard", "shaped"; with a number of directions also "principal"
+    scaling: str  # "standard" or "common"
     regularization: float
     samples_per_site: int
-    disagreement: float
-    accuracy: float
+    disagreement: float  # expected, of two sites (estimated, over seeds)
+    accuracy: float  # expected, on new points (cross-validated on the pilot)
     grid_width: float
-    estimate: str = "batches"
+    estimate: str  # what is rounded: the mean of "batches", or one fit on all "rows"
 
 
 @dataclass(frozen=True)

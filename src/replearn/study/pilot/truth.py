@@ -25,16 +25,7 @@ TIE = 0.002
 
 @dataclass(frozen=True)
 class PlanRow:
-    """One row of the table.
-
-    Attributes
-    ----------
-    name : str
-    log_loss, auc, balanced_accuracy, accuracy : float
-    disagreement : float or None
-    log_loss_range, auc_range : pair of float, or None
-        From 10 % to 90 % over seeds.
-    """
+    """One row of the table; ranges are from 10 % to 90 % over seeds."""
 
     name: str
     log_loss: float
