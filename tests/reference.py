@@ -414,3 +414,22 @@ def half_sums_by_definition(X: Any, members: Any, positive: Any) -> tuple[Any, A
     halves = [(rows[start::2], positive[start::2]) for start in (0, 1)]
     sums = np.array([[half[~hit].sum(axis=0), half[hit].sum(axis=0)] for half, hit in halves])
     return sums, np.array([(half**2).sum(axis=0) for half, _ in halves])
+
+
+# --- choices ----------------------------------------------------------------------------------
+
+
+def same_choice(first: Vector, second: Vector, noise_scale: float) -> float:
+    """Probability, over seeds, that two sites with these scores choose the same candidate.
+
+    Exact: both choose i if its noise beats that of every j by the smaller of the two leads.
+    """
+    points, weights = np.polynomial.legendre.leggauss(min(first.size // 2 + 1, 64))
+    nodes, total = (points + 1) / 2, 0.0
+    for i in range(first.size):
+        leads = np.minimum(first[i] - first, second[i] - second) / noise_scale
+        ratios = np.exp(-np.minimum(np.delete(leads, i), 700.0))
+        end = min(1.0, 1.0 / ratios.max()) if ratios.size else 1.0
+        factors = 1.0 - end * nodes[:, None] * ratios
+        total += end * float(weights / 2 @ np.prod(factors, axis=1))
+    return total

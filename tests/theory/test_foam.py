@@ -6,7 +6,7 @@ from scipy import stats
 
 from replearn.codes.boost_space import BoostSpace
 from replearn.codes.randomness import SharedRandomness
-from replearn.plans.plan_boosting import FOAM
+from replearn.plans.plan_boosting import FOAM_FLIPS, FOAM_VARIANCE, TYPICAL_FOAM_FLIPS
 from tests.error_budget import (
     FALSE_ALARM,
     assert_mean_close,
@@ -58,7 +58,7 @@ def cosine_law(n, rng):
 def test_flip_probability_is_at_most_two_pi_times_the_distance(d, distance, kind, seeds):
     n = 10_000 if d < 7 else 5000
     n_flips = flips(d, distance * WIDTH * direction(kind, d), seeds(n))
-    assert_rate_at_most(n_flips, n, FOAM.flips * distance, FALSE_ALARM / 8)
+    assert_rate_at_most(n_flips, n, FOAM_FLIPS * distance, FALSE_ALARM / 8)
     # would catch .345 instead of .314 (d < 7) with probability .93, .156 instead of .126 with .85
 
 
@@ -94,7 +94,7 @@ def test_constant_of_flips_along_the_diagonal():
     constants = [2 * total_variation(d, 0.01, 3_000_000 // d, rng) / 0.01 for d in (1, 7, 200)]
     assert constants == sorted(constants)
     assert constants[0] == pytest.approx(4.0, rel=0.01)
-    assert constants[-1] == pytest.approx(FOAM.typical_flips, rel=0.03)
+    assert constants[-1] == pytest.approx(TYPICAL_FOAM_FLIPS, rel=0.03)
 
 
 # ---------------------------------------------------------------- cost
@@ -121,8 +121,8 @@ def test_error_law(d, seeds):
     errors = (vectors - points) / WIDTH
     assert (abs(errors) < 0.5).all()
     assert_mean_close(errors, 0.0, false_alarm=FALSE_ALARM / 12)
-    assert_mean_close(errors**2, FOAM.variance, false_alarm=FALSE_ALARM / 12)
-    assert FOAM.variance == pytest.approx(0.03267, abs=5e-6)
+    assert_mean_close(errors**2, FOAM_VARIANCE, false_alarm=FALSE_ALARM / 12)
+    assert pytest.approx(0.03267, abs=5e-6) == FOAM_VARIANCE
 
     def law(x):
         return x + 0.5 + np.sin(2 * np.pi * x) / (2 * np.pi)
@@ -131,7 +131,7 @@ def test_error_law(d, seeds):
         # coordinates of one error are independent; those of different seeds are anyway
         assert stats.kstest(errors[:, i], law).pvalue > FALSE_ALARM / (6 * d)
         if i:
-            product = errors[:, i] * errors[:, i - 1] / FOAM.variance
+            product = errors[:, i] * errors[:, i - 1] / FOAM_VARIANCE
             assert_mean_close(product, 0.0, false_alarm=FALSE_ALARM / 12)
     # would catch a variance wrong by 7 %, a bias of .017 and a correlation of .09 with prob. .9
     near = abs((points[:, 0] / WIDTH) % 1 - 0.5) < 0.25

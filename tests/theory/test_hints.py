@@ -14,8 +14,8 @@ from replearn.codes.hints import MAX_HINT_BITS, moves
 from replearn.codes.randomness import SharedRandomness
 from replearn.codes.score_space import ScoreSpace
 from replearn.plans.cell_prices import (
+    chosen_positions,
     expected_range,
-    hinted_disagreement,
     position_variance,
     price,
     width_ratio,
@@ -29,6 +29,11 @@ from tests.error_budget import (
 )
 
 FALSE_ALARM = 1e-6
+
+
+def hinted_disagreement(ratios, bits):
+    """Probability that a second site leaves the cell of the first."""
+    return float(1 - chosen_positions(ratios, bits)[1].mean())
 
 
 def design(spread, bits):

@@ -17,7 +17,6 @@ from replearn.plans.plan_choice import (
     most_loss,
     noise_for,
     plan_choice,
-    same_choice,
     site_range,
     spreads_of,
     tie_weights,
@@ -39,6 +38,7 @@ from tests.error_budget import (
     assert_rate_close,
     power,
 )
+from tests.reference import same_choice
 
 SCORES = np.array([0.90, 0.895, 0.893, 0.88, 0.85])
 SCALE = 0.01

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from replearn.plans.plan_choice import choice_probabilities, same_choice, tie_weights
+from replearn.plans.plan_choice import choice_probabilities, tie_weights
 from replearn.stages.choice_certificate import (
     _growth,
     _in_the_running,
@@ -23,6 +23,7 @@ from replearn.stages.choice_certificate import (
 from replearn.stages.intervals import largest_differences, largest_means
 from replearn.stages.tie_bounds import largest_tie_spread
 from tests.error_budget import assert_rate_at_most, power
+from tests.reference import same_choice
 
 score_lists = arrays(np.float64, st.integers(3, 7), elements=st.floats(0, 1))
 scales = st.floats(0.01, 3)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
@@ -300,3 +301,14 @@ def test_what_a_number_needs():
     wide = rl.replicable_score(model, X, Y, samples_per_site=6000, n_sites=3)
     assert float(narrow.grid_width) == pytest.approx(0.8 * float(wide.grid_width), rel=0.01)
     assert wide.disagreement_bound < 1
+
+
+def test_a_published_choice_names_the_columns_of_any_table(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{seed}.model.json" for seed in (1, 2)]
+    frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(8)])
+    for seed, path in enumerate(paths):
+        svm = rl.ReplicableSVMClassifier(max_disagreement=0.99, batch_size=50, shared_seed=seed)
+        rl.save(svm.fit(frame[TRAIN], Y[TRAIN]).model_, path)
+    for table in (frame[HERE], pa.Table.from_pandas(frame[HERE]), dict(frame[HERE].items())):
+        protocol, _ = rl.publish_choice(paths, table, Y[HERE], samples_per_site=5000)
+        assert protocol.features == tuple(frame)

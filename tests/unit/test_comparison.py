@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -138,6 +139,8 @@ def test_a_table_in_another_order_is_not_read_silently() -> None:
     for model, frame in ((turned, table), (named, table[list("dcba")])):
         with pytest.raises(ReplearnError, match="must have its columns in the order of the model"):
             model.predict(frame)
+        with pytest.raises(ReplearnError, match="must have its columns in the order of the model"):
+            model.predict(pa.Table.from_pandas(frame))
         assert model.predict(frame[list(model.feature_names or ())]).size == 4
 
 

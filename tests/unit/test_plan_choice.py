@@ -15,10 +15,10 @@ from replearn.plans.plan_choice import (
     expected_disagreement,
     noise_for,
     plan_choice,
-    same_choice,
     spreads_of,
     tie_weights,
 )
+from tests.reference import same_choice
 
 
 def test_noise_follows_from_rows_sites_and_disagreement():

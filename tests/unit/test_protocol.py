@@ -25,7 +25,7 @@ from replearn.codes.encoding import CategoryColumn, Encoding, NumberColumn
 from replearn.codes.randomness import SharedRandomness
 from replearn.datasets import make_margin
 from replearn.study.pilot import svm_candidates as candidates
-from replearn.study.pilot.columns import encodings
+from replearn.study.pilot.encoders import encodings
 
 
 def table(n: int, state: int) -> tuple[pd.DataFrame, Any]:

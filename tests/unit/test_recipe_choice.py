@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import replearn as rl
-from replearn.study.pilot.recipe_choice import better_recipe
+from replearn.study.pilot.entry import better_recipe
 from replearn.study.pilot.request import Request
 
 pytestmark = pytest.mark.slow  # whole studies, planned and fitted

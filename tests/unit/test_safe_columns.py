@@ -234,3 +234,12 @@ def test_an_array_has_nothing_to_choose_from(pilot):
         rl.plan_from_pilot(X, y, samples_per_site=50_000, drop=["x0"])
     with pytest.raises(ReplearnError, match="rare must be a whole number"):
         rl.plan_from_pilot(X, y, samples_per_site=50_000, rare=0)
+
+
+def test_without_labels_no_column_is_a_copy_of_them() -> None:
+    rng = np.random.default_rng(0)
+    pairs = {"dose": rng.normal(size=200), "twin": np.arange(200) % 2}
+    plan = rl.plan_from_pilot(
+        pairs, samples_per_site=5000, study="discovery", classes=("no", "yes"), share=0.3
+    )
+    assert [column.name for column in plan.protocol.encoding.columns] == ["dose", "twin"]

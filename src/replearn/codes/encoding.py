@@ -408,6 +408,14 @@ def coded_differently(encoding: Encoding | None, seen: Seen | None) -> str:
     return f"{'; '.join(troubles[:5])}{more}. Recode such values as the protocol has them"
 
 
+def names_of(X: Any) -> list[str] | None:
+    """Names of the columns of a dataframe or a mapping; None if they have none."""
+    if isinstance(X, Mapping):
+        return [str(name) for name in X]
+    names = getattr(X, "column_names", getattr(X, "columns", None))  # an Arrow table has both
+    return None if names is None else [str(name) for name in names]
+
+
 def columns_of(X: Any, names: list[str]) -> Mapping[str, NDArray[Any]]:
     """Columns of a dataframe or a mapping by name, or of an array by position."""
     if isinstance(X, Mapping):

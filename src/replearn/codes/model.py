@@ -242,8 +242,8 @@ class Model(Fingerprinted, Drawable):
         """Encoded rows; columns of a dataframe are taken by name."""
         if self.encoding is not None:
             return self.encoding.transform(X)
-        found = getattr(X, "columns", None)
-        found = getattr(X, "column_names", None) if found is None else found
+        found = getattr(X, "column_names", None)  # the columns of an Arrow table are its values
+        found = getattr(X, "columns", None) if found is None else found
         if self.feature_names is None or found is None:
             return X
         columns = columns_of(X, list(self.feature_names))

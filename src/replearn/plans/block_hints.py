@@ -54,11 +54,6 @@ def hinted_disagreement(ratio: float, n_walls: float, crossings: float, bits: in
         Half of the surface of all blocks: ``n`` for n cubes.
     crossings : float
         The part of it that a difference can cross: less if the last block is padded.
-    bits : int
-
-    Returns
-    -------
-    disagreement : float
 
     Notes
     -----
@@ -126,15 +121,9 @@ _GRID = 1.01  # distances are looked at on a grid with this ratio
 
 @dataclass(frozen=True)
 class HintedCubes:
-    """What is proved about hints: cubes, and a projection that turns differences at random.
+    """What is proved about hints: cubes, and a projection that turns differences at random."""
 
-    Attributes
-    ----------
-    projection : {"gaussian", "rotation"}
-    n_components, bits : int
-    """
-
-    projection: str
+    projection: str  # "gaussian" or "rotation"
     n_components: int
     bits: int
 

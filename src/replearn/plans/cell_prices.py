@@ -41,19 +41,8 @@ def expected_range(n_sites: int) -> float:
 def width_ratio(n_codes: int, bits: int, disagreement: float, n_sites: int = 2) -> float:
     """Width of cubes, over the standard deviation of two sites' difference, for an agreement.
 
-    Parameters
-    ----------
-    n_codes : int
-        Coordinates that are rounded.
-    bits : int
-        Hint bits.
-    disagreement : float
-        Probability that not all sites agree.
-    n_sites : int, default=2
-
-    Returns
-    -------
-    ratio : float
+    ``n_codes`` coordinates are rounded, with hint bits, and not all sites agree with probability
+    ``disagreement``.
 
     Notes
     -----
@@ -65,11 +54,7 @@ def width_ratio(n_codes: int, bits: int, disagreement: float, n_sites: int = 2) 
     if bits == 0:
         mean_gap = math.sqrt(2 / math.pi) * expected_range(n_sites)
         return mean_gap / -math.expm1(math.log1p(-disagreement) / n_codes)
-    return _hinted_ratio(n_codes, bits, disagreement / (n_sites - 1))
-
-
-def _hinted_ratio(n_codes: int, bits: int, disagreement: float) -> float:
-    return math.exp(_from_table(RATIOS[bits - 1], n_codes, disagreement))
+    return math.exp(_from_table(RATIOS[bits - 1], n_codes, disagreement / (n_sites - 1)))
 
 
 def _from_table(table: Sequence[Sequence[float]], n_codes: int, disagreement: float) -> float:
@@ -91,18 +76,6 @@ def _from_table(table: Sequence[Sequence[float]], n_codes: int, disagreement: fl
     return float(np.interp(wanted, steps, at_codes))
 
 
-def hinted_disagreement(ratios: Vector, bits: int) -> float:
-    """Probability that a second site leaves the cell of the first, for independent coordinates.
-
-    Parameters
-    ----------
-    ratios : array of shape (n_codes,)
-        Width over standard deviation of the sites' difference, coordinate by coordinate.
-    bits : int
-    """
-    return float(1 - chosen_positions(ratios, bits)[1].mean())
-
-
 @lru_cache(maxsize=64)
 def _uniform_positions(n_codes: int, n_draws: int) -> Matrix:
     drawn = SharedRandomness("cell prices").uniforms(f"{n_codes}", n_codes * n_draws)
@@ -112,14 +85,10 @@ def _uniform_positions(n_codes: int, n_draws: int) -> Matrix:
 def chosen_positions(ratios: Vector, bits: int, most_draws: int = _DRAWS) -> tuple[Matrix, Vector]:
     """Positions of first points under the moves they choose, and their chances to be met.
 
-    Fewer than ``most_draws`` if there are many moves and coordinates.
-
-    Returns
-    -------
-    positions : array of shape (n_draws, n_codes)
-        From the centre of the cell, in widths.
-    stays : array of shape (n_draws,)
-        Probability that the second site's point is in the same cell.
+    Coordinates are independent; ``ratios`` are widths over standard deviations of the sites'
+    difference. Positions, one in each row, are from the centre of the cell, in widths; a chance is
+    that of the second site's point to be in the same cell. Fewer than ``most_draws`` if there are
+    many moves and coordinates.
     """
     n_codes = ratios.size
     all_moves = moves(bits, n_codes)

@@ -6,7 +6,6 @@ tests/theory/test_selection.py and test_net.py.
 """
 
 import math
-from dataclasses import replace
 
 from replearn.codes.nets import decimal_down, decimal_up
 from replearn.errors import ReplearnError
@@ -22,7 +21,7 @@ _DEVIATION_SHARE = 0.05
 #: The lowest threshold is this many deviations above the best candidate's error.
 _CLEARANCE = 4
 
-#: Disagreement of a choice that amplification starts from.
+#: Disagreement that each repetition of an amplified choice must keep.
 BASE_DISAGREEMENT = 0.01
 
 
@@ -81,18 +80,15 @@ def certified_agnostic(guarantee: Guarantee, cover: Cover) -> Sized:
     """
     rho, delta = guarantee.max_disagreement, guarantee.failure_prob - cover.failure
     log = cover.log_candidates + math.log(max(4 / (_DEVIATION_SHARE * rho), 2 / delta))
-    best: Sized | None = None
+    options = []
     for share in (0.05, 0.1, 0.15, 0.2, 0.3, 0.4):
         cell = decimal_up(share * guarantee.max_error)
         fitting = _agnostic_range(guarantee, cell, cover.log_candidates)
-        if fitting is None:
-            continue
-        t, low, high = fitting
-        n_rows = math.ceil(log / (1.9 * t * t))
-        if best is None or n_rows < best[0]:
-            best = n_rows, cover.sizes(low=low, high=high, cell=cell)
-    assert best is not None
-    return best
+        if fitting is not None:
+            t, low, high = fitting
+            choice = cover.sizes(low=low, high=high, cell=cell)
+            options.append((math.ceil(log / (1.9 * t * t)), choice))
+    return min(options, key=lambda option: option[0])
 
 
 def _agnostic_range(
@@ -162,11 +158,6 @@ def require_repeats(guarantee: Guarantee, n_repeats: int) -> None:
             f"{guarantee.max_disagreement:g}, got {n_repeats:,}. Leave n_repeats at 1, which "
             'needs fewer rows here, or use mode="practical".'
         )
-
-
-def amplified_base(guarantee: Guarantee) -> Guarantee:
-    """What each repetition must keep."""
-    return replace(guarantee, max_disagreement=BASE_DISAGREEMENT)
 
 
 def amplified_disagreement(base: float, n_repeats: int, strings: int) -> float:

@@ -7,17 +7,10 @@ from replearn.errors import ReplearnError
 
 @dataclass(frozen=True)
 class Spending:
-    """One step of a study.
-
-    Attributes
-    ----------
-    what : str
-    share : float
-        Probability that not all sites get the same result in this step.
-    """
+    """One step of a study."""
 
     what: str
-    share: float
+    share: float  # probability that not all sites get the same result in this step
 
 
 class StudyLedger:

@@ -25,6 +25,7 @@ from replearn.codes.nets import (
 )
 from replearn.errors import ReplearnError
 from replearn.plans.sizes import Guarantee, NetSizes, Sizes, decimal
+from replearn.plans.space_sizes import components
 
 #: Candidates that can be searched: one after the other until one passes, and all of them.
 MAX_LAZY = 1 << 32
@@ -43,29 +44,16 @@ _PRACTICAL_FAILURE = 0.01
 
 @dataclass(frozen=True)
 class Cover:
-    """A projection and a net with a good candidate.
-
-    Attributes
-    ----------
-    projection, n_components, net, radius
-        As in a plan.
-    log_size : float
-        Logarithm of the number of candidates, which may be too many for a number.
-    exceptions, failure : float
-        Some candidate is wrong on at most this share; except with this probability. Numbers of
-        three digits.
-    count : int or None
-        Number of candidates, if it was set.
-    """
+    """A projection and a net with a good candidate; projection, net and radius are as in a plan."""
 
     projection: str
     n_components: int
     net: str
     radius: str
-    log_size: float
-    exceptions: float
-    failure: float
-    count: int | None = None
+    log_size: float  # logarithm of the number of candidates, which may be too many for a number
+    exceptions: float  # some candidate is wrong on at most this share, in three digits;
+    failure: float  # except with this probability, likewise
+    count: int | None = None  # candidates, if their number was set
 
     @property
     def n_candidates(self) -> int:
@@ -175,7 +163,7 @@ def practical_cover(
     else:
         k = sizes.n_components or min(n_inputs, most_components)
         projection = sizes.projection or ("none" if k >= n_inputs else "hadamard")
-        k = n_components(projection, k, n_inputs)
+        k = components(projection, k, n_inputs)
     radius = decimal(0.9 * guarantee.margin)
     if net == "lattice":
         _refuse_count(n_candidates)
@@ -206,7 +194,7 @@ def paper_cover(
     product = guarantee.max_error * tau * guarantee.max_disagreement * guarantee.failure_prob
     projection = sizes.projection or "gaussian"
     k = sizes.n_components or math.ceil(c1 * math.log(1 / product) / tau**2)
-    k = n_components(projection, k, n_inputs)
+    k = components(projection, k, n_inputs)
     radius = decimal(tau / 20)
     if net != "random":
         _refuse_count(n_candidates)
@@ -223,13 +211,6 @@ def _refuse_count(n_candidates: int | None) -> None:
             f"n_candidates is for random nets, got {n_candidates:,} and a lattice net, whose size "
             'follows from its radius. Leave it "auto", or use net="random".'
         )
-
-
-def n_components(projection: str, wanted: int, n_inputs: int) -> int:
-    """Full maps keep all inputs; a Hadamard map has no more rows than inputs."""
-    if projection in ("none", "rotation"):
-        return n_inputs
-    return min(wanted, n_inputs) if projection == "hadamard" else wanted
 
 
 # --- nets that cannot be searched ---------------------------------------------------------------

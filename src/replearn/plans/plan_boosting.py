@@ -15,38 +15,20 @@ OUTPUTS = ("halfspace", "majority")
 MAX_FOAM_INPUTS = 24
 
 
-@dataclass(frozen=True)
-class Foam:
-    """What foam rounding does to a point, in units of the grid width.
+#: What foam rounding does to a point, in units of the grid width (tests/theory/test_foam.py).
+#: Variance of each coordinate's error: that of the density ``2 sin^2(pi x)`` around the centre of
+#: its interval.
+FOAM_VARIANCE = 1 / 12 - 1 / (2 * math.pi**2)
 
-    Attributes
-    ----------
-    variance : float
-        Of each coordinate's error: ``1/12 - 1/(2 pi^2)``, that of the density
-        ``2 sin^2(pi x)`` around the centre of its interval.
-    flips : float
-        P[other code] per unit of distance, at most, in any direction [KORW12].
-    typical_flips : float
-        The same for small isotropic differences of many coordinates, ``2 pi sqrt(2/pi)``; along
-        an axis it is 4. Tested in tests/theory/test_foam.py.
-    """
-
-    variance: float = 1 / 12 - 1 / (2 * math.pi**2)
-    flips: float = 2 * math.pi
-    typical_flips: float = 2 * math.pi * math.sqrt(2 / math.pi)
-
-
-FOAM = Foam()
-
-
-def error_variance(rounding: str) -> float:
-    """Variance of the rounding error of a coordinate, in squared grid widths."""
-    return FOAM.variance if rounding == "foam" else 1 / 12
+#: P[other code] per unit of distance: at most, in any direction [KORW12]; and for small isotropic
+#: differences of many coordinates. Along an axis it is 4.
+FOAM_FLIPS = 2 * math.pi
+TYPICAL_FOAM_FLIPS = 2 * math.pi * math.sqrt(2 / math.pi)
 
 
 def worst_flips(rounding: str, n_inputs: int) -> float:
     """P[other codes] per (distance / grid width), at most, in any direction."""
-    return FOAM.flips if rounding == "foam" else math.sqrt(n_inputs)
+    return FOAM_FLIPS if rounding == "foam" else math.sqrt(n_inputs)
 
 
 def plan_boosting(
@@ -61,28 +43,16 @@ def plan_boosting(
     n_rounds: int | None = None,
     fresh_rows: bool | None = None,
 ) -> BoostPlan:
-    """Sizes of boosting.
+    """Sizes of boosting; ``sizes`` may fix ``grid_width`` and ``batch_size``, the rows of a round.
 
     Parameters
     ----------
-    guarantee : Guarantee
-    n_inputs : int
-        Features, and one more if an intercept is fitted.
-    mode : {"practical", "certified", "paper"}
-    sizes : Sizes, optional
-        By hand: ``grid_width``, and ``batch_size``, the rows of one round.
-    constants : dict, optional
-        Paper mode only: ``C1`` to ``C3``, default 1.
     rounding : {"box", "foam"}
     output : {"halfspace", "majority"}
     n_rounds : int, optional
         Most rounds, by hand.
     fresh_rows : bool, optional
         Rows of its own for each round; default in all modes but practical.
-
-    Returns
-    -------
-    BoostPlan
     """
     sizes = sizes or Sizes()
     check_mode(mode, constants)
@@ -304,7 +274,8 @@ def _practical(asked: _Asked, fresh_rows: bool) -> BoostPlan:
     """
     tau, eps = asked.guarantee.margin, asked.guarantee.max_error
     d, rho = asked.n_inputs, asked.guarantee.max_disagreement
-    width = _ERROR_LENGTH * tau / math.sqrt(d * error_variance(asked.rounding))
+    foam = asked.rounding == "foam"
+    width = _ERROR_LENGTH * tau / math.sqrt(d * (FOAM_VARIANCE if foam else 1 / 12))
     n_rounds = asked.n_rounds or _MAX_ROUNDS
     scale = tau if asked.output == "halfspace" else 1.0  # of one round's y h
     batch_size = asked.sizes.batch_size or 0
@@ -321,7 +292,7 @@ def _practical(asked: _Asked, fresh_rows: bool) -> BoostPlan:
         statistic="error",
         test_width=decimal(2 * eps / 3),
     )
-    flips = FOAM.typical_flips if asked.rounding == "foam" else math.sqrt(2 * d / math.pi)
+    flips = TYPICAL_FOAM_FLIPS if foam else math.sqrt(2 * d / math.pi)
     constant = flips / float(width_text(asked.sizes, width))
     needed = math.ceil(2 * (_TYPICAL_ROUNDS * constant / rho) ** 2)
     basis = "calibrated on synthetic populations, not proved"

@@ -8,7 +8,7 @@ tests/theory/test_model_choice.py.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
@@ -41,18 +41,7 @@ _ROUNDS = 10
 
 
 def choice_probabilities(scores: Vector, noise_scale: float) -> Vector:
-    """Probability, over seeds, that each candidate is chosen.
-
-    Parameters
-    ----------
-    scores : array of shape (n_candidates,)
-        Larger is better.
-    noise_scale : float
-        Positive.
-
-    Returns
-    -------
-    probabilities : array of shape (n_candidates,)
+    """Probability, over seeds, that each candidate is chosen; larger scores are better.
 
     Notes
     -----
@@ -75,16 +64,8 @@ def choice_probabilities(scores: Vector, noise_scale: float) -> Vector:
 def tie_weights(scores: Vector, noise_scale: float) -> Matrix:
     """How likely each pair of candidates is to tie at the top, in units of the noise scale.
 
-    Parameters
-    ----------
-    scores : array of shape (n_candidates,)
-    noise_scale : float
-
-    Returns
-    -------
-    weights : symmetric array of shape (n_candidates, n_candidates), diagonal 0
-        ``noise_scale`` times the density, at 0, of the difference of the noisy scores of i and
-        j, on the event that both are the largest.
+    A symmetric matrix: ``noise_scale`` times the density, at 0, of the difference of the noisy
+    scores of i and j, on the event that both are the largest; 0 on the diagonal.
 
     Notes
     -----
@@ -114,30 +95,6 @@ def tie_weights(scores: Vector, noise_scale: float) -> Matrix:
     return total
 
 
-def same_choice(first: Vector, second: Vector, noise_scale: float) -> float:
-    """Probability, over seeds, that two sites with these scores choose the same candidate.
-
-    Parameters
-    ----------
-    first, second : arrays of shape (n_candidates,)
-    noise_scale : float
-
-    Returns
-    -------
-    probability : float
-        Exact: both choose i if its noise beats that of every j by the smaller of the two leads.
-    """
-    nodes, node_weights = _nodes(first.size)
-    total = 0.0
-    for i in range(first.size):
-        leads = np.minimum(first[i] - first, second[i] - second) / noise_scale
-        ratios = np.exp(-np.minimum(np.delete(leads, i), 700.0))
-        end = min(1.0, 1.0 / ratios.max()) if ratios.size else 1.0
-        factors = 1.0 - end * nodes[:, None] * ratios
-        total += end * float(node_weights @ np.prod(factors, axis=1))
-    return total
-
-
 def expected_loss(scores: Vector, noise_scale: float) -> float:
     """Score that a choice gives up on average over seeds, next to the best candidate."""
     probabilities = choice_probabilities(scores, noise_scale)
@@ -156,14 +113,7 @@ def most_loss(n_candidates: int, noise_scale: float) -> float:
 def site_range(rows_per_site: Sequence[int]) -> float:
     """Average range of the sites' means of one number per row, in its standard deviations.
 
-    Parameters
-    ----------
-    rows_per_site : sequence of int
-
-    Returns
-    -------
-    range : float
-        Of independent normals. Two sites with n rows: ``2 / sqrt(pi n)``.
+    Of independent normals. Two sites with n rows: ``2 / sqrt(pi n)``.
 
     Examples
     --------
@@ -182,17 +132,7 @@ def expected_disagreement(
 ) -> float:
     """Probability that not all sites choose the same, over seeds and samples, to first order.
 
-    Parameters
-    ----------
-    scores : array of shape (n_candidates,)
-    spreads : array of shape (n_candidates, n_candidates)
-        Standard deviation, over rows, of the difference of two candidates' scores.
-    rows_per_site : sequence of int
-    noise_scale : float
-
-    Returns
-    -------
-    probability : float
+    ``spreads`` are standard deviations, over rows, of the difference of two candidates' scores.
     """
     ties = np.triu(tie_weights(scores, noise_scale), 1)
     return min(1.0, float((ties * spreads).sum()) * site_range(rows_per_site) / noise_scale)
@@ -202,16 +142,6 @@ def noise_for(
     scores: Vector, spreads: Matrix, rows_per_site: Sequence[int], max_disagreement: float
 ) -> float:
     """The noise scale at which sites disagree with ``max_disagreement`` at most.
-
-    Parameters
-    ----------
-    scores, spreads, rows_per_site
-        As for `expected_disagreement`.
-    max_disagreement : float
-
-    Returns
-    -------
-    noise_scale : float
 
     Notes
     -----
@@ -248,21 +178,11 @@ def _nodes(n_candidates: int) -> tuple[Vector, Vector]:
 
 @dataclass(frozen=True)
 class ChoicePoint:
-    """One point of a frontier.
+    """One point of a frontier."""
 
-    Attributes
-    ----------
-    disagreement : float
-        Probability that not all sites choose the same candidate.
-    noise_scale : str
-        Decimal.
-    given_up : float
-        Score given up on average: expected from a pilot's scores, or at most if there is none.
-    """
-
-    disagreement: float
-    noise_scale: str
-    given_up: float
+    disagreement: float  # probability that not all sites choose the same candidate
+    noise_scale: str  # decimal
+    given_up: float  # score, on average: expected from a pilot's scores, else at most
 
 
 @dataclass(frozen=True)
@@ -338,24 +258,9 @@ class ChoicePlan:
 
     def data(self) -> dict[str, Any]:
         """As JSON types."""
-        return {
-            "n_candidates": self.n_candidates,
-            "rows_per_site": list(self.rows_per_site),
-            "max_disagreement": self.max_disagreement,
-            "noise_scale": self.noise_scale,
-            "spread": self.spread,
-            "given_up": self.given_up,
-            "basis": self.basis,
-            "without_noise": self.without_noise,
-            "frontier": [
-                {
-                    "disagreement": point.disagreement,
-                    "noise_scale": point.noise_scale,
-                    "given_up": point.given_up,
-                }
-                for point in self.frontier
-            ],
-        }
+        data = asdict(self)
+        frontier = list(data.pop("frontier"))
+        return data | {"rows_per_site": list(self.rows_per_site), "frontier": frontier}
 
 
 def plan_choice(
@@ -417,7 +322,12 @@ def plan_choice(
                 "row_scores come without n_candidates, row_disagreement and spread, which follow "
                 "from them. Leave these out."
             )
-        return _from_pilot(_score_table(row_scores), rows_per_site, max_disagreement)
+        table = _score_table(row_scores)
+        centred = table - table.mean(axis=0)
+        covariance = centred.T @ centred / len(table)
+        return plan_from_scores(
+            table.mean(axis=0), covariance, len(table), rows_per_site, max_disagreement
+        )
     width = _given_spread(row_disagreement, spread)
     if n_candidates is None or not 2 <= n_candidates <= MAX_CANDIDATES:
         raise ReplearnError(
@@ -444,25 +354,13 @@ def plan_choice(
 
 def plan_from_scores(
     scores: Vector,
-    spreads: Matrix,
+    covariance: Matrix,
+    n_rows: int,
     rows_per_site: Sequence[int],
     max_disagreement: float,
-    without_noise: float | None = None,
 ) -> ChoicePlan:
-    """The plan for candidates with estimated scores and spreads.
-
-    Parameters
-    ----------
-    scores, spreads, rows_per_site
-        As for `expected_disagreement`.
-    max_disagreement : float
-    without_noise : float, optional
-        From `disagreement_without_noise`.
-
-    Returns
-    -------
-    ChoicePlan
-    """
+    """The plan for candidates with scores of a pilot; ``covariance`` is of the scores of a row."""
+    spreads = spreads_of(covariance, n_rows)
 
     def point(disagreement: float) -> ChoicePoint:
         scale = decimal(noise_for(scores, spreads, rows_per_site, disagreement))
@@ -478,29 +376,16 @@ def plan_from_scores(
         chosen.given_up,
         "pilot",
         tuple(map(point, _FRONTIER)),
-        without_noise,
+        _disagreement_without_noise(scores, covariance, n_rows, rows_per_site),
     )
 
 
-def disagreement_without_noise(
+def _disagreement_without_noise(
     scores: Vector, covariance: Matrix, n_rows: int, rows_per_site: Sequence[int]
 ) -> float:
     """Probability that not all sites would have the same best score, given scores of a pilot.
 
-    Parameters
-    ----------
-    scores : array of shape (n_candidates,)
-        Of the pilot.
-    covariance : array of shape (n_candidates, n_candidates)
-        Of the scores of a row.
-    n_rows : int
-        Rows of the pilot.
-    rows_per_site : sequence of int
-
-    Returns
-    -------
-    probability : float
-        The true scores are taken as normal around the pilot's, the sites' as normal around these.
+    The true scores are taken as normal around the pilot's, the sites' as normal around these.
     """
     values, vectors = np.linalg.eigh(covariance)
     root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
@@ -517,36 +402,11 @@ def disagreement_without_noise(
     return float((best != best[0]).any(axis=0).mean())
 
 
-def _from_pilot(
-    table: Matrix, rows_per_site: tuple[int, ...], max_disagreement: float
-) -> ChoicePlan:
-    centred = table - table.mean(axis=0)
-    covariance = centred.T @ centred / len(table)
-    scores, n_rows = table.mean(axis=0), len(table)
-    return plan_from_scores(
-        scores,
-        spreads_of(covariance, n_rows),
-        rows_per_site,
-        max_disagreement,
-        disagreement_without_noise(scores, covariance, n_rows, rows_per_site),
-    )
-
-
 def spreads_of(covariance: Matrix, n_rows: int) -> Matrix:
-    """Standard deviations of score differences, for a plan.
+    """Standard deviations of score differences, from the covariance of the scores of a row.
 
-    Parameters
-    ----------
-    covariance : array of shape (n_candidates, n_candidates)
-        Of the scores of a row.
-    n_rows : int
-        Rows behind it.
-
-    Returns
-    -------
-    spreads : array of shape (n_candidates, n_candidates)
-        One row on which two candidates differ by 1 is added, since few differences may have
-        been seen: a plan from none of them would promise too much.
+    One row on which two candidates differ by 1 is added, since few differences may have been seen:
+    a plan from none of them would promise too much.
     """
     variances = np.diag(covariance)
     squares = variances[:, None] + variances[None, :] - 2 * covariance

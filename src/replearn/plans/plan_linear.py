@@ -39,25 +39,9 @@ def promised_linear_design(
 ) -> Design:
     """A design of least squares for standardised columns and numbers of a published range.
 
-    Parameters
-    ----------
-    n_features : int
-    shared : SharedRandomness
-        Reads the streams of the projection "gaussian", if there are more features than
-        components.
-    y_range : (float, float)
-        Published: numbers beyond it are cut to it.
-    residual_sd : float
-        Published: about what the numbers differ from their predictions by.
-    max_disagreement : float
-    samples_per_site : int
-    n_components : int, optional
-        Directions; default all features, but not more than 16.
-    hint_bits : int, default=0
-
-    Returns
-    -------
-    Design
+    Numbers beyond ``y_range`` are cut to it; ``residual_sd`` is about what they differ from their
+    predictions by; ``shared`` gives directions where there are more features than ``n_components``
+    (default all, but not more than 16).
 
     Notes
     -----

@@ -31,26 +31,14 @@ _SHORT_EXPONENT = -9  # the power of two above it
 
 @dataclass(frozen=True)
 class ScoresSpent:
-    """What a logistic fit did with its rows.
-
-    Attributes
-    ----------
-    n_rows : int
-    n_by_class : tuple of int
-        Rows of each class; with weights, their weight, rounded down. Of numbers: nothing.
-    n_zero_rows, n_shortened : int
-        Rows of zeros, and rows that were longer than the published length.
-    n_passes : int
-        Times that all rows were looked at.
-    n_effective : float or None
-        With weights: equally weighted rows of which a mean varies as much [Kis65].
-    """
+    """What a logistic fit did with its rows."""
 
     n_rows: int
-    n_by_class: tuple[int, ...]
+    n_by_class: tuple[int, ...]  # with weights, their weight, rounded down; of numbers: nothing
     n_zero_rows: int
-    n_shortened: int
-    n_passes: int
+    n_shortened: int  # rows that were longer than the published length
+    n_passes: int  # times that all rows were looked at
+    # with weights: equally weighted rows of which a mean varies as much [Kis65]
     n_effective: float | None = None
 
     @property
@@ -149,42 +137,23 @@ def promised_design(
 ) -> Design:
     """A design that follows from a promise and the number of features alone.
 
-    Parameters
-    ----------
-    n_features : int
-    shared : SharedRandomness
-        Reads the streams of the projection "gaussian", if there are more features than
-        components.
-    max_disagreement : float
-    samples_per_site : int
-    n_components : int, optional
-        Directions; default all features, but not more than 8.
-    hint_bits : int, default=0
-    threshold : str, default="0"
-        Log-odds from which on a row is positive.
-    class_weights : tuple of str
-        What a row of each class counts in the loss; none: all the same.
-    n_classes : int, default=2
-
-    Returns
-    -------
-    Design
+    ``shared`` gives directions where there are more features than ``n_components`` (default all,
+    but not more than 8), ``threshold`` is the log-odds from which on a row is positive, and
+    ``class_weights`` are what a row of each class counts in the loss; none: all the same.
 
     Notes
     -----
-    Rows are taken as directions (scaled to one short length), the start is a model that says one
-    half to all, and the Fisher information is that of rows without a preferred direction:
-    ``1/4`` for the intercept and ``length^2 / (4 k)`` for each direction. A pilot knows all this
-    better; see `replearn.plan_from_pilot`.
+    Rows are taken as directions (scaled to one short length), the start is a model that says the
+    same to all, and the Fisher information is that of rows without a preferred direction: with
+    two classes ``1/4`` for the intercept and ``length^2 / (4 k)`` for each direction. A pilot knows
+    all this better; see `replearn.plan_from_pilot`.
     """
     k = min(n_features, MAX_COMPONENTS) if n_components is None else n_components
-    if n_classes > 2:
-        directions = Basis.from_directions(shared_directions(n_features, k, shared))
-        return _of_many_classes(
-            directions, n_classes, max_disagreement, samples_per_site, hint_bits, class_weights
-        )
-    q = k + 1
-    information = np.concatenate([[0.25], np.full(k, 0.25 * float(SHORT) ** 2 / k)])
+    q = (n_classes - 1) * (k + 1)
+    by_class = np.eye(n_classes - 1) / n_classes - 1 / n_classes**2
+    sizes = np.concatenate([[1.0], np.full(k, float(SHORT) ** 2 / k)])
+    information = np.kron(by_class, np.diag(sizes))
+    metric = np.kron(np.linalg.cholesky(by_class).T, np.diag(np.sqrt(sizes)))
     sd = math.sqrt(2 / samples_per_site)
     width = float(decimal(width_ratio(q, hint_bits, max_disagreement) * sd))
     space = ScoreSpace(
@@ -192,50 +161,9 @@ def promised_design(
         cap=SHORT,
         start=("0",) * q,
         shrink=("1",) * q,
-        lift=decimal_table(np.diag(width / np.sqrt(information))),
-        rounding="centre",
-        threshold=threshold,
-        hint_bits=hint_bits,
-    )
-    return Design(
-        space=space,
-        encode=decimal_table(np.diag(np.sqrt(information) / width)),
-        curvature=decimal_table(np.diag(information * (1 + RIDGE))),
-        penalty=decimal_table(np.diag(information * RIDGE)),
-        n_steps=N_STEPS,
-        limits=(_SHORT_EXPONENT,) * k,
-        pushes=("1",) * q,
-        reach=("1000000",) * q,
-        spread=decimals(np.full(q, sd / width)),
-        samples_per_site=samples_per_site,
-        class_weights=class_weights,
-    )
-
-
-def _of_many_classes(
-    directions: Basis,
-    n_classes: int,
-    max_disagreement: float,
-    samples_per_site: int,
-    hint_bits: int,
-    class_weights: Decimals,
-) -> Design:
-    """The same for more than two classes, equally likely at the start."""
-    k, C = len(directions.rows), n_classes - 1
-    q = C * (k + 1)
-    by_class = np.eye(C) / n_classes - 1 / n_classes**2
-    sizes = np.concatenate([[1.0], np.full(k, float(SHORT) ** 2 / k)])
-    information = np.kron(by_class, np.diag(sizes))
-    metric = np.kron(np.linalg.cholesky(by_class).T, np.diag(np.sqrt(sizes)))
-    sd = math.sqrt(2 / samples_per_site)
-    width = float(decimal(width_ratio(q, hint_bits, max_disagreement) * sd))
-    space = ScoreSpace(
-        directions=directions,
-        cap=SHORT,
-        start=("0",) * q,
-        shrink=("1",) * q,
         lift=decimal_table(width * np.linalg.inv(metric)),
         rounding="centre",
+        threshold=threshold if n_classes == 2 else "0",
         hint_bits=hint_bits,
     )
     return Design(

@@ -1,15 +1,15 @@
 """Sizes of Algorithm 3 and of the DP reduction, in the three modes."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from statistics import NormalDist
 
 from replearn.codes.nets import NETS
 from replearn.errors import ReplearnError
 from replearn.plans.choice_sizes import (
+    BASE_DISAGREEMENT,
     Sized,
-    amplified_base,
     certified_agnostic,
     certified_mechanism,
     certified_threshold,
@@ -30,7 +30,7 @@ from replearn.plans.net_cover import (
     searchable,
 )
 from replearn.plans.sizes import Guarantee, NetPlan, NetSizes, Sizes, check_mode, decimal
-from replearn.plans.space_sizes import read_constants, refuse_pilot_choices
+from replearn.plans.space_sizes import read_constants, refuse_pilot_choices, require_at_least
 
 CALIBRATIONS = ("margin", "generic")
 SAMPLINGS = ("gumbel", "holenstein")
@@ -71,16 +71,11 @@ def plan_net(
 ) -> NetPlan:
     """Sizes of Algorithm 3: the first candidate of a net below a random threshold.
 
+    ``constants`` are ``C1`` and ``C2`` of its lines 1 and 2, and ``sizes`` may fix
+    ``n_components``, ``projection`` and ``batch_size`` (rows).
+
     Parameters
     ----------
-    guarantee : Guarantee
-    n_inputs : int
-        Features, and one more if an intercept is fitted.
-    mode : {"practical", "certified", "paper"}
-    sizes : Sizes, optional
-        What the user fixes by hand: ``n_components``, ``projection``, ``batch_size`` (rows).
-    constants : dict, optional
-        Paper mode only: ``C1`` (components) and ``C2`` (samples) of Algorithm 3's lines 1 and 2.
     net : {"random", "lattice"}, optional
         Default: whichever needs fewer samples.
     n_candidates : int, optional
@@ -89,10 +84,6 @@ def plan_net(
         Learn the smallest error of the net, replicably, instead of assuming that it is about 0.
     n_repeats : int
         Amplification: this many repetitions of the choice for each shared string.
-
-    Returns
-    -------
-    NetPlan
     """
     sizes = sizes or Sizes()
     _check(mode, constants, net)
@@ -116,15 +107,15 @@ def plan_net(
         promise = guarantee
         if n_repeats > 1:
             require_repeats(guarantee, n_repeats)
-            promise = amplified_base(guarantee)
+            promise = replace(guarantee, max_disagreement=BASE_DISAGREEMENT)
         rule = certified_agnostic if agnostic else certified_threshold
         cover, (n_rows, choice) = _certified(promise, n_inputs, sizes, net, rule, most)
         basis = _PROVED_AGNOSTIC if agnostic else _PROVED
     strings = n_strings(guarantee, n_repeats)
     choice = replace(choice, n_repeats=n_repeats, n_strings=strings)
     n_rows *= n_repeats * strings
-    by_hand = _by_hand(sizes, net=net, n_candidates=n_candidates)
-    return _plan("net", mode, guarantee, n_inputs, sizes, cover, n_rows, choice, basis, by_hand)
+    asked = {"net": net, "n_candidates": n_candidates}
+    return _plan("net", mode, guarantee, n_inputs, sizes, cover, n_rows, choice, basis, asked)
 
 
 def plan_dp(
@@ -141,28 +132,14 @@ def plan_dp(
 ) -> NetPlan:
     """Sizes of the DP reduction: the exponential mechanism over a net, with common noise.
 
+    ``constants`` are ``C1`` (components), ``C2`` (samples of the private learner) and ``C3``
+    (samples of the reduction); ``sizes``, ``net`` and ``n_candidates`` are as for `plan_net`.
+
     Parameters
     ----------
-    guarantee : Guarantee
-    n_inputs : int
-        Features, and one more if an intercept is fitted.
-    mode : {"practical", "certified", "paper"}
-    sizes : Sizes, optional
-        What the user fixes by hand: ``n_components``, ``projection``, ``batch_size`` (rows).
-    constants : dict, optional
-        Paper mode only: ``C1`` (components), ``C2`` (samples of the private learner) and ``C3``
-        (samples of the reduction).
-    net : {"random", "lattice"}, optional
-        Default: whichever needs fewer samples.
-    n_candidates : int, optional
-        Size of a random net, by hand.
     calibration : {"margin", "generic"}
         The disagreement is proved for populations with the margin, or for all populations.
     sampling : {"gumbel", "holenstein"}
-
-    Returns
-    -------
-    NetPlan
     """
     sizes = sizes or Sizes()
     _check(mode, constants, net)
@@ -188,8 +165,8 @@ def plan_dp(
         if calibration == "generic":
             basis += ", the disagreement for every distribution"
     choice = replace(choice, rule=sampling)
-    by_hand = _by_hand(sizes, net=net, n_candidates=n_candidates)
-    return _plan("dp", mode, guarantee, n_inputs, sizes, cover, n_rows, choice, basis, by_hand)
+    asked = {"net": net, "n_candidates": n_candidates}
+    return _plan("dp", mode, guarantee, n_inputs, sizes, cover, n_rows, choice, basis, asked)
 
 
 def _certified(
@@ -307,13 +284,10 @@ def _plan(
     n_rows: int,
     choice: NetSizes,
     basis: str,
-    by_hand: tuple[str, ...],
+    asked: Mapping[str, object],
 ) -> NetPlan:
-    if mode == "certified" and sizes.batch_size is not None and sizes.batch_size < n_rows:
-        raise ReplearnError(
-            f"certified mode needs batch_size of at least {n_rows:,}, got {sizes.batch_size:,}. "
-            'Leave it "auto", relax the promise, or use mode="practical".'
-        )
+    if mode == "certified":
+        require_at_least(sizes, batch_size=n_rows)
     return NetPlan(
         algorithm=algorithm,
         mode=mode,
@@ -323,7 +297,7 @@ def _plan(
         projection=cover.projection,
         n_components=cover.n_components,
         basis=basis,
-        by_hand=by_hand,
+        by_hand=(*sizes.given(), *(name for name, value in asked.items() if value is not None)),
         net=choice,
         basis_map=sizes.basis,
     )
@@ -347,7 +321,3 @@ def _refuse_by_hand(sizes: Sizes, n_candidates: int | None) -> None:
                 f"certified mode derives {name}; it cannot be set by hand. "
                 'Leave it "auto", or use mode="practical".'
             )
-
-
-def _by_hand(sizes: Sizes, **more: object) -> tuple[str, ...]:
-    return (*sizes.given(), *(name for name, value in more.items() if value is not None))

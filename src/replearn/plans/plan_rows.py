@@ -6,13 +6,7 @@ from statistics import NormalDist
 
 from replearn.errors import ReplearnError
 from replearn.plans.sizes import Guarantee, RoundedPlan, Sizes, Spent
-from replearn.plans.space_sizes import (
-    allowed_spread,
-    best_space,
-    check_components,
-    weight_text,
-    width_text,
-)
+from replearn.plans.space_sizes import check_components, practical_space, weight_text
 
 #: Regularisation over margin^2, if it is not set by hand: of .1 to 3 it needed the fewest rows on
 #: populations with a decoy, and nearly so without one (docs/theory.md).
@@ -73,25 +67,8 @@ def plan_rows(
     sizes: Sizes | None = None,
     constants: dict[str, float] | None = None,
 ) -> RowPlan:
-    """Sizes of a logistic fit on all rows in place of the mean of batch SVMs.
+    """Sizes of a logistic fit on all rows in place of the mean of batch SVMs: practical mode only.
 
-    Parameters
-    ----------
-    guarantee : Guarantee
-    n_inputs : int
-        Features, and one more if an intercept is fitted.
-    mode : {"practical"}
-    sizes : Sizes, optional
-        What the user fixes by hand; there are no batches.
-    constants : dict, optional
-        Refused: they belong to the paper's sizes.
-
-    Returns
-    -------
-    RowPlan
-
-    Notes
-    -----
     For a population with margins uniform from ``margin`` to four times as much, and the same spread
     in all other directions: the length b of ``margin * u`` there solves
     ``E t/(1 + e^(b t)) = b lambda/margin^2`` for t uniform from 1 to 4, the noise makes the error
@@ -115,7 +92,7 @@ def plan_rows(
                 'batches. Leave it "auto".'
             )
     check_components(sizes, n_inputs)
-    tau, rho, bits = guarantee.margin, guarantee.max_disagreement, sizes.hint_bits or 0
+    tau = guarantee.margin
     weight = weight_text(sizes, _WEIGHT * tau**2)
     if float(weight) < SMALLEST_WEIGHT:
         raise ReplearnError(
@@ -124,27 +101,14 @@ def plan_rows(
         )
     length, slope, curvature = _solution(tau, float(weight))
     noise = tau * length / _quantile(tau, _ERROR_SHARE * guarantee.max_error)
-    projection, rounding, n_components, width = best_space(n_inputs, noise, rho, sizes, length**2)
-    spread = allowed_spread(rounding, n_components, width, rho, bits)
+    common, spread = practical_space(guarantee, n_inputs, noise, sizes, length**2)
     variance = slope * (tau / (float(weight) + curvature / n_inputs)) ** 2
     return RowPlan(
         algorithm="svm",
-        mode="practical",
-        guarantee=guarantee,
-        n_inputs=n_inputs,
         n_rows=max(1, math.ceil(2 * variance / spread**2)),
         regularization=weight,
         distance=f"{_DISTANCE_SHARE * spread:.2g}",
-        projection=projection,
-        n_components=n_components,
-        rounding=rounding,
-        grid_width=width_text(sizes, width),
-        basis="calibrated on synthetic populations, not proved",
-        by_hand=tuple(sizes.given()),
-        unit_mean=bool(sizes.unit_mean),
-        noise=noise,
-        basis_map=sizes.basis,
-        hint_bits=bits,
+        **common,
     )
 
 

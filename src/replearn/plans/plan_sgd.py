@@ -16,21 +16,17 @@ from dataclasses import dataclass
 from itertools import product
 from statistics import NormalDist
 
-from replearn.codes.cells import provable_flip_constant
 from replearn.errors import ReplearnError
-from replearn.plans.block_hints import HintedCubes
 from replearn.plans.sizes import BatchPlan, Guarantee, Sizes, check_mode, decimal
 from replearn.plans.space_sizes import (
-    allowed_spread,
-    best_space,
-    components,
-    paper_rounding,
+    paper_space,
+    practical_space,
     provable_roundings,
     provable_space,
+    provable_variance,
     read_constants,
-    refuse_hints,
+    require_at_least,
     weight_text,
-    width_text,
 )
 
 
@@ -41,23 +37,7 @@ def plan_sgd(
     sizes: Sizes | None = None,
     constants: dict[str, float] | None = None,
 ) -> BatchPlan:
-    """Sizes of Algorithm 2.
-
-    Parameters
-    ----------
-    guarantee : Guarantee
-    n_inputs : int
-        Features, and one more if an intercept is fitted.
-    mode : {"practical", "certified", "paper"}
-    sizes : Sizes, optional
-        What the user fixes by hand.
-    constants : dict, optional
-        Paper mode only: ``C1`` to ``C4`` of Algorithm 2's lines 1 to 4, default 1.
-
-    Returns
-    -------
-    BatchPlan
-    """
+    """Sizes of Algorithm 2; ``constants`` are ``C1`` to ``C4`` of its lines 1 to 4."""
     sizes = sizes or Sizes()
     check_mode(mode, constants)
     if sizes.regularization == 0:
@@ -66,7 +46,7 @@ def plan_sgd(
             'it; leave it "auto", or use ReplicableSVMClassifier for a hard margin.'
         )
     if mode == "paper":
-        return _paper_sgd(guarantee, n_inputs, sizes, constants or {})
+        return _paper_sgd(guarantee, n_inputs, sizes, constants)
     for name in ("n_repetitions", "n_validation"):
         if getattr(sizes, name) is not None:
             raise ReplearnError(
@@ -95,7 +75,7 @@ _CONSTANTS = {"C1": "batch size", "C2": "batches", "C3": "components", "C4": "gr
 
 
 def _paper_sgd(
-    guarantee: Guarantee, n_inputs: int, sizes: Sizes, constants: dict[str, float]
+    guarantee: Guarantee, n_inputs: int, sizes: Sizes, constants: dict[str, float] | None
 ) -> BatchPlan:
     """Lines 1 to 4 of Algorithm 2 [KKLVZ24, Sec. 4], and boostSGD with failure probability delta/B.
 
@@ -104,7 +84,6 @@ def _paper_sgd(
     It scales the winner to length 1, and argues that this cannot raise its loss. It can, by up to
     1/|w| on a point with a negative margin, and no later step needs it, so it is left out.
     """
-    refuse_hints(sizes)
     c1, c2, c3, c4 = read_constants(constants, "Algorithm 2", _CONSTANTS)
     tau, eps = guarantee.margin, guarantee.max_error
     rho, delta = guarantee.max_disagreement, guarantee.failure_prob
@@ -112,28 +91,18 @@ def _paper_sgd(
     batch_size = sizes.batch_size or math.ceil(c1 * log / (eps * tau) ** 2)
     n_batches = sizes.n_batches or math.ceil(c2 * log / (tau**4 * rho**2))
     n_repetitions, n_validation = _division(batch_size, n_batches, delta, sizes)
-    projection = sizes.projection or "gaussian"
-    n_components = sizes.n_components or math.ceil(c3 * log / tau**2)
     return BatchPlan(
         algorithm="sgd",
-        mode="paper",
-        guarantee=guarantee,
-        n_inputs=n_inputs,
         batch_size=batch_size,
         n_batches=n_batches,
         # r = eps/10 and s = 1/2
         regularization=weight_text(sizes, eps * tau**2 / 10),
-        length_cap=1.0,
-        projection=projection,
-        n_components=components(projection, n_components, n_inputs),
-        rounding=paper_rounding(sizes),
-        grid_width=width_text(sizes, c4 * tau / log),
         basis="sizes as printed, with constants "
         + ", ".join(f"{c:g}" for c in (c1, c2, c3, c4))
         + ", but the best run of a batch is not scaled to length 1, which could raise its loss",
-        by_hand=tuple(sizes.given()),
         n_repetitions=n_repetitions,
         n_validation=n_validation,
+        **paper_space(guarantee, n_inputs, sizes, math.ceil(c3 * log / tau**2), c4 * tau / log),
     )
 
 
@@ -204,13 +173,7 @@ def _certified_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPl
             f'nothing is proved with {name}. Leave it out, or use mode="practical".'
         )
     best = min(_proved(guarantee, n_inputs, rounding, sizes), key=lambda option: option.n_samples)
-    for name in ("n_batches", "batch_size"):
-        by_hand, needed = getattr(sizes, name), getattr(best, name)
-        if by_hand is not None and by_hand < needed:
-            raise ReplearnError(
-                f"certified mode needs {name} of at least {needed:,}, got {by_hand:,}. Leave it "
-                '"auto", relax the promise, or use mode="practical".'
-            )
+    require_at_least(sizes, n_batches=best.n_batches, batch_size=best.batch_size)
     return BatchPlan(
         algorithm="sgd",
         mode="certified",
@@ -233,22 +196,21 @@ def _certified_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPl
 def _proved(guarantee: Guarantee, n_inputs: int, rounding: str, sizes: Sizes) -> Iterator[_Proved]:
     """Sizes that keep the promise, for many ways to divide it among the steps of the proof."""
     tau, eps = guarantee.margin, guarantee.max_error
+    # with hint bits only the rotation, whose law has one number of components
+    projections = ["rotation"] if sizes.hint_bits else ["gaussian", "rotation"]
+    if sizes.projection:
+        projections = [sizes.projection]
     for share, slack, shift, projection in product(
         (0.5, 0.6, 0.7, 0.8, 0.9),
         (i / 100 for i in range(10, 60, 2)),
         (tau * i / 100 for i in (1, 2, 4, 8, 16, 28, 40)),
-        [sizes.projection] if sizes.projection else _projections(sizes),
+        projections,
     ):
         failure = (1 - share) * eps * guarantee.failure_prob
         margin = (1 - slack) * tau - shift
         n_components, width = provable_space(projection, rounding, margin, 0.9 * failure, n_inputs)
-        rho = guarantee.max_disagreement
-        constant = provable_flip_constant(projection, rounding, n_inputs, n_components)
-        allowed = (width * rho / constant) ** 2 / 2
-        if sizes.hint_bits:
-            # a hundredth pays for the length of one block's vector, beside the variance
-            law = HintedCubes(projection, n_components, sizes.hint_bits)
-            allowed = 0.99 * law.allowed(rho) * width**2 / 2
+        rho, bits = guarantee.max_disagreement, sizes.hint_bits or 0
+        allowed = provable_variance(projection, rounding, n_inputs, n_components, width, rho, bits)
         for_bernstein = math.log(1 / (0.1 * failure)) / shift**2
         for part in (0.8, 0.9, 0.95, 0.98, 0.99, 0.995):
             weight = decimal(0.995 * part * 2 * slack * share * eps * tau**2)
@@ -259,11 +221,6 @@ def _proved(guarantee: Guarantee, n_inputs: int, rounding: str, sizes: Sizes) ->
             for_flips = variance / allowed
             n_batches = math.ceil(max(for_flips, for_bernstein * (2 * variance + 4 * shift / 3)))
             yield _Proved(batch_size, n_batches, weight, projection, n_components, decimal(width))
-
-
-def _projections(sizes: Sizes) -> list[str]:
-    """With hint bits only the rotation, whose law has one number of components."""
-    return ["rotation"] if sizes.hint_bits else ["gaussian", "rotation"]
 
 
 # --- practical mode -------------------------------------------------------------------------
@@ -290,30 +247,16 @@ def _practical_sgd(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPl
     weight = weight_text(sizes, tau**2)
     low, high = _BLOCK_LIMITS
     batch_size = sizes.batch_size or min(max(math.ceil(_BLOCK_STEPS / float(weight)), low), high)
-    rho, bits = guarantee.max_disagreement, sizes.hint_bits or 0
-    projection, rounding, n_components, width = best_space(n_inputs, noise, rho, sizes)
-    spread = allowed_spread(rounding, n_components, width, rho, bits)
+    common, spread = practical_space(guarantee, n_inputs, noise, sizes)
     variance = _calibrated_variance(tau, n_inputs, float(weight))
     n_batches = sizes.n_batches or max(1, math.ceil(2 * variance / (spread**2 * batch_size)))
     return BatchPlan(
         algorithm="sgd",
-        mode="practical",
-        guarantee=guarantee,
-        n_inputs=n_inputs,
         batch_size=batch_size,
         n_batches=n_batches,
         regularization=weight,
         length_cap=1.0,
-        projection=projection,
-        n_components=n_components,
-        rounding=rounding,
-        grid_width=width_text(sizes, width),
-        basis="calibrated on synthetic populations, not proved",
-        by_hand=tuple(sizes.given()),
-        unit_mean=bool(sizes.unit_mean),
-        noise=noise,
-        basis_map=sizes.basis,
-        hint_bits=bits,
+        **common,
     )
 
 

@@ -5,23 +5,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
-from replearn.codes.cells import provable_flip_constant
 from replearn.errors import ReplearnError
 from replearn.plans.block_hints import HintedCubes
 from replearn.plans.sizes import Accuracy, BatchPlan, Guarantee, Sizes, check_mode, decimal
 from replearn.plans.space_sizes import (
-    allowed_spread,
-    best_space,
     check_components,
-    components,
-    paper_rounding,
+    paper_space,
+    practical_space,
     provable_roundings,
     provable_space,
+    provable_variance,
     read_constants,
-    refuse_hints,
     refuse_pilot_choices,
+    require_at_least,
     weight_text,
-    width_text,
 )
 
 
@@ -33,44 +30,24 @@ def plan_svm(
     constants: dict[str, float] | None = None,
     n_outputs: int = 1,
 ) -> BatchPlan:
-    """Sizes of Algorithm 1.
+    """Sizes of Algorithm 1; ``constants`` are ``C1`` to ``C4`` of its lines 1 to 4.
 
-    Parameters
-    ----------
-    guarantee : Guarantee
-    n_inputs : int
-        Features, and one more if an intercept is fitted.
-    mode : {"practical", "certified", "paper"}
-    sizes : Sizes, optional
-        What the user fixes by hand.
-    constants : dict, optional
-        Paper mode only: ``C1`` to ``C4`` of Algorithm 1's lines 1 to 4, default 1.
-    n_outputs : int, default=1
-        Halfspaces: more than two classes have one each, against the rest.
-
-    Returns
-    -------
-    BatchPlan
-
-    Notes
-    -----
-    Several halfspaces share the disagreement: each gets an equal part. In certified and paper mode
-    they also share error and failure probability, so that the promises are kept by all together:
-    where all halfspaces are right, the label is. That needs the margin for each class against the
-    rest.
+    More than two classes have ``n_outputs`` halfspaces, one each, against the rest. They share the
+    disagreement: each gets an equal part. In certified and paper mode they also share error and
+    failure probability, so that the promises are kept by all together: where all halfspaces are
+    right, the label is. That needs the margin for each class against the rest.
     """
-    if n_outputs > 1:
-        return _plan_by_class(guarantee, n_inputs, mode, sizes or Sizes(), constants, n_outputs)
     sizes = sizes or Sizes()
+    if n_outputs > 1 and mode != "practical":
+        return _plan_by_class(guarantee, n_inputs, mode, sizes, constants, n_outputs)
     check_mode(mode, constants)
     check_components(sizes, n_inputs)
-    if mode != "practical":
-        refuse_pilot_choices(sizes, mode)
+    if mode == "practical":
+        return _practical_svm(guarantee, n_inputs, sizes, n_outputs)
+    refuse_pilot_choices(sizes, mode)
     if mode == "paper":
-        return _paper_svm(guarantee, n_inputs, sizes, constants or {})
-    if mode == "certified":
-        return _certified_svm(guarantee, n_inputs, sizes)
-    return _practical_svm(guarantee, n_inputs, sizes)
+        return _paper_svm(guarantee, n_inputs, sizes, constants)
+    return _certified_svm(guarantee, n_inputs, sizes)
 
 
 def _plan_by_class(
@@ -81,11 +58,7 @@ def _plan_by_class(
     constants: dict[str, float] | None,
     n_outputs: int,
 ) -> BatchPlan:
-    """Sizes for several halfspaces: those of one, with its part of the promise."""
-    if mode == "practical":
-        check_mode(mode, constants)
-        check_components(sizes, n_inputs)
-        return _practical_svm(guarantee, n_inputs, sizes, n_outputs)
+    """Proved and printed sizes for several halfspaces: of one, with its part of the promise."""
     if sizes.hint_bits:
         raise ReplearnError(
             f"hint_bits must be 0 for {n_outputs} classes in mode={mode!r}, got {sizes.hint_bits}: "
@@ -108,34 +81,23 @@ _CONSTANTS = {"C1": "components", "C2": "batches", "C3": "batch size", "C4": "gr
 
 
 def _paper_svm(
-    guarantee: Guarantee, n_inputs: int, sizes: Sizes, constants: dict[str, float]
+    guarantee: Guarantee, n_inputs: int, sizes: Sizes, constants: dict[str, float] | None
 ) -> BatchPlan:
     """Lines 1 to 4 of Algorithm 1 [KKLVZ24, Sec. 3]."""
-    refuse_hints(sizes)
     c1, c2, c3, c4 = read_constants(constants, "Algorithm 1", _CONSTANTS)
     tau, eps = guarantee.margin, guarantee.max_error
     rho, delta = guarantee.max_disagreement, guarantee.failure_prob
     log = math.log(1 / (eps * tau * rho * delta))
-    projection = sizes.projection or "gaussian"
-    n_components = sizes.n_components or math.ceil(c1 * log / tau**2)
     return BatchPlan(
         algorithm="svm",
-        mode="paper",
-        guarantee=guarantee,
-        n_inputs=n_inputs,
         batch_size=sizes.batch_size or math.ceil(c3 * log / (eps * tau**3)),
         n_batches=sizes.n_batches or math.ceil(c2 * log / (tau**4 * rho**2)),
         regularization=weight_text(sizes, 0.0),
         unit_vectors=True,
-        length_cap=1.0,
-        projection=projection,
-        n_components=components(projection, n_components, n_inputs),
-        rounding=paper_rounding(sizes),
-        grid_width=width_text(sizes, c4 * tau / log),
         # SVM(S, tau/2): half of the largest margin is at least tau/2 if the promise holds
         accuracy=Accuracy(margin_share=0.5, margin_floor=tau / 2, rel_gap=1e-3),
         basis="sizes as printed, with constants " + ", ".join(f"{c:g}" for c in (c1, c2, c3, c4)),
-        by_hand=tuple(sizes.given()),
+        **paper_space(guarantee, n_inputs, sizes, math.ceil(c1 * log / tau**2), c4 * tau / log),
     )
 
 
@@ -147,27 +109,13 @@ _GAP_SHARE = 0.05
 
 @dataclass(frozen=True)
 class _Split:
-    """How a promise is divided among the steps of the proof; all in hundredths.
+    """How a promise is divided among the steps of the proof; all in hundredths."""
 
-    Attributes
-    ----------
-    before : int
-        Share of the error that the mean vector may have before it is rounded.
-    slack : int
-        What the mean vector may lose of the margin (s).
-    shift : int
-        What the mean of a lab's batches may lose of it (t).
-    tail : int
-        Share of the failure probability after rounding that goes to the rounding.
-    box : int
-        Box constraint C of the batch SVMs.
-    """
-
-    before: int
-    slack: int
-    shift: int
-    tail: int
-    box: int
+    before: int  # share of the error that the mean vector may have before it is rounded
+    slack: int  # what the mean vector may lose of the margin (s)
+    shift: int  # what the mean of a lab's batches may lose of it (t)
+    tail: int  # share of the failure probability after rounding that goes to the rounding
+    box: int  # box constraint C of the batch SVMs
 
     def nearby(self, step: int) -> Iterator["_Split"]:
         """Splits in which one share is different."""
@@ -200,12 +148,12 @@ class _Proof:
     rounding: str
     hint_bits: int
 
-    def sizes(self, split: _Split) -> tuple[float, int, int, int, float] | None:
-        """Rows, rows of a batch, batches, components and width; None if no margin is left."""
+    def sizes(self, split: _Split) -> tuple[float, int, int, int, float]:
+        """Rows, rows of a batch, batches, components and width; no end of rows without a margin."""
         promise, tau = self.guarantee, self.guarantee.margin
         left = 100 - split.slack - split.shift
         if left <= 0:
-            return None
+            return math.inf, 0, 0, 0, 0.0
         slack, shift, box = split.slack / 100, split.shift / 100 * tau, split.box / 100
         before = split.before / 100 * promise.max_error
         failure = (1 - split.before / 100) * promise.max_error * promise.failure_prob
@@ -221,20 +169,17 @@ class _Proof:
         variance = _certified_variance(box, tau, _GAP_SHARE * slack * before)
         log = math.log(1 / ((1 - split.tail / 100) * failure))
         for_bernstein = log / shift**2 * (2 * variance + 4 * shift / 3)
-        for_flips = variance / self.allowed(n_components, width)
+        for_flips = variance / provable_variance(
+            self.projection,
+            self.rounding,
+            self.n_inputs,
+            n_components,
+            width,
+            promise.max_disagreement,
+            self.hint_bits,
+        )
         n_batches = math.ceil(max(for_flips, for_bernstein))
         return float(n_batches) * batch_size, batch_size, n_batches, n_components, width
-
-    def allowed(self, n_components: int, width: float) -> float:
-        """Variance of a lab's mean with which two labs disagree as often as promised."""
-        rho = self.guarantee.max_disagreement
-        if self.hint_bits:
-            law = HintedCubes(self.projection, n_components, self.hint_bits)
-            return law.allowed(rho) * width**2 / 2 * _STEP_SHARE
-        constant = provable_flip_constant(
-            self.projection, self.rounding, self.n_inputs, n_components
-        )
-        return (width * rho / constant) ** 2 / 2
 
     def best(self) -> tuple[_Split, tuple[float, int, int, int, float]]:
         """The split with the fewest rows, of those that two searches find."""
@@ -243,21 +188,16 @@ class _Proof:
     def found(self, split: _Split) -> tuple[_Split, tuple[float, int, int, int, float]]:
         """The best of the neighbours of a split, and of theirs, until none is better."""
         found = self.sizes(split)
-        assert found is not None
         for step in (16, 8, 4, 2, 1):
             better = True
             while better:
                 better = False
                 for other in split.nearby(step):
                     sizes = self.sizes(other)
-                    if sizes is not None and sizes[0] < found[0]:
+                    if sizes[0] < found[0]:
                         split, found, better = other, sizes, True
                         break
         return split, found
-
-
-#: With hints the length of one batch's vector counts too, beside the variance: next to nothing.
-_STEP_SHARE = 0.99
 
 
 def _certified_variance(box: float, margin: float, gap: float) -> float:
@@ -289,14 +229,14 @@ def _certified_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPl
     """
     bits = sizes.hint_bits or 0
     projections = [sizes.projection] if sizes.projection else ["gaussian", "rotation"]
-    options = [
-        (_Proof(guarantee, n_inputs, projection, rounding, 0), rounding)
+    proofs = [
+        _Proof(guarantee, n_inputs, projection, rounding, 0)
         for rounding in provable_roundings(sizes, n_inputs)
         for projection in projections
         if projection == "rotation" or rounding in ("ak", "centre")
     ]
     found = []
-    for proof, rounding in options:
+    for proof in proofs:
         split, best = proof.best()
         if bits:
             hinted = replace(proof, hint_bits=bits)
@@ -304,27 +244,19 @@ def _certified_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPl
             if proof.projection == "rotation":
                 split, best = hinted.best()
             else:
-                with_hint = hinted.sizes(split)
-                assert with_hint is not None
-                best = with_hint
-        found.append((best[0], proof.projection, rounding, split, best))
-    _, projection, rounding, split, best = min(found, key=lambda option: option[0])
+                best = hinted.sizes(split)
+        found.append((best, proof, split))
+    best, proof, split = min(found, key=lambda option: option[0][0])
     _, batch_size, n_batches, n_components, width = best
     if bits:
-        law = HintedCubes(projection, n_components, bits)
+        law = HintedCubes(proof.projection, n_components, bits)
         variance = _certified_variance(split.box / 100, guarantee.margin, _gap(guarantee, split))
         while (
             law.bound(2 * variance / n_batches / width**2, 2 / n_batches / width)
             > guarantee.max_disagreement
         ):
             n_batches = math.ceil(1.01 * n_batches)
-    for name, needed in (("n_batches", n_batches), ("batch_size", batch_size)):
-        by_hand = getattr(sizes, name)
-        if by_hand is not None and by_hand < needed:
-            raise ReplearnError(
-                f"certified mode needs {name} of at least {needed:,}, got {by_hand:,}. Leave it "
-                '"auto", relax the promise, or use mode="practical".'
-            )
+    require_at_least(sizes, n_batches=n_batches, batch_size=batch_size)
     batch_size = sizes.batch_size or batch_size
     return BatchPlan(
         algorithm="svm",
@@ -335,9 +267,9 @@ def _certified_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes) -> BatchPl
         n_batches=sizes.n_batches or n_batches,
         regularization=repr(100 / (split.box * batch_size)),
         length_cap=1.0,
-        projection=projection,
+        projection=proof.projection,
         n_components=n_components,
-        rounding=rounding,
+        rounding=proof.rounding,
         grid_width=decimal(width),
         accuracy=Accuracy(abs_gap=_gap(guarantee, split) ** 2 / 2, rel_gap=0.0, max_sweeps=100_000),
         basis="proved for every distribution with this margin",
@@ -378,9 +310,7 @@ def expected_squared_length(margin: float) -> float:
 MARGIN_GRID = (0.4, 0.2, 0.1, 0.05, 0.025, 0.0125)
 
 
-def _practical_svm(
-    guarantee: Guarantee, n_inputs: int, sizes: Sizes, n_outputs: int = 1
-) -> BatchPlan:
+def _practical_svm(guarantee: Guarantee, n_inputs: int, sizes: Sizes, n_outputs: int) -> BatchPlan:
     """Sizes from the noise budget: max_error sets the noise, all samples go into stability.
 
     Regularisation margin^2 makes the functional margin <u, y x> about 1 on most points of a
@@ -395,31 +325,16 @@ def _practical_svm(
     low, high = _BATCH_LIMITS
     batch_size = sizes.batch_size or min(max(math.ceil(_BATCH_ROWS / tau**2), low), high)
     weight = weight_text(sizes, tau**2)
-    rho, bits = guarantee.max_disagreement, sizes.hint_bits or 0
-    projection, rounding, n_components, width = best_space(
-        n_inputs, noise, rho, sizes, expected_squared_length(tau), n_outputs
+    common, spread = practical_space(
+        guarantee, n_inputs, noise, sizes, expected_squared_length(tau), n_outputs
     )
-    spread = allowed_spread(rounding, n_components, width, rho, bits, n_outputs)
     variance = _CALIBRATED_VARIANCE / max(float(weight), tau**2 / 10)
     n_batches = sizes.n_batches or max(1, math.ceil(2 * variance / (spread**2 * batch_size)))
     return BatchPlan(
         algorithm="svm",
-        mode="practical",
-        guarantee=guarantee,
-        n_inputs=n_inputs,
         batch_size=batch_size,
         n_batches=n_batches,
         regularization=weight,
         length_cap=math.inf if float(weight) == 0 else max(1.0, tau / math.sqrt(float(weight))),
-        projection=projection,
-        n_components=n_components,
-        rounding=rounding,
-        grid_width=width_text(sizes, width),
-        basis="calibrated on synthetic populations, not proved",
-        by_hand=tuple(sizes.given()),
-        unit_mean=bool(sizes.unit_mean),
-        noise=noise,
-        basis_map=sizes.basis,
-        hint_bits=bits,
-        n_outputs=n_outputs,
+        **common,
     )

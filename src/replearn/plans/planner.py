@@ -23,23 +23,12 @@ _DIGITS = 3
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One row of Table 1 of the paper.
+    """One row of Table 1 of the paper."""
 
-    Attributes
-    ----------
-    algorithm : str
-        Name in `plan`.
-    title : str
-    rate : str
-        Sample complexity as printed, without logarithms.
-    make : callable
-        From guarantee, number of inputs and mode to a `Plan`.
-    """
-
-    algorithm: str
+    algorithm: str  # name in `plan`
     title: str
-    rate: str
-    make: Callable[..., Plan]
+    rate: str  # sample complexity as printed, without logarithms
+    make: Callable[..., Plan]  # from guarantee, number of inputs and mode
 
 
 #: The six rows of Table 1.
@@ -166,12 +155,20 @@ def plan(
     )
     if unknown:
         assert n_samples is not None
-        made = request.solved(promise, unknown[0], n_samples)
+        found = request.search(promise, unknown[0], n_samples)
+        if found is None:
+            highest = promise | {unknown[0]: _RANGES[unknown[0]][1]}
+            raise request.too_few(highest, n_samples, request.planned(highest).n_samples)
+        made = found
     else:
         made = request.planned(promise)
         if n_samples is not None and n_samples < made.n_samples:
             raise request.too_few(promise, n_samples, made.n_samples)
-    return made if n_sites == 2 else _for_sites(made, n_sites)
+    if n_sites == 2:
+        return made
+    rho = (n_sites - 1) * made.guarantee.max_disagreement
+    words = f"{n_sites} sites all agree but with probability {rho:.3g}"
+    return replace(made, basis=f"{made.basis}; {words}")
 
 
 @dataclass(frozen=True)
@@ -203,16 +200,11 @@ class _Request:
             return None
         return made if made.n_samples <= n_samples else None
 
-    def solved(self, promise: dict[str, Any], name: str, n_samples: int) -> Plan:
-        """The plan with the smallest value of one part of the promise."""
-        found = self.search(promise, name, n_samples)
-        if found is None:
-            highest = promise | {name: _RANGES[name][1]}
-            raise self.too_few(highest, n_samples, self.planned(highest).n_samples)
-        return found
-
     def search(self, promise: dict[str, Any], name: str, n_samples: int) -> Plan | None:
-        """Bisection: the larger the value, the fewer rows are needed."""
+        """The plan with the smallest value of one part of the promise, if rows are enough for any.
+
+        Bisection: the larger the value, the fewer rows are needed.
+        """
         low, high = _RANGES[name]
         best = self.fits(promise | {name: high}, n_samples)
         if best is None:
@@ -230,11 +222,15 @@ class _Request:
 
     def too_few(self, promise: dict[str, Any], n_samples: int, needed: int) -> NotEnoughSamples:
         """Why a request is impossible, and what to relax."""
-        ways = [
-            f"{name} to {getattr(made.guarantee, name) * self._times(name):g}"
-            for name in ("max_disagreement", "max_error", "margin")
-            if (made := self.search(promise, name, n_samples)) is not None
-        ]
+        ways = []
+        for name, times in (
+            ("max_disagreement", self.n_sites - 1),
+            ("max_error", 1),
+            ("margin", 1),
+        ):
+            made = self.search(promise, name, n_samples)
+            if made is not None:
+                ways.append(f"{name} to {getattr(made.guarantee, name) * times:g}")
         if self.mode != "practical":
             practical = replace(self, mode="practical", constants=None).fits(promise, n_samples)
             if practical is not None:
@@ -253,20 +249,11 @@ class _Request:
             needed=needed,
         )
 
-    def _times(self, name: str) -> int:
-        return self.n_sites - 1 if name == "max_disagreement" else 1
-
 
 def _rounded_up(value: float) -> float:
     """Three digits, on the safe side."""
     shift = 10.0 ** (_DIGITS - 1 - math.floor(math.log10(value)))
     return float(f"{math.ceil(value * shift - 1e-9) / shift:.{_DIGITS}g}")
-
-
-def _for_sites(made: Plan, n_sites: int) -> Plan:
-    rho = made.guarantee.max_disagreement
-    words = f"{n_sites} sites all agree but with probability {(n_sites - 1) * rho:.3g}"
-    return replace(made, basis=f"{made.basis}; {words}")
 
 
 def _row(algorithm: str) -> Algorithm:

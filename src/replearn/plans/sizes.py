@@ -80,21 +80,13 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class Accuracy:
-    """When the solver of one batch may stop.
+    """When the solver of one batch may stop."""
 
-    Attributes
-    ----------
-    margin_share : float
-        Hard margin: certified share of the batch's largest margin.
-    margin_floor : float
-        Hard margin: a batch proved to have a smaller margin is given up (zero vector).
-    abs_gap, rel_gap : float
-        Soft margin: duality gap, absolute, and relative to half the squared length.
-    max_sweeps : int
-    """
-
+    # hard margin: certified share of the batch's largest margin; a batch proved to have a smaller
+    # one than the floor is given up (zero vector)
     margin_share: float = 0.8
     margin_floor: float = 0.0
+    # soft margin: duality gap, absolute, and relative to half the squared length
     abs_gap: float = 0.0
     rel_gap: float = 3e-4
     max_sweeps: int = 10_000
@@ -104,39 +96,22 @@ class Accuracy:
 class Spent:
     """What a fit did with its rows.
 
-    Attributes
-    ----------
-    n_rows, n_batches : int
-        Rows given, batches used (boosting: rounds done).
-    n_dropped : int
-        Rows beyond the last whole batch.
-    n_zero_rows : int
-        All-zero rows; they have no direction and were skipped.
-    n_unconverged, n_infeasible : int
-        Batches whose solver hit the sweep limit, and batches without the required margin.
-    worst_gap : float
-        Largest duality gap of a batch.
-    n_row_visits : int
-        Rows read by the solver, all sweeps together.
-    n_tested : int
-        Net algorithms: candidates whose errors were counted.
-    below : bool
-        Net algorithms: some candidate was below the threshold. Boosting: the test was passed.
-    privacy_epsilon : float or None
-        Exponential mechanism: it would be differentially private with this parameter (replacing
-        one row) if the noise were secret. The published seed makes it replicable instead.
+    The exponential mechanism would be differentially private with ``privacy_epsilon`` (replacing
+    one row) if the noise were secret. The published seed makes it replicable instead.
     """
 
     n_rows: int
-    n_batches: int
-    n_dropped: int
-    n_zero_rows: int
-    n_unconverged: int = 0
-    n_infeasible: int = 0
-    worst_gap: float = 0.0
-    n_row_visits: int = 0
-    n_tested: int = 0
-    below: bool = True
+    n_batches: int  # that were used; boosting: rounds done
+    n_dropped: int  # rows beyond the last whole batch
+    n_zero_rows: int  # they have no direction and were skipped
+    n_unconverged: int = 0  # batches whose solver hit the sweep limit
+    n_infeasible: int = 0  # batches without the required margin
+    worst_gap: float = 0.0  # largest duality gap of a batch
+    n_row_visits: int = 0  # rows read by the solver, all sweeps together
+    n_tested: int = 0  # nets: candidates whose errors were counted
+    below: bool = (
+        True  # nets: some candidate was below the threshold; boosting: the test was passed
+    )
     privacy_epsilon: float | None = None
 
 
@@ -170,43 +145,26 @@ class Sizes:
 class NetSizes:
     """Sizes of the algorithms that choose among the candidates of a net. Reals are decimals.
 
-    Attributes
-    ----------
-    net : {"random", "lattice"}
-        Independent random directions, or the integer vectors in a ball.
-    n_candidates : int
-        Size of the net; of each of the ``n_strings`` nets if it is random.
-    radius : str
-        Sine of the angle within which every direction has a candidate (with high probability,
-        for the random net).
-    rule : {"first_below", "gumbel", "holenstein"}
-    low, high, cell : str
-        Rule first_below: law of the threshold (see `replearn.stages.selection.ThresholdLaw`).
-    root : bool
-        Rule first_below: the threshold is uniform on the scale of square roots.
-    n_repeats, n_strings : int
-        Rule first_below: repetitions for each shared string, and such strings; 1 and 1: none.
-    inverse_temperature : str
-        Other rules: the weight of a candidate is ``exp(-inverse_temperature * error rate)``.
-    calibration : {"", "margin", "generic"}
-        Other rules: for which populations the disagreement is proved.
-    exceptions : str
-        Net and projection leave the best candidate wrong on at most this share of a population
-        that keeps the promise.
-    net_failure : str
-        Except with this probability, over seeds.
+    Within an angle whose sine is the radius every direction has a candidate (with high
+    probability, for the random net). Net and projection leave the best one wrong on at most the
+    share ``exceptions`` of a population that keeps the promise, except with probability
+    ``net_failure``, over seeds.
     """
 
-    net: str
-    n_candidates: int
+    net: str  # "random": independent directions; "lattice": the integer vectors in a ball
+    n_candidates: int  # of each of the ``n_strings`` nets if it is random
     radius: str
-    rule: str
+    rule: str  # "first_below", "gumbel" or "holenstein"
+    # first_below: law of the threshold (`replearn.stages.selection.ThresholdLaw`), which may be
+    # uniform on the scale of square roots; repetitions for each shared string, and such strings
     low: str = "0"
     high: str = "0"
     cell: str = "0"
     root: bool = True
     n_repeats: int = 1
     n_strings: int = 1
+    # other rules: the weight of a candidate is ``exp(-inverse_temperature * error rate)``, and the
+    # disagreement is proved for populations with the "margin", or for all ("generic")
     inverse_temperature: str = "0"
     calibration: str = ""
     exceptions: str = "0"
@@ -232,34 +190,19 @@ class NetSizes:
 class BoostSizes:
     """Sizes of smooth boosting. Reals are decimals.
 
-    Attributes
-    ----------
-    output : {"halfspace", "majority"}
-    n_rounds : int
-        Most rounds.
-    threshold, decay : str
-        A row's weight is ``exp(-decay N)``, at most 1, N the sum over the rounds of
-        ``y h(x) - threshold``.
-    fresh_rows : bool
-        Rows of its own for each round, and a rejection sampler; otherwise all rows, weighted.
-    n_training, n_testing : int
-        Fresh rows of a round; 0: from the data at hand.
-    n_kept : int
-        Rows that the sampler shall keep; 0: all that it accepts.
-    statistic : {"density", "error"}
-        What the stopping test looks at: the mean weight, or the share of rows that are wrong.
-    test_width : str
-        Width of the grid to which the test rounds it; the limit is 2/3 of ``max_error``.
+    A row's weight is ``exp(-decay N)``, at most 1, N the sum over the rounds of
+    ``y h(x) - threshold``. The stopping test looks at the mean weight ("density"), or the share of
+    rows that are wrong ("error"), rounded to a grid; the limit is 2/3 of ``max_error``.
     """
 
-    output: str
-    n_rounds: int
+    output: str  # "halfspace" or "majority"
+    n_rounds: int  # at the most
     threshold: str
     decay: str
-    fresh_rows: bool
-    n_training: int
+    fresh_rows: bool  # its own for each round, and a rejection sampler; or all rows, weighted
+    n_training: int  # fresh rows of a round; 0: from the data at hand
     n_testing: int
-    n_kept: int
+    n_kept: int  # rows that the sampler shall keep; 0: all that it accepts
     statistic: str
     test_width: str
 

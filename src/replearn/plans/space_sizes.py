@@ -3,14 +3,22 @@
 import math
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from replearn.codes.basis import check_basis
-from replearn.codes.cells import CELLS, best_blocks, flip_constant, proxy_proved, runs
+from replearn.codes.cells import (
+    CELLS,
+    best_blocks,
+    flip_constant,
+    provable_flip_constant,
+    proxy_proved,
+    runs,
+)
 from replearn.errors import ReplearnError
-from replearn.plans.block_hints import hinted_ratio, position_variance
-from replearn.plans.sizes import Sizes, decimal
+from replearn.plans.block_hints import HintedCubes, hinted_ratio, position_variance
+from replearn.plans.sizes import Guarantee, Sizes, decimal
 from replearn.types import Vector
 
 # --- numbers as text ------------------------------------------------------------------------
@@ -55,6 +63,38 @@ _FEWEST = 48
 # --- practical mode: the noise budget -------------------------------------------------------
 
 
+def practical_space(
+    guarantee: Guarantee,
+    n_inputs: int,
+    noise: float,
+    sizes: Sizes,
+    squared_length: float = 1.0,
+    n_outputs: int = 1,
+) -> tuple[dict[str, Any], float]:
+    """What practical plans that round one vector have in common, and their `allowed_spread`."""
+    rho, bits = guarantee.max_disagreement, sizes.hint_bits or 0
+    projection, rounding, n_components, width = best_space(
+        n_inputs, noise, rho, sizes, squared_length, n_outputs
+    )
+    common = {
+        "mode": "practical",
+        "guarantee": guarantee,
+        "n_inputs": n_inputs,
+        "projection": projection,
+        "n_components": n_components,
+        "rounding": rounding,
+        "grid_width": width_text(sizes, width),
+        "basis": "calibrated on synthetic populations, not proved",
+        "by_hand": tuple(sizes.given()),
+        "unit_mean": bool(sizes.unit_mean),
+        "noise": noise,
+        "basis_map": sizes.basis,
+        "hint_bits": bits,
+        "n_outputs": n_outputs,
+    }
+    return common, allowed_spread(rounding, n_components, width, rho, bits, n_outputs)
+
+
 def best_space(
     n_inputs: int,
     noise: float,
@@ -75,7 +115,7 @@ def best_space(
         sizes = replace(sizes, projection="published", n_components=len(sizes.basis.widths))
     projections = [sizes.projection] if sizes.projection else ["none", "hadamard"]
     roundings = [sizes.rounding] if sizes.rounding else ["leech", "e8", "centre"]
-    best: tuple[float, tuple[str, str, int, float]] | None = None
+    options = []
     for projection in projections:
         for rounding in roundings:
             n_components, rounding_noise = _noise_split(
@@ -84,11 +124,9 @@ def best_space(
             cells = best_blocks(n_components) if rounding == "best" else rounding
             variance = position_variance(cells, n_outputs * n_components, bits)
             width = sizes.grid_width or rounding_noise / math.sqrt(variance)
-            flips = 1 / allowed_spread(cells, n_components, width, disagreement, bits, n_outputs)
-            if best is None or flips < best[0]:
-                best = flips, (projection, cells, n_components, width)
-    assert best is not None
-    return best[1]
+            spread = allowed_spread(cells, n_components, width, disagreement, bits, n_outputs)
+            options.append((1 / spread, (projection, cells, n_components, width)))
+    return min(options, key=lambda option: option[0])[1]
 
 
 def allowed_spread(
@@ -190,6 +228,37 @@ def provable_roundings(sizes: Sizes, n_inputs: int) -> list[str]:
     return [rounding]
 
 
+def require_at_least(sizes: Sizes, **needed: int) -> None:
+    """Refuse sizes by hand that are too small for a proof."""
+    for name, least in needed.items():
+        by_hand = getattr(sizes, name)
+        if by_hand is not None and by_hand < least:
+            raise ReplearnError(
+                f"certified mode needs {name} of at least {least:,}, got {by_hand:,}. Leave it "
+                '"auto", relax the promise, or use mode="practical".'
+            )
+
+
+def provable_variance(
+    projection: str,
+    rounding: str,
+    n_inputs: int,
+    n_components: int,
+    width: float,
+    disagreement: float,
+    bits: int,
+) -> float:
+    """Variance of a lab's mean with which two labs provably disagree so often at most.
+
+    With hints the length of one batch's vector counts too, beside the variance: a hundredth.
+    """
+    if bits:
+        law = HintedCubes(projection, n_components, bits)
+        return law.allowed(disagreement) * width**2 / 2 * 0.99
+    constant = provable_flip_constant(projection, rounding, n_inputs, n_components)
+    return (width * disagreement / constant) ** 2 / 2
+
+
 def provable_space(
     projection: str, rounding: str, margin: float, failure: float, n_inputs: int
 ) -> tuple[int, float]:
@@ -253,23 +322,32 @@ def _worst_squares(rounding: str, n_inputs: int) -> tuple[Vector, Vector]:
 # --- paper mode -----------------------------------------------------------------------------
 
 
-def paper_rounding(sizes: Sizes) -> str:
-    """The rounding of a paper plan: the paper's own, if no other is set by hand."""
-    if sizes.rounding == "best":
-        raise ReplearnError(
-            'rounding="best" belongs to mode="practical", got mode="paper". Leave it "auto", '
-            'which is the paper\'s "ak".'
-        )
-    return sizes.rounding or "ak"
-
-
-def refuse_hints(sizes: Sizes) -> None:
-    """The paper's notion of replicability has no hints."""
+def paper_space(
+    guarantee: Guarantee, n_inputs: int, sizes: Sizes, n_components: int, width: float
+) -> dict[str, Any]:
+    """What the paper's plans of Algorithms 1 and 2 have in common; no hints, which it has not."""
     if sizes.hint_bits:
         raise ReplearnError(
             f'hint_bits must be 0 in mode="paper", got {sizes.hint_bits}. Leave them out, or use '
             'mode="practical" or "certified".'
         )
+    if sizes.rounding == "best":
+        raise ReplearnError(
+            'rounding="best" belongs to mode="practical", got mode="paper". Leave it "auto", '
+            'which is the paper\'s "ak".'
+        )
+    projection = sizes.projection or "gaussian"
+    return {
+        "mode": "paper",
+        "guarantee": guarantee,
+        "n_inputs": n_inputs,
+        "length_cap": 1.0,
+        "projection": projection,
+        "n_components": components(projection, sizes.n_components or n_components, n_inputs),
+        "rounding": sizes.rounding or "ak",
+        "grid_width": width_text(sizes, width),
+        "by_hand": tuple(sizes.given()),
+    }
 
 
 def read_constants(

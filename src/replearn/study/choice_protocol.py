@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.codes.choice import Candidate, Choice
+from replearn.codes.encoding import names_of
 from replearn.codes.model import Label
 from replearn.codes.randomness import seed_text
 from replearn.errors import InvalidFile, ReplearnError
@@ -42,13 +43,7 @@ from replearn.files.jsonfile import (
 )
 from replearn.files.modelfile import load as load_model
 from replearn.files.onnx_model import OnnxLimits, OnnxModel
-from replearn.plans.plan_choice import (
-    ChoicePlan,
-    disagreement_without_noise,
-    plan_from_scores,
-    rows_of_sites,
-    spreads_of,
-)
+from replearn.plans.plan_choice import ChoicePlan, plan_from_scores, rows_of_sites
 from replearn.sources.labels import label_values
 from replearn.stages.model_scores import Scoring, check_scoring
 from replearn.study.registration import Registrable, check_seed
@@ -186,20 +181,7 @@ def open_candidate(
     features: Sequence[str] | None,
     limits: OnnxLimits | None = None,
 ) -> Contender:
-    """The model in a candidate's file, if the file is the published one.
-
-    Parameters
-    ----------
-    candidate : Candidate
-    folder : path
-    classes, features : sequences
-        As in the protocol.
-    limits : OnnxLimits, optional
-
-    Returns
-    -------
-    Contender
-    """
+    """The model in a candidate's file, if the file is the published one."""
     if candidate.file is None or candidate.sha256 is None:
         raise ReplearnError(
             f"candidate {candidate.name!r} has no file. A choice from files needs one for each."
@@ -229,15 +211,7 @@ def open_candidate(
 
 
 class ChosenModel:
-    """A choice with its model: what it chose, ready to predict.
-
-    Parameters
-    ----------
-    choice : Choice
-    folder : path
-        Where the file of the chosen candidate is.
-    limits : OnnxLimits, optional
-    """
+    """A choice with its model, whose file is in a folder: what it chose, ready to predict."""
 
     def __init__(
         self, choice: Choice, folder: str | os.PathLike[str], limits: OnnxLimits | None = None
@@ -361,7 +335,8 @@ def publish_choice(
     labels = labels_of(y, n_rows_of(X))
     known = np.unique(labels) if classes is None else np.asarray(classes)
     truth = class_numbers(known, labels)
-    names = tuple(features) if features is not None else _names_of(X)
+    found_names = names_of(X) if features is None else features
+    names = None if found_names is None else tuple(found_names)
     if scoring == "balanced_accuracy" and prevalence is None:
         shares = np.bincount(truth, minlength=known.size) / truth.size
         prevalence = [float(f"{share:.3g}") for share in shares]
@@ -374,13 +349,7 @@ def publish_choice(
     fields = [open_candidate(one, by_name[one.name], plain, names, limits) for one in candidates]
     sums = score_candidates(fields, found, X, truth, known)
     rows = rows_of_sites(samples_per_site, n_sites)
-    plan = plan_from_scores(
-        sums.scores,
-        spreads_of(sums.covariance, sums.n_rows),
-        rows,
-        max_disagreement,
-        disagreement_without_noise(sums.scores, sums.covariance, sums.n_rows, rows),
-    )
+    plan = plan_from_scores(sums.scores, sums.covariance, sums.n_rows, rows, max_disagreement)
     notes = {
         "given_up": f"{plan.given_up:.3g}",
         "pilot_rows": sums.n_rows,
@@ -391,7 +360,7 @@ def publish_choice(
     protocol = ChoiceProtocol(
         candidates=candidates,
         scoring=found,
-        classes=plain,
+        classes=tuple(plain),
         features=names,
         target=target,
         noise_scale=plan.noise_scale,
@@ -413,13 +382,6 @@ def _published(path: str | os.PathLike[str], limits: OnnxLimits | None) -> Candi
 
 def _is_onnx(name: str) -> bool:
     return name.lower().endswith(".onnx")
-
-
-def _names_of(X: Any) -> tuple[str, ...] | None:
-    if isinstance(X, Mapping):
-        return tuple(X)
-    names = getattr(X, "columns", getattr(X, "column_names", None))
-    return None if names is None else tuple(str(name) for name in names)
 
 
 def _protocol(document: dict[str, Any]) -> ChoiceProtocol:

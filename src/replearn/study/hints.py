@@ -27,18 +27,9 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class _OfStudy:
-    """What a site publishes about the grid, bound to its study.
+    """What a site publishes about the grid, bound to its study."""
 
-    Attributes
-    ----------
-    protocol : str
-        Hash of the protocol.
-    seed : str
-        Its seed.
-    hint_bits : int
-    """
-
-    protocol: str
+    protocol: str  # its hash
     seed: str
     hint_bits: int
     kind: ClassVar[str]
@@ -109,14 +100,7 @@ class UnsafeHints(_OfStudy):
 
 
 def read_hints(paths: Sequence[str | os.PathLike[str]], protocol: Protocol) -> int:
-    """The hint to fit with: of the first site's file, or common to the files of all sites.
-
-    Parameters
-    ----------
-    paths : sequence of paths
-        One hint file, or what every site published as unsafe.
-    protocol : Protocol
-    """
+    """The hint to fit with: of the first site's file, or common to what all sites call unsafe."""
     if len(paths) == 1:
         return Hint.load(paths[0]).checked(protocol)
     unsafe = []

@@ -330,7 +330,8 @@ def _algorithms(design: Design | None) -> tuple[str, ...]:
 
 def _parameters(content: Any, algorithm: str) -> dict[str, Any]:
     if algorithm in ("linear", "logistic"):
-        return _logistic_parameters(content)
+        read_object(content, "'parameters'", {"failure_prob", "max_disagreement"})
+        return _typed(content)
     if algorithm == "net":
         return _net_parameters(content)
     keys = {*_REALS, *_WHOLE, *_NAMES, *_FLAGS}
@@ -339,17 +340,12 @@ def _parameters(content: Any, algorithm: str) -> dict[str, Any]:
         if content["estimate"] != "rows":
             raise Unfit("estimate must be 'rows', or be left out")
         keys = keys - {"batch_size"} | {"estimate"}
-    if not isinstance(content, dict) or set(content) - {"class_weights", "hint_bits"} != keys:
-        raise Unfit(f"'parameters' must be an object with the keys {', '.join(sorted(keys))}")
+    read_object(content, "'parameters'", keys, {"class_weights", "hint_bits"})
     if "hint_bits" in content:  # left out if there are none
         read_integer(content["hint_bits"], "hint_bits", 1, MAX_HINT_BITS)
-    for name in _REALS:
-        read_decimal(content[name], name)
+    _typed(content)
     read_class_weights(content.get("class_weights"), 2)
     read_width(content["grid_width"], "grid_width")
-    for name in _FLAGS:
-        if not isinstance(content[name], bool):
-            raise Unfit(f"{name} must be true or false")
     for name in {*_WHOLE} & keys:
         if type(content[name]) is not int:
             raise Unfit(f"{name} must be an integer")
@@ -358,24 +354,24 @@ def _parameters(content: Any, algorithm: str) -> dict[str, Any]:
     return content
 
 
-def _net_parameters(content: Any) -> dict[str, Any]:
-    reals = ("failure_prob", "margin", "max_disagreement", "max_error")
-    flags, whole = ("agnostic", "fit_intercept"), ("n_candidates", "n_components")
-    read_object(content, "'parameters'", {*reals, *flags, *whole, "net", "projection"})
-    for name in reals:
-        read_decimal(content[name], name)
-    for name in flags:
-        if not isinstance(content[name], bool):
+def _typed(content: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of which the reals are decimals and the flags flags."""
+    for name in _REALS:
+        if name in content:
+            read_decimal(content[name], name)
+    for name in ("agnostic", *_FLAGS):
+        if not isinstance(content.get(name, True), bool):
             raise Unfit(f"{name} must be true or false")
+    return content
+
+
+def _net_parameters(content: Any) -> dict[str, Any]:
+    reals = {"failure_prob", "margin", "max_disagreement", "max_error"}
+    others = {"agnostic", "fit_intercept", "n_candidates", "n_components", "net", "projection"}
+    read_object(content, "'parameters'", reals | others)
+    _typed(content)
     read_integer(content["n_components"], "n_components", 1, MAX_NET_DIRECTIONS)
     read_integer(content["n_candidates"], "n_candidates", 1, 1 << 24)
     if (content["net"], content["projection"]) != ("random", "published"):
         raise Unfit("a protocol of nets has a random net over published directions")
-    return dict(content)
-
-
-def _logistic_parameters(content: Any) -> dict[str, Any]:
-    read_object(content, "'parameters'", {"failure_prob", "max_disagreement"})
-    for name in content:
-        read_decimal(content[name], name)
-    return dict(content)
+    return content

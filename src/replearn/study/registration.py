@@ -25,21 +25,11 @@ PUBLIC_VALUE, REGISTRATION = "public_value", "registration"
 
 @dataclass(frozen=True)
 class Registration:
-    """What is fixed about a seed before it can be known.
+    """What is fixed about a seed before it can be known."""
 
-    Attributes
-    ----------
-    draw : str
-        Which public value it will be, such as the numbers of a lottery.
-    drawn_on : date
-        When the value becomes known.
-    registered_on : date
-        When the protocol was fixed, as its authors say; before ``drawn_on``.
-    """
-
-    draw: str
-    drawn_on: date
-    registered_on: date
+    draw: str  # which public value it will be, such as the numbers of a lottery
+    drawn_on: date  # when the value becomes known
+    registered_on: date  # when the protocol was fixed, as its authors say; before ``drawn_on``
 
     def content(self) -> dict[str, str]:
         """As JSON types."""
@@ -132,7 +122,25 @@ class Registrable:
     @property
     def seed_policy(self) -> str:
         """Where the seed comes from, in words."""
-        return policy_in_words(self.content())
+        value, registration = self.notes.get(PUBLIC_VALUE), read_registration(self.notes)
+        if registration is None:
+            if value is None:
+                return (
+                    "explicit seed, chosen by the authors of the protocol: they may have tried "
+                    "several after a look at the pilot. Better: a public value that is drawn after "
+                    "the plan is registered (--register, --public-value)"
+                )
+            return (
+                f"derived from this protocol and the public value {value!r}, but not registered "
+                "before it was drawn: the authors may have tried several protocols"
+            )
+        known = f"{registration.draw}, drawn on {registration.drawn_on}"
+        if value is None:
+            return f"none yet; it will follow from {known}"
+        return (
+            f"derived from {value!r} ({known}) and from this protocol, whose hash without a seed "
+            f"is {self.registered_hash}; check that it was published before that day"
+        )
 
     def _with(self, seed: str, notes: dict[str, Any]) -> Self:
         changed: Any = replace(self, seed=seed, notes=notes)  # type: ignore[type-var]
@@ -140,19 +148,12 @@ class Registrable:
 
 
 def new_registration(draw: str, drawn_on: date | str, today: date | None = None) -> Registration:
-    """Registration as of today.
-
-    Parameters
-    ----------
-    draw : str
-        Which public value it will be.
-    drawn_on : date or str
-        Day of the draw, as 2027-05-06; after today.
-    today : date, optional
-        Default: what the clock says.
-    """
+    """Registration as of today, by default as the clock says."""
     _check_text(draw, "the draw")
-    day = _day(drawn_on)
+    try:
+        day = drawn_on if isinstance(drawn_on, date) else date.fromisoformat(drawn_on)
+    except (TypeError, ValueError):
+        raise ReplearnError(f"a day must be written as 2027-05-06, got {drawn_on!r:.80}.") from None
     now = datetime.now(UTC).date() if today is None else today
     if day <= now:
         raise ReplearnError(
@@ -178,7 +179,7 @@ def derived_seed(content: Mapping[str, Any], value: str) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-def check_seed(content: Mapping[str, Any], today: date | None = None) -> None:
+def check_seed(content: Mapping[str, Any]) -> None:
     """Refuse a seed that does not follow from what the notes say, or dates that cannot be.
 
     Raises
@@ -202,8 +203,8 @@ def check_seed(content: Mapping[str, Any], today: date | None = None) -> None:
         )
     if value is None and content["seed"] != "":
         raise Unfit("a registered protocol must have no seed before its public value is drawn")
-    now = datetime.now(UTC).date() if today is None else today
-    if value is not None and registration.drawn_on > now + timedelta(days=1):  # time zones
+    tomorrow = datetime.now(UTC).date() + timedelta(days=1)  # time zones
+    if value is not None and registration.drawn_on > tomorrow:
         raise Unfit(f"its public value is of {registration.drawn_on}, which has not come yet")
 
 
@@ -225,30 +226,6 @@ def read_registration(notes: Mapping[str, Any]) -> Registration | None:
         raise Unfit("the dates of a registration must be days such as 2027-05-06") from None
 
 
-def policy_in_words(content: Mapping[str, Any]) -> str:
-    """Where a seed comes from."""
-    notes = content["notes"]
-    value, registration = notes.get(PUBLIC_VALUE), read_registration(notes)
-    if registration is None:
-        if value is None:
-            return (
-                "explicit seed, chosen by the authors of the protocol: they may have tried several "
-                "after a look at the pilot. Better: a public value that is drawn after the plan is "
-                "registered (--register, --public-value)"
-            )
-        return (
-            f"derived from this protocol and the public value {value!r}, but not registered before "
-            "it was drawn: the authors may have tried several protocols"
-        )
-    known = f"{registration.draw}, drawn on {registration.drawn_on}"
-    if value is None:
-        return f"none yet; it will follow from {known}"
-    return (
-        f"derived from {value!r} ({known}) and from this protocol, whose hash without a seed is "
-        f"{registered_hash(content)}; check that it was published before that day"
-    )
-
-
 def _seedless(content: Mapping[str, Any]) -> bytes:
     notes = {name: note for name, note in content["notes"].items() if name != PUBLIC_VALUE}
     return canonical_json({**content, "seed": "", "notes": notes})
@@ -260,12 +237,3 @@ def _check_text(value: Any, name: str) -> None:
         raise ReplearnError(
             f"{name} must be text of 1 to {MAX_TEXT} characters, got {value!r:.80}."
         )
-
-
-def _day(value: date | str) -> date:
-    if isinstance(value, date):
-        return value
-    try:
-        return date.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise ReplearnError(f"a day must be written as 2027-05-06, got {value!r:.80}.") from None

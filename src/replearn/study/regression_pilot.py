@@ -9,23 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.codes.basis import UNIT, Basis
-from replearn.codes.decimals import decimal_table, decimals
+from replearn.codes.decimals import decimal_table, decimals, number_table
 from replearn.codes.design import Design
 from replearn.codes.hints import MAX_HINT_BITS
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.codes.score_space import ScoreSpace
 from replearn.errors import ReplearnError
 from replearn.estimators.checks import check_whole
-from replearn.plans.cell_prices import width_ratio
 from replearn.plans.sizes import Guarantee, decimal
+from replearn.study.pilot.allotment import Agreement
 from replearn.study.pilot.cross_fit import with_constant
+from replearn.study.pilot.designs import limited, published_columns, symmetric
 from replearn.study.pilot.encoders import (
     EncodedPilot,
     encoded_pilots,
     in_own_span,
     row_lengths,
 )
-from replearn.study.pilot.families import krylov
+from replearn.study.pilot.families import krylov, most_directions
 from replearn.study.pilot.safe_columns import RARE, Remark, in_words, publishable
 from replearn.study.protocol import Protocol
 from replearn.types import Drawable, IntegerArray, Matrix, Vector
@@ -50,22 +51,13 @@ _DRAWS = 20  # of the rounding's noise, for the table
 
 @dataclass(frozen=True)
 class RegressionRow:
-    """What one way to predict is worth on rows that it has not seen.
-
-    Attributes
-    ----------
-    name : str
-    r2, rmse, mae : float
-        In units of the numbers.
-    disagreement : float or None
-        Between sites; None: they have nothing to agree on.
-    """
+    """What one way to predict is worth on rows that it has not seen."""
 
     name: str
     r2: float
-    rmse: float
-    mae: float
-    disagreement: float | None
+    rmse: float  # in units of the numbers
+    mae: float  # likewise
+    disagreement: float | None  # between sites; None: they have nothing to agree on
 
 
 @dataclass(frozen=True)
@@ -119,10 +111,12 @@ class RegressionPlan(Drawable):
         for row in self.table:
             differ = "" if row.disagreement is None else f"{row.disagreement:.3g}"
             lines.append(f"  {row.name:36}{row.r2:8.3f}{row.rmse:10.4g}{row.mae:10.4g}{differ:>14}")
+        n = self.n_codes - 1
+        known = "1 direction that knows" if n == 1 else f"{n} directions that know"
         lines.append(
-            f"  The protocol decides the columns and their scaling, {_directions_in_words(self)} "
-            "the pilot's numbers, the start and the grid. The sites decide "
-            f"{self.n_codes} numbers: the intercept and the weight of each direction."
+            f"  The protocol decides the columns and their scaling, {known} the pilot's numbers, "
+            f"the start and the grid. The sites decide {self.n_codes} numbers: the intercept and "
+            "the weight of each direction."
         )
         lines += [f"  {line}" for line in in_words(self.remarks)]
         lines += [f"  Caution: {caution}" for caution in self.cautions]
@@ -215,7 +209,10 @@ def plan_regression(
     >>> plan_regression(X, y, samples_per_site=20_000).protocol.algorithm
     'linear'
     """
-    _check(samples_per_site, max_disagreement, failure_prob, hint_bits, sites)
+    Guarantee(0.1, 0.1, max_disagreement, failure_prob)  # refuses what makes no sense
+    check_whole(samples_per_site, "samples_per_site", 1, 1 << 50)
+    check_whole(hint_bits, "hint_bits", 0, MAX_HINT_BITS)
+    check_whole(sites, "sites", 2, 10_000)
     seed = seed_text(shared_seed, "shared_seed")
     numbers = _numbers(y)
     choice = {"columns": columns, "drop": drop, "categories": categories, "numeric": numeric}
@@ -227,9 +224,9 @@ def plan_regression(
         (_studied(_whole(pilot, X), truth) for pilot in encoded_pilots(X, categories, rare)),
         key=lambda studied: float(studied.losses.min()),
     )
-    aim = _AIM * max_disagreement
-    k = _best_number(found, truth, n_directions, (samples_per_site, hint_bits, aim, sites))
-    design = _design(found, truth, k, (centre, width), samples_per_site, hint_bits, aim, sites)
+    agreement = Agreement(samples_per_site, _AIM * max_disagreement, hint_bits, sites)
+    k = _best_number(found, n_directions, agreement)
+    design = _design(found, truth, k, (centre, width), agreement)
     table = _table(found, design, k, numbers, (centre, width), max_disagreement)
     protocol = Protocol(
         algorithm="linear",
@@ -245,7 +242,11 @@ def plan_regression(
             "n_pilot": len(numbers),
             "samples_per_site": samples_per_site,
             "sites": sites,
-            "table": [_plain(row) for row in table],
+            "table": [
+                {"name": row.name}
+                | {name: f"{getattr(row, name):.6g}" for name in ("r2", "rmse", "mae")}
+                for row in table
+            ],
         },
         design=design,
         target=target,
@@ -264,39 +265,18 @@ def plan_regression(
     )
 
 
-def _directions_in_words(plan: RegressionPlan) -> str:
-    n = plan.n_codes - 1
-    return "1 direction that knows" if n == 1 else f"{n} directions that know"
-
-
 # --- what held-out rows say -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Studied:
-    """A pilot in one scaling: directions, and predictions of held-out rows.
-
-    Attributes
-    ----------
-    pilot : EncodedPilot
-    span : array of shape (r, n_columns)
-    directions : array of shape (K, n_columns)
-        The pilot's own fit, then partial least squares.
-    held_out : array of shape (K + 1, n_rows)
-        Predictions by the mean and by 1, 2, ... directions.
-    own : array of shape (n_rows,)
-        Predictions by the pilot's own model.
-    losses : array of shape (K + 1,)
-        Mean squares of ``held_out``.
-    n_train : int
-    """
+    """A pilot in one scaling: directions, and predictions of held-out rows."""
 
     pilot: EncodedPilot
-    span: Matrix
-    directions: Matrix
-    held_out: Matrix
-    own: Vector
-    losses: Vector
+    directions: Matrix  # the pilot's own fit, then partial least squares
+    held_out: Matrix  # predictions by the mean, and in further rows by 1, 2, ... directions
+    own: Vector  # predictions by the pilot's own model
+    losses: Vector  # mean squares of what is wrong with ``held_out``
     n_train: int
 
 
@@ -309,7 +289,7 @@ def _whole(pilot: EncodedPilot, X: Any) -> EncodedPilot:
 
 def _studied(pilot: EncodedPilot, truth: Vector) -> _Studied:
     rows, span = in_own_span(pilot.rows)
-    most = max(1, min(MAX_DIRECTIONS, rows.shape[1], len(truth) // 40))
+    most = max(1, most_directions(rows, MAX_DIRECTIONS))
     fold = _folds(len(truth))
     weight = _best_ridge(rows, truth, fold)
     held_out, own = np.empty((most + 1, len(truth))), np.empty(len(truth))
@@ -325,7 +305,7 @@ def _studied(pilot: EncodedPilot, truth: Vector) -> _Studied:
     losses = ((held_out - truth) ** 2).mean(axis=1)
     directions = _directions(rows, truth, weight, most)
     return _Studied(
-        pilot, span, directions @ span, held_out, own, losses, len(truth) - len(truth) // N_FOLDS
+        pilot, directions @ span, held_out, own, losses, len(truth) - len(truth) // N_FOLDS
     )
 
 
@@ -377,27 +357,20 @@ def _least_squares(columns: Matrix, truth: Vector) -> Vector:
     return np.asarray(np.linalg.solve(moments + ridge, columns.T @ truth / len(truth)))
 
 
-def _best_number(
-    found: _Studied,
-    truth: Vector,
-    wanted: int | None,
-    asked: tuple[int, int, float, int],
-) -> int:
+def _best_number(found: _Studied, wanted: int | None, agreement: Agreement) -> int:
     """Directions for which held-out loss and the price of rounding are least together.
 
     A site has more rows than the pilot, so that its weights vary less than those of a fold.
     """
-    samples_per_site, hint_bits, aim, sites = asked
-    most = len(found.directions)
+    most, n_rows = len(found.directions), agreement.samples_per_site
     if wanted is not None:
         check_whole(wanted, "n_directions", 1, most)
         return wanted
     expected = []
     for k in range(1, most + 1):
         q, loss = k + 1, float(found.losses[k])
-        less = q * loss * (1 / samples_per_site - 1 / found.n_train)
-        ratio = width_ratio(q, hint_bits, aim, sites)
-        expected.append(loss + less + q * loss * ratio**2 / (6 * samples_per_site))
+        less = q * loss * (1 / n_rows - 1 / found.n_train)
+        expected.append(loss + less + q * loss * agreement.ratio(q) ** 2 / (6 * n_rows))
     return 1 + int(np.argmin(expected))
 
 
@@ -409,14 +382,11 @@ def _design(
     truth: Vector,
     k: int,
     target: tuple[float, float],
-    samples_per_site: int,
-    hint_bits: int,
-    aim: float,
-    sites: int,
+    agreement: Agreement,
 ) -> Design:
     raw, q = found.directions[:k], k + 1
     rows = found.pilot.rows
-    factors, limits = _limited(np.asarray(rows @ raw.T))
+    factors, limits = limited(_FARTHEST * np.abs(np.asarray(rows @ raw.T)).max(axis=0))
     directions = Basis.from_directions(raw * factors[:, None])
     columns = with_constant(np.asarray(rows @ (directions.rows * UNIT).T))
     largest = np.array([1.0, *(2.0**limit for limit in limits)])
@@ -427,9 +397,9 @@ def _design(
     information = columns.T @ columns / len(truth)
     meat = scores.T @ scores / len(truth)
     inverse = np.linalg.inv(information)
-    root = np.linalg.cholesky(_symmetric(inverse @ meat @ inverse) + 1e-24 * inverse)
-    sd = math.sqrt(2 / samples_per_site)
-    width = width_ratio(q, hint_bits, aim, sites) * sd
+    root = np.linalg.cholesky(symmetric(inverse @ meat @ inverse) + 1e-24 * inverse)
+    sd = math.sqrt(2 / agreement.samples_per_site)
+    width = agreement.ratio(q) * sd
     pushes = np.minimum(largest, _FAR_PUSH * np.sqrt((scores**2).mean(axis=0)) + 1e-6 * largest)
     space = ScoreSpace(
         directions=directions,
@@ -438,28 +408,21 @@ def _design(
         shrink=("1",) * q,
         lift=decimal_table(root * width),
         rounding="centre",
-        hint_bits=hint_bits,
+        hint_bits=agreement.hint_bits,
         target=decimals(list(target)),
     )
     return Design(
         space=space,
         encode=decimal_table(np.linalg.inv(root) / width),
-        curvature=decimal_table(_symmetric(information) * (1 + _RIDGE)),
-        penalty=decimal_table(_symmetric(information) * _RIDGE),
+        curvature=decimal_table(symmetric(information) * (1 + _RIDGE)),
+        penalty=decimal_table(symmetric(information) * _RIDGE),
         n_steps=1,
         limits=limits,
         pushes=decimals(pushes),
         reach=("1000000",) * q,
         spread=decimals(np.full(q, sd / width)),
-        samples_per_site=samples_per_site,
+        samples_per_site=agreement.samples_per_site,
     )
-
-
-def _limited(products: Matrix) -> tuple[Vector, tuple[int, ...]]:
-    """Factors from 1/2 to 1 that make far products powers of two, and their exponents."""
-    sizes = np.maximum(_FARTHEST * np.abs(products).max(axis=0), 1e-9)
-    limits = [math.floor(math.log2(size)) for size in sizes.tolist()]
-    return 2.0 ** np.array(limits) / sizes, tuple(limits)
 
 
 def _table(
@@ -471,8 +434,7 @@ def _table(
     max_disagreement: float,
 ) -> tuple[RegressionRow, ...]:
     centre, width = target
-    columns = with_constant(np.asarray(found.pilot.rows @ design.direction_rows.T))
-    lift = np.array([[float(text) for text in row] for row in design.space.lift])
+    columns, lift = published_columns(found.pilot, design), number_table(design.space.lift)
     rng = np.random.default_rng(0)
     own = found.held_out[k]
     noisy = [own + columns @ (lift @ rng.uniform(-0.5, 0.5, len(lift))) for _ in range(_DRAWS)]
@@ -511,22 +473,7 @@ def _cautions(table: Sequence[RegressionRow]) -> list[str]:
     return found
 
 
-def _plain(row: RegressionRow) -> dict[str, Any]:
-    """As JSON types that a hash can be made of: reals as text."""
-    reals = {name: f"{getattr(row, name):.6g}" for name in ("r2", "rmse", "mae")}
-    return {"name": row.name, **reals}
-
-
 # --- what is refused ------------------------------------------------------------------------------
-
-
-def _check(
-    samples_per_site: Any, max_disagreement: Any, failure_prob: Any, hint_bits: Any, sites: Any
-) -> None:
-    Guarantee(0.1, 0.1, max_disagreement, failure_prob)
-    check_whole(samples_per_site, "samples_per_site", 1, 1 << 50)
-    check_whole(hint_bits, "hint_bits", 0, MAX_HINT_BITS)
-    check_whole(sites, "sites", 2, 10_000)
 
 
 def _numbers(y: Any) -> Vector:
@@ -562,7 +509,3 @@ def _range(numbers: Vector, given: tuple[float, float] | None) -> tuple[float, f
             "one that follows from the pilot."
         )
     return low, high
-
-
-def _symmetric(matrix: Matrix) -> Matrix:
-    return np.asarray((matrix + matrix.T) / 2)

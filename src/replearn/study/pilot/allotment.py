@@ -20,53 +20,32 @@ ENOUGH = 0.99
 
 @dataclass(frozen=True)
 class Agreement:
-    """What the sites shall agree on, and with how many rows.
-
-    Attributes
-    ----------
-    samples_per_site : int
-    disagreement : float
-        Planned probability that not all sites agree.
-    hint_bits : int
-    n_sites : int
-    """
+    """With how many rows, and how often, sites shall agree."""
 
     samples_per_site: int
-    disagreement: float
-    hint_bits: int = 0
-    n_sites: int = 2
+    disagreement: float  # planned probability that not all sites agree
+    hint_bits: int
+    n_sites: int
+
+    def ratio(self, n_codes: int) -> float:
+        """Width of cubes, over the standard deviation of two sites' difference."""
+        return width_ratio(n_codes, self.hint_bits, self.disagreement, self.n_sites)
 
 
 @dataclass(frozen=True)
 class Allotment:
-    """Cells of the first q coordinates of a family.
-
-    Attributes
-    ----------
-    family : Family
-    agreement : Agreement
-    widths, spread, shrink, reach : arrays of shape (q,)
-        Widths of the cells, standard deviation of two sites' difference, how much of a centre is
-        believed, and how far from the start a site may go; in the metric of the family.
-    rounding : str
-    moment : float
-        Variance of a site's point around the centre of its cell, in squared widths.
-    gain : float
-        Expected improvement on the start, in nats per row.
-    full_gain : float
-        The same without any rounding.
-    """
+    """Cells of the first q coordinates of a family, in its metric."""
 
     family: Family
     agreement: Agreement
     widths: Vector
-    spread: Vector
-    shrink: Vector
-    reach: Vector
+    spread: Vector  # standard deviation of two sites' difference
+    shrink: Vector  # how much of a centre is believed
+    reach: Vector  # how far from the start a site may go
     rounding: str
-    moment: float
-    gain: float
-    full_gain: float
+    moment: float  # variance of a site's point around the centre of its cell, in squared widths
+    gain: float  # expected improvement on the start, in nats per row
+    full_gain: float  # the same without any rounding
 
     @property
     def size(self) -> int:
@@ -109,7 +88,7 @@ def allot(family: Family, size: int, agreement: Agreement) -> Allotment:
         widths = shape * (crossings * gap / -math.log1p(-rho))
         moment = second_moment(rounding, size)
     else:
-        widths = width_ratio(size, bits, rho, n_sites) * spread
+        widths = agreement.ratio(size) * spread
         moment = position_variance(size, bits, rho, n_sites)
     noise = moment * widths**2 + variance / n
     return Allotment(

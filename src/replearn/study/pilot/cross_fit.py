@@ -12,6 +12,7 @@ coordinates of the directions, made orthonormal in the Fisher metric of the star
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -19,7 +20,7 @@ from scipy.special import expit
 
 from replearn.study.pilot.families import principal, supervised_directions
 from replearn.study.pilot.ridge import N_FOLDS, HeldOut, Truth, log_loss, short_step
-from replearn.types import IntegerArray, Matrix, Vector
+from replearn.types import Matrix, Vector
 
 #: Smallest variance of a coordinate: a pilot that is separated shows none.
 VARIANCE_FLOOR = 0.3
@@ -32,62 +33,57 @@ _BOUND_SHARE = 0.55
 #: share of the pilot's rows.
 _NEW_SHARE = 1e-3
 _FEWEST_ROWS = 1 / 25
-FEWEST_DISCOVERY_ROWS = 1 / 66
+_FEWEST_DISCOVERY_ROWS = 1 / 66
 
-#: How many coordinates theory counts for, against what was seen in a block of them.
-THEORY_WEIGHT = 2.0
-
-_BLOCKS = (0, 1, 2, 4, 8, 16, 32, 64)
+#: How many directions theory counts for, against what was seen in a group of them.
+_THEORY_WEIGHT = 2.0
 
 
 @dataclass(frozen=True)
 class Family:
     """Directions with what the pilot says about them.
 
-    Coordinates are those of the columns ``(1, rows @ directions.T) @ frame``.
-
-    Attributes
-    ----------
-    name : str
-    directions : array of shape (k, n_columns)
-        Made orthogonal like the columns, of length 1; in the coordinates of the pilot's span.
-    weights : array
-        Of the pilot's rows, in whose metric the columns are orthonormal.
-    start : array of shape (q,)
-        The start in these coordinates.
-    information : array of shape (q, q)
-    variance : array of shape (q,)
-        Of one row's part in each coordinate of ``metric @ theta``.
-    signal : array of shape (q,)
-        Expected squared distance from the start, likewise.
-    n_steps : int
-    ridge : float
-        Towards the start, in these coordinates.
-    caution : float
-        Factor by which the variance of sites is taken larger than the pilot shows.
+    Theta has the q coordinates of the columns ``(1, rows @ directions.T) @ frame``. Directions are
+    made orthogonal like these, of length 1, and given in the coordinates of the pilot's span.
     """
 
     name: str
     directions: Matrix
-    weights: Vector
+    weights: Vector  # of the pilot's rows, in whose metric the columns are orthonormal
     start: Vector
     information: Matrix
-    variance: Vector
-    signal: Vector
+    variance: Vector  # of one row's part in ``M theta``, ``M' M`` the information
+    signal: Vector  # expected squared distance from the start, likewise
     n_steps: int = 1
-    ridge: float = 0.02
-    caution: float = 1.1
+    ridge: float = 0.02  # towards the start
+    caution: float = 1.1  # the variance of sites is taken larger than the pilot shows
 
-    @property
-    def metric(self) -> Matrix:
-        """Upper triangular M with ``M' M`` the information."""
-        return np.asarray(np.linalg.cholesky(self.information).T)
+
+@dataclass(frozen=True)
+class Frame:
+    """Directions, and the triangular map that makes their columns orthonormal.
+
+    The start has a number for each column, or a row of them for several outputs.
+    """
+
+    directions: Matrix
+    frame: Matrix
+    start: Vector
+    weights: Vector
+
+    def orthogonal(self) -> Matrix:
+        """The directions behind the orthonormal columns, scaled to length 1."""
+        mixed = self.frame[1:, 1:].T @ self.directions
+        return np.asarray(mixed / np.linalg.norm(mixed, axis=1, keepdims=True))
+
+    def columns(self, rows: Matrix) -> Matrix:
+        """Orthonormal columns of rows."""
+        return np.asarray(with_constant(rows @ self.directions.T) @ self.frame)
 
 
 def supervised_family(
     name: str,
     rows: Matrix,
-    truth: Truth,
     fits: HeldOut,
     n_directions: int,
     scores: Matrix,
@@ -97,9 +93,9 @@ def supervised_family(
 
     ``axes`` are the principal directions of each fold's rows, and of all rows last.
     """
-    seen_parts = [fits.fold != left_out for left_out in range(N_FOLDS)]
+    truth, seen_parts = fits.truth, [fits.fold != left_out for left_out in range(N_FOLDS)]
 
-    def made(seen: Truth, fit: Vector, own_axes: Matrix) -> "_Frame":
+    def made(seen: Truth, fit: Vector, own_axes: Matrix) -> Frame:
         directions = supervised_directions(
             name, rows[seen], truth[seen], fit, fits.weight, n_directions, scores, own_axes
         )
@@ -111,7 +107,7 @@ def supervised_family(
         made(seen, fit, own) for seen, fit, own in zip(seen_parts, fits.by_fold, axes, strict=False)
     ]
     whole = made(np.ones(truth.size, dtype=bool), fits.whole, axes[-1])
-    q = min(frame.size for frame in (*frames, whole))
+    q = min(len(frame.start) for frame in (*frames, whole))
     information, meat, held, n_held = np.zeros((q, q)), np.zeros((q, q)), [], []
     for frame, seen in zip(frames, seen_parts, strict=True):
         columns = frame.columns(rows[~seen])[:, :q]
@@ -134,13 +130,12 @@ def supervised_family(
         start=whole.start[:q],
         information=information,
         variance=variance,
-        signal=_smoothed(excess, variance / truth.size),
+        signal=smoothed(excess, variance / truth.size),
     )
 
 
-#: Steps and ridge of a study that starts from no model: the rows' own curvature is stepped with;
-#: and the factor by which the variance of sites is taken larger than the pilot shows.
-DISCOVERY_STEPS, DISCOVERY_RIDGE, DISCOVERY_CAUTION = 8, 0.05, 1.5
+#: Steps and ridge of a study that starts from no model: the rows' own curvature is stepped with.
+DISCOVERY_STEPS, DISCOVERY_RIDGE = 8, 0.05
 
 #: Without labels: assumed variance of the log-odds, which falls off like one over the number of
 #: the direction.
@@ -148,56 +143,61 @@ _ASSUMED_SIGNAL = 2.0
 
 
 def discovery_family(
-    rows: Matrix,
-    truth: Truth | None,
-    share: float,
-    n_directions: int,
-    fold: IntegerArray | None = None,
+    rows: Matrix, share: float, n_directions: int, fits: HeldOut | None = None
 ) -> Family:
     """Principal directions, and a start that knows nothing but the share of positives.
 
     Labels, if there are any, say how much signal to expect in how many directions, and nothing
     about which directions these are.
     """
-    directions = principal(rows, n_directions)
-    columns = with_constant(rows @ directions.T)
     spread = share * (1 - share)
     weights = np.full(len(rows), spread)
-    kept = strong_columns(columns, weights, 2, FEWEST_DISCOVERY_ROWS)
+    found, columns = discovery_frame(rows, n_directions, weights, np.log(share / (1 - share)))
+    start, numbers = found.start, np.arange(1, found.start.size + 1)
+    variance = np.ones(start.size)
+    signal = spread * _ASSUMED_SIGNAL / numbers / (1 / numbers).sum()
+    if fits is not None:
+        theta = _fitted(columns, fits.truth, start)
+        variance = _held_out_variance(columns, fits, start)
+        signal = block_means((theta - start) ** 2, variance / len(rows))
+    return discovery(found, np.eye(start.size), variance, signal)
+
+
+def discovery_frame(
+    rows: Matrix, n_directions: int, weights: Vector, base: Any
+) -> tuple[Frame, Matrix]:
+    """Principal directions, a start that says the same log-odds to all, and their columns."""
+    directions = principal(rows, n_directions)
+    columns = with_constant(rows @ directions.T)
+    kept = strong_columns(columns, weights, 2, _FEWEST_DISCOVERY_ROWS)
     frame = orthonormal_frame(columns[:, kept], weights)
-    start = np.zeros(kept.size)
-    start[0] = np.log(share / (1 - share)) / frame[0, 0]
-    found = _Frame(directions[kept[1:] - 1], frame, start, weights)
-    variance = np.ones(kept.size)
-    falling = spread * _ASSUMED_SIGNAL / np.arange(1, kept.size + 1)
-    signal = falling / (1 / np.arange(1, kept.size + 1)).sum()
-    if truth is not None and fold is not None:
-        framed = columns[:, kept] @ frame
-        theta = _fitted(framed, truth, start)
-        variance = _held_out_variance(framed, truth, start, fold)
-        signal = _block_means((theta - start) ** 2, variance / truth.size)
+    start = np.zeros((kept.size, *np.shape(base)))
+    start[0] = base / frame[0, 0]
+    return Frame(directions[kept[1:] - 1], frame, start, weights), columns[:, kept] @ frame
+
+
+def discovery(found: Frame, information: Matrix, variance: Vector, signal: Vector) -> Family:
+    """The family of a study whose directions know no label."""
     return Family(
         name="pca",
         directions=found.orthogonal(),
-        weights=weights,
-        start=start,
-        information=np.eye(kept.size),
+        weights=found.weights,
+        start=found.start.ravel(),
+        information=information,
         variance=variance,
         signal=signal,
         n_steps=DISCOVERY_STEPS,
         ridge=DISCOVERY_RIDGE,
-        caution=DISCOVERY_CAUTION,
+        caution=1.5,
     )
 
 
-def discovery_scores(
-    rows: Matrix, truth: Truth, share: float, fold: IntegerArray, size: int
-) -> Vector:
+def discovery_scores(rows: Matrix, fits: HeldOut, share: float, size: int) -> Vector:
     """Held-out log-odds of a discovery with a number of coordinates, before any rounding."""
-    scores = np.empty(truth.size)
+    truth, scores = fits.truth, np.empty(len(rows))
     for left_out in range(N_FOLDS):
-        seen = fold != left_out
-        family = discovery_family(rows[seen], None, share, size - 1)
+        seen = fits.fold != left_out
+        family = discovery_family(rows[seen], share, size - 1)
         columns = with_constant(rows @ family.directions.T)
         columns = columns @ orthonormal_frame(columns[seen], family.weights)
         theta = _fitted(columns[seen], truth[seen], family.start)
@@ -227,16 +227,16 @@ def _fitted(columns: Matrix, truth: Truth, start: Vector) -> Vector:
     return following
 
 
-def _held_out_variance(columns: Matrix, truth: Truth, start: Vector, fold: IntegerArray) -> Vector:
+def _held_out_variance(columns: Matrix, fits: HeldOut, start: Vector) -> Vector:
     """Variance of one row's part in the weights, from rows that the fits have not seen.
 
     Rows that a fit has seen are too well explained by it. The curvature is Newton's own: the
     variance of a fit is that of its limit, however it gets there.
     """
-    q = start.size
+    truth, q = fits.truth, start.size
     information, meat = DISCOVERY_RIDGE * np.eye(q), np.zeros((q, q))
     for left_out in range(N_FOLDS):
-        seen = fold != left_out
+        seen = fits.fold != left_out
         chance = expit(columns[~seen] @ _fitted(columns[seen], truth[seen], start))
         held, residual = columns[~seen], chance - truth[~seen]
         information += (held * (chance * (1 - chance))[:, None]).T @ held / truth.size
@@ -245,15 +245,29 @@ def _held_out_variance(columns: Matrix, truth: Truth, start: Vector, fold: Integ
     return np.maximum(np.diag(bread @ meat @ bread), VARIANCE_FLOOR)
 
 
-def _block_means(squares: Vector, noise: Vector) -> Vector:
-    """Signal by blocks of doubling size, the intercept apart; never below half the noise."""
+def _blocks(size: int, n_outputs: int) -> list[slice]:
+    """Coordinates of the intercepts, and of directions in groups of doubling size."""
+    pairs = pairwise((0, 1, 2, 4, 8, 16, 32, 64))
+    found = [slice(low * n_outputs, min(high * n_outputs, size)) for low, high in pairs]
+    return [block for block in found if block.start < size]
+
+
+def block_means(squares: Vector, noise: Vector, n_outputs: int = 1) -> Vector:
+    """Signal by groups of directions, the intercept apart; never below half the noise."""
     signal = np.empty_like(squares)
-    for first, last in pairwise(_BLOCKS):
-        block = slice(first, min(last, squares.size))
-        if first >= squares.size:
-            break
+    for block in _blocks(squares.size, n_outputs):
         seen = float((squares[block] - noise[block]).mean())
-        signal[block] = max(seen, (4.0 if first == 0 else 0.5) * float(noise[block].mean()))
+        least = (4.0 if block.start == 0 else 0.5) * float(noise[block].mean())
+        signal[block] = max(seen, least)
+    return signal
+
+
+def smoothed(excess: Vector, theory: Vector, n_outputs: int = 1) -> Vector:
+    """Signal by groups of directions, drawn towards what theory expects of a fit on a pilot."""
+    signal, weight = np.empty_like(theory), _THEORY_WEIGHT * n_outputs
+    for block in _blocks(theory.size, n_outputs):
+        seen, n = float((excess[block] / theory[block]).sum()), theory[block].size
+        signal[block] = theory[block] * np.clip((weight + seen) / (weight + n), 0.25, 1e6)
     return signal
 
 
@@ -263,29 +277,7 @@ def fold_axes(rows: Matrix, fits: HeldOut, n_directions: int) -> list[Matrix]:
     return [principal(part, n_directions) for part in (*parts, rows)]
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """Directions, and the triangular map that makes their columns orthonormal."""
-
-    directions: Matrix
-    frame: Matrix
-    start: Vector
-    weights: Vector
-
-    @property
-    def size(self) -> int:
-        return int(self.start.size)
-
-    def orthogonal(self) -> Matrix:
-        """The directions behind the orthonormal columns, scaled to length 1."""
-        mixed = self.frame[1:, 1:].T @ self.directions
-        return np.asarray(mixed / np.linalg.norm(mixed, axis=1, keepdims=True))
-
-    def columns(self, rows: Matrix) -> Matrix:
-        return np.asarray(with_constant(rows @ self.directions.T) @ self.frame)
-
-
-def _framed(directions: Matrix, rows: Matrix, place: int, intercept: float, slope: float) -> _Frame:
+def _framed(directions: Matrix, rows: Matrix, place: int, intercept: float, slope: float) -> Frame:
     """Make columns orthonormal in the Fisher metric of the start, leaving out weak directions."""
     columns = with_constant(rows @ directions.T)
     theta = np.zeros(columns.shape[1])
@@ -294,7 +286,7 @@ def _framed(directions: Matrix, rows: Matrix, place: int, intercept: float, slop
     kept = strong_columns(columns, weights, place + 2)
     columns, theta = columns[:, kept], theta[kept]
     frame = orthonormal_frame(columns, weights)
-    return _Frame(directions[kept[1:] - 1], frame, np.linalg.solve(frame, theta), weights)
+    return Frame(directions[kept[1:] - 1], frame, np.linalg.solve(frame, theta), weights)
 
 
 def curvature_weights(scores: Vector) -> Vector:
@@ -343,17 +335,3 @@ def strong_columns(
             kept.append(j)
             basis.append(rest / np.sqrt(size))
     return np.array(kept)
-
-
-def _smoothed(excess: Vector, theory: Vector) -> Vector:
-    """Signal by blocks of doubling size, drawn towards what theory expects."""
-    signal = np.empty_like(theory)
-    for first, last in pairwise(_BLOCKS):
-        block = slice(first, min(last, theory.size))
-        if first >= theory.size:
-            break
-        seen = float((excess[block] / theory[block]).sum())
-        size = theory[block].size
-        factor = (THEORY_WEIGHT + seen) / (THEORY_WEIGHT + size)
-        signal[block] = theory[block] * np.clip(factor, 0.25, 1e6)
-    return signal

@@ -33,8 +33,6 @@ def design_of(
 
     Parameters
     ----------
-    allotment : Allotment
-    pilot : EncodedPilot
     span : array of shape (r, n_columns)
         Orthonormal basis in whose coordinates the family's directions are.
     threshold : str
@@ -43,8 +41,6 @@ def design_of(
         Held-out ``p - t`` of the pilot's rows, if there are any; with more classes, for each.
     n_outputs : int, default=1
         Classes less one; they share the directions.
-    class_weights : tuple of str, optional
-        Published weights of the classes.
 
     Notes
     -----
@@ -55,7 +51,8 @@ def design_of(
     family, size = allotment.family, allotment.size
     q = size // n_outputs
     raw = family.directions[: q - 1] @ span
-    factors, limits = limited(np.asarray(pilot.rows @ raw.T))
+    products = np.asarray(pilot.rows @ raw.T)
+    factors, limits = limited(np.abs(products.mean(axis=0)) + _FAR * products.std(axis=0))
     directions = Basis.from_directions(raw * factors[:, None])
     columns = with_constant(np.asarray(pilot.rows @ (directions.rows * UNIT).T))
     frame = orthonormal_frame(columns, family.weights)
@@ -80,8 +77,8 @@ def design_of(
     return Design(
         space=space,
         encode=decimal_table((metric / allotment.widths[:, None]) @ inverse),
-        curvature=decimal_table(_symmetric(inverse.T @ (information + ridge) @ inverse)),
-        penalty=decimal_table(_symmetric(inverse.T @ ridge @ inverse)),
+        curvature=decimal_table(symmetric(inverse.T @ (information + ridge) @ inverse)),
+        penalty=decimal_table(symmetric(inverse.T @ ridge @ inverse)),
         n_steps=family.n_steps,
         limits=limits,
         pushes=_pushes(columns, residuals, family.n_steps, limits),
@@ -92,11 +89,16 @@ def design_of(
     )
 
 
-def limited(products: Matrix) -> tuple[Vector, tuple[int, ...]]:
+def published_columns(pilot: EncodedPilot, design: Design) -> Matrix:
+    """The pilot's rows in the published directions, after a constant."""
+    return with_constant(np.asarray(pilot.rows @ design.direction_rows.T))
+
+
+def limited(far: Vector) -> tuple[Vector, tuple[int, ...]]:
     """Factors from 1/2 to 1 that make far products powers of two, and their exponents."""
-    sizes = np.abs(products.mean(axis=0)) + _FAR * products.std(axis=0)
-    limits = [math.floor(math.log2(max(size, 1e-9))) for size in sizes.tolist()]
-    return 2.0 ** np.array(limits) / np.maximum(sizes, 1e-9), tuple(limits)
+    sizes = np.maximum(far, 1e-9)
+    limits = [math.floor(math.log2(size)) for size in sizes.tolist()]
+    return 2.0 ** np.array(limits) / sizes, tuple(limits)
 
 
 def _pushes(
@@ -114,5 +116,6 @@ def _pushes(
     return decimals(np.minimum(largest, _FAR_PUSH * np.maximum(sizes, 1e-6 * largest)))
 
 
-def _symmetric(matrix: Matrix) -> Matrix:
+def symmetric(matrix: Matrix) -> Matrix:
+    """Without what rounding has made different on the two sides of the diagonal."""
     return np.asarray((matrix + matrix.T) / 2)

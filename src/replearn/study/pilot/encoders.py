@@ -1,17 +1,24 @@
 """Published scalings of a pilot's columns, and the pilot's rows in them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from replearn.codes.encoding import CategoryColumn, Column, Encoding, NumberColumn, columns_of
+from replearn.codes.encoding import (
+    CategoryColumn,
+    Column,
+    Encoding,
+    NumberColumn,
+    columns_of,
+    names_of,
+)
 from replearn.plans.sizes import decimal
-from replearn.study.pilot.columns import column_names, numbers_of
-from replearn.study.pilot.safe_columns import published_categories
+from replearn.study.pilot.safe_columns import RARE, known_numbers, published_categories
 from replearn.types import Matrix, Vector
 
 #: Scalings in words.
@@ -34,22 +41,12 @@ _SCALE_FLOOR, _INDICATOR_FLOOR = 0.1, 0.14
 
 @dataclass(frozen=True)
 class EncodedPilot:
-    """A pilot's rows under one published scaling.
+    """A pilot's rows under one published scaling."""
 
-    Attributes
-    ----------
-    scaling : {"own", "plain", "common"}
-    encoding : Encoding
-    cap : str
-        Published length beyond which rows are shortened.
-    rows : array or CSR matrix
-        Encoded and shortened; their mean squared length is about 1.
-    """
-
-    scaling: str
+    scaling: str  # of SCALINGS
     encoding: Encoding
-    cap: str
-    rows: Any
+    cap: str  # published length beyond which rows are shortened
+    rows: Any  # array or CSR, encoded and shortened; their mean squared length is about 1
 
 
 def encoded_pilots(X: Any, categories: Sequence[str], rare: int) -> list[EncodedPilot]:
@@ -67,9 +64,8 @@ def encoded_pilots(X: Any, categories: Sequence[str], rare: int) -> list[Encoded
             ("own", _sparse_encoding(spreads)),
         ]
     else:
-        names = column_names(X)
-        table = columns_of(X, names)
-        columns = [_column(name, table[name], name in categories, rare) for name in names]
+        table = _named_columns(X)
+        columns = [_column(name, table[name], name in categories, rare) for name in table]
         ways = [("own", _floored(columns))]
         if all(isinstance(column, NumberColumn) for column in columns):
             ways.append(("common", _common(columns, table)))
@@ -142,14 +138,12 @@ def _times(scale: str, factor: float) -> str:
 def _column(name: str, values: Any, as_category: bool, rare: int) -> Column:
     """Published scaling of one column by its own spread."""
     if as_category or values.dtype.kind not in "biuf":
-        kept, n_folded, share = published_categories(values, rare)
-        column = CategoryColumn(name, kept, other=f"{share:.3f}" if n_folded else None)
+        column = _category_column(name, values, rare)
         shares = column.transform(values).mean(axis=0)
         spreads = np.maximum(np.sqrt(shares * (1 - shares)), _INDICATOR_FLOOR)
         return replace(column, scales=tuple(decimal(spread) for spread in spreads))
-    numbers = numbers_of(values)
-    missing = bool(np.isnan(numbers).any())
-    known = numbers[~np.isnan(numbers)]
+    known = known_numbers(values)
+    missing = known.size < values.size
     centre, spread = _centre_and_spread(known)
     if spread == 0:
         return NumberColumn(name, "0", _NO_SPREAD, missing)
@@ -169,12 +163,6 @@ def _centre_and_spread(values: Vector) -> tuple[float, float]:
     if robust > 0.2 * deviation:
         return float(middle), robust
     return mean, deviation  # nearly constant, with rare large values
-
-
-def _centre_text(centre: float, spread: float) -> str:
-    # digits of the centre are needed down to the size of the spread, not of the centre
-    digits = max(0, 2 - math.floor(math.log10(spread)))
-    return f"{centre:.{min(digits, 20)}f}"
 
 
 def _floored(columns: Sequence[Column]) -> Encoding:
@@ -203,7 +191,7 @@ def _alike(scales: Sequence[float]) -> bool:
 
 
 def _common(columns: Sequence[Column], table: Any) -> Encoding:
-    numbers = [numbers_of(table[column.name]) for column in columns]
+    numbers = [_numbers(table[column.name]) for column in columns]
     spreads = np.array([float(np.nanstd(values)) for values in numbers])
     live = spreads > 0
     scale = decimal(float(_common_of(spreads).max()) or 1.0)
@@ -251,3 +239,80 @@ def _sparse_encoding(spreads: Vector) -> Encoding:
             for i, spread in enumerate(spreads.tolist())
         )
     )
+
+
+# --- columns ----------------------------------------------------------------------------------
+
+
+def _named_columns(X: Any) -> Mapping[str, NDArray[Any]]:
+    """Columns of a pilot by name; x0, x1, ... if they have none."""
+    names = names_of(X)
+    return columns_of(X, [f"x{i}" for i in range(np.shape(X)[1])] if names is None else names)
+
+
+def _category_column(name: str, values: NDArray[Any], rare: int) -> CategoryColumn:
+    """A column of categories, those in few rows folded into one."""
+    kept, n_folded, share = published_categories(values, rare)
+    return CategoryColumn(name, kept, other=f"{share:.3f}" if n_folded else None)
+
+
+def _centre_text(centre: float, spread: float) -> str:
+    """A centre with digits down to the size of the spread, not of the centre."""
+    digits = max(0, 2 - math.floor(math.log10(spread)))
+    return f"{centre:.{min(digits, 20)}f}"
+
+
+def _numbers(values: NDArray[Any]) -> Vector:
+    """A column of numbers, NaN where one is missing."""
+    return np.asarray(values, dtype=np.float64)
+
+
+# --- for Algorithms 1 to 3 -----------------------------------------------------------------------
+
+
+def encodings(X: Any, categories: Sequence[str], rare: int = RARE) -> list[tuple[str, Encoding]]:
+    """The two scalings that are tried: each column by its own spread, or all by one number.
+
+    Categories in fewer than ``rare`` rows are folded into one.
+    """
+    if sp.issparse(X):
+        common = decimal(float(np.median(row_lengths(X))) or 1.0)
+        names = [f"x{i}" for i in range(X.shape[1])]
+        return [("common", Encoding(tuple(NumberColumn(name, "0", common) for name in names)))]
+    table = _named_columns(X)
+    columns = [_standard_column(name, table[name], name in categories, rare) for name in table]
+    numbers = [column for column in columns if isinstance(column, NumberColumn)]
+    values = np.array([_numbers(table[column.name]) for column in numbers])
+    lengths = np.sqrt(np.nansum(values**2, axis=0)) if numbers else np.ones(1)
+    common = decimal(float(np.median(lengths)) or 1.0)
+    together = tuple(
+        # moved only if missing values must have a place in its middle
+        replace(column, centre=column.centre if column.fill_missing else "0", scale=common)
+        if isinstance(column, NumberColumn)
+        else column
+        for column in columns
+    )
+    return [("standard", Encoding(tuple(columns))), ("common", Encoding(together))]
+
+
+def _standard_column(name: str, values: NDArray[Any], as_category: bool, rare: int) -> Column:
+    """Published scaling of one column.
+
+    Binary columns are moved to 0 and 1, not standardised: the spread of a rare one in a pilot
+    says little. If values are missing the centre is the mean, which stands for them.
+    """
+    if as_category or values.dtype.kind not in "biuf":
+        return _category_column(name, values, rare)
+    numbers = _numbers(values)
+    missing = bool(np.isnan(numbers).any())
+    distinct = np.unique(known_numbers(values))
+    if distinct.size == 0:
+        return NumberColumn(name, "0", "1", missing)
+    if distinct.size == 1:
+        return NumberColumn(name, decimal(distinct[0]), decimal(max(abs(distinct[0]), 1)), missing)
+    if distinct.size == 2:
+        low, high = distinct
+        centre = float(np.nanmean(numbers)) if missing else low
+        return NumberColumn(name, decimal(centre), decimal(high - low), missing)
+    centre, spread = float(np.nanmean(numbers)), float(np.nanstd(numbers))
+    return NumberColumn(name, _centre_text(centre, spread), decimal(spread), missing)

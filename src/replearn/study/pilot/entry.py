@@ -1,6 +1,8 @@
 """The one function that plans a study from a pilot."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,12 @@ from replearn.codes.published import Published
 from replearn.errors import ReplearnError
 from replearn.estimators.checks import check_whole, class_factors
 from replearn.plans.sizes import decimal
-from replearn.study.pilot.columns import read_labels
+from replearn.sources.labels import Labels, label_values
 from replearn.study.pilot.many_classes import plan_many_classes
 from replearn.study.pilot.net_plan import NetPilotPlan, plan_net_study
 from replearn.study.pilot.pilot_plan import PilotPlan
-from replearn.study.pilot.recipe_choice import better_recipe
 from replearn.study.pilot.request import Request
-from replearn.study.pilot.safe_columns import RARE, publishable
+from replearn.study.pilot.safe_columns import RARE, Remark, publishable
 from replearn.study.pilot.scores import PublishedScore
 from replearn.study.pilot.svm_plan import SvmPilotPlan, plan_svm_study
 from replearn.study.pilot.two_classes import plan_logistic_study
@@ -26,6 +27,11 @@ from replearn.types import IntegerArray, Signs
 #: Recipes that can be planned from a pilot, and the numbers of the paper's algorithms.
 ALGORITHMS = ("logistic", "svm", "sgd", "net", "auto")
 _NUMBERS = {"svm": 1, "sgd": 2, "net": 3}
+
+MIN_ROWS, MIN_OF_CLASS = 100, 5
+
+#: Settings of Algorithm 1 that are tried: its accuracy changes little between them.
+_FEW = (0.03, 0.3)
 
 
 def plan_from_pilot(
@@ -141,71 +147,12 @@ def plan_from_pilot(
         )
     if classes is not None:
         classes = Published(classes=tuple(classes)).classes  # checked before any work
-    numbers, classes = (None, classes) if y is None else read_labels(y)
+    numbers, classes = (None, classes) if y is None else _read_labels(y)
     signs: Signs | None = None
     if numbers is not None:
         signs = np.where(numbers > 0, 1, -1).astype(np.int8)
     choice = {"columns": columns, "drop": drop, "categories": categories, "numeric": numeric}
     X, remarks = publishable(X, signs, choice, rare)
-    many = classes is not None and len(classes) > 2
-    if algorithm not in ("logistic", "auto"):
-        number = _NUMBERS[algorithm]
-        if many:
-            raise ReplearnError(
-                f"Algorithm {number} is planned for two classes, got {classes!r:.80}. Use "
-                'algorithm="logistic", or merge classes.'
-            )
-        if (
-            signs is None
-            or classes is None
-            or scores
-            or study != "updating"
-            or sites != 2
-            or threshold != "share"
-        ):
-            raise ReplearnError(
-                f"Algorithm {number} is planned from labels, for two sites, without scores and "
-                'threshold, got others. Leave them out, or use algorithm="logistic".'
-            )
-        check_whole(hint_bits, "hint_bits", 0, MAX_HINT_BITS)
-        if algorithm == "net":
-            _refuse_for_nets(hint_bits, class_weight, svm)
-            return plan_net_study(
-                X,
-                signs,
-                classes,
-                remarks,
-                samples_per_site=samples_per_site,
-                max_disagreement=max_disagreement,
-                shared_seed=shared_seed,
-                categories=categories,
-                rare=rare,
-                failure_prob=failure_prob,
-                target=target,
-                **svm,
-            )
-        return plan_svm_study(
-            X,
-            signs,
-            classes,
-            remarks,
-            samples_per_site=samples_per_site,
-            max_disagreement=max_disagreement,
-            shared_seed=shared_seed,
-            categories=categories,
-            rare=rare,
-            failure_prob=failure_prob,
-            target=target,
-            class_weights=_class_weights(class_weight, (signs > 0).astype(np.int64), classes),
-            hint_bits=hint_bits,
-            algorithm=algorithm,
-            **svm,
-        )
-    if svm:
-        raise ReplearnError(
-            f'{sorted(svm)[0]} belongs to algorithm="svm" or "sgd", got algorithm="{algorithm}". '
-            "Leave it out."
-        )
     request = Request(
         samples_per_site=samples_per_site,
         max_disagreement=max_disagreement,
@@ -221,7 +168,33 @@ def plan_from_pilot(
         target=target,
         share=share,
     )
-    weights: Decimals = ()
+    many = classes is not None and len(classes) > 2
+    if algorithm not in ("logistic", "auto"):
+        number = _NUMBERS[algorithm]
+        if many:
+            raise ReplearnError(
+                f"Algorithm {number} is planned for two classes, got {classes!r:.80}. Use "
+                'algorithm="logistic", or merge classes.'
+            )
+        if signs is None or classes is None or request.needs_logistic:
+            raise ReplearnError(
+                f"Algorithm {number} is planned from labels, for two sites, without scores and "
+                'threshold, got others. Leave them out, or use algorithm="logistic".'
+            )
+        check_whole(hint_bits, "hint_bits", 0, MAX_HINT_BITS)
+        if algorithm == "net":
+            _refuse_for_nets(hint_bits, class_weight, svm)
+            return plan_net_study(X, signs, classes, remarks, request, **svm)
+        weights = _class_weights(class_weight, (signs > 0).astype(np.int64), classes)
+        return plan_svm_study(
+            X, signs, classes, remarks, request, weights, algorithm=algorithm, **svm
+        )
+    if svm:
+        raise ReplearnError(
+            f'{sorted(svm)[0]} belongs to algorithm="svm" or "sgd", got algorithm="{algorithm}". '
+            "Leave it out."
+        )
+    weights = ()
     if class_weight is not None:
         if numbers is None or classes is None:
             raise ReplearnError("class_weight needs labels in the pilot, got none. Leave it out.")
@@ -275,3 +248,60 @@ def _class_weights(
         balanced = dict(zip(classes, (counts.min() / counts).tolist(), strict=True))
         return tuple(decimal(float(weight)) for weight in class_factors(balanced, classes))
     return class_factors(class_weight, classes)
+
+
+def _read_labels(y: Any) -> tuple[IntegerArray, tuple[Any, ...]]:
+    """Numbers of the rows' classes, and the labels."""
+    labels = Labels(many=True)
+    numbers = labels.targets(y).astype(np.int64)
+    counts = np.bincount(numbers, minlength=labels.classes.size)
+    if numbers.size < MIN_ROWS or counts.min() < MIN_OF_CLASS:
+        rare = label_values(labels.classes)[int(np.argmin(counts))]
+        raise ReplearnError(
+            f"a pilot needs at least {MIN_ROWS} rows and {MIN_OF_CLASS} of each class, got "
+            f"{numbers.size} rows, {counts.min()} of class {rare!r}. A thousand rows are good; "
+            "merge rare classes."
+        )
+    return numbers, label_values(labels.classes)
+
+
+def better_recipe(
+    logistic: PilotPlan,
+    X: Any,
+    signs: Signs | None,
+    classes: tuple[Any, ...] | None,
+    balanced: Decimals,
+    remarks: tuple[Remark, ...],
+    request: Request,
+) -> PilotPlan | SvmPilotPlan:
+    """The plan to take, which says what the other recipe would have given.
+
+    Both are judged by balanced accuracy on held-out rows, with the rounding noise drawn;
+    ``balanced`` are the weights of the classes that make an accuracy such a one. Algorithm 1 is the
+    best of several settings, has no probabilities, and a pilot errs: it is taken if it is better by
+    more than the standard error of such a score.
+    """
+    if signs is None or classes is None or request.needs_logistic:
+        return replace(
+            logistic,
+            other="Algorithm 1 was not tried: it is planned from labels, for two sites, without "
+            "scores, thresholds and discovery",
+        )
+    first = plan_svm_study(X, signs, classes, remarks, request, balanced, regularizations=_FEW)
+    ours, theirs = logistic.table[2].balanced_accuracy, first.chosen.accuracy
+    if theirs > ours + _standard_error(ours, logistic.n_positive, logistic.n_pilot):
+        return replace(
+            first,
+            other=f"a logistic study would have balanced accuracy {ours:.3f}, not {theirs:.3f}",
+        )
+    return replace(
+        logistic,
+        other=f"Algorithm 1 ({first.chosen.projection}, balanced classes) would have balanced "
+        f"accuracy {theirs:.3f}, and no probabilities",
+    )
+
+
+def _standard_error(accuracy: float, n_positive: int, n_pilot: int) -> float:
+    """Of a balanced accuracy: half the sum of two shares of independent rows."""
+    spread = accuracy * (1 - accuracy)
+    return 0.5 * math.sqrt(spread / max(n_positive, 1) + spread / max(n_pilot - n_positive, 1))

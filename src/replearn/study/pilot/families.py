@@ -22,6 +22,12 @@ SUPERVISED = ("score", "pls", "ridges")
 _RIDGE_FACTORS = (10.0, 0.1, 100.0, 0.01)
 
 
+def most_directions(rows: Matrix, most: int) -> int:
+    """How many directions a pilot may have: one for every 40 rows, and not more than columns."""
+    n_rows, n_columns = rows.shape
+    return min(most, n_columns, max(1, n_rows // 40))
+
+
 def supervised_directions(
     family: str,
     rows: Matrix,

@@ -5,45 +5,43 @@ direction, and within a direction by class, so that the first k directions are t
 ``(k + 1)(K - 1)`` coordinates.
 """
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 
-from replearn.codes.basis import UNIT
 from replearn.codes.decimals import Decimals
 from replearn.codes.decimals import numbers as floats
 from replearn.codes.design import Design
-from replearn.codes.randomness import SharedRandomness, seed_text
+from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
 from replearn.stages.batches import Rows
-from replearn.stages.ranking import auc
 from replearn.stages.scores import all_steps
 from replearn.study.pilot.allotment import ENOUGH, Agreement, Allotment, allot
 from replearn.study.pilot.cross_fit import (
-    DISCOVERY_CAUTION,
     DISCOVERY_RIDGE,
     DISCOVERY_STEPS,
-    FEWEST_DISCOVERY_ROWS,
-    THEORY_WEIGHT,
     VARIANCE_FLOOR,
     Family,
+    Frame,
+    block_means,
+    discovery,
+    discovery_frame,
     orthonormal_frame,
+    smoothed,
     strong_columns,
     with_constant,
 )
-from replearn.study.pilot.designs import design_of
+from replearn.study.pilot.designs import design_of, published_columns
 from replearn.study.pilot.encoders import SCALINGS, EncodedPilot, encoded_pilots, in_own_span
-from replearn.study.pilot.families import principal
-from replearn.study.pilot.pilot_plan import SHOWN_BITS, PilotPlan
-from replearn.study.pilot.request import SAFETY, Request, threshold_of
+from replearn.study.pilot.families import most_directions, principal
+from replearn.study.pilot.pilot_plan import SHOWN_BITS, PilotPlan, study_plan
+from replearn.study.pilot.request import Request, threshold_of
+from replearn.study.pilot.ridge import N_FOLDS, short_step
 from replearn.study.pilot.safe_columns import Remark
-from replearn.study.pilot.softmax import N_FOLDS, Fits, held_out_fits, moments, weighted_loss
+from replearn.study.pilot.softmax import Fits, held_out_fits, moments, weighted_loss
 from replearn.study.pilot.truth import (
     ManyClasses,
     PlanRow,
@@ -52,12 +50,11 @@ from replearn.study.pilot.truth import (
     seed_noise,
     with_seeds,
 )
-from replearn.study.pilot.unlucky_seeds import SeedCheck, no_cautions
-from replearn.study.protocol import Protocol
+from replearn.study.pilot.unlucky_seeds import SeedCheck
 from replearn.types import IntegerArray, Matrix, Vector
 
-#: Directions at the most, pilot rows for each of them, and coded numbers at the most.
-_MAX_DIRECTIONS, _ROWS_PER_DIRECTION, _MAX_CODED = 16, 40, 128
+#: Directions and coded numbers at the most.
+_MAX_DIRECTIONS, _MAX_CODED = 16, 128
 
 #: Towards the start; and as for two classes, but a little more: more numbers are chosen among.
 _RIDGE, _CAUTION = 0.02, 1.2
@@ -137,39 +134,18 @@ def _scaling_loss(found: _Studied) -> float:
 # --- directions -------------------------------------------------------------------------------
 
 
-def _most_directions(found: _Studied) -> int:
-    n_rows, n_columns = found.rows.shape
-    return min(_MAX_DIRECTIONS, n_columns, max(1, n_rows // _ROWS_PER_DIRECTION))
-
-
-@dataclass(frozen=True)
-class _Frame:
-    """Directions, the triangular map that makes their columns orthonormal, and the start."""
-
-    directions: Matrix
-    frame: Matrix
-    start: Matrix  # (columns, outputs)
-
-    def columns(self, rows: Matrix) -> Matrix:
-        return np.asarray(with_constant(rows @ self.directions.T) @ self.frame)
-
-    def orthogonal(self) -> Matrix:
-        mixed = self.frame[1:, 1:].T @ self.directions
-        return np.asarray(mixed / np.linalg.norm(mixed, axis=1, keepdims=True))
-
-
-def _of_fit(rows: Matrix, fit: Matrix, slope: float, most: int) -> _Frame:
+def _of_fit(rows: Matrix, fit: Matrix, slope: float, most: int) -> Frame:
     """The directions in which the scores of a fit vary most, then principal ones."""
-    weights, scores = fit[:, 1:], rows @ fit[:, 1:].T
+    scores = rows @ fit[:, 1:].T
     middle = scores.mean(axis=0)
     turn = np.linalg.svd(scores - middle, full_matrices=False)[2]
     n_own = min(most, len(fit) - 1, len(turn))
-    own = turn[:n_own] @ weights
+    own = turn[:n_own] @ fit[:, 1:]
     more = principal(rows, most - n_own) if most > n_own else np.empty((0, rows.shape[1]))
     directions = np.vstack([own, more])
-    columns = with_constant(rows @ directions.T)
-    kept = strong_columns(columns, np.ones(len(rows)), n_own + 1)
-    frame = orthonormal_frame(columns[:, kept], np.ones(len(rows)))
+    columns, weights = with_constant(rows @ directions.T), np.ones(len(rows))
+    kept = strong_columns(columns, weights, n_own + 1)
+    frame = orthonormal_frame(columns[:, kept], weights)
     # scores of the classes in these directions, against the first class
     theta = np.zeros((columns.shape[1], len(fit)))
     inside = turn[:n_own].T @ turn[:n_own]
@@ -177,7 +153,7 @@ def _of_fit(rows: Matrix, fit: Matrix, slope: float, most: int) -> _Frame:
     theta[1 : n_own + 1] = turn[:n_own]
     theta = slope * (theta - theta[:, :1])[kept, 1:]
     start = np.asarray(np.linalg.solve(frame, theta), dtype=np.float64)
-    return _Frame(directions[kept[1:] - 1], frame, start)
+    return Frame(directions[kept[1:] - 1], frame, start, weights)
 
 
 def _supervised(found: _Studied) -> tuple[Family, Vector]:
@@ -186,7 +162,8 @@ def _supervised(found: _Studied) -> tuple[Family, Vector]:
     Also, for each number of columns, what its start loses next to the whole of the pilot's own
     model: in fewer directions than classes it is not whole.
     """
-    most, fits, rows = _most_directions(found), found.fits, found.rows
+    fits, rows = found.fits, found.rows
+    most = most_directions(rows, _MAX_DIRECTIONS)
     seen_parts = [fits.fold != left_out for left_out in range(N_FOLDS)]
     frames = [
         _of_fit(rows[seen], fit, fits.slope, most)
@@ -221,11 +198,11 @@ def _supervised(found: _Studied) -> tuple[Family, Vector]:
     family = Family(
         name="softmax",
         directions=whole.orthogonal()[: q - 1],
-        weights=np.ones(len(rows)),
+        weights=whole.weights,
         start=whole.start[:q].ravel(),
         information=information,
         variance=variance,
-        signal=_smoothed(excess, variance / len(rows), found.n_outputs),
+        signal=smoothed(excess, variance / len(rows), found.n_outputs),
         ridge=_RIDGE,
         caution=_CAUTION,
     )
@@ -234,35 +211,19 @@ def _supervised(found: _Studied) -> tuple[Family, Vector]:
 
 def _unsupervised(found: _Studied) -> Family:
     """Principal directions, and a start that knows nothing but the shares of the classes."""
-    rows, C = found.rows, found.n_outputs
-    directions = principal(rows, _most_directions(found))
-    columns = with_constant(rows @ directions.T)
-    kept = strong_columns(columns, np.ones(len(rows)), 2, FEWEST_DISCOVERY_ROWS)
-    frame = orthonormal_frame(columns[:, kept], np.ones(len(rows)))
-    shares = found.shares
-    start = np.zeros((kept.size, C))
-    start[0] = np.log(shares[1:] / shares[0]) / frame[0, 0]
-    made = _Frame(directions[kept[1:] - 1], frame, start)
-    framed = columns[:, kept] @ frame
+    rows, shares = found.rows, found.shares
+    most, weights = most_directions(rows, _MAX_DIRECTIONS), np.ones(len(rows))
+    made, columns = discovery_frame(rows, most, weights, np.log(shares[1:] / shares[0]))
+    start = made.start
     by_class = (np.diag(shares[1:]) - np.outer(shares[1:], shares[1:])) * float(found.counts.mean())
-    information = np.asarray(np.kron(np.eye(kept.size), by_class), dtype=np.float64)
+    information = np.asarray(np.kron(np.eye(len(start)), by_class), dtype=np.float64)
     metric = np.linalg.cholesky(information).T
-    theta = _fitted(framed, found.numbers, found.counts, start)
-    variance = np.diag(metric @ _sandwich(found, framed, start) @ metric.T)
+    theta = _fitted(columns, found.numbers, found.counts, start)
+    variance = np.diag(metric @ _sandwich(found, columns, start) @ metric.T)
     variance = np.maximum(variance, VARIANCE_FLOOR)
     squares = (metric @ (theta - start).ravel()) ** 2
-    return Family(
-        name="pca",
-        directions=made.orthogonal(),
-        weights=np.ones(len(rows)),
-        start=start.ravel(),
-        information=information,
-        variance=variance,
-        signal=_block_means(squares, variance / len(rows), C),
-        n_steps=DISCOVERY_STEPS,
-        ridge=DISCOVERY_RIDGE,
-        caution=DISCOVERY_CAUTION,
-    )
+    signal = block_means(squares, variance / len(rows), found.n_outputs)
+    return discovery(made, information, variance, signal)
 
 
 def _fitted(columns: Matrix, numbers: IntegerArray, counts: Vector, start: Matrix) -> Matrix:
@@ -272,9 +233,7 @@ def _fitted(columns: Matrix, numbers: IntegerArray, counts: Vector, start: Matri
         score, curvature, _ = moments(columns, numbers, counts, theta, smooth=0.0)
         ridge = DISCOVERY_RIDGE * np.eye(len(curvature))
         slope = score + ridge @ (theta - start).ravel()
-        step = np.linalg.solve(curvature + ridge, slope)
-        length = math.sqrt(max(float(step @ (curvature + ridge) @ step), 1e-300))
-        theta = theta - (step * min(1.0, 1.0 / length)).reshape(theta.shape)
+        theta = theta - short_step(curvature + ridge, slope).reshape(theta.shape)
     return theta
 
 
@@ -297,33 +256,6 @@ def _nearly_by_direction(information: Matrix, n_outputs: int) -> Matrix:
     direction = np.arange(len(information)) // n_outputs
     same = direction[:, None] == direction
     return np.where(same, information, 0.5 * information)
-
-
-def _blocks(size: int, n_outputs: int) -> list[slice]:
-    """Coordinates of the intercepts, and of directions in groups of doubling size."""
-    pairs = pairwise((0, 1, 2, 4, 8, 16, 32))
-    found = [slice(low * n_outputs, min(high * n_outputs, size)) for low, high in pairs]
-    return [block for block in found if block.start < size]
-
-
-def _smoothed(excess: Vector, theory: Vector, n_outputs: int) -> Vector:
-    """Signal by groups of directions, drawn towards what theory expects of a fit on a pilot."""
-    signal = np.empty_like(theory)
-    for block in _blocks(theory.size, n_outputs):
-        seen, n = float((excess[block] / theory[block]).sum()), theory[block].size
-        weight = THEORY_WEIGHT * n_outputs
-        signal[block] = theory[block] * np.clip((weight + seen) / (weight + n), 0.25, 1e6)
-    return signal
-
-
-def _block_means(squares: Vector, noise: Vector, n_outputs: int) -> Vector:
-    """Signal by groups of directions; never below half the noise."""
-    signal = np.empty_like(squares)
-    for block in _blocks(squares.size, n_outputs):
-        seen = float((squares[block] - noise[block]).mean())
-        least = (4.0 if block.start == 0 else 0.5) * float(noise[block].mean())
-        signal[block] = max(seen, least)
-    return signal
 
 
 # --- the plan ---------------------------------------------------------------------------------
@@ -352,102 +284,72 @@ def _best(found: _Studied, agreement: Agreement) -> Allotment:
 
 def _planned(found: _Studied, request: Request) -> PilotPlan:
     """The plan of a pilot that has been studied."""
-    family, C = found.family, found.n_outputs
+    family, labelled = found.family, ManyClasses(found.numbers, found.counts)
     assert family is not None
-    asked_seed = seed_text(request.shared_seed, "shared_seed")
-    rho = SAFETY * request.max_disagreement
-    agreement = Agreement(request.samples_per_site, rho, request.hint_bits, request.sites)
-    allotment = _best(found, agreement)
+    agreement, best = request.agreement, partial(_best, found)
+    allotment = best(agreement)
     design = _design(found, allotment, request)
-    base, own = _base(found.shares), _of_scores(found, found.fits.scores)
-    narrow = _best(found, replace(agreement, hint_bits=SHOWN_BITS[-1]))
+    base, own = _base(found.shares), _of_scores(labelled, found.fits.scores)
+    narrow = best(replace(agreement, hint_bits=SHOWN_BITS[-1]))
     single = _expected(_SINGLE, own, base, narrow.full_gain)
     if family.n_steps > 1:
-        single = replace(
-            _of_scores(found, _discovered(found, family)), name=_SINGLE, disagreement=None
-        )
+        scores = _discovered(found, family)
+        single = replace(_of_scores(labelled, scores), name=_SINGLE, disagreement=None)
 
-    def expected(name: str, made: Allotment) -> PlanRow:
+    def gained(made: Allotment) -> PlanRow:
         if family.n_steps == 1:
-            return _expected(name, own, base, made.gain)
+            return _expected("", own, base, made.gain)
         lost = 1 - made.gain / narrow.full_gain  # what rounding leaves of one site's rows
-        return _expected(name, single, base, -lost * (base.log_loss - single.log_loss))
+        return _expected("", single, base, -lost * (base.log_loss - single.log_loss))
 
-    planned = replace(expected("this protocol", allotment), disagreement=rho)
-    labelled = ManyClasses(found.numbers, found.counts)
-    columns = with_constant(np.asarray(found.pilot.rows @ (design.space.directions.rows * UNIT).T))
+    columns = published_columns(found.pilot, design)
     noise = seed_noise(allotment, design, columns, labelled, found.fits.scores)
+    planned = replace(gained(allotment), name="this protocol", disagreement=agreement.disagreement)
     planned = with_seeds(planned, noise)
-    rows = (base, own, planned, single)
-    theta, scores = design.space.start_numbers, found.fits.scores
-    if family.n_steps > 1:  # not at the start, which knows no label, but where the pilot is
-        sample = Rows(found.pilot.rows, found.numbers.astype(np.uint8), np.arange(len(columns)))
-        q = allotment.size // C
-        used = replace(
-            family, directions=family.directions[: q - 1], start=family.start[: allotment.size]
-        )
-        theta, scores = all_steps(sample, design).following, _discovered(found, used)
-    seeds = SeedCheck(design, theta, columns, labelled, scores, base)
-    # in narrow cells, where the pilot's rows end up says nothing about where a site's do
-    unknown = family.n_steps > 1 and request.hint_bits > 0
-    seed_cautions = no_cautions if unknown else seeds.cautions
-    seed, passed_over = (asked_seed, []) if unknown else seeds.upright(asked_seed)
-    protocol = Protocol(
-        algorithm="logistic",
-        parameters={
-            "failure_prob": repr(request.failure_prob),
-            "max_disagreement": repr(request.max_disagreement),
-        },
-        seed=seed,
-        classes=found.classes,
-        encoding=found.pilot.encoding,
-        basis=None,
-        notes=_notes(found, allotment, request, rows),
-        design=design,
-        target=request.target,
-    )
-
-    def of_bits(bits: int) -> tuple[int, PlanRow, int]:
-        made = _best(found, replace(agreement, hint_bits=bits))
-        return bits, expected("", made), made.size
-
-    def of_rows(factor: float) -> tuple[int, PlanRow]:
-        n = max(100, round(request.samples_per_site * factor))
-        return n, expected("", _best(found, replace(agreement, samples_per_site=n)))
-
-    by_bits = tuple(of_bits(bits) for bits in SHOWN_BITS)
-    return PilotPlan(
-        study=request.study,
-        n_pilot=found.numbers.size,
+    without_hint = gained(best(replace(agreement, hint_bits=0)))
+    return study_plan(
+        request,
+        found.pilot,
+        found.classes,
+        allotment,
+        design,
+        (base, own, planned, single),
+        best=best,
+        gained=gained,
+        factors=(0.01, 0.1, 1, 10, 100),
+        seeds=_seed_check(found, allotment, design, labelled, columns, base),
+        cautions=[
+            *cautions(base, own, planned, own_model=request.study == "updating"),
+            *_better_without(request.hint_bits, without_hint, planned, base),
+        ],
+        again=partial(_planned, found),
         n_positive=0,
-        table=rows,
-        by_bits=by_bits,
-        by_rows=tuple(of_rows(factor) for factor in (0.01, 0.1, 1, 10, 100)),
         rows_to_halve=None,
         directions=_words(found, request),
-        n_codes=allotment.size,
-        hint_bits=request.hint_bits,
-        n_sites=request.sites,
-        samples_per_site=request.samples_per_site,
-        evidence_bits=allotment.evidence_bits,
         remarks=found.remarks,
-        rare=request.rare,
-        cautions=(
-            *cautions(base, own, planned, own_model=request.study == "updating"),
-            *_better_without(request.hint_bits, by_bits[0][1], planned, base),
-            *(() if unknown else seeds.left_to_chance()),
-            *passed_over,
-            *seed_cautions(protocol.seed),
-        ),
-        protocol=protocol,
-        replan=partial(_replanned, found, request),
-        seed_cautions=seed_cautions,
         n_classes=len(found.classes),
     )
 
 
-def _replanned(found: _Studied, request: Request, **changes: Any) -> PilotPlan:
-    return _planned(found, request.changed(True, **changes))
+def _seed_check(
+    found: _Studied,
+    allotment: Allotment,
+    design: Design,
+    labelled: ManyClasses,
+    columns: Matrix,
+    base: PlanRow,
+) -> SeedCheck | None:
+    """Who says what must be said about a seed, where the sites are expected."""
+    family, size = allotment.family, allotment.size
+    theta, scores = design.space.start_numbers, found.fits.scores
+    if family.n_steps > 1:  # not at the start, which knows no label, but where the pilot is
+        if allotment.agreement.hint_bits:
+            return None  # in narrow cells that says nothing about where a site's rows end up
+        sample = Rows(found.pilot.rows, found.numbers.astype(np.uint8), np.arange(len(columns)))
+        n_used = size // found.n_outputs - 1
+        used = replace(family, directions=family.directions[:n_used], start=family.start[:size])
+        theta, scores = all_steps(sample, design).following, _discovered(found, used)
+    return SeedCheck(design, theta, columns, labelled, scores, base)
 
 
 def _better_without(bits: int, without: PlanRow, planned: PlanRow, base: PlanRow) -> list[str]:
@@ -465,27 +367,6 @@ def _words(found: _Studied, request: Request) -> str:
     if request.study == "updating":
         kind = "directions in which the pilot's own fit tells classes apart, then principal ones"
     return f"{kind}; {SCALINGS[found.pilot.scaling]}"
-
-
-def _notes(
-    found: _Studied, allotment: Allotment, request: Request, rows: Sequence[PlanRow]
-) -> dict[str, str]:
-    _, own, planned, _ = rows
-    return {
-        "directions": allotment.family.name,
-        "evidence_bits": f"{allotment.evidence_bits:.1f}",
-        "expected_auc": f"{planned.auc:.4f}",
-        "expected_balanced_accuracy": f"{planned.balanced_accuracy:.4f}",
-        "expected_disagreement": f"{allotment.agreement.disagreement:.3f}",
-        "expected_log_loss": f"{planned.log_loss:.4f}",
-        "n_pilot": str(found.numbers.size),
-        "pilot_auc": f"{own.auc:.4f}",
-        "pilot_log_loss": f"{own.log_loss:.4f}",
-        "samples_per_site": str(request.samples_per_site),
-        "scaling": found.pilot.scaling,
-        "sites": str(request.sites),
-        "study": request.study,
-    }
 
 
 # --- what it is worth -------------------------------------------------------------------------
@@ -510,29 +391,22 @@ def _discovered(found: _Studied, family: Family) -> Matrix:
     return scores
 
 
-def _of_scores(found: _Studied, scores: Matrix) -> PlanRow:
-    """Of held-out scores; AUC is the mean over classes, each against the rest."""
-    numbers, counts = found.numbers, found.counts
-    chance = softmax(scores, axis=1)
-    decided = np.argmax(scores, axis=1)
-    n_classes = len(found.classes)
-    areas = [auc(chance[:, c], numbers == c).value for c in range(n_classes)]
-    hits = [float((decided[numbers == c] == c).mean()) for c in range(n_classes)]
+def _of_scores(labelled: ManyClasses, scores: Matrix) -> PlanRow:
+    """Of held-out scores."""
+    numbers, decided = labelled.numbers, np.argmax(scores, axis=1)
+    hits = [float((decided[numbers == c] == c).mean()) for c in range(scores.shape[1])]
     return PlanRow(
         "the pilot's own model, as it is",
-        weighted_loss(numbers, scores, counts),
-        float(np.mean(areas)),
+        labelled.loss(scores),
+        labelled.auc(scores),
         float(np.mean(hits)),
-        float(np.average(decided == numbers, weights=counts)),
+        float(np.average(decided == numbers, weights=labelled.counts)),
         0.0,
     )
 
 
 def _expected(name: str, own: PlanRow, base: PlanRow, gain: float) -> PlanRow:
-    """Of a model that is better than the pilot's own by a gain in log-loss.
-
-    What ranks and decides grows like the root of what the log-loss explains.
-    """
+    """Of a model that is better than the pilot's own by a gain in log-loss."""
     loss = min(max(own.log_loss - gain, 1e-6), base.log_loss)
     factor = growth(base, own, loss)
 

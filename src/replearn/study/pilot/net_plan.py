@@ -1,6 +1,5 @@
 """From a pilot to a protocol of Algorithm 3: a net over a few published directions."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,7 +11,8 @@ from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError
 from replearn.plans.plan_net import affordable_error
 from replearn.plans.sizes import Guarantee, decimal
-from replearn.study.pilot.columns import encodings
+from replearn.study.pilot.encoders import encodings
+from replearn.study.pilot.request import Request
 from replearn.study.pilot.safe_columns import RARE, Remark, in_words
 from replearn.study.pilot.svm_candidates import Scaled, cross_validated_normals, folds_of, scaled
 from replearn.study.pilot.svm_plan import no_better_than_base, refuse_auto
@@ -37,23 +37,14 @@ _SAFETY = 0.6
 class NetPoint:
     """One way to plan a choice from a net.
 
-    Attributes
-    ----------
-    n_directions : int
-    scaling : str
-        "standard" or "common".
-    best_accuracy : float
-        Of the net's best candidate, held out.
-    max_error : float
-        What the choice may lose next to that, so that sites agree as often as wanted.
-    accuracy : float
-        Expected, held out: of candidates whose error is below a threshold that the choice draws.
+    The expected accuracy is, held out, that of candidates whose error is below a threshold that the
+    choice draws.
     """
 
     n_directions: int
-    scaling: str
-    best_accuracy: float
-    max_error: float
+    scaling: str  # "standard" or "common"
+    best_accuracy: float  # of the net's best candidate, held out
+    max_error: float  # what the choice may lose next to that, so that sites agree as wanted
     accuracy: float
 
 
@@ -136,45 +127,15 @@ def plan_net_study(
     signs: Signs,
     classes: tuple[Any, ...],
     remarks: tuple[Remark, ...],
+    request: Request,
     *,
-    samples_per_site: int,
-    max_disagreement: float = 0.1,
-    shared_seed: int | str = 0,
     fit_intercept: bool = True,
-    categories: Sequence[str] = (),
-    rare: int = RARE,
     margin: float = 0.1,
-    failure_prob: float = 0.05,
-    target: str | None = None,
 ) -> NetPilotPlan:
     """Plan a study with Algorithm 3; see `replearn.plan_from_pilot`.
 
-    Parameters
-    ----------
-    X : dataframe, mapping of columns, array or CSR matrix of shape (n_pilot, n_columns)
-    signs : int8 array of -1 and +1
-    classes : the two labels
-    remarks : tuple of Remark
-        On the columns.
-    samples_per_site : int
-        Rows that each site will have.
-    max_disagreement : float, default=0.1
-        Wanted probability that two sites get different models; the plan aims at 60 % of it.
-    shared_seed : int or str, default=0
-        The published seed.
-    fit_intercept : bool, default=True
-    categories : sequence of str
-        Further columns to treat as categories.
-    rare : int, default=10
-        Categories in fewer rows are folded into one.
-    margin, failure_prob : float
-        Recorded in the protocol; the number of candidates is fixed.
-    target : str, optional
-        Name of the label column, kept in the protocol.
-
-    Returns
-    -------
-    NetPilotPlan
+    The margin is recorded in the protocol; the number of candidates is fixed. The plan aims at 60 %
+    of the wanted disagreement.
 
     Notes
     -----
@@ -185,11 +146,12 @@ def plan_net_study(
     tests/unit/test_protocols_of_recipes.py.
     """
     refuse_auto(margin)
-    aimed = _SAFETY * max_disagreement
-    shared = SharedRandomness(seed_text(shared_seed, "shared_seed"))
-    Guarantee(margin, 0.5, max_disagreement, failure_prob)  # refuses what makes no sense
+    rho, n_rows = request.max_disagreement, request.samples_per_site
+    aimed = _SAFETY * rho
+    shared = SharedRandomness(seed_text(request.shared_seed, "shared_seed"))
+    Guarantee(margin, 0.5, rho, request.failure_prob)  # refuses what makes no sense
     found: list[tuple[NetPoint, Encoding, Basis]] = []
-    for way in encodings(X, categories, rare):
+    for way in encodings(X, request.categories, request.rare):
         pilot = scaled(*way, X, fit_intercept)
         if len(pilot.axes) == 0:
             raise ReplearnError(
@@ -199,7 +161,7 @@ def plan_net_study(
         normals = cross_validated_normals(pilot.rows, signs, _WEIGHT, shared)
         whole = np.asarray(normals.mean(axis=0))
         for k in range(2, min(MAX_NET_DIRECTIONS, pilot.rows.shape[1]) + 1):
-            error = affordable_error(k, aimed, samples_per_site)
+            error = affordable_error(k, aimed, n_rows)
             best, expected = _of_net(pilot, signs, normals, k, error)
             point = NetPoint(k, pilot.scaling, best, float(decimal(error)), expected)
             found.append((point, pilot.encoding, Basis.from_directions(_axes(pilot, whole, k))))
@@ -207,7 +169,7 @@ def plan_net_study(
     if not affordable:
         least = min(point.max_error for point, *_ in found)
         raise ReplearnError(
-            f"a net needs more rows than the {samples_per_site:,} of a site: its choice would have "
+            f"a net needs more rows than the {n_rows:,} of a site: its choice would have "
             f"to lose {least:g} of accuracy to agree. Get more rows, allow more "
             'disagreement, or use algorithm="logistic".'
         )
@@ -220,10 +182,10 @@ def plan_net_study(
         algorithm="net",
         parameters={
             "agnostic": True,
-            "failure_prob": repr(failure_prob),
+            "failure_prob": repr(request.failure_prob),
             "fit_intercept": fit_intercept,
             "margin": repr(margin),
-            "max_disagreement": repr(max_disagreement),
+            "max_disagreement": repr(rho),
             "max_error": decimal(chosen.max_error),
             "n_candidates": N_CANDIDATES,
             "n_components": chosen.n_directions,
@@ -237,13 +199,13 @@ def plan_net_study(
         notes={
             "expected_accuracy": f"{chosen.accuracy:.3f}",
             "expected_disagreement": f"{aimed:.3f}",
-            "samples_per_site": str(samples_per_site),
+            "samples_per_site": str(n_rows),
             "scaling": chosen.scaling,
         },
-        target=target,
+        target=request.target,
     )
     base = float(max((signs > 0).mean(), (signs < 0).mean()))
-    return NetPilotPlan(points, chosen, protocol, base, samples_per_site, aimed, remarks, rare)
+    return NetPilotPlan(points, chosen, protocol, base, n_rows, aimed, remarks, request.rare)
 
 
 def _axes(pilot: Scaled, normal: Vector, n_directions: int) -> Matrix:

@@ -1,13 +1,19 @@
 """A plan from a pilot: what people read, draw and carry on with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from replearn.codes.design import Design
+from replearn.codes.randomness import seed_text
 from replearn.errors import ReplearnError
+from replearn.study.pilot.allotment import Agreement, Allotment
+from replearn.study.pilot.encoders import EncodedPilot
+from replearn.study.pilot.request import Request
 from replearn.study.pilot.safe_columns import Remark, in_words
 from replearn.study.pilot.truth import PlanRow, table
-from replearn.study.pilot.unlucky_seeds import next_seed
+from replearn.study.pilot.unlucky_seeds import SeedCheck, next_seed, no_cautions
 from replearn.study.protocol import Protocol
 from replearn.study.registration import PUBLIC_VALUE
 from replearn.types import InNotebooks
@@ -134,7 +140,11 @@ class PilotPlan(InNotebooks):
         if self.table:
             lines += table(self.table)
         if self.by_bits:
-            lines.append("  hint bits: " + "; ".join(self._bits_words()))
+            words = [
+                f"{bits}: log-loss {row.log_loss:.4f}, AUC {row.auc:.3f}, {n_codes} numbers"
+                for bits, row, n_codes in self.by_bits
+            ]
+            lines.append("  hint bits: " + "; ".join(words))
         if self.other:
             lines.append(f"  other recipe: {self.other}")
         lines.append(f"  {self.decided}")
@@ -149,12 +159,6 @@ class PilotPlan(InNotebooks):
         if self.other_seed is not None:
             lines.append(f"  The seed {self.other_seed!r} is not an unlucky one.")
         return "\n".join(lines)
-
-    def _bits_words(self) -> list[str]:
-        return [
-            f"{bits}: log-loss {row.log_loss:.4f}, AUC {row.auc:.3f}, {n_codes} numbers"
-            for bits, row, n_codes in self.by_bits
-        ]
 
     def data(self) -> dict[str, Any]:
         """As JSON types."""
@@ -178,26 +182,136 @@ class PilotPlan(InNotebooks):
 
     def plot(self, axes: Any = None) -> Any:
         """Draw what rows and hint bits give; needs matplotlib. Returns the axes."""
-        return _plot(self, axes)
+        import matplotlib.pyplot as plt
+
+        if not self.table:
+            raise ReplearnError("a plan without labels has nothing to draw. Plan with labels.")
+        if axes is None:
+            axes = plt.figure(figsize=(9, 4), layout="constrained").subplots(1, 2)
+        left, right = axes
+        base, own, _, single = self.table
+        left.plot([n for n, _ in self.by_rows], [row.log_loss for _, row in self.by_rows], "o-")
+        for row, style in ((base, ":"), (own, "--"), (single, "-.")):
+            left.axhline(row.log_loss, linestyle=style, color="grey", label=row.name)
+        left.axvline(self.samples_per_site, color="grey", linewidth=0.5)
+        left.set(xscale="log", xlabel="rows per site", ylabel="log-loss", title="this protocol")
+        left.legend(fontsize="small")
+        bits = [str(bits) for bits, _, _ in self.by_bits]
+        right.bar(bits, [row.auc - 0.5 for _, row, _ in self.by_bits], bottom=0.5)
+        right.axhline(own.auc, linestyle="--", color="grey")
+        title = f"{self.samples_per_site:,} rows per site"
+        right.set(xlabel="hint bits", ylabel="AUC", title=title)
+        return axes
 
 
-def _plot(plan: PilotPlan, axes: Any) -> Any:
-    import matplotlib.pyplot as plt
+def study_plan(
+    request: Request,
+    pilot: EncodedPilot,
+    classes: tuple[Any, ...],
+    allotment: Allotment,
+    design: Design,
+    rows: tuple[PlanRow, ...],
+    *,
+    best: Callable[[Agreement], Allotment],
+    gained: Callable[[Allotment], PlanRow],
+    factors: Sequence[float],
+    seeds: SeedCheck | None,
+    cautions: Sequence[str],
+    again: Callable[[Request], PilotPlan],
+    **shown: Any,
+) -> PilotPlan:
+    """The plan of a logistic study, and its protocol, once cells and table are known.
 
-    if not plan.table:
-        raise ReplearnError("a plan without labels has nothing to draw. Plan with labels.")
-    if axes is None:
-        axes = plt.figure(figsize=(9, 4), layout="constrained").subplots(1, 2)
-    left, right = axes
-    base, own, _, single = plan.table
-    left.plot([n for n, _ in plan.by_rows], [row.log_loss for _, row in plan.by_rows], "o-")
-    for row, style in ((base, ":"), (own, "--"), (single, "-.")):
-        left.axhline(row.log_loss, linestyle=style, color="grey", label=row.name)
-    left.axvline(plan.samples_per_site, color="grey", linewidth=0.5)
-    left.set(xscale="log", xlabel="rows per site", ylabel="log-loss", title="this protocol")
-    left.legend(fontsize="small")
-    bits = [str(bits) for bits, _, _ in plan.by_bits]
-    right.bar(bits, [row.auc - 0.5 for _, row, _ in plan.by_bits], bottom=0.5)
-    right.axhline(own.auc, linestyle="--", color="grey")
-    right.set(xlabel="hint bits", ylabel="AUC", title=f"{plan.samples_per_site:,} rows per site")
-    return axes
+    Parameters
+    ----------
+    rows : tuple of PlanRow
+        The table; empty without labels.
+    best, gained : callables
+        The allotment for an agreement, and what one is expected to give.
+    factors : sequence of float
+        Of the rows per site, for which the plan says what they would give.
+    seeds : SeedCheck or None
+        None: nobody can tell how lucky a seed is.
+    again : callable
+        Plans the same pilot for another request.
+    **shown
+        Other attributes of the plan.
+    """
+    agreement, n_rows = allotment.agreement, request.samples_per_site
+    by_bits, by_rows = [], []
+    if rows:
+        for bits in SHOWN_BITS:
+            made = best(replace(agreement, hint_bits=bits))
+            by_bits.append((bits, gained(made), made.size))
+        for factor in factors:
+            n = max(100, round(n_rows * factor))
+            by_rows.append((n, gained(best(replace(agreement, samples_per_site=n)))))
+    seed, seed_cautions = seed_text(request.shared_seed, "shared_seed"), no_cautions
+    by_chance: list[str] = []
+    if seeds is not None:
+        seed, passed_over = seeds.upright(seed)
+        seed_cautions, by_chance = seeds.cautions, [*seeds.left_to_chance(), *passed_over]
+    protocol = Protocol(
+        algorithm="logistic",
+        parameters={
+            "failure_prob": repr(request.failure_prob),
+            "max_disagreement": repr(request.max_disagreement),
+        },
+        seed=seed,
+        classes=classes,
+        encoding=pilot.encoding,
+        basis=None,
+        notes=_notes(request, pilot, allotment, rows),
+        design=design,
+        target=request.target,
+    )
+    return PilotPlan(
+        study=request.study,
+        n_pilot=int(pilot.rows.shape[0]),
+        table=rows,
+        by_bits=tuple(by_bits),
+        by_rows=tuple(by_rows),
+        n_codes=allotment.size,
+        hint_bits=request.hint_bits,
+        n_sites=request.sites,
+        samples_per_site=n_rows,
+        evidence_bits=allotment.evidence_bits,
+        rare=request.rare,
+        cautions=(*cautions, *by_chance, *seed_cautions(protocol.seed)),
+        protocol=protocol,
+        replan=partial(_replanned, again, request, bool(rows)),
+        seed_cautions=seed_cautions,
+        **shown,
+    )
+
+
+def _replanned(
+    again: Callable[[Request], PilotPlan], request: Request, has_labels: bool, **changes: Any
+) -> PilotPlan:
+    return again(request.changed(has_labels, **changes))
+
+
+def _notes(
+    request: Request, pilot: EncodedPilot, allotment: Allotment, rows: tuple[PlanRow, ...]
+) -> dict[str, str]:
+    """What people should find in the protocol about its origin."""
+    notes = {
+        "directions": allotment.family.name,
+        "evidence_bits": f"{allotment.evidence_bits:.1f}",
+        "expected_disagreement": f"{allotment.agreement.disagreement:.3f}",
+        "n_pilot": str(pilot.rows.shape[0]),
+        "samples_per_site": str(request.samples_per_site),
+        "scaling": pilot.scaling,
+        "sites": str(request.sites),
+        "study": request.study,
+    }
+    if rows:
+        _, own, planned, _ = rows
+        notes |= {
+            "expected_auc": f"{planned.auc:.4f}",
+            "expected_balanced_accuracy": f"{planned.balanced_accuracy:.4f}",
+            "expected_log_loss": f"{planned.log_loss:.4f}",
+            "pilot_auc": f"{own.auc:.4f}",
+            "pilot_log_loss": f"{own.log_loss:.4f}",
+        }
+    return notes

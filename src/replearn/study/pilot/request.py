@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 
 from replearn.codes.hints import MAX_HINT_BITS
+from replearn.codes.randomness import seed_text
 from replearn.errors import ReplearnError
 from replearn.plans.plan_logistic import log_odds
 from replearn.plans.sizes import Guarantee
+from replearn.study.pilot.allotment import Agreement
 from replearn.study.pilot.safe_columns import RARE
 from replearn.study.pilot.scores import PublishedScore
 
 STUDIES = ("updating", "discovery")
 
-#: The protocol aims below the disagreement that was asked for, since a pilot errs too.
-SAFETY = 0.8
+#: The share of the disagreement that a plan aims at.
+_SAFETY = 0.8
 
 #: What a plan can be made again with: what a pilot says does not depend on these.
 _CHANGEABLE = ("samples_per_site", "max_disagreement", "hint_bits", "sites", "shared_seed")
@@ -44,6 +46,18 @@ class Request:
     target: str | None = None
     share: float | None = None
 
+    @property
+    def agreement(self) -> Agreement:
+        """What the plan aims at: below what was asked for, since a pilot errs too."""
+        rho = _SAFETY * self.max_disagreement
+        return Agreement(self.samples_per_site, rho, self.hint_bits, self.sites)
+
+    @property
+    def needs_logistic(self) -> bool:
+        """Whether only a logistic study has what it asks for."""
+        asked = self.study, self.sites, self.threshold
+        return bool(self.scores) or asked != ("updating", 2, "share")
+
     def changed(self, has_labels: bool, **changes: Any) -> "Request":
         """The request of the same pilot's plan, made again."""
         for name in changes:
@@ -58,13 +72,30 @@ class Request:
 
     def check(self, has_labels: bool) -> None:
         """Refuse what makes no sense."""
-        _check(self.study, has_labels, self.hint_bits, self.sites, self.samples_per_site)
+        if self.study not in STUDIES:
+            raise ReplearnError(f"study must be one of {', '.join(STUDIES)}, got {self.study!r}.")
+        if not has_labels and self.study != "discovery":
+            raise ReplearnError(
+                'a pilot without labels needs study="discovery", got "updating": its directions '
+                "know labels."
+            )
+        for name, low, high in (
+            ("hint_bits", 0, MAX_HINT_BITS),
+            ("sites", 2, 10_000),
+            ("samples_per_site", 10, 1 << 50),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer):
+                raise ReplearnError(f"{name} must be an integer, got {value!r}.")
+            if not low <= value <= high:
+                raise ReplearnError(f"{name} must be from {low} to {high:,}, got {value!r}.")
         Guarantee(0.1, 0.1, self.max_disagreement, self.failure_prob)
         if self.scores and self.study == "discovery":
             raise ReplearnError(
                 'published scores need study="updating", got "discovery": they know labels. Leave '
                 "them out, or plan an updating study."
             )
+        seed_text(self.shared_seed, "shared_seed")
 
 
 def threshold_of(threshold: float | str, share: float) -> str:
@@ -88,22 +119,3 @@ def _least_cost(ratio: str) -> float:
             f'got {ratio!r}. "share", the pilot\'s share of positives, aims at balanced accuracy.'
         )
     return alarm / (missed + alarm)
-
-
-def _check(study: str, has_labels: bool, hint_bits: Any, sites: Any, samples_per_site: Any) -> None:
-    if study not in STUDIES:
-        raise ReplearnError(f"study must be one of {', '.join(STUDIES)}, got {study!r}.")
-    if not has_labels and study != "discovery":
-        raise ReplearnError(
-            'a pilot without labels needs study="discovery", got "updating": its directions know '
-            "labels."
-        )
-    for name, value, low, high in (
-        ("hint_bits", hint_bits, 0, MAX_HINT_BITS),
-        ("sites", sites, 2, 10_000),
-        ("samples_per_site", samples_per_site, 10, 1 << 50),
-    ):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise ReplearnError(f"{name} must be an integer, got {value!r}.")
-        if not low <= value <= high:
-            raise ReplearnError(f"{name} must be from {low} to {high:,}, got {value!r}.")

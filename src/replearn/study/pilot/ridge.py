@@ -24,27 +24,16 @@ N_FOLDS = 5
 class HeldOut:
     """Ridge fits of a pilot, each judged by the rows that it has not seen.
 
-    Attributes
-    ----------
-    fold : int array
-        Fold of each row.
-    weight : float
-        The ridge weight whose held-out log-loss is smallest.
-    by_fold : list of arrays
-        Intercept and weights of the fits that leave out each fold.
-    whole : array
-        The fit on all rows.
-    scores : array
-        Log-odds of each row by the fit that has not seen it.
-    correction : array of two numbers
-        Intercept and slope that calibrate the held-out scores: fits on small samples are too sure.
+    Fits are an intercept and weights. An intercept and a slope correct the held-out scores: fits on
+    small samples are too sure.
     """
 
-    fold: IntegerArray
-    weight: float
-    by_fold: list[Vector]
-    whole: Vector
-    scores: Vector
+    truth: Truth  # which rows have the second label
+    fold: IntegerArray  # of each row
+    weight: float  # the ridge weight whose held-out log-loss is smallest
+    by_fold: list[Vector]  # fits that leave out each fold
+    whole: Vector  # the fit on all rows
+    scores: Vector  # log-odds of each row by the fit that has not seen it
     correction: Vector
 
     @property
@@ -66,6 +55,7 @@ def held_out(rows: Matrix, truth: Truth, shared: SharedRandomness) -> HeldOut:
             scores[i, ~seen] = log_odds(rows[~seen], fit)
     best = int(np.argmin([log_loss(truth, row) for row in scores]))
     return HeldOut(
+        truth=truth,
         fold=fold,
         weight=WEIGHTS[best],
         by_fold=[path[best] for path in paths],
@@ -75,11 +65,11 @@ def held_out(rows: Matrix, truth: Truth, shared: SharedRandomness) -> HeldOut:
     )
 
 
-def stratified_folds(truth: Truth, shared: SharedRandomness) -> IntegerArray:
-    """Folds with equal shares of both classes."""
-    fold = np.empty(truth.size, dtype=np.int64)
-    for label in (False, True):
-        members = np.flatnonzero(truth == label)
+def stratified_folds(labels: Truth | IntegerArray, shared: SharedRandomness) -> IntegerArray:
+    """Folds with equal shares of all classes."""
+    fold = np.empty(labels.size, dtype=np.int64)
+    for label in np.unique(labels).tolist():
+        members = np.flatnonzero(labels == label)
         order = shared.permutation(f"pilot/folds/{int(label)}", members.size)
         fold[members[order]] = np.arange(members.size) % N_FOLDS
     return fold

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.codes.encoding import as_text, columns_of
+from replearn.codes.encoding import as_text, columns_of, names_of
 from replearn.errors import ReplearnError
 from replearn.types import Vector
 
@@ -89,10 +89,7 @@ def publishable(
     """
     if type(rare) is not int or rare < 1:
         raise ReplearnError(f"rare must be a whole number of at least 1, got {rare!r}.")
-    if has_names(X):
-        if y is None:  # no column can be a copy of labels that nobody has
-            first = next(iter(columns_of(X, _names(X)[:1]).values()))
-            y = np.arange(len(first)) % 2
+    if names_of(X) is not None:
         return safe_columns(X, y, **choice, rare=rare)
     given = [name for name, value in choice.items() if value]
     if given and given != ["categories"]:  # x0, x1, ... may be categories
@@ -112,33 +109,10 @@ def safe_columns(
 ) -> tuple[Mapping[str, NDArray[Any]], tuple[Remark, ...]]:
     """Take the wanted columns of a table with names, if all of them may be published.
 
-    Parameters
-    ----------
-    X : dataframe or mapping of columns
-    y : array of labels, or None if there are none
-    columns : sequence of str, optional
-        Columns to take, in this order; default all.
-    drop : sequence of str
-        Columns to leave out.
-    categories, numeric : sequences of str
-        Columns that are categories, or numbers, whatever they look like. To name a column here says
-        that it is meant: it may hold dates, or tell the label; but not identify people.
-    rare : int, default=10
-        Categories in fewer rows are folded into one.
-
-    Returns
-    -------
-    table : dict of arrays
-    remarks : tuple of Remark
-        About columns that are not refused.
-
-    Raises
-    ------
-    ReplearnError
-        If there is a column that must not be published, or that is not there.
+    Also remarks about them. To name a column as one of categories or of numbers, whatever it looks
+    like, says that it is meant: it may hold dates, or tell the label; but not identify people.
     """
-    found = _names(X)
-    wanted = _wanted(found, columns, drop, [*categories, *numeric])
+    wanted = _wanted(names_of(X) or [], columns, drop, [*categories, *numeric])
     table = dict(columns_of(X, wanted))
     for name in numeric:
         table[name] = _as_numbers(name, table[name])
@@ -166,16 +140,7 @@ def safe_columns(
 def published_categories(
     values: NDArray[Any], rare: int = RARE
 ) -> tuple[tuple[str, ...], int, float]:
-    """Categories that stand in enough rows, in their order.
-
-    Returns
-    -------
-    kept : tuple of str
-    n_folded : int
-        Categories that do not.
-    share : float
-        Of their rows, among those with a category.
-    """
+    """Categories that stand in enough rows, how many do not, and the share of the rows of these."""
     counts = _counts(values)
     kept = tuple(sorted(text for text, count in counts.items() if count >= rare))
     folded = [count for count in counts.values() if count < rare]
@@ -183,17 +148,6 @@ def published_categories(
 
 
 # --- which columns ----------------------------------------------------------------------------
-
-
-def has_names(X: Any) -> bool:
-    """Whether the columns of a table have names."""
-    return isinstance(X, Mapping) or hasattr(X, "columns") or hasattr(X, "column_names")
-
-
-def _names(X: Any) -> list[str]:
-    if isinstance(X, Mapping):
-        return [str(name) for name in X]
-    return [str(name) for name in getattr(X, "column_names", getattr(X, "columns", ()))]
 
 
 def _wanted(
@@ -276,17 +230,12 @@ def _on_category(name: str, values: NDArray[Any], meant: bool, rare: int) -> Rem
         return Remark(name, "constant", f"is always {next(iter(counts))[:40]!r}")
     if n_folded:
         what = "1 value" if n_folded == 1 else f"{n_folded:,} values"
-        return Remark(
-            name,
-            "folded",
-            f"({what}, {share:.1%} of its rows)",
-        )
+        return Remark(name, "folded", f"({what}, {share:.1%} of its rows)")
     return None
 
 
 def _on_numbers(name: str, values: NDArray[Any]) -> Remark | None:
-    numbers = np.asarray(values, dtype=np.float64)
-    numbers = numbers[~np.isnan(numbers)]
+    numbers = known_numbers(values)
     distinct = np.unique(numbers)
     if distinct.size <= 1:
         value = "missing" if distinct.size == 0 else f"{distinct[0]:g}"
@@ -336,14 +285,19 @@ def _on_label(
 def _texts(values: NDArray[Any], most: int) -> list[str | None] | None:
     """Values as categories, if there are not too many."""
     if values.dtype.kind in "biuf":
-        numbers = np.asarray(values, dtype=np.float64)
-        distinct = np.unique(numbers[~np.isnan(numbers)])
+        distinct = np.unique(known_numbers(values))
         if distinct.size > most:
             return None
         known = {float(number): as_text(float(number)) for number in distinct}
-        return [known.get(number) for number in numbers.tolist()]
+        return [known.get(number) for number in values.astype(np.float64).tolist()]
     texts = [as_text(value) for value in values.tolist()]
     return texts if len(set(texts) - {None}) <= most else None
+
+
+def known_numbers(values: NDArray[Any]) -> Vector:
+    """The numbers of a column, without those that are missing."""
+    numbers = np.asarray(values, dtype=np.float64)
+    return numbers[~np.isnan(numbers)]
 
 
 def _counts(values: NDArray[Any]) -> Counter[str]:

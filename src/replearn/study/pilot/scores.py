@@ -4,7 +4,6 @@ import csv
 import itertools
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -24,9 +23,8 @@ def score_directions(scores: Sequence[PublishedScore], encoding: Encoding) -> Ma
 
     A score that gives a column the weight w gives the encoded column w times its scale.
     """
-    n_columns = encoding.n_outputs
     rows = [_direction(score, encoding) for score in scores]
-    return np.array(rows).reshape(-1, n_columns)
+    return np.array(rows).reshape(-1, encoding.n_outputs)
 
 
 def _direction(score: PublishedScore, encoding: Encoding) -> Vector:
@@ -85,18 +83,13 @@ def read_score_table(path: str | os.PathLike[str]) -> dict[str, float]:
         )
     if len(rows) > MAX_FEATURES + 1:
         raise InvalidFile(f"{path} must have at most {MAX_FEATURES:,} rows.")
-    return read_scores([(column, weight) for column, weight in rows[1:]])
-
-
-def read_scores(table: Sequence[tuple[str, Any]]) -> dict[str, float]:
-    """Rows of (column, weight), as a file has them."""
     found: dict[str, float] = {}
-    for column, weight in table:
+    for column, weight in rows[1:]:
         if column in found:
             raise ReplearnError(f"column {column!r} stands twice in a published score.")
         try:
-            found[str(column)] = float(weight)
-        except (TypeError, ValueError):
+            found[column] = float(weight)
+        except ValueError:
             raise ReplearnError(
                 f"the weight of {column!r} must be a number, got {weight!r}."
             ) from None

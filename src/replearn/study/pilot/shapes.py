@@ -47,20 +47,9 @@ def blocks_of(rounding: str, n_components: int) -> list[tuple[str, slice]]:
 def shaped_widths(components: Matrix, extents: Vector, rounding: str) -> tuple[Order, Vector]:
     """An order of the directions, and relative widths there that cross fewest walls at equal noise.
 
-    Parameters
-    ----------
-    components : array of shape (n_groups, n_components)
-        Deviations in the directions; their second moments say how much sites differ.
-    extents : array of shape (n_components,)
-        Mean square of the rows in each direction: what a rounding error costs there.
-    rounding : str
-
-    Returns
-    -------
-    order : int64 array
-        Directions of like width share a block.
-    widths : array
-        In that order; their geometric mean is 1.
+    ``components`` are deviations in the directions, one in each row, whose second moments say how
+    much sites differ; ``extents`` are mean squares of the rows in each direction: what a rounding
+    error costs there. Directions of like width share a block; the geometric mean of widths is 1.
 
     Notes
     -----

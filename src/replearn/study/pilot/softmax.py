@@ -11,9 +11,8 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from replearn.codes.randomness import SharedRandomness
+from replearn.study.pilot.ridge import N_FOLDS, stratified_folds
 from replearn.types import IntegerArray, Matrix, Vector
-
-N_FOLDS = 5
 
 #: Ridge weights that are tried, in units of the mean squared length of a row. Text of seven classes
 #: wants 3e-5, forest cover 1e-5.
@@ -31,40 +30,21 @@ _SMOOTH = 0.1
 class Fits:
     """Ridge fits of a pilot, each judged by the rows that it has not seen.
 
-    Attributes
-    ----------
-    fold : int array
-    by_fold : list of arrays of shape (K, 1 + n_columns)
-        Intercept and weights of each class, by the fits that leave out each fold.
-    whole : array of shape (K, 1 + n_columns)
-    scores : array of shape (n_rows, K)
-        Of each row by the fit that has not seen it, calibrated.
-    slope : float
-        That calibrates: fits on small samples are too sure.
+    Fits have an intercept and weights in the row of each class.
     """
 
     fold: IntegerArray
-    by_fold: list[Matrix]
+    by_fold: list[Matrix]  # fits that leave out each fold
     whole: Matrix
-    scores: Matrix
-    slope: float
-
-
-def folds_of(numbers: IntegerArray, shared: SharedRandomness) -> IntegerArray:
-    """Folds with equal shares of all classes."""
-    fold = np.empty(numbers.size, dtype=np.int64)
-    for label in np.unique(numbers).tolist():
-        members = np.flatnonzero(numbers == label)
-        order = shared.permutation(f"pilot/folds/{label}", members.size)
-        fold[members[order]] = np.arange(members.size) % N_FOLDS
-    return fold
+    scores: Matrix  # of each row by the fit that has not seen it, calibrated
+    slope: float  # that calibrates: fits on small samples are too sure
 
 
 def held_out_fits(
     rows: Matrix, numbers: IntegerArray, counts: Vector, shared: SharedRandomness
 ) -> Fits:
     """Choose the ridge weight by cross-validation, and fit."""
-    fold, n_classes = folds_of(numbers, shared), int(numbers.max()) + 1
+    fold, n_classes = stratified_folds(numbers, shared), int(numbers.max()) + 1
     scores = np.zeros((len(_WEIGHTS), numbers.size, n_classes))
     paths: list[list[Matrix]] = []
     for left_out in range(N_FOLDS):
@@ -130,21 +110,8 @@ def moments(
 ) -> tuple[Vector, Matrix, Matrix]:
     """Mean score, curvature and second moments of the score of each row at ``theta``.
 
-    Parameters
-    ----------
-    columns : array of shape (n_rows, q)
-    numbers : int array
-        Classes.
-    counts : array
-        What each row counts.
-    theta : array of shape (q, K - 1)
-        Weights of the columns for each class but the first.
-
-    Returns
-    -------
-    score : array of shape (q (K - 1),)
-        Coordinate (column j, class c) has the place ``j (K - 1) + c``.
-    curvature, second : arrays of shape (q (K - 1), q (K - 1))
+    ``theta`` has shape (q, K - 1): weights of the columns for each class but the first. Coordinate
+    (column j, class c) has the place ``j (K - 1) + c`` in the results.
     """
     n_rows, q = columns.shape
     n_outputs = theta.shape[1]

@@ -21,6 +21,7 @@ from replearn.plans.sizes import Guarantee, Sizes, decimal
 from replearn.stages.batches import BatchSums, Rows, best_of_sgd, max_margin, sum_batches
 from replearn.stages.row_certificate import solved_by_curvature
 from replearn.stages.row_fit import minimize
+from replearn.study.pilot.encoders import row_lengths
 from replearn.study.pilot.shapes import expected_flips, moments, shaped_widths
 from replearn.types import Matrix, Signs, Vector
 
@@ -44,55 +45,24 @@ MAX_PUBLISHED = 20_000  # inputs: wider bases make protocols too large to read
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """One way to plan: what it costs and what it is expected to give.
+    """One way to plan: what it costs and what it is expected to give."""
 
-    Attributes
-    ----------
-    projection : str
-        "none", "hadamard", "shaped", or with a number of directions "principal" or "shaped".
-    scaling : str
-        "standard" or "common".
-    regularization : float
-    samples_per_site : int
-    disagreement : float
-        Expected probability that two sites get different models (estimated, over seeds).
-    accuracy : float
-        Expected share of new points that the model gets right (cross-validated on the pilot).
-    grid_width : float
-    estimate : str
-        What is rounded: the mean of "batches", or one fit on all "rows".
-    """
-
-    projection: str
-    scaling: str
+    projection: str  # "none", "hadamard", "shaped"; with a number of directions also "principal"
+    scaling: str  # "standard" or "common"
     regularization: float
     samples_per_site: int
-    disagreement: float
-    accuracy: float
+    disagreement: float  # expected, of two sites (estimated, over seeds)
+    accuracy: float  # expected, on new points (cross-validated on the pilot)
     grid_width: float
-    estimate: str = "batches"
+    estimate: str  # what is rounded: the mean of "batches", or one fit on all "rows"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to plan, with what the pilot says about it.
+    """One way to plan, with what the pilot says about it; arrays have an entry per pilot row.
 
-    Attributes
-    ----------
-    margins, loads : arrays, one entry per pilot row
-        Cross-validated margin of the row, and the standard deviation of the noise on it per
-        unit of grid width.
-    fixed_noise : array
-        Variance of noise on each row that does not depend on the grid (from a random projection).
-    flips : float
-        Expected number of crossed walls, times grid width, times sqrt(rows per site).
-    counts : array
-        What each row counts in the accuracy.
-    spread : float
-        Root mean square of a coordinate's difference between two sites, times sqrt(rows per site).
-    rounding : str
-    estimate : str
-        What is rounded: the mean of "batches", or a fit on all "rows".
+    Flips and spread are expected walls that are crossed, times the grid width, and the root mean
+    square of a coordinate's difference between two sites; both times sqrt(rows per site).
     """
 
     projection: str
@@ -101,14 +71,14 @@ class Candidate:
     regularization: float
     n_components: int
     basis: Basis | None
-    margins: Vector
-    loads: Vector
-    fixed_noise: Vector
+    margins: Vector  # cross-validated
+    loads: Vector  # standard deviation of the noise on a row per unit of grid width
+    fixed_noise: Vector  # variance of noise that does not depend on the grid: of a projection
     flips: float
-    counts: Vector
+    counts: Vector  # what a row counts in the accuracy
     spread: float
-    rounding: str = "leech"
-    estimate: str = "batches"
+    rounding: str
+    estimate: str  # what is rounded: the mean of "batches", or a fit on all "rows"
 
     @property
     def accuracy_before(self) -> float:
@@ -145,18 +115,12 @@ class Candidate:
 class Scaled:
     """The pilot in one scaling: rows of length 1, and their principal directions.
 
-    Attributes
-    ----------
-    scaling : str
-    encoding : Encoding
-    rows : array or CSR matrix
-    axes, eigenvalues : arrays
-        Empty if the rows are too wide for published directions.
+    There are no directions if the rows are too wide for published ones.
     """
 
     scaling: str
     encoding: Encoding
-    rows: Any
+    rows: Any  # array or CSR
     axes: Matrix
     eigenvalues: Vector
 
@@ -233,16 +197,7 @@ def candidates_of(
         if k < n_inputs / 2:
             even = np.full((1, k), total / math.sqrt(k))
             noise = (1 - margins**2) * (1 / k - 1 / n_inputs)
-            candidates.append(
-                candidate(
-                    "hadamard",
-                    even,
-                    margins,
-                    even_loads,
-                    n_components=k,
-                    fixed_noise=noise,
-                )
-            )
+            candidates.append(candidate("hadamard", even, margins, even_loads, None, k, noise))
     if n_inputs > MAX_PUBLISHED:
         return candidates
     axes, eigenvalues = pilot.axes, pilot.eigenvalues
@@ -250,7 +205,7 @@ def candidates_of(
         if k < n_inputs and len(axes) >= k:
             rounding = best_blocks(k)
             order, widths = shaped_widths(spread @ axes[:k].T, eigenvalues[:k], rounding)
-            inside = _inner(rows, axes[:k])
+            inside = np.asarray(rows @ axes[:k].T)
             seen = np.einsum("ij,ij->i", inside, (normals @ axes[:k].T)[folds_of(n_rows)]) * signs
             for name, places, relative in (
                 ("principal", np.arange(k), np.ones(k)),
@@ -270,7 +225,7 @@ def candidates_of(
                 )
     if n_inputs <= _MAX_SHAPED and len(axes) == n_inputs:
         order, widths = shaped_widths(spread @ axes.T, eigenvalues, "leech")
-        inside = _inner(rows, axes[order])
+        inside = np.asarray(rows @ axes[order].T)
         candidates.append(
             candidate(
                 "shaped",
@@ -288,8 +243,7 @@ def _unit_rows(X: Any, fit_intercept: bool) -> Any:
     if sp.issparse(X):
         if fit_intercept:
             X = sp.hstack([X, np.ones((X.shape[0], 1))])
-        lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-        return sp.csr_matrix(sp.diags_array(1 / np.maximum(lengths, 1e-300)) @ X)
+        return sp.csr_matrix(sp.diags_array(1 / np.maximum(row_lengths(X), 1e-300)) @ X)
     if fit_intercept:
         X = np.hstack([X, np.ones((len(X), 1))])
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
@@ -396,10 +350,6 @@ def cross_validated_normals(
 def _own_fold(rows: Any, normals: Matrix) -> Vector:
     """Score of each row by the normal that has not seen it."""
     return (rows @ normals.T)[np.arange(rows.shape[0]), folds_of(rows.shape[0])]
-
-
-def _inner(rows: Any, axes: Matrix) -> Matrix:
-    return np.asarray(rows @ axes.T)
 
 
 def _principal(rows: Any, n_axes: int, n_inputs: int) -> tuple[Matrix, Vector]:

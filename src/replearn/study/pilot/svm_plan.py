@@ -8,7 +8,8 @@ from replearn.codes.decimals import Decimals
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import ReplearnError
 from replearn.plans.sizes import Guarantee, decimal
-from replearn.study.pilot.columns import encodings
+from replearn.study.pilot.encoders import encodings
+from replearn.study.pilot.request import Request
 from replearn.study.pilot.safe_columns import RARE, Remark, in_words
 from replearn.study.pilot.svm_candidates import (
     BATCH_SIZE,
@@ -117,7 +118,30 @@ class SvmPilotPlan(InNotebooks):
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the frontier; needs matplotlib. Returns the axes."""
-        return _plot(self, axes)
+        import matplotlib.pyplot as plt
+
+        if axes is None:
+            axes = plt.figure(figsize=(9, 4), layout="constrained").subplots(1, 2)
+        left, right = axes
+        frontier, samples, chosen = self.frontier, self.samples, self.chosen
+        left.plot([p.disagreement for p in frontier], [p.accuracy for p in frontier], "o-")
+        left.plot(chosen.disagreement, chosen.accuracy, "s", markersize=10, label="chosen")
+        left.axhline(self.pilot_accuracy, linestyle=":", color="grey", label="without rounding")
+        left.set(
+            xscale="log",
+            xlabel="disagreement between two sites",
+            ylabel="accuracy",
+            title=f"{chosen.samples_per_site:,} rows per site",
+        )
+        left.legend(loc="lower right")
+        right.plot([p.samples_per_site for p in samples], [p.accuracy for p in samples], "o-")
+        right.axhline(self.pilot_accuracy, linestyle=":", color="grey")
+        right.set(
+            xscale="log",
+            xlabel="rows per site",
+            title=f"at disagreement {chosen.disagreement:.2g}",
+        )
+        return axes
 
 
 def plan_svm_study(
@@ -125,74 +149,40 @@ def plan_svm_study(
     signs: Signs,
     classes: tuple[Any, ...],
     remarks: tuple[Remark, ...],
+    request: Request,
+    class_weights: Decimals,
     *,
-    samples_per_site: int,
-    max_disagreement: float = 0.1,
-    shared_seed: int | str = 0,
+    algorithm: str = "svm",
     fit_intercept: bool = True,
-    categories: Sequence[str] = (),
-    rare: int = RARE,
     projections: Sequence[str] = PROJECTION_KINDS,
     margin: float = 0.1,
     max_error: float = 0.05,
-    failure_prob: float = 0.05,
-    target: str | None = None,
-    class_weights: Decimals = (),
-    hint_bits: int = 0,
     estimates: Sequence[str] = ("batches",),
-    algorithm: str = "svm",
     regularizations: Sequence[float] = REGULARIZATIONS,
 ) -> SvmPilotPlan:
     """Plan a study with Algorithm 1 or 2; see `replearn.plan_from_pilot`.
 
     Parameters
     ----------
-    X : dataframe, mapping of columns, array or CSR matrix of shape (n_pilot, n_columns)
-        At least 100 rows; 1,000 are good. Text columns are categories.
-    signs : int8 array of -1 and +1
-    classes : the two labels
-    remarks : tuple of Remark
-        On the columns.
-    samples_per_site : int
-        Rows that each site will have.
-    max_disagreement : float, default=0.1
-        Wanted probability that two sites get different models; the plan aims at 60 % of it.
-    shared_seed : int or str, default=0
-        The published seed.
-    fit_intercept : bool, default=True
-    categories : sequence of str
-        Further columns to treat as categories.
-    rare : int, default=10
-        Categories in fewer rows are folded into one.
-    projections : sequence of str
-        What to choose from: "none", "hadamard", "principal", "shaped".
-    margin, max_error, failure_prob : float
-        Recorded in the protocol. The pilot's margins, not these, set the grid.
-    target : str, optional
-        Name of the label column, kept in the protocol.
     class_weights : tuple of str
         What a row of each class counts; none: all the same. Accuracies are weighted alike.
-    hint_bits : int, default=0
-        Bits that the first site publishes about where its mean lies.
+    projections : sequence of str
+        What to choose from: "none", "hadamard", "principal", "shaped".
+    margin, max_error : float
+        Recorded in the protocol. The pilot's margins, not these, set the grid.
     estimates : sequence of str
         What to choose from: "batches", "rows". In few directions neither needs fewer rows, and
         only batches of several sites can be added up.
-    algorithm : {"svm", "sgd"}, default="svm"
-        Algorithm 1 or 2: what makes a vector of a batch.
     regularizations : sequence of float
         Of fits on batches: what to choose from.
-
-    Returns
-    -------
-    SvmPilotPlan
 
     Notes
     -----
     Candidates: two scalings, six regularisations (seven of fits on all rows), and the projections
     none, Hadamard, 2 to 48 principal directions of the pilot or all of them, with even cells or
-    shaped ones. Each is judged by five-fold
-    cross-validation of its margins, with the rounding noise that the wanted disagreement leaves,
-    and by the spread of batch vectors over random subsets of the pilot. Tested in
+    shaped ones. Each is judged by five-fold cross-validation of its margins, with the rounding
+    noise that the wanted disagreement leaves, and by the spread of batch vectors over random
+    subsets of the pilot. The plan aims at 60 % of the wanted disagreement. Tested in
     tests/theory/test_pilot.py.
     """
     refuse_auto(margin)
@@ -201,21 +191,21 @@ def plan_svm_study(
             f'estimates are for algorithm="svm", got {list(estimates)!r} and {algorithm!r}: '
             "gradient descent works on batches. Leave them out."
         )
-    guarantee = Guarantee(margin, max_error, max_disagreement, failure_prob)
-    shared = SharedRandomness(seed_text(shared_seed, "shared_seed"))
+    guarantee = Guarantee(margin, max_error, request.max_disagreement, request.failure_prob)
+    shared = SharedRandomness(seed_text(request.shared_seed, "shared_seed"))
+    n_rows, hint_bits = request.samples_per_site, request.hint_bits
     negative, positive = map(float, class_weights or ("1", "1"))
     ways = [("batches", weight) for weight in regularizations]
     ways += [("rows", weight) for weight in ROW_REGULARIZATIONS]
-    groups = [
-        candidates_of(pilot, signs, weight, shared, (negative, positive), estimate, algorithm)
-        for pilot in (scaled(*way, X, fit_intercept) for way in encodings(X, categories, rare))
-        for estimate, weight in ways
-        if estimate in estimates and (estimate == "batches" or pilot.rows.shape[1] <= MAX_PUBLISHED)
-    ]
     candidates = [
         candidate
-        for group in groups
-        for candidate in group
+        for way in encodings(X, request.categories, request.rare)
+        for pilot in [scaled(*way, X, fit_intercept)]
+        for estimate, weight in ways
+        if estimate in estimates and (estimate == "batches" or pilot.rows.shape[1] <= MAX_PUBLISHED)
+        for candidate in candidates_of(
+            pilot, signs, weight, shared, (negative, positive), estimate, algorithm
+        )
         if candidate.projection.split()[0] in projections
     ]
     if not candidates:
@@ -223,45 +213,72 @@ def plan_svm_study(
             f"projections must allow one that fits these data, got {list(projections)!r}. "
             f"Known: {', '.join(PROJECTION_KINDS)}."
         )
-    aimed = _SAFETY * max_disagreement
+    aimed = _SAFETY * request.max_disagreement
 
     def best(n_samples: int, disagreement: float) -> FrontierPoint:
         points = (c.point(n_samples, disagreement, hint_bits) for c in candidates)
         return max(points, key=lambda point: point.accuracy)
 
-    enough = best(samples_per_site, aimed).accuracy - _TIE
+    enough = best(n_rows, aimed).accuracy - _TIE
     # of equally accurate plans the more regularised is solved faster and varies less
-    planned = [(c, c.point(samples_per_site, aimed, hint_bits)) for c in candidates]
+    planned = [(c, c.point(n_rows, aimed, hint_bits)) for c in candidates]
     candidate, chosen = max(
         (pair for pair in planned if pair[1].accuracy >= enough),
         key=lambda pair: (pair[0].regularization, pair[1].accuracy),
     )
     return SvmPilotPlan(
-        frontier=tuple(best(samples_per_site, wanted) for wanted in _TARGETS),
+        frontier=tuple(best(n_rows, wanted) for wanted in _TARGETS),
         samples=tuple(
-            best(max(BATCH_SIZE, round(samples_per_site * factor)), aimed)
+            best(max(BATCH_SIZE, round(n_rows * factor)), aimed)
             for factor in (0.01, 0.03, 0.1, 0.3, 1, 3, 10)
         ),
         chosen=chosen,
-        protocol=replace(
-            _protocol(
-                chosen,
-                candidate,
-                guarantee,
-                shared,
-                classes,
-                fit_intercept,
-                class_weights,
-                hint_bits,
-            ),
+        protocol=Protocol(
             algorithm=algorithm,
-            target=target,
+            parameters={
+                **_parameters(chosen, candidate, guarantee, fit_intercept),
+                **({"class_weights": list(class_weights)} if class_weights else {}),
+                **({"hint_bits": hint_bits} if hint_bits else {}),
+            },
+            seed=str(shared.seed),
+            classes=classes,
+            encoding=candidate.encoding,
+            basis=candidate.basis,
+            notes={
+                "expected_accuracy": f"{chosen.accuracy:.3f}",
+                "expected_disagreement": f"{chosen.disagreement:.3f}",
+                "projection": chosen.projection,
+                "samples_per_site": str(chosen.samples_per_site),
+                "scaling": chosen.scaling,
+            },
+            target=request.target,
         ),
         pilot_accuracy=candidate.accuracy_before,
         base_accuracy=_base_accuracy(signs, negative, positive),
         remarks=remarks,
-        rare=rare,
+        rare=request.rare,
     )
+
+
+def _parameters(
+    chosen: FrontierPoint, candidate: Candidate, guarantee: Guarantee, fit_intercept: bool
+) -> dict[str, Any]:
+    """Parameters of the estimator that every protocol fixes."""
+    by_rows = candidate.estimate == "rows"
+    return {
+        **({"estimate": "rows"} if by_rows else {"batch_size": BATCH_SIZE}),
+        "failure_prob": repr(guarantee.failure_prob),
+        "fit_intercept": fit_intercept,
+        "grid_width": decimal(chosen.grid_width),
+        "margin": repr(guarantee.margin),
+        "max_disagreement": repr(guarantee.max_disagreement),
+        "max_error": repr(guarantee.max_error),
+        "n_components": candidate.n_components,
+        "projection": candidate.projection if candidate.basis is None else "published",
+        "regularization": repr(candidate.regularization),
+        "rounding": candidate.rounding,
+        "unit_mean": True,
+    }
 
 
 def _base_accuracy(signs: Signs, negative: float, positive: float) -> float:
@@ -289,72 +306,3 @@ def refuse_auto(margin: Any) -> None:
             'margin="auto" is for fits without a protocol, got a pilot: the margins of its rows '
             "set the grid, and sites need not learn one. Leave margin out."
         )
-
-
-def _protocol(
-    chosen: FrontierPoint,
-    candidate: Candidate,
-    guarantee: Guarantee,
-    shared: SharedRandomness,
-    classes: tuple[Any, ...],
-    fit_intercept: bool,
-    class_weights: Decimals,
-    hint_bits: int,
-) -> Protocol:
-    basis, by_rows = candidate.basis, candidate.estimate == "rows"
-    return Protocol(
-        algorithm="svm",
-        parameters={
-            **({"estimate": "rows"} if by_rows else {"batch_size": BATCH_SIZE}),
-            "failure_prob": repr(guarantee.failure_prob),
-            "fit_intercept": fit_intercept,
-            "grid_width": decimal(chosen.grid_width),
-            "margin": repr(guarantee.margin),
-            "max_disagreement": repr(guarantee.max_disagreement),
-            "max_error": repr(guarantee.max_error),
-            "n_components": candidate.n_components,
-            "projection": candidate.projection if basis is None else "published",
-            "regularization": repr(candidate.regularization),
-            "rounding": candidate.rounding,
-            "unit_mean": True,
-            **({"class_weights": list(class_weights)} if class_weights else {}),
-            **({"hint_bits": hint_bits} if hint_bits else {}),
-        },
-        seed=str(shared.seed),
-        classes=classes,
-        encoding=candidate.encoding,
-        basis=basis,
-        notes={
-            "expected_accuracy": f"{chosen.accuracy:.3f}",
-            "expected_disagreement": f"{chosen.disagreement:.3f}",
-            "projection": chosen.projection,
-            "samples_per_site": str(chosen.samples_per_site),
-            "scaling": chosen.scaling,
-        },
-    )
-
-
-def _plot(plan: SvmPilotPlan, axes: Any) -> Any:
-    import matplotlib.pyplot as plt
-
-    if axes is None:
-        axes = plt.figure(figsize=(9, 4), layout="constrained").subplots(1, 2)
-    left, right = axes
-    left.plot([p.disagreement for p in plan.frontier], [p.accuracy for p in plan.frontier], "o-")
-    left.plot(plan.chosen.disagreement, plan.chosen.accuracy, "s", markersize=10, label="chosen")
-    left.axhline(plan.pilot_accuracy, linestyle=":", color="grey", label="without rounding")
-    left.set(
-        xscale="log",
-        xlabel="disagreement between two sites",
-        ylabel="accuracy",
-        title=f"{plan.chosen.samples_per_site:,} rows per site",
-    )
-    left.legend(loc="lower right")
-    right.plot([p.samples_per_site for p in plan.samples], [p.accuracy for p in plan.samples], "o-")
-    right.axhline(plan.pilot_accuracy, linestyle=":", color="grey")
-    right.set(
-        xscale="log",
-        xlabel="rows per site",
-        title=f"at disagreement {plan.chosen.disagreement:.2g}",
-    )
-    return axes

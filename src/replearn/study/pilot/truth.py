@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 
+from replearn.codes.decimals import number_table
 from replearn.codes.design import Design
 from replearn.codes.randomness import SharedRandomness
 from replearn.stages.ranking import auc
@@ -24,16 +25,7 @@ TIE = 0.002
 
 @dataclass(frozen=True)
 class PlanRow:
-    """One row of the table.
-
-    Attributes
-    ----------
-    name : str
-    log_loss, auc, balanced_accuracy, accuracy : float
-    disagreement : float or None
-    log_loss_range, auc_range : pair of float, or None
-        From 10 % to 90 % over seeds.
-    """
+    """One row of the table; ranges are from 10 % to 90 % over seeds."""
 
     name: str
     log_loss: float
@@ -88,30 +80,11 @@ def expected(name: str, start: PlanRow, base: PlanRow, gain: float) -> PlanRow:
     return PlanRow(name, loss, grown(start.auc), balanced, accuracy)
 
 
-class Labelled(Protocol):
-    """Labels of a pilot's rows, and what scores are worth next to them."""
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of the pilot."""
-
-    def loss(self, scores: Any) -> float:
-        """Log-loss of log-odds; of more than two classes, of a column for each."""
-
-    def auc(self, scores: Any) -> float:
-        """Area under the ROC curve; of more than two classes the mean, each against the rest."""
-
-
 @dataclass(frozen=True)
 class TwoClasses:
-    """Which rows are positive."""
+    """Which rows are positive, and what scores are worth next to that."""
 
     truth: Truth
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of the pilot."""
-        return self.truth.size
 
     def loss(self, scores: Any) -> float:
         """Log-loss of log-odds."""
@@ -129,11 +102,6 @@ class ManyClasses:
     numbers: IntegerArray
     counts: Vector
 
-    @property
-    def n_rows(self) -> int:
-        """Rows of the pilot."""
-        return self.numbers.size
-
     def loss(self, scores: Any) -> float:
         """Mean log-loss, by what rows count."""
         return weighted_loss(self.numbers, scores, self.counts)
@@ -143,6 +111,9 @@ class ManyClasses:
         chances = softmax(scores, axis=1)
         areas = [auc(column, self.numbers == c).value for c, column in enumerate(chances.T)]
         return float(np.mean(areas))
+
+
+Labelled = TwoClasses | ManyClasses
 
 
 def shifted(scores: Any, columns: Matrix, moved: Vector, design: Design) -> Any:
@@ -165,7 +136,7 @@ def seed_noise(
     # the law of a position is close to uniform, with the variance that a hint leaves
     positions = uniform * math.sqrt(3 * allotment.moment)
     noise = positions + normal * np.sqrt(allotment.family.variance[:q] / n) / allotment.widths
-    lift = np.array([[float(x) for x in row] for row in design.space.lift])
+    lift = number_table(design.space.lift)
     after = [
         shifted(scores, columns, moved, design) for moved in (lift @ (noise * allotment.shrink).T).T
     ]
@@ -175,15 +146,10 @@ def seed_noise(
 def with_seeds(row: PlanRow, noise: Matrix) -> PlanRow:
     """The row with its range over seeds: the noise moves around its mean."""
     low, high = np.quantile(noise, [0.1, 0.9], axis=0) - noise.mean(axis=0)
-    return PlanRow(
-        row.name,
-        row.log_loss,
-        row.auc,
-        row.balanced_accuracy,
-        row.accuracy,
-        row.disagreement,
-        (row.log_loss + float(low[0]), row.log_loss + float(high[0])),
-        (row.auc + float(low[1]), min(1.0, row.auc + float(high[1]))),
+    return replace(
+        row,
+        log_loss_range=(row.log_loss + float(low[0]), row.log_loss + float(high[0])),
+        auc_range=(row.auc + float(low[1]), min(1.0, row.auc + float(high[1]))),
     )
 
 

@@ -52,34 +52,23 @@ def rounded(design: Design, seed: str, theta: Vector) -> Vector:
 class SeedCheck:
     """Says whether a seed is an unlucky one: worse than nine of ten for the sites.
 
-    Attributes
-    ----------
-    design : Design
-    theta : array of shape (q,)
-        Where the sites are expected.
-    columns : array
-        The pilot's rows in the published directions, after a constant.
-    labelled : Labelled
-        Their labels.
-    scores : array
-        Held-out log-odds of the pilot's rows that stand for a model at ``theta``; of more than two
-        classes a column for each.
-    base : PlanRow
-        Always the base rate.
+    The scores are held-out log-odds of the pilot's rows that stand for a model at ``theta``; of
+    more than two classes a column for each.
     """
 
     design: Design
-    theta: Vector
-    columns: Matrix
+    theta: Vector  # where the sites are expected
+    columns: Matrix  # the pilot's rows in the published directions, after a constant
     labelled: Labelled
     scores: Any
-    base: PlanRow
+    base: PlanRow  # always the base rate
 
     def cautions(self, seed: str) -> list[str]:
         """What must be said about a seed."""
         moved = self._moved(seed)
         loss = self.labelled.loss(moved)
-        if loss <= max(self._negligible, self._nine_of_ten):
+        negligible = self.labelled.loss(self.scores) + _WORTH_ANOTHER * self.base.log_loss
+        if loss <= max(negligible, self._nine_of_ten):
             return self._inverted(seed)
         return [
             f"This seed is unlucky: if the sites' rows say what the pilot's say, their model has "
@@ -124,15 +113,10 @@ class SeedCheck:
     def _elsewhere(self) -> Matrix:
         """Weights that the pilot cannot exclude, drawn as far from its own as its size allows."""
         design, q = self.design, self.theta.size
-        rows = design.samples_per_site / (2 * self.labelled.n_rows)
+        rows = design.samples_per_site / (2 * len(self.columns))
         normals = SharedRandomness("pilot/seeds").normals("elsewhere", _ELSEWHERE * q)
         cells = normals.reshape(_ELSEWHERE, q) * design.spread_numbers * math.sqrt(rows)
         return np.asarray(self.theta + np.linalg.solve(design.encode_numbers, cells.T).T)
-
-    @property
-    def _negligible(self) -> float:
-        """Log-loss that is not worth another seed."""
-        return self.labelled.loss(self.scores) + _WORTH_ANOTHER * self.base.log_loss
 
     @cached_property
     def _under_others(self) -> list[Any]:
