@@ -13,7 +13,7 @@ from replearn.cli.choice_files import (
     refuse_choice_options,
 )
 from replearn.cli.files import check_report, check_target, save_page, terminal_progress
-from replearn.cli.options import add_command, add_common, add_file, add_training, positive
+from replearn.cli.options import add_common, add_file, add_training, positive
 from replearn.cli.outcome import DIFFERENT, DONE, UNDECIDED, Outcome
 from replearn.cli.text import command_line
 from replearn.cli.training import algorithm_of, label_column, make_estimator, read_protocol
@@ -27,14 +27,9 @@ if TYPE_CHECKING:
 _EXIT = {"within": DONE, "exceeds": DIFFERENT, "undecided": UNDECIDED}
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "audit",
-        run,
-        "measure how often two labs would get exactly the same model",
-        """\
+HELP = "measure how often two labs would get exactly the same model"
+
+EPILOG = """\
 examples:
   replearn audit site_a.csv --target label --margin .2 --pairs 60 --report audit.html
   replearn audit site_a.csv --protocol study.json --checkpoint audit.json
@@ -57,8 +52,11 @@ JSON keys: algorithm, verdict, verdict_in_words, disagreement, interval, max_dis
   confidence, clean_pairs_needed, method, compared, seed_parameter, published_seed, test_rows,
   questions (question, rows_per_sample, planned_rows, at_planned_rows, fresh_seeds, published_seed,
   pointwise_agreement, churn, churn_when_different, test_error, angle_degrees, coefficient_distance,
-  estimated_disagreement, codes), notes, command, score_name, report, warnings""",
-    )
+  estimated_disagreement, codes), notes, command, score_name, report, warnings"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     add_file(parser, "data", metavar="DATA", help="rows of this lab, with labels")
     add_common(parser, "--target")
     add_training(parser)

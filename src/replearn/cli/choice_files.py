@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from replearn.cli.files import terminal_progress, writing
-from replearn.cli.options import add_file, seconds, warn_of_formulas
+from replearn.cli.options import PROMISE, add_file, given, seconds, warn_of_formulas
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.text import aligned, printable, printable_lines
 from replearn.errors import ReplearnError
@@ -48,12 +48,8 @@ def limits_of(options: argparse.Namespace) -> "OnnxLimits":
 
 def refuse_choice_options(options: argparse.Namespace) -> None:
     """Refuse what is for choices where there is none."""
-    for name in ("models", "model_seconds"):
-        if getattr(options, name) is not None:
-            raise ReplearnError(
-                f"--{name.replace('_', '-')} is for choices, got a model or its protocol. Leave it "
-                "out."
-            )
+    if idle := given(options, "models", "model_seconds"):
+        raise ReplearnError(f"{idle[0]} is for choices, got a model or its protocol. Leave it out.")
 
 
 def is_choice(path: str) -> bool:
@@ -296,14 +292,9 @@ def audit_choice(options: argparse.Namespace) -> "AuditResult":
 
 def _refuse_training(options: argparse.Namespace) -> None:
     """Refuse options of fits, which a choice does not make."""
-    named = ("algorithm", "margin", "max_error", "max_disagreement", "failure_prob", "seed")
-    given = [name for name in (*named, "cluster", "question") if getattr(options, name) is not None]
-    given += ["mode"] if options.mode != "practical" else []
-    given += [] if options.intercept else ["no-intercept"]
-    given += [] if options.shuffle else ["assume-shuffled"]
-    given += [name for name in ("allow_copies", "allow_unknown") if getattr(options, name)]
-    if given:
+    named = ("algorithm", *PROMISE, "seed", "cluster", "question", "mode", "intercept", "shuffle")
+    if idle := given(options, *named, "allow_copies", "allow_unknown"):
         raise ReplearnError(
-            f"an audit of a choice asks candidates on halves of the rows, got "
-            f"--{given[0].replace('_', '-')}, which is for fits. Leave it out."
+            f"an audit of a choice asks candidates on halves of the rows, got {idle[0]}, which is "
+            "for fits. Leave it out."
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from replearn import __version__
 from replearn.cli.choice_files import add_choice_models, folder_of, limits_of
 from replearn.cli.files import check_target, read_labelled_columns, writing
-from replearn.cli.options import add_command, add_common, add_file, positive, share
+from replearn.cli.options import add_common, add_file, given, positive, share
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.text import aligned, printable_lines
 from replearn.errors import ReplearnError
@@ -24,14 +24,9 @@ _FOR_PUBLISHING = (
 )
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "choose",
-        run,
-        "choose one of several finished models, the same one at every site",
-        """\
+HELP = "choose one of several finished models, the same one at every site"
+
+EPILOG = """\
 examples:
   replearn choose pilot.csv --target label --candidates models/*.onnx --samples-per-site 20000
       --publish choice.json
@@ -53,8 +48,11 @@ JSON keys: fingerprint, chosen, index, scoring, scores (by candidate), noise_sca
   estimated_disagreement (under this seed; null: not estimable), expected_disagreement (over seeds),
   disagreement_bound, bound_confidence, bound_assumes, expected_loss, protocol (its hash), out,
   as_expected (null without --expect), warnings; with --publish: protocol, out, registered (null
-  without --register), plan, scores, warnings""",
-    )
+  without --register), plan, scores, warnings"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     add_file(parser, "data", metavar="DATA", help="labelled rows: a file, or a folder of files")
     add_common(parser, "--target")
     add_file(parser, "--protocol", metavar="FILE", help="protocol of the choice")
@@ -99,12 +97,11 @@ def _choose(options: argparse.Namespace) -> Outcome:
     from replearn.files.choicefile import save_choice
     from replearn.study.choice_protocol import ChoiceProtocol
 
-    for name in _FOR_PUBLISHING:
-        if getattr(options, name) is not None:
-            raise ReplearnError(
-                f"--{name.replace('_', '-')} is fixed by the protocol. Leave it out, or make "
-                "another protocol with --publish."
-            )
+    if fixed := given(options, *_FOR_PUBLISHING):
+        raise ReplearnError(
+            f"{fixed[0]} is fixed by the protocol. Leave it out, or make another protocol with "
+            "--publish."
+        )
     check_target(options.out)
     protocol = ChoiceProtocol.load(options.protocol, options.lock)
     folder = folder_of(options, options.protocol)
@@ -180,9 +177,8 @@ def _in_words(chosen: "ReplicableChoiceClassifier", protocol: "ChoiceProtocol", 
 def _publish(options: argparse.Namespace) -> Outcome:
     from replearn.study.choice_protocol import publish_choice
 
-    for name in ("out", "expect", "models", "lock"):
-        if getattr(options, name) is not None:
-            raise ReplearnError(f"--{name} belongs to --protocol, got --publish. Leave one out.")
+    if idle := given(options, "out", "expect", "models", "lock"):
+        raise ReplearnError(f"{idle[0]} belongs to --protocol, got --publish. Leave one out.")
     if options.candidates is None or options.samples_per_site is None:
         raise ReplearnError(
             "--publish needs --candidates FILES and --samples-per-site N, the rows that each site "

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from replearn import __version__
 from replearn.cli.files import check_report, check_target, save_page, writing
-from replearn.cli.options import add_command, add_common, add_file
+from replearn.cli.options import add_common, add_file
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.text import aligned, command_line, printable_lines
 
@@ -15,14 +15,9 @@ if TYPE_CHECKING:
     from replearn.study.protocol import Protocol
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "combine",
-        run,
-        "add up the sums of many sites: the model of all their rows, to the bit",
-        """\
+HELP = "add up the sums of many sites: the model of all their rows, to the bit"
+
+EPILOG = """\
 examples:
   replearn combine *.sums.json --protocol study.json --out model.json
   replearn combine round2/*.sums.json --protocol study.json --after round1.json --out round2.json
@@ -38,8 +33,11 @@ JSON keys: done (false: another round is needed), round, rounds, out, sites (sit
   n_positive, same: the model is the same without it, codes_moved, shift, estimate and error in
   cells, unknown); when done also fingerprint, hint, rows, estimated_disagreement,
   disagreement_bound, bound_confidence, bound_assumes, agreement_without_a_site, heterogeneity (q,
-  degrees, p_value, i_squared, by_number), as_expected (null without --expect), report; warnings""",
-    )
+  degrees, p_value, i_squared, by_number), as_expected (null without --expect), report; warnings"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     add_file(parser, "sums", nargs="+", metavar="SUMS", help="files that `replearn sums` wrote")
     add_common(parser, "--protocol", "--lock")
     add_file(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from replearn.cli.choice_files import compare_choices, is_choice
 from replearn.cli.files import check_report, check_target, save_page, writing
-from replearn.cli.options import add_command, add_file
+from replearn.cli.options import add_file
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.scoring import piecewise_scores, reading
 from replearn.cli.text import aligned, command_line, evidence_words, signal_words
@@ -22,14 +22,9 @@ if TYPE_CHECKING:
     from replearn.codes.model import Model
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "compare",
-        run,
-        "say whether model files hold the same classifier",
-        """\
+HELP = "say whether model files hold the same classifier"
+
+EPILOG = """\
 examples:
   replearn compare a.model.json b.model.json
   replearn compare *.model.json --rows new.csv --picture sites.svg
@@ -56,8 +51,11 @@ JSON keys: same, groups (the largest first, with fingerprint, sites, against_fir
   angle_degrees (null: other inputs);
   of choices: same, groups (with fingerprint, sites, chosen), against_first, files, fingerprints;
   with --commit: commitment, opening, protocol, digest, warnings; with --reveal: same,
-  fingerprints (by site), protocol, warnings""",
-    )
+  fingerprints (by site), protocol, warnings"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     add_file(parser, "files", nargs="+", metavar="FILE", help="model files or folders of them")
     add_file(
         parser, "--rows", metavar="DATA", help="rows: how many get another class from each model?"

@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replearn.cli.choice_files import (
     add_choice_models,
@@ -11,7 +11,7 @@ from replearn.cli.choice_files import (
     refuse_choice_options,
 )
 from replearn.cli.files import check_report, save_page, target_of, terminal_progress
-from replearn.cli.options import add_command, add_common, add_file
+from replearn.cli.options import add_common, add_file, given
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned, command_line
 from replearn.errors import ReplearnError
@@ -21,14 +21,9 @@ if TYPE_CHECKING:
     from replearn.codes.model import Model
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "evaluate",
-        run,
-        "what a model is worth on labelled rows, next to guessing",
-        """\
+HELP = "what a model is worth on labelled rows, next to guessing"
+
+EPILOG = """\
 examples:
   replearn evaluate a.model.json new.parquet --target label
   replearn evaluate a.model.json new.csv --target label --by hospital --report a.html
@@ -48,8 +43,11 @@ JSON keys: fingerprint, place, labels, rows, confidence, confusion (true class, 
   base_rates, predicted_shares, recalls, precisions, accuracy, balanced_accuracy, auc, log_loss,
   log_loss_gain, brier (each with value, interval, method), signal_p, base_log_loss, base_brier,
   calibration, calibration_bins, flags, problems, absent, by, groups, groups_left_out, columns
-  (rows with a missing or unknown value, by column), planned (by the protocol), report, warnings""",
-    )
+  (rows with a missing or unknown value, by column), planned (by the protocol), report, warnings"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     add_file(parser, "model", metavar="MODEL", help="model file, or choice file")
     add_file(parser, "data", metavar="DATA", help="labelled rows: a file, or a folder of files")
     add_common(parser, "--target")
@@ -118,9 +116,8 @@ def _evaluate_numbers(options: argparse.Namespace, model: "Model") -> Outcome:
     """The same for a regression, which has no groups and no report yet."""
     from replearn.audits.regression import evaluate_regression_file
 
-    for name in ("by", "protocol", "lock", "report"):
-        if getattr(options, name) is not None:
-            raise ReplearnError(f"--{name} is for classifiers, got a regression. Leave it out.")
+    if idle := given(options, "by", "protocol", "lock", "report"):
+        raise ReplearnError(f"{idle[0]} is for classifiers, got a regression. Leave it out.")
     target = options.target or target_of(options.model, options.data)
     with terminal_progress(f"reading {Path(options.data).name}") as advance:
         found = evaluate_regression_file(
@@ -131,9 +128,8 @@ def _evaluate_numbers(options: argparse.Namespace, model: "Model") -> Outcome:
 
 def _evaluate_choice(options: argparse.Namespace) -> Outcome:
     """The same for the chosen model of a choice; its report knows no coefficients."""
-    for name in ("protocol", "lock"):
-        if getattr(options, name) is not None:
-            raise ReplearnError(f"--{name} is for models, got a choice. Leave it out.")
+    if idle := given(options, "protocol", "lock"):
+        raise ReplearnError(f"{idle[0]} is for models, got a choice. Leave it out.")
     found = evaluate_choice(options)
     text = printable_lines(str(found))
     if options.report is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.files import check_scratch, check_target, terminal_progress, writing
-from replearn.cli.options import add_command, add_common, add_file, add_training, n_bytes, seconds
+from replearn.cli.options import add_common, add_file, add_training, given, n_bytes, seconds
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.provenance import column_counts, facts_of, provenance_of, signal_line
 from replearn.cli.text import aligned, chance, counted, describe, missing_words
@@ -30,14 +30,9 @@ if TYPE_CHECKING:
     from replearn.study.protocol import Protocol
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "fit",
-        run,
-        "fit a model on this lab's rows",
-        """\
+HELP = "fit a model on this lab's rows"
+
+EPILOG = """\
 examples:
   replearn fit site_a.csv --target label --margin .2 --seed 2024 --out a.model.json
   replearn fit site_a.csv --target label --algorithm sgd --max-error .1 --out a.model.json
@@ -71,8 +66,11 @@ JSON keys: fingerprint, algorithm, out, hint, hint_file, protocol (its hash), ro
   disagreement_bound, bound_confidence, bound_assumes, signal_p (null: not tested), as_expected
   (null without --expect), worth (on these rows, as `replearn evaluate` says; null with --cluster),
   columns (rows with a missing or unknown value, by column), planned (what the pilot expected),
-  warnings (with --unsafe: unsafe, out, hints)""",
-    )
+  warnings (with --unsafe: unsafe, out, hints)"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     add_file(parser, "data", metavar="DATA", help="training rows of this lab")
     add_common(parser, "--target")
     parser.add_argument(
@@ -196,21 +194,21 @@ def _save(
 def _hint(options: argparse.Namespace, protocol: "Protocol | None") -> dict[str, int]:
     """The hint of the first site, for the estimator; nothing if there is none, or we are it."""
     bits = 0 if protocol is None else protocol.hint_bits
-    given = [f"--{name}" for name in ("lead", "hint", "unsafe") if getattr(options, name)]
-    if len(given) > 1:
+    ways = given(options, "lead", "hint", "unsafe")
+    if len(ways) > 1:
         raise ReplearnError(
             "--lead makes this site the first, --hint takes what others published, --unsafe says "
-            f"what this site publishes: one at a time, got {' and '.join(given)}."
+            f"what this site publishes: one at a time, got {' and '.join(ways)}."
         )
     if options.unsafe is not None and options.out is not None:
         raise ReplearnError("--unsafe writes no model, got --out. Leave it out; fit again later.")
     if options.unsafe is not None and options.expect is not None:
         raise ReplearnError("--unsafe makes no model to expect, got --expect. Leave one out.")
-    if given and bits == 0:
+    if ways and bits == 0:
         raise ReplearnError(
-            f"{given[0]} is for protocols with hint bits, which this one has not. Leave it out."
+            f"{ways[0]} is for protocols with hint bits, which this one has not. Leave it out."
         )
-    if bits and not given:
+    if bits and not ways:
         raise ReplearnError(
             f"this protocol has {bits} hint bits, so one site must be the first: is it this one? "
             "Then add --lead. Otherwise add --hint FILE, the hint file that the first site wrote."

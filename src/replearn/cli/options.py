@@ -2,12 +2,10 @@
 
 import argparse
 import re
-import shutil
-from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from collections.abc import Iterable
+from typing import Any
 
-from replearn.cli.outcome import BAD_INPUT, CommandWarning, Outcome
-from replearn.terminal import printable
+from replearn.cli.outcome import CommandWarning
 from replearn.warn import warn
 
 #: What is promised: default (that of the estimators) and help of each number.
@@ -21,66 +19,8 @@ PROMISE = {
 #: Rows of Table 1.
 ALGORITHMS = ("svm", "sgd", "net", "dp", "boost-box", "boost-foam")
 
-
 #: Files, in the words of each shell that `replearn completion` knows; the first is ours.
 FILES = {"bash": "_replearn_files", "zsh": "_files", "tcsh": "f"}
-
-_WIDEST_HELP = 100
-
-
-class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of examples, and makes no line longer than people like to read."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        columns = min(shutil.get_terminal_size().columns, _WIDEST_HELP + 2)
-        super().__init__(*args, **({"width": columns - 2} | settings))
-
-
-class Parser(argparse.ArgumentParser):
-    """Complains in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Exit with the code of bad usage."""
-        line = printable(" ".join(message.split()))  # it may hold what was typed
-        self.exit(BAD_INPUT, f"{self.prog}: error: {line} (see {self.prog} --help)\n")
-
-
-def add_command(
-    commands: Any,
-    name: str,
-    run: Callable[[argparse.Namespace], Outcome],
-    help_text: str,
-    epilog: str,
-) -> argparse.ArgumentParser:
-    """Add a command.
-
-    Parameters
-    ----------
-    commands : object
-        What ``add_subparsers`` of argparse returned.
-    name : str
-    run : callable
-        Takes the parsed options.
-    help_text : str
-        One line without a full stop.
-    epilog : str
-        Examples, exit codes, and the keys of the JSON object.
-
-    Returns
-    -------
-    argparse.ArgumentParser
-        For the arguments of the command; it has ``--json`` already.
-    """
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=help_text,
-        description=help_text[0].upper() + help_text[1:] + ".",
-        epilog=epilog,
-        formatter_class=HelpFormatter,
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
-    parser.set_defaults(run=run)
-    return parser
 
 
 # --- types of arguments -------------------------------------------------------------------------
@@ -270,6 +210,19 @@ def warn_of_formulas(texts: Iterable[Any], options: argparse.Namespace) -> None:
             "--spreadsheet if the file is for one.",
             CommandWarning,
         )
+
+
+#: Options that switch off what their attribute says.
+_NEGATED = {"intercept": "--no-intercept", "shuffle": "--assume-shuffled"}
+
+
+def given(options: argparse.Namespace, *names: str) -> list[str]:
+    """Those of these options that were on the command line, as they are typed."""
+    return [
+        _NEGATED.get(name, f"--{name.replace('_', '-')}")
+        for name in names
+        if getattr(options, name, None) != options.command.get_default(name)
+    ]
 
 
 def given_promise(options: argparse.Namespace) -> dict[str, Any]:

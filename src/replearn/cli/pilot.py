@@ -9,6 +9,7 @@ from replearn.cli.options import (
     PROMISE,
     add_common,
     add_file,
+    given,
     given_promise,
     names,
     positive,
@@ -34,7 +35,7 @@ _FOR_PILOTS = (
 
 #: Options of a logistic study, and of one with Algorithms 1 to 3.
 _LOGISTIC = ("study", "scores", "threshold", "classes", "share")
-_SVM = ("margin", "max_error", "no_intercept")
+_SVM = ("margin", "max_error", "intercept")
 
 #: Options of a plan from a promise alone.
 _FOR_PROMISES = ("features", "samples", "solve", "mode")
@@ -131,12 +132,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def refuse_without_pilot(options: argparse.Namespace) -> None:
     """Refuse what would be ignored."""
-    for name in (*_FOR_PILOTS, *_LOGISTIC):
-        if _given(options, name):
-            raise ReplearnError(
-                f"{_option(name)} is for a plan from a pilot. Leave it out, or name the pilot with "
-                "--pilot FILE."
-            )
+    if idle := given(options, *_FOR_PILOTS, *_LOGISTIC):
+        raise ReplearnError(
+            f"{idle[0]} is for a plan from a pilot. Leave it out, or name the pilot with --pilot "
+            "FILE."
+        )
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -188,7 +188,7 @@ def run(options: argparse.Namespace) -> Outcome:
 def _settings(options: argparse.Namespace, algorithm: str) -> dict[str, Any]:
     """What was given, by the names of `plan_from_pilot`."""
     names = ("study", "hint_bits", "threshold", "classes", "share", "sites", "rare")
-    settings = {name: getattr(options, name) for name in names if _given(options, name)}
+    settings = {name: getattr(options, name) for name in names if given(options, name)}
     if algorithm not in ("logistic", "auto"):
         settings["fit_intercept"] = options.intercept
     return settings | given_promise(options)
@@ -201,21 +201,18 @@ def _refuse_odd(options: argparse.Namespace, algorithm: str) -> None:
             f"--pilot plans --algorithm logistic, svm, sgd, net or auto, got {algorithm}. Leave "
             "--pilot out, or take one of these."
         )
-    for name in _FOR_PROMISES:
-        if _given(options, name):
-            remedy = " Rows per site are --samples-per-site." if name == "samples" else ""
-            raise ReplearnError(
-                f"{_option(name)} is for a plan without a pilot, got --pilot too. Leave one "
-                f"out.{remedy}"
-            )
+    if idle := given(options, *_FOR_PROMISES):
+        remedy = " Rows per site are --samples-per-site." if idle[0] == "--samples" else ""
+        raise ReplearnError(
+            f"{idle[0]} is for a plan without a pilot, got --pilot too. Leave one out.{remedy}"
+        )
     scored = algorithm in ("logistic", "auto")
     other = "svm" if scored else "logistic"
-    for name in _SVM if scored else (*_LOGISTIC, "sites"):
-        if _given(options, name):
-            raise ReplearnError(
-                f"{_option(name)} belongs to --algorithm {other}, got {algorithm}. Leave it out, "
-                f"or plan with --algorithm {other}."
-            )
+    if odd := given(options, *(_SVM if scored else (*_LOGISTIC, "sites"))):
+        raise ReplearnError(
+            f"{odd[0]} belongs to --algorithm {other}, got {algorithm}. Leave it out, or plan with "
+            f"--algorithm {other}."
+        )
     if options.samples_per_site is None:
         raise ReplearnError(
             "--pilot needs --samples-per-site N, the rows that each site will have."
@@ -224,10 +221,9 @@ def _refuse_odd(options: argparse.Namespace, algorithm: str) -> None:
         raise ReplearnError(
             "a pilot without labels needs both --classes A,B and --share X, got one of them."
         )
-    sources = [name for name in ("seed", "public_value", "register") if _given(options, name)]
+    sources = given(options, "seed", "public_value", "register")
     if len(sources) > 1:
-        given = " and ".join(map(_option, sources))
-        raise ReplearnError(f"a seed comes from one place, got {given}. Leave one.")
+        raise ReplearnError(f"a seed comes from one place, got {' and '.join(sources)}. Leave one.")
     if (options.register is None) != (options.draw_date is None):
         raise ReplearnError(
             "--register and --draw-date go together, got one of them. Add the other."
@@ -240,12 +236,9 @@ def complete(options: argparse.Namespace) -> Outcome:
     from replearn.study.protocol import Protocol
 
     others = [name for name in (*_FOR_PILOTS, *_LOGISTIC) if name not in ("public_value", "out")]
-    others += ["pilot", "algorithm", "sites", "hint_bits", "no_intercept", *_FOR_PROMISES, *PROMISE]
-    for name in others:
-        if _given(options, name):
-            raise ReplearnError(
-                f"--registered completes a protocol, got {_option(name)} too. Leave it out."
-            )
+    others += ["pilot", "algorithm", "sites", "hint_bits", "intercept", *_FOR_PROMISES, *PROMISE]
+    if idle := given(options, *others):
+        raise ReplearnError(f"--registered completes a protocol, got {idle[0]} too. Leave it out.")
     if options.public_value is None or options.out is None:
         raise ReplearnError("--registered needs --public-value TEXT and --out FILE.")
     check_target(options.out)
@@ -332,13 +325,3 @@ def _two_labels(text: str) -> tuple[Any, Any]:
     if all(label.lstrip("-").isdecimal() for label in found):
         return int(found[0]), int(found[1])
     return found[0], found[1]
-
-
-def _given(options: argparse.Namespace, name: str) -> bool:
-    if name == "no_intercept":
-        return not options.intercept
-    return getattr(options, name) is not None
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

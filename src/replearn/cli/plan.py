@@ -9,7 +9,6 @@ from replearn.cli import pilot
 from replearn.cli.options import (
     ALGORITHMS,
     PROMISE,
-    add_command,
     add_file,
     add_promise,
     given_promise,
@@ -36,14 +35,9 @@ _SIZES = (
 )
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "plan",
-        run,
-        "how many rows a lab needs, before any data is spent",
-        """\
+HELP = "how many rows a lab needs, before any data is spent"
+
+EPILOG = """\
 examples:
   replearn plan --margin .2 --max-error .05 --max-disagreement .1 --features 50
   replearn plan --margin .2 --features 50 --hint-bits 2
@@ -79,8 +73,11 @@ With --pilot, JSON keys: protocol (its hash), registered (hash without a seed; o
   basis, margin, max_error, max_disagreement,
   failure_prob, n_samples, n_inputs, n_sites, warnings, and (null where the algorithm has none)
   n_batches, batch_size, projection, n_components, rounding, grid_width, regularization,
-  unit_vectors, length_cap, hint_bits""",
-    )
+  unit_vectors, length_cap, hint_bits"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     add_promise(parser)
     parser.set_defaults(mode=None)  # so that one that was given is seen
     parser.add_argument("--features", type=positive, metavar="N", help="number of columns")

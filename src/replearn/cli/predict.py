@@ -13,7 +13,7 @@ from replearn.cli.choice_files import (
     refuse_choice_options,
 )
 from replearn.cli.files import check_target, target_of, writing
-from replearn.cli.options import add_command, add_file, add_spreadsheet, warn_of_formulas
+from replearn.cli.options import add_file, add_spreadsheet, warn_of_formulas
 from replearn.cli.outcome import Outcome
 from replearn.cli.scoring import piecewise_scores
 from replearn.cli.text import missing_words
@@ -24,14 +24,9 @@ if TYPE_CHECKING:
     from replearn.types import Matrix
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "predict",
-        run,
-        "label new rows with a model",
-        """\
+HELP = "label new rows with a model"
+
+EPILOG = """\
 example:
   replearn predict a.model.json new.csv --out pred.csv
 
@@ -43,8 +38,11 @@ The second label is predicted where the score is above 0. DATA may have any form
 fit` takes; it is read piece by piece.
 
 JSON keys: fingerprint, rows, counts (by label), columns (rows with a missing or unknown value, by
-  column), predictions (without --out), chosen (of a choice: its name), warnings""",
-    )
+  column), predictions (without --out), chosen (of a choice: its name), warnings"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     add_file(parser, "model", metavar="MODEL", help="model file, or choice file")
     add_file(parser, "data", metavar="DATA", help="new rows: a file, or a folder of files")
     add_file(parser, "--out", metavar="FILE", help="where to write them (default: print)")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from replearn.cli.choice_files import is_choice, show_choice
 from replearn.cli.files import check_target, save_page
-from replearn.cli.options import add_command, add_common, add_file
+from replearn.cli.options import add_common, add_file
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned, command_line, describe
 from replearn.errors import ReplearnError
@@ -21,14 +21,9 @@ _TOO_LARGE = (
 )
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "show",
-        run,
-        "print what is in a model file",
-        """\
+HELP = "print what is in a model file"
+
+EPILOG = """\
 examples:
   replearn show a.model.json
   replearn show a.model.json --report a.html
@@ -37,8 +32,11 @@ A model whose weights take more than about a second to compute is shown without 
 is given: a file of a few hundred bytes may declare millions of features.
 
 JSON keys: fingerprint, model, feature_names, coef, intercept (both null if they are not computed),
-  provenance, report, warnings; of a choice: fingerprint, choice, chosen, provenance, warnings""",
-    )
+  provenance, report, warnings; of a choice: fingerprint, choice, chosen, provenance, warnings"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     add_file(parser, "model", metavar="MODEL", help="model file, or choice file")
     add_common(parser, "--report", "--large")
 

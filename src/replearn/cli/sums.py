@@ -2,23 +2,16 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from replearn.cli.files import check_target, terminal_progress, writing
-from replearn.cli.options import add_command, add_common, add_file, positive
+from replearn.cli.options import add_common, add_file, positive
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned
 from replearn.errors import ReplearnError
 
+HELP = "write the exact sums of this site's rows, for a coalition to combine"
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "sums",
-        run,
-        "write the exact sums of this site's rows, for a coalition to combine",
-        """\
+EPILOG = """\
 examples:
   replearn sums site_a.parquet --protocol study.json --out a.sums.json --site "Site A"
   replearn sums site_a.parquet --protocol study.json --after round1.json --out a2.sums.json
@@ -30,8 +23,11 @@ docs/sums.md for what protects them.
 exit codes: 0 done; 2 bad usage or bad input
 
 JSON keys: sha256 (of the sums), out, protocol, round, rounds, site, rows, labels (rows of each),
-  columns (rows with an unknown value, by column), warnings""",
-    )
+  columns (rows with an unknown value, by column), warnings"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     add_file(parser, "data", metavar="DATA", help="rows of this site")
     add_common(parser, "--protocol", "--lock", "--target")
     add_file(parser, "--out", metavar="FILE", required=True, help="where to write the sums")

@@ -5,17 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from replearn.cli.files import terminal_progress
-from replearn.cli.options import given_promise
+from replearn.cli.options import PROMISE, given, given_promise
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
     from replearn.audits.evaluation import Evaluation
     from replearn.estimators.base import ReplicableClassifier
     from replearn.study.protocol import Protocol
-
-
-#: Options that speak about an order of rows, or about what it takes to make one.
-_OF_ORDER = ("random_state", "memory", "scratch", "checkpoint", "checkpoint_every")
 
 
 def read_protocol(options: argparse.Namespace) -> "Protocol | None":
@@ -32,7 +28,7 @@ def read_protocol(options: argparse.Namespace) -> "Protocol | None":
 
 def refuse_idle(estimator: "ReplicableClassifier", options: argparse.Namespace) -> None:
     """Refuse what would do nothing: where rows are held, if nothing has to be put in order."""
-    held = [f"--{name}" for name in ("memory", "scratch") if getattr(options, name) is not None]
+    held = given(options, "memory", "scratch")
     if estimator.asks != "batches":
         why = "needs all rows in memory"
     elif not options.shuffle:
@@ -52,14 +48,11 @@ def refuse_idle(estimator: "ReplicableClassifier", options: argparse.Namespace) 
 
 def refuse_with_cluster(options: argparse.Namespace) -> None:
     """Refuse what means nothing on a cluster, whose workers read and add up."""
-    names = ("weights", "checkpoint", "scratch", "memory", "features", "random_state")
-    given = [name for name in names if getattr(options, name) is not None]
-    given += ["jobs"] if options.jobs != -1 else []
-    if given:
+    names = ("weights", "checkpoint", "scratch", "memory", "features", "random_state", "jobs")
+    if idle := given(options, *names):
         raise ReplearnError(
             "with --cluster the workers read Parquet files in their order and add them up, with "
-            f"threads and memory of their own, got --{given[0].replace('_', '-')} too. Leave one "
-            "out."
+            f"threads and memory of their own, got {idle[0]} too. Leave one out."
         )
 
 
@@ -71,7 +64,12 @@ def make_estimator(
 
     settings = {"n_jobs": options.jobs, "verbose": int(on_terminal()), **more}
     if protocol is not None and protocol.design is not None:
-        _refuse_order(options)
+        of_order = ("random_state", "memory", "scratch", "checkpoint", "checkpoint_every")
+        if idle := given(options, *of_order, "shuffle"):
+            raise ReplearnError(
+                f"a logistic study adds up its rows in any order, piece by piece, got {idle[0]}. "
+                "Leave it out."
+            )
         return cast("ReplicableClassifier", protocol.estimator(**settings))
     settings["shuffle"] = options.shuffle
     if getattr(options, "random_state", None) is not None:
@@ -133,7 +131,11 @@ def algorithm_of(estimator: "ReplicableClassifier") -> str:
 def check_training(options: argparse.Namespace) -> None:
     """Refuse options that do not go together."""
     if options.protocol is not None:
-        _refuse_what_is_fixed(options)
+        if fixed := given(options, *PROMISE, "seed", "algorithm", "mode", "intercept"):
+            raise ReplearnError(
+                "--protocol fixes the promise, the mode, the intercept and the seed, as well as "
+                f"the algorithm, got {', '.join(fixed)} too. Leave that out."
+            )
     elif options.margin == "auto" and options.algorithm not in (None, "svm"):
         raise ReplearnError(
             f"--margin auto needs --algorithm svm, got {options.algorithm}. Pass the margin as a "
@@ -147,30 +149,6 @@ def check_training(options: argparse.Namespace) -> None:
     if not options.shuffle and getattr(options, "random_state", None) is not None:
         raise ReplearnError(
             "--random-state is the key of a shuffle, got --assume-shuffled too. Leave one out."
-        )
-
-
-def _refuse_order(options: argparse.Namespace) -> None:
-    """Refuse what means nothing for sums over rows, which know no order."""
-    given = [name for name in _OF_ORDER if getattr(options, name, None) is not None]
-    given += [] if options.shuffle else ["assume_shuffled"]
-    if given:
-        raise ReplearnError(
-            f"a logistic study adds up its rows in any order, piece by piece, got "
-            f"--{given[0].replace('_', '-')}. Leave it out."
-        )
-
-
-def _refuse_what_is_fixed(options: argparse.Namespace) -> None:
-    given = [*given_promise(options)]
-    given += [name for name in ("seed", "algorithm") if getattr(options, name) is not None]
-    given += ["mode"] if options.mode != "practical" else []
-    given += [] if options.intercept else ["no-intercept"]
-    if given:
-        names = ", ".join("--" + name.replace("_", "-") for name in given)
-        raise ReplearnError(
-            "--protocol fixes the promise, the mode, the intercept and the seed, as well as the "
-            f"algorithm, got {names} too. Leave that out."
         )
 
 
