@@ -42,11 +42,6 @@ def require_report_packages() -> None:
         ) from None
 
 
-def write_report(page: str, path: str | os.PathLike[str]) -> None:
-    """Write a page, whole or not at all."""
-    write_atomically(path, page.encode())
-
-
 def save_report(result: AuditResult, path: str | os.PathLike[str]) -> None:
     """Write the report of an audit for people: one HTML file that needs no network.
 
@@ -70,7 +65,7 @@ def save_report(result: AuditResult, path: str | os.PathLike[str]) -> None:
     ...     print(Path(folder, "audit.html").read_text()[:15])
     <!DOCTYPE html>
     """
-    write_report(audit_report(result), path)
+    write_atomically(path, audit_report(result).encode())
 
 
 def audit_report(result: AuditResult) -> str:

@@ -7,14 +7,20 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from replearn.cli.files import terminal_progress, writing
+from replearn.cli.files import (
+    read_labelled_columns,
+    save_page,
+    target_of,
+    terminal_progress,
+    writing,
+)
 from replearn.cli.options import PROMISE, add_file, given, seconds, warn_of_formulas
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
-from replearn.cli.text import aligned, printable, printable_lines
+from replearn.cli.text import aligned, command_line
 from replearn.errors import ReplearnError
+from replearn.terminal import printable, printable_lines
 
 if TYPE_CHECKING:
-    from replearn.audits.evaluation import Evaluation
     from replearn.audits.findings import AuditResult
     from replearn.codes.choice import Choice
     from replearn.files.onnx_model import OnnxLimits
@@ -50,13 +56,6 @@ def refuse_choice_options(options: argparse.Namespace) -> None:
     """Refuse what is for choices where there is none."""
     if idle := given(options, "models", "model_seconds"):
         raise ReplearnError(f"{idle[0]} is for choices, got a model or its protocol. Leave it out.")
-
-
-def is_choice(path: str) -> bool:
-    """Whether a file claims to be a choice."""
-    from replearn.files.choicefile import is_choice_file
-
-    return is_choice_file(path)
 
 
 def folder_of(options: argparse.Namespace, file: str) -> Path:
@@ -196,11 +195,12 @@ def _write(
         writer.writerow([written[label], *row])
 
 
-def evaluate_choice(options: argparse.Namespace) -> "Evaluation":
-    """What the chosen model is worth."""
+def evaluate_choice(options: argparse.Namespace) -> Outcome:
+    """What the chosen model is worth; its report knows no coefficients."""
     from replearn.audits.evaluation import evaluate
-    from replearn.cli.files import read_labelled_columns, target_of
 
+    if idle := given(options, "protocol", "lock"):
+        raise ReplearnError(f"{idle[0]} is for models, got a choice. Leave it out.")
     chosen = _chosen(options)
     target = options.target or target_of(options.model, options.data)
     X, y = read_labelled_columns(options.data, target)
@@ -209,7 +209,14 @@ def evaluate_choice(options: argparse.Namespace) -> "Evaluation":
         if options.by not in X:
             raise ReplearnError(f"--by must name a column of {options.data}, got {options.by!r}.")
         groups = X[options.by]
-    return evaluate(chosen.predictions(X), X, y, by=groups, confidence=options.confidence)
+    found = evaluate(chosen.predictions(X), X, y, by=groups, confidence=options.confidence)
+    text = printable_lines(str(found))
+    if options.report is not None:
+        from replearn.audits.evaluation_page import evaluation_report
+
+        save_page(evaluation_report(found, command_line(options)), options.report)
+        text += f"\nreport written to {options.report}"
+    return Outcome(text, found.data() | {"report": options.report})
 
 
 # --- audit --------------------------------------------------------------------------------------
@@ -236,7 +243,6 @@ def audit_choice(options: argparse.Namespace) -> "AuditResult":
     import numpy as np
 
     from replearn.audits.auditing import audit
-    from replearn.cli.files import read_labelled_columns
     from replearn.estimators.choice import ReplicableChoiceClassifier, class_numbers
     from replearn.stages.model_scores import NEEDS
     from replearn.study.choice_protocol import ChoiceProtocol

@@ -8,8 +8,9 @@ from replearn.cli.choice_files import add_choice_models, folder_of, limits_of
 from replearn.cli.files import check_target, read_labelled_columns, writing
 from replearn.cli.options import add_common, add_file, given, positive, share
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
-from replearn.cli.text import aligned, printable_lines
+from replearn.cli.text import aligned
 from replearn.errors import ReplearnError
+from replearn.terminal import printable_lines
 
 if TYPE_CHECKING:
     from replearn.estimators.choice import ReplicableChoiceClassifier

@@ -7,7 +7,8 @@ from replearn import __version__
 from replearn.cli.files import check_report, check_target, save_page, writing
 from replearn.cli.options import add_common, add_file
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
-from replearn.cli.text import aligned, command_line, printable_lines
+from replearn.cli.text import aligned, command_line
+from replearn.terminal import printable_lines
 
 if TYPE_CHECKING:
     from replearn.coalitions.combining import Coalition

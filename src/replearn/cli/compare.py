@@ -2,15 +2,16 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replearn.cli.choice_files import compare_choices, is_choice
+from replearn.cli.choice_files import compare_choices
 from replearn.cli.files import check_report, check_target, save_page, writing
 from replearn.cli.options import add_file
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
-from replearn.cli.scoring import piecewise_scores, reading
+from replearn.cli.scoring import piecewise_scores
 from replearn.cli.text import aligned, command_line, evidence_words, signal_words
 from replearn.errors import ReplearnError
 from replearn.terminal import printable, printable_lines
@@ -109,21 +110,17 @@ def run(options: argparse.Namespace) -> Outcome:
 
 def _compare(options: argparse.Namespace) -> Outcome:
     from replearn.audits.sites import compare_sites
+    from replearn.files.choicefile import is_choice_file
     from replearn.files.modelfile import load
 
     _check_picture(options.picture)
     paths = _model_files(options.files)
-    if is_choice(paths[0]):
+    if is_choice_file(paths[0]):
         if options.rows is not None or options.picture is not None:
             raise ReplearnError("--rows and --picture are for models, got choices. Leave them out.")
         return compare_choices(paths)
     models = {path: load(path) for path in paths}
-    classify = None
-    if options.rows is not None:
-
-        def classify(chosen: "Sequence[Model]") -> "Sequence[NDArray[Any]]":
-            return _labels(chosen, options.rows)
-
+    classify = None if options.rows is None else partial(_labels, data=options.rows)
     sites = compare_sites(models, classify=classify)
     text, two = _in_words(sites, models)
     bits = _evidence(paths)
@@ -203,8 +200,6 @@ def _in_words(sites: "Sites", models: "dict[str, Model]") -> tuple[str, dict[str
     """What to print, and more keys if there are just two models."""
     if len(models) != 2:
         return str(sites), {}
-    from dataclasses import replace
-
     from replearn.codes.comparison import compare
 
     result = compare(*models.values())
@@ -224,7 +219,8 @@ def _labels(models: "Sequence[Model]", data: str) -> "Sequence[NDArray[Any]]":
 
     alike: dict[object, list[int]] = {}
     for place, model in enumerate(models):
-        alike.setdefault(reading(model), []).append(place)
+        reading = (model.feature_names, model.encoding, model.n_features)
+        alike.setdefault(reading, []).append(place)
     labels: dict[int, NDArray[Any]] = {}
     for places in alike.values():
         chosen = [models[place] for place in places]

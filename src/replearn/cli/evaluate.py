@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from replearn.cli.choice_files import (
     add_choice_models,
     evaluate_choice,
-    is_choice,
     refuse_choice_options,
 )
 from replearn.cli.files import check_report, save_page, target_of, terminal_progress
@@ -67,12 +66,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Evaluate, and write the report."""
     from replearn.audits.evaluation import evaluate_file
+    from replearn.files.choicefile import is_choice_file
     from replearn.files.modelfile import load
     from replearn.stages.planned import Planned
 
     check_report(options.report)
-    if is_choice(options.model):
-        return _evaluate_choice(options)
+    if is_choice_file(options.model):
+        return evaluate_choice(options)
     refuse_choice_options(options)
     if options.lock is not None and options.protocol is None:
         raise ReplearnError("--lock is the hash of a protocol, got none. Add --protocol FILE.")
@@ -124,17 +124,3 @@ def _evaluate_numbers(options: argparse.Namespace, model: "Model") -> Outcome:
             model, options.data, target, confidence=options.confidence, watch=advance
         )
     return Outcome(printable_lines(str(found)), found.data())
-
-
-def _evaluate_choice(options: argparse.Namespace) -> Outcome:
-    """The same for the chosen model of a choice; its report knows no coefficients."""
-    if idle := given(options, "protocol", "lock"):
-        raise ReplearnError(f"{idle[0]} is for models, got a choice. Leave it out.")
-    found = evaluate_choice(options)
-    text = printable_lines(str(found))
-    if options.report is not None:
-        from replearn.audits.evaluation_page import evaluation_report
-
-        save_page(evaluation_report(found, command_line(options)), options.report)
-        text += f"\nreport written to {options.report}"
-    return Outcome(text, found.data() | {"report": options.report})

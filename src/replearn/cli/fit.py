@@ -17,8 +17,6 @@ from replearn.cli.training import (
     make_estimator,
     own_worth,
     read_protocol,
-    refuse_idle,
-    refuse_with_cluster,
 )
 from replearn.errors import ReplearnError
 
@@ -254,7 +252,7 @@ def _fit_on_files(
 ) -> "ReplicableClassifier":
     from replearn.fits.file_fit import MEMORY, fit_file
 
-    refuse_idle(estimator, options)
+    _refuse_idle(estimator, options)
     return fit_file(
         estimator,
         options.data,
@@ -269,6 +267,36 @@ def _fit_on_files(
     )
 
 
+def _refuse_idle(estimator: "ReplicableClassifier", options: argparse.Namespace) -> None:
+    """Refuse what would do nothing: where rows are held, if nothing has to be put in order."""
+    held = given(options, "memory", "scratch")
+    if estimator.asks != "batches":
+        why = "needs all rows in memory"
+    elif not options.shuffle:
+        why = "reads rows in the order of the file, which takes little memory"
+    else:
+        from replearn.sources import open_source
+
+        if not held or not open_source(options.data, raw=True).in_memory_only:
+            return
+        why = f"holds all rows of {options.data} in memory, as its format asks for"
+    if held:
+        raise ReplearnError(
+            f"{held[0]} is for rows that are shuffled by way of a folder, but this fit {why}. "
+            "Leave it out."
+        )
+
+
+def _refuse_with_cluster(options: argparse.Namespace) -> None:
+    """Refuse what means nothing on a cluster, whose workers read and add up."""
+    names = ("weights", "checkpoint", "scratch", "memory", "features", "random_state", "jobs")
+    if idle := given(options, *names):
+        raise ReplearnError(
+            "with --cluster the workers read Parquet files in their order and add them up, with "
+            f"threads and memory of their own, got {idle[0]} too. Leave one out."
+        )
+
+
 @contextmanager
 def _cluster(options: argparse.Namespace, protocol: "Protocol | None") -> Iterator[Any]:
     """A connection to a cluster that has workers, if one is asked for."""
@@ -280,7 +308,7 @@ def _cluster(options: argparse.Namespace, protocol: "Protocol | None") -> Iterat
             "--cluster takes the rows in the order of the files, so it needs --assume-shuffled. "
             "Shuffle them once with `replearn shuffle`."
         )
-    refuse_with_cluster(options)
+    _refuse_with_cluster(options)
     from replearn.fits.connection import connect, require_workers
 
     with connect(options.cluster) as client:

@@ -23,9 +23,7 @@ from replearn.terminal import printable_lines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replearn.study.choice_protocol import ChoiceProtocol
     from replearn.study.pilot.scores import PublishedScore
-    from replearn.study.protocol import Protocol
 
 #: Options that mean something only with a pilot, for either algorithm.
 _FOR_PILOTS = (
@@ -233,6 +231,7 @@ def _refuse_odd(options: argparse.Namespace, algorithm: str) -> None:
 def complete(options: argparse.Namespace) -> Outcome:
     """Give a registered protocol the seed that its draw decided."""
     from replearn.study.choice_protocol import ChoiceProtocol
+    from replearn.study.pilot.unlucky_seeds import unlucky_without_pilot
     from replearn.study.protocol import Protocol
 
     others = [name for name in (*_FOR_PILOTS, *_LOGISTIC) if name not in ("public_value", "out")]
@@ -255,7 +254,8 @@ def complete(options: argparse.Namespace) -> Outcome:
     protocol = draft.with_public_value(options.public_value)
     with writing(options.out):
         protocol.save(options.out)
-    cautions = _seed_cautions(protocol)
+    design = getattr(protocol, "design", None)
+    cautions = None if design is None else unlucky_without_pilot(design, protocol.seed)
     lines = [
         ("seed", protocol.seed_policy),
         ("registered", str(protocol.registered_hash)),
@@ -272,16 +272,6 @@ def complete(options: argparse.Namespace) -> Outcome:
         "cautions": cautions,
     }
     return Outcome(aligned(lines), data)
-
-
-def _seed_cautions(protocol: "Protocol | ChoiceProtocol") -> list[str] | None:
-    """Cautions about the seed, by the protocol alone; None if nothing can be said."""
-    design = getattr(protocol, "design", None)
-    if design is None:
-        return None
-    from replearn.study.pilot.unlucky_seeds import unlucky_without_pilot
-
-    return unlucky_without_pilot(design, protocol.seed)
 
 
 def _read_pilot(options: argparse.Namespace, categories: "Sequence[str]") -> tuple[Any, Any]:

@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from replearn.cli.choice_files import is_choice, show_choice
+from replearn.cli.choice_files import show_choice
 from replearn.cli.files import check_target, save_page
 from replearn.cli.options import add_common, add_file
 from replearn.cli.outcome import Outcome
@@ -43,10 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Show the model."""
+    from replearn.exports.coefficients import in_words
+    from replearn.files.choicefile import is_choice_file
     from replearn.files.jsonfile import read_json
     from replearn.files.modelfile import load
 
-    if is_choice(options.model):
+    if is_choice_file(options.model):
         return show_choice(options)
     model = load(options.model)
     provenance = read_json(options.model)["provenance"]
@@ -60,8 +62,8 @@ def run(options: argparse.Namespace) -> Outcome:
         ("numbers" if model.is_numeric else "labels", _label_words(model)),
         ("seed", model.seed),
         ("code space", _space_words(model)),
-        *_log_odds_words(model),
-        ("largest weights", _largest_weights(model) if decoded else _why_none(model)),
+        *(in_words(model) if model.has_probabilities else []),
+        ("largest weights", _weight_words(model, decoded)),
         ("provenance", json.dumps(provenance)),
         ("fingerprint", model.fingerprint),
     ]
@@ -108,20 +110,9 @@ def _space_words(model: "Model") -> str:
     return f"{model.space.n_inputs:,} inputs, " + ", ".join(words)
 
 
-def _log_odds_words(model: "Model") -> list[tuple[str, str]]:
-    """What a logistic model says; nothing of others."""
-    if not model.has_probabilities:
-        return []
-    from replearn.exports.coefficients import in_words
-
-    return in_words(model)
-
-
-def _why_none(model: "Model") -> str:
+def _weight_words(model: "Model", decoded: bool) -> str:
+    if decoded:
+        return ", ".join(f"{name} {weight:+.3f}" for name, weight in model.largest_weights(5))
     if not model.is_halfspace:
         return "none: a majority of halfspaces"
     return _TOO_LARGE.format(model=model)
-
-
-def _largest_weights(model: "Model", n_shown: int = 5) -> str:
-    return ", ".join(f"{name} {weight:+.3f}" for name, weight in model.largest_weights(n_shown))

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from replearn.terminal import printable as printable
-from replearn.terminal import printable_lines as printable_lines
+from replearn.terminal import printable
 
 if TYPE_CHECKING:
     from replearn.codes.model import Model

@@ -16,7 +16,26 @@ if TYPE_CHECKING:
 
 def read_protocol(options: argparse.Namespace) -> "Protocol | None":
     """The protocol of the study, if there is one; options that it fixes are refused."""
-    check_training(options)
+    if options.protocol is not None:
+        if fixed := given(options, *PROMISE, "seed", "algorithm", "mode", "intercept"):
+            raise ReplearnError(
+                "--protocol fixes the promise, the mode, the intercept and the seed, as well as "
+                f"the algorithm, got {', '.join(fixed)} too. Leave that out."
+            )
+    elif options.margin == "auto" and options.algorithm not in (None, "svm"):
+        raise ReplearnError(
+            f"--margin auto needs --algorithm svm, got {options.algorithm}. Pass the margin as a "
+            "number."
+        )
+    if options.protocol is None and options.allow_unknown:
+        raise ReplearnError(
+            "--allow-unknown is about values that a protocol does not know, got none. Leave it "
+            "out, or add --protocol FILE."
+        )
+    if not options.shuffle and getattr(options, "random_state", None) is not None:
+        raise ReplearnError(
+            "--random-state is the key of a shuffle, got --assume-shuffled too. Leave one out."
+        )
     if options.protocol is None:
         if options.lock is not None:
             raise ReplearnError("--lock is the hash of a protocol, got none. Add --protocol FILE.")
@@ -24,36 +43,6 @@ def read_protocol(options: argparse.Namespace) -> "Protocol | None":
     from replearn.study.protocol import Protocol
 
     return Protocol.load(options.protocol, options.lock)
-
-
-def refuse_idle(estimator: "ReplicableClassifier", options: argparse.Namespace) -> None:
-    """Refuse what would do nothing: where rows are held, if nothing has to be put in order."""
-    held = given(options, "memory", "scratch")
-    if estimator.asks != "batches":
-        why = "needs all rows in memory"
-    elif not options.shuffle:
-        why = "reads rows in the order of the file, which takes little memory"
-    else:
-        from replearn.sources import open_source
-
-        if not held or not open_source(options.data, raw=True).in_memory_only:
-            return
-        why = f"holds all rows of {options.data} in memory, as its format asks for"
-    if held:
-        raise ReplearnError(
-            f"{held[0]} is for rows that are shuffled by way of a folder, but this fit {why}. "
-            "Leave it out."
-        )
-
-
-def refuse_with_cluster(options: argparse.Namespace) -> None:
-    """Refuse what means nothing on a cluster, whose workers read and add up."""
-    names = ("weights", "checkpoint", "scratch", "memory", "features", "random_state", "jobs")
-    if idle := given(options, *names):
-        raise ReplearnError(
-            "with --cluster the workers read Parquet files in their order and add them up, with "
-            f"threads and memory of their own, got {idle[0]} too. Leave one out."
-        )
 
 
 def make_estimator(
@@ -70,10 +59,10 @@ def make_estimator(
                 f"a logistic study adds up its rows in any order, piece by piece, got {idle[0]}. "
                 "Leave it out."
             )
-        return cast("ReplicableClassifier", protocol.estimator(**settings))
-    settings["shuffle"] = options.shuffle
-    if getattr(options, "random_state", None) is not None:
-        settings["random_state"] = options.random_state
+    else:
+        settings["shuffle"] = options.shuffle
+        if getattr(options, "random_state", None) is not None:
+            settings["random_state"] = options.random_state
     if protocol is not None:
         return cast("ReplicableClassifier", protocol.estimator(**settings))
     make, fixed = _estimators()[options.algorithm or "svm"]
@@ -126,30 +115,6 @@ def algorithm_of(estimator: "ReplicableClassifier") -> str:
         if type(estimator) is kind
         and all(getattr(estimator, key) == value for key, value in fixed.items())
     )
-
-
-def check_training(options: argparse.Namespace) -> None:
-    """Refuse options that do not go together."""
-    if options.protocol is not None:
-        if fixed := given(options, *PROMISE, "seed", "algorithm", "mode", "intercept"):
-            raise ReplearnError(
-                "--protocol fixes the promise, the mode, the intercept and the seed, as well as "
-                f"the algorithm, got {', '.join(fixed)} too. Leave that out."
-            )
-    elif options.margin == "auto" and options.algorithm not in (None, "svm"):
-        raise ReplearnError(
-            f"--margin auto needs --algorithm svm, got {options.algorithm}. Pass the margin as a "
-            "number."
-        )
-    if options.protocol is None and options.allow_unknown:
-        raise ReplearnError(
-            "--allow-unknown is about values that a protocol does not know, got none. Leave it "
-            "out, or add --protocol FILE."
-        )
-    if not options.shuffle and getattr(options, "random_state", None) is not None:
-        raise ReplearnError(
-            "--random-state is the key of a shuffle, got --assume-shuffled too. Leave one out."
-        )
 
 
 def _estimators() -> dict[str, tuple[type[Any], dict[str, str]]]:
