@@ -180,7 +180,7 @@ def _write(
     out: TextIO, choice: "Choice", labels: Any, scores: Any, options: argparse.Namespace
 ) -> None:
     """A line for each row: the label, and its probabilities by class, or its score."""
-    from replearn.exports.spreadsheets import harmless
+    from replearn.exports.coefficients import harmless
 
     written = {label: harmless(label) if options.spreadsheet else label for label in choice.classes}
     warn_of_formulas(choice.classes, options)

@@ -201,7 +201,7 @@ def add_spreadsheet(parser: argparse.ArgumentParser, formats: str = "") -> None:
 
 def warn_of_formulas(texts: Iterable[Any], options: argparse.Namespace) -> None:
     """Mention text that a spreadsheet would compute, unless that was prevented."""
-    from replearn.exports.spreadsheets import is_formula
+    from replearn.exports.coefficients import is_formula
 
     found = next((text for text in texts if is_formula(text)), None)
     if found is not None and not options.spreadsheet:

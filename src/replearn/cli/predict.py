@@ -100,7 +100,7 @@ def _write(
     model: "Model", options: argparse.Namespace, out: TextIO, collected: "list[Label] | None" = None
 ) -> "tuple[dict[Label, int], dict[str, dict[str, int]]]":
     """Write a line for each row; how often each label came, and what was missing or unknown."""
-    from replearn.exports.spreadsheets import harmless
+    from replearn.exports.coefficients import harmless
 
     columns: dict[str, dict[str, int]] = {}
     counts: dict[Label, int] = dict.fromkeys(model.classes or ("numbers",), 0)
