@@ -102,11 +102,12 @@ def run(options: argparse.Namespace) -> Outcome:
     if beside := planned.lines(found.worth):
         text += f"\n\nbeside the plan:\n{aligned(beside)}"
     if options.report is not None:
-        from replearn.audits.evaluation_page import Study, evaluation_report
+        from replearn.audits.evaluation_page import evaluation_report
         from replearn.files.jsonfile import read_json
 
-        study = Study(model, read_json(options.model)["provenance"], protocol)
-        save_page(evaluation_report(found, command_line(options), study), options.report)
+        provenance = read_json(options.model)["provenance"]
+        page = evaluation_report(found, command_line(options), model, provenance, protocol)
+        save_page(page, options.report)
         text += f"\nreport written to {options.report}"
     data = found.data() | {"report": options.report, "planned": planned.data()}
     return Outcome(text, data)

@@ -55,7 +55,7 @@ def check_report(path: str | None) -> None:
     """The same for a report, whose packages may be missing."""
     check_target(path)
     if path is not None:
-        from replearn.audits.report import require_report_packages
+        from replearn.audits.figures import require_report_packages
 
         require_report_packages()
 
