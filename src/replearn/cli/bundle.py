@@ -3,7 +3,7 @@
 import argparse
 
 from replearn.cli.files import writing
-from replearn.cli.options import add_common, add_file
+from replearn.cli.options import Parser, add_common
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned
 
@@ -20,14 +20,12 @@ give. Nothing in it comes from rows of a pilot or a site, except what the protoc
 JSON keys: out, files, protocol (its hash), expected_fingerprint, warnings"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of the command."""
-    add_file(parser, "protocol", metavar="PROTOCOL", help="protocol of the study")
-    add_file(parser, "--out", metavar="FOLDER", required=True, help="a new folder")
+    parser.add("protocol PROTOCOL", "protocol of the study")
+    parser.add("--out FOLDER", "a new folder", required=True)
     add_common(parser, "--lock")
-    parser.add_argument(
-        "--target", metavar="COLUMN", help="label column, if the protocol does not name it"
-    )
+    parser.add("--target COLUMN", "label column, if the protocol does not name it")
 
 
 def run(options: argparse.Namespace) -> Outcome:

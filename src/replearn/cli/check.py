@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from replearn.cli.files import terminal_progress
-from replearn.cli.options import add_common, add_file
+from replearn.cli.options import Parser, add_common
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.terminal import printable_lines
 
@@ -24,9 +24,9 @@ JSON keys: ok, place, rows, labels (rows of each), findings (kind: stops, warns 
   text), columns (rows with a missing or unknown value, by column), warnings"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of the command."""
-    add_file(parser, "data", metavar="DATA", help="rows of this site")
+    parser.add("data DATA", "rows of this site")
     add_common(parser, "--protocol", "--lock", "--target")
 
 

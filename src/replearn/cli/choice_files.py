@@ -14,7 +14,7 @@ from replearn.cli.files import (
     terminal_progress,
     writing,
 )
-from replearn.cli.options import PROMISE, add_file, given, seconds, warn_of_formulas
+from replearn.cli.options import PROMISE, Parser, given, seconds, warn_of_formulas
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.text import aligned, command_line
 from replearn.errors import ReplearnError
@@ -27,19 +27,16 @@ if TYPE_CHECKING:
     from replearn.study.choice_protocol import ChosenModel
 
 
-def add_choice_models(parser: argparse.ArgumentParser) -> None:
+def add_choice_models(parser: Parser) -> None:
     """Add where the candidates of a choice are, and what an ONNX model may cost."""
-    add_file(
-        parser,
-        "--models",
-        metavar="FOLDER",
-        help="of a choice: where the candidates' files are (default: the folder of that file)",
+    parser.add(
+        "--models FOLDER",
+        "of a choice: where the candidates' files are (default: the folder of that file)",
     )
-    parser.add_argument(
-        "--model-seconds",
+    parser.add(
+        "--model-seconds SECONDS",
+        "of a choice: time for an ONNX model to load, and for each 16,384 rows (default 60)",
         type=seconds,
-        metavar="SECONDS",
-        help="of a choice: time for an ONNX model to load, and for each 16,384 rows (default 60)",
     )
 
 

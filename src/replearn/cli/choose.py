@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from replearn import __version__
 from replearn.cli.choice_files import add_choice_models, folder_of, limits_of
 from replearn.cli.files import check_target, read_labelled_columns, writing
-from replearn.cli.options import add_common, add_file, given, positive, share
+from replearn.cli.options import Parser, add_common, given, positive, share
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.text import aligned
 from replearn.errors import ReplearnError
@@ -52,33 +52,31 @@ JSON keys: fingerprint, chosen, index, scoring, scores (by candidate), noise_sca
   without --register), plan, scores, warnings"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of the command."""
-    add_file(parser, "data", metavar="DATA", help="labelled rows: a file, or a folder of files")
+    parser.add("data DATA", "labelled rows: a file, or a folder of files")
     add_common(parser, "--target")
-    add_file(parser, "--protocol", metavar="FILE", help="protocol of the choice")
+    parser.add("--protocol FILE", "protocol of the choice")
     add_common(parser, "--lock")
     add_choice_models(parser)
-    add_file(parser, "--out", metavar="FILE", help="where to write the choice")
+    parser.add("--out FILE", "where to write the choice")
     add_common(parser, "--expect")
-    add_file(parser, "--publish", metavar="FILE", help="write a protocol, from a pilot")
-    add_file(parser, "--candidates", nargs="+", metavar="FILE", help="with --publish: the models")
-    parser.add_argument(
-        "--samples-per-site",
+    parser.add("--publish FILE", "write a protocol, from a pilot")
+    parser.add("--candidates FILE", "with --publish: the models", nargs="+")
+    parser.add(
+        "--samples-per-site N",
+        "with --publish: rows that each site will have; one number for all, or one each",
         type=positive,
         nargs="+",
-        metavar="N",
-        help="with --publish: rows that each site will have; one number for all, or one each",
     )
-    parser.add_argument("--sites", type=positive, metavar="K", help="number of sites (default 2)")
-    parser.add_argument("--scoring", choices=_SCORINGS, help="with --publish (default accuracy)")
-    parser.add_argument(
-        "--max-disagreement",
+    parser.add("--sites K", "number of sites (default 2)", type=positive)
+    parser.add("--scoring", "with --publish (default accuracy)", choices=_SCORINGS)
+    parser.add(
+        "--max-disagreement X",
+        "probability that not all sites choose the same (default 0.1)",
         type=share,
-        metavar="X",
-        help="probability that not all sites choose the same (default 0.1)",
     )
-    parser.add_argument("--seed", help="published seed that the protocol fixes (default 0)")
+    parser.add("--seed", "published seed that the protocol fixes (default 0)")
     add_common(parser, "--public-value", "--register", "--draw-date")
 
 

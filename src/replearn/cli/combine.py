@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from replearn import __version__
 from replearn.cli.files import check_report, check_target, save_page, writing
-from replearn.cli.options import add_common, add_file
+from replearn.cli.options import Parser, add_common
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.text import aligned, command_line
 from replearn.terminal import printable_lines
@@ -37,23 +37,19 @@ JSON keys: done (false: another round is needed), round, rounds, out, sites (sit
   degrees, p_value, i_squared, by_number), as_expected (null without --expect), report; warnings"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of the command."""
-    add_file(parser, "sums", nargs="+", metavar="SUMS", help="files that `replearn sums` wrote")
+    parser.add("sums SUMS", "files that `replearn sums` wrote", nargs="+")
     add_common(parser, "--protocol", "--lock")
-    add_file(
-        parser,
-        "--out",
-        metavar="FILE",
+    parser.add(
+        "--out FILE",
+        "where to write the model, or before the last round the state of the coalition",
         required=True,
-        help="where to write the model, or before the last round the state of the coalition",
     )
-    add_file(parser, "--after", metavar="FILE", help="what this command wrote after the last round")
-    add_file(
-        parser,
-        "--hint",
-        metavar="FILE",
-        help="hint file of the first site (or its number), with hint bits; without it the "
+    parser.add("--after FILE", "what this command wrote after the last round")
+    parser.add(
+        "--hint FILE",
+        "hint file of the first site (or its number), with hint bits; without it the "
         "coalition is the first",
     )
     add_common(parser, "--report", "--expect")

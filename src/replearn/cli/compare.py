@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from replearn.cli.choice_files import compare_choices
 from replearn.cli.files import check_report, check_target, save_page, writing
-from replearn.cli.options import add_file
+from replearn.cli.options import Parser
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.scoring import piecewise_scores
 from replearn.cli.text import aligned, command_line, evidence_words, signal_words
@@ -55,17 +55,12 @@ JSON keys: same, groups (the largest first, with fingerprint, sites, against_fir
   fingerprints (by site), protocol, warnings"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of the command."""
-    add_file(parser, "files", nargs="+", metavar="FILE", help="model files or folders of them")
-    add_file(
-        parser, "--rows", metavar="DATA", help="rows: how many get another class from each model?"
-    )
-    add_file(
-        parser,
-        "--picture",
-        metavar="FILE",
-        help="draw every site against every other one, as .svg or as a page, .html",
+    parser.add("files FILE", "model files or folders of them", nargs="+")
+    parser.add("--rows DATA", "rows: how many get another class from each model?")
+    parser.add(
+        "--picture FILE", "draw every site against every other one, as .svg or as a page, .html"
     )
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument(
@@ -76,19 +71,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compare openings, checked against the commitments; FILEs are both, of all sites",
     )
-    parser.add_argument("--site", metavar="NAME", help="with --commit: name of this site")
-    add_file(
-        parser,
-        "--protocol",
-        metavar="FILE",
-        help="with --commit: protocol of the study, which the commitment covers",
+    parser.add("--site NAME", "with --commit: name of this site")
+    parser.add(
+        "--protocol FILE", "with --commit: protocol of the study, which the commitment covers"
     )
-    add_file(
-        parser,
-        "--out",
-        metavar="STEM",
-        help="with --commit: STEM.commitment.json, STEM.opening.json",
-    )
+    parser.add("--out STEM", "with --commit: STEM.commitment.json, STEM.opening.json")
 
 
 def run(options: argparse.Namespace) -> Outcome:

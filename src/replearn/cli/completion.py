@@ -2,7 +2,7 @@
 
 import argparse
 
-from replearn.cli.options import FILES
+from replearn.cli.options import FILES, Parser
 from replearn.cli.outcome import Outcome
 from replearn.errors import ReplearnError
 
@@ -30,9 +30,9 @@ exit codes: 0 done; 2 the package shtab is missing: pip install "replearn[cli]"
 JSON keys: shell, script, warnings"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("shell", choices=tuple(FILES), help="your shell")
+    parser.add("shell", "your shell", choices=tuple(FILES))
 
 
 def run(options: argparse.Namespace) -> Outcome:

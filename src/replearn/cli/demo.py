@@ -3,7 +3,7 @@
 import argparse
 
 from replearn.cli.files import terminal_progress
-from replearn.cli.options import positive
+from replearn.cli.options import Parser, positive
 from replearn.cli.outcome import Outcome
 
 HELP = "two simulated labs, end to end, beside what a sceptic would ask for"
@@ -22,14 +22,13 @@ JSON keys: setting, labs (rows, auc, fingerprint, estimated_disagreement, disagr
   balanced_accuracy, evidence_bits), mean_estimated_disagreement, seconds, warnings"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument(
-        "--repetitions",
+    parser.add(
+        "--repetitions N",
+        "pairs of labs, each with its own population and seed (default 20)",
         type=positive,
         default=20,
-        metavar="N",
-        help="pairs of labs, each with its own population and seed (default 20)",
     )
 
 

@@ -10,7 +10,7 @@ from replearn.cli.choice_files import (
     refuse_choice_options,
 )
 from replearn.cli.files import check_report, save_page, target_of, terminal_progress
-from replearn.cli.options import add_common, add_file, given
+from replearn.cli.options import Parser, add_common, given
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned, command_line
 from replearn.errors import ReplearnError
@@ -45,19 +45,14 @@ JSON keys: fingerprint, place, labels, rows, confidence, confusion (true class, 
   (rows with a missing or unknown value, by column), planned (by the protocol), report, warnings"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of the command."""
-    add_file(parser, "model", metavar="MODEL", help="model file, or choice file")
-    add_file(parser, "data", metavar="DATA", help="labelled rows: a file, or a folder of files")
+    parser.add("model MODEL", "model file, or choice file")
+    parser.add("data DATA", "labelled rows: a file, or a folder of files")
     add_common(parser, "--target")
-    parser.add_argument(
-        "--by", metavar="COLUMN", help="also evaluate the rows of each value of this column"
-    )
-    add_file(
-        parser,
-        "--protocol",
-        metavar="FILE",
-        help="protocol of the study: what it planned stands beside, and in the report",
+    parser.add("--by COLUMN", "also evaluate the rows of each value of this column")
+    parser.add(
+        "--protocol FILE", "protocol of the study: what it planned stands beside, and in the report"
     )
     add_common(parser, "--lock", "--confidence", "--report")
     add_choice_models(parser)

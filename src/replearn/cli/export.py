@@ -4,7 +4,13 @@ import argparse
 from typing import TYPE_CHECKING
 
 from replearn.cli.files import check_target, writing
-from replearn.cli.options import add_common, add_file, add_spreadsheet, given, warn_of_formulas
+from replearn.cli.options import (
+    Parser,
+    add_common,
+    add_spreadsheet,
+    given,
+    warn_of_formulas,
+)
 from replearn.cli.outcome import Outcome
 from replearn.errors import ReplearnError
 from replearn.terminal import printable
@@ -40,21 +46,19 @@ JSON keys: fingerprint, to, out, content (null if it was written to --out), warn
   --to sql also score, label and probability (null if there is none), expressions"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of the command."""
-    add_file(parser, "model", metavar="MODEL", help="model file")
-    parser.add_argument("--to", choices=tuple(_OWN_OPTIONS), required=True, help="format")
-    add_file(
-        parser, "--out", metavar="FILE", help="where to write it (default: print; onnx needs it)"
-    )
-    parser.add_argument("--table", metavar="NAME", help="sql: name of the table (default rows)")
-    parser.add_argument(
+    parser.add("model MODEL", "model file")
+    parser.add("--to", "format", choices=tuple(_OWN_OPTIONS), required=True)
+    parser.add("--out FILE", "where to write it (default: print; onnx needs it)")
+    parser.add("--table NAME", "sql: name of the table (default rows)")
+    parser.add(
         "--encoded",
+        "onnx: leave the protocol's encoding out, and take a matrix of encoded rows",
         action="store_true",
-        help="onnx: leave the protocol's encoding out, and take a matrix of encoded rows",
     )
-    parser.add_argument(
-        "--float32", action="store_true", help="onnx: numbers come in as float32 (default: float64)"
+    parser.add(
+        "--float32", "onnx: numbers come in as float32 (default: float64)", action="store_true"
     )
     add_spreadsheet(parser, "csv: ")
     add_common(parser, "--large")

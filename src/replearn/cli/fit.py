@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.files import check_scratch, check_target, terminal_progress, writing
-from replearn.cli.options import add_common, add_file, add_training, given, n_bytes, seconds
+from replearn.cli.options import Parser, add_common, add_training, given, n_bytes, seconds
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.provenance import column_counts, facts_of, provenance_of, signal_line
 from replearn.cli.text import aligned, chance, counted, describe, missing_words
@@ -67,36 +67,31 @@ JSON keys: fingerprint, algorithm, out, hint, hint_file, protocol (its hash), ro
   warnings (with --unsafe: unsafe, out, hints)"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of the command."""
-    add_file(parser, "data", metavar="DATA", help="training rows of this lab")
+    parser.add("data DATA", "training rows of this lab")
     add_common(parser, "--target")
-    parser.add_argument(
-        "--weights",
-        metavar="COLUMN",
-        help="column with the weights of the rows, from 0 to 16,384, in steps of 1/1024; for "
+    parser.add(
+        "--weights COLUMN",
+        "column with the weights of the rows, from 0 to 16,384, in steps of 1/1024; for "
         "logistic studies",
     )
-    add_file(parser, "--out", metavar="FILE", help="where to write the model")
+    parser.add("--out FILE", "where to write the model")
     add_training(parser)
-    parser.add_argument(
+    parser.add(
         "--lead",
-        action="store_true",
-        help="this site is the first of a study with hint bits: choose the hint, and write it to "
+        "this site is the first of a study with hint bits: choose the hint, and write it to "
         "X.hint.json beside --out X.model.json",
+        action="store_true",
     )
-    add_file(
-        parser,
-        "--hint",
-        metavar="FILE",
+    parser.add(
+        "--hint FILE",
+        "hint file of the first site; or the files that all sites wrote with --unsafe",
         nargs="+",
-        help="hint file of the first site; or the files that all sites wrote with --unsafe",
     )
-    add_file(
-        parser,
-        "--unsafe",
-        metavar="FILE",
-        help="no site is the first: write the hints that are unsafe for this one, and no model",
+    parser.add(
+        "--unsafe FILE",
+        "no site is the first: write the hints that are unsafe for this one, and no model",
     )
     parser.add_argument(
         "--assume-shuffled",
@@ -105,37 +100,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="take the rows in the order of the file, which must be random",
     )
-    parser.add_argument(
-        "--random-state",
-        type=int,
-        metavar="N",
-        help="shuffle by a private key instead of the published seed",
+    parser.add(
+        "--random-state N", "shuffle by a private key instead of the published seed", type=int
     )
     add_common(parser, "--features")
-    parser.add_argument(
-        "--memory",
+    parser.add(
+        "--memory SIZE",
+        "rows of more bytes are not held in memory, as 500M or 4G (default 1G)",
         type=n_bytes,
-        metavar="SIZE",
-        help="rows of more bytes are not held in memory, as 500M or 4G (default 1G)",
     )
-    add_file(
-        parser,
-        "--scratch",
-        metavar="DIR",
-        help="folder for rows that do not fit in memory (default: that of the system)",
+    parser.add(
+        "--scratch DIR", "folder for rows that do not fit in memory (default: that of the system)"
     )
-    add_file(
-        parser,
-        "--checkpoint",
-        metavar="DIR",
-        help="keep the state of the fit there; the same command goes on after a crash",
+    parser.add(
+        "--checkpoint DIR",
+        "keep the state of the fit there; the same command goes on after a crash",
     )
-    parser.add_argument(
-        "--checkpoint-every",
-        type=seconds,
-        metavar="SECONDS",
-        help="time between two states (default 30)",
-    )
+    parser.add("--checkpoint-every SECONDS", "time between two states (default 30)", type=seconds)
     add_common(parser, "--cluster", "--jobs", "--allow-unknown", "--expect")
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 import shutil
-from typing import Any, NoReturn
+from typing import Any
 
 from replearn import __version__
 from replearn.cli import (
@@ -25,8 +25,7 @@ from replearn.cli import (
     sums,
     table,
 )
-from replearn.cli.outcome import BAD_INPUT
-from replearn.terminal import printable
+from replearn.cli.options import Parser
 
 #: Commands, in the order of the help.
 COMMANDS = (
@@ -73,15 +72,6 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, *args: Any, **settings: Any) -> None:
         columns = min(shutil.get_terminal_size().columns, _WIDEST_HELP + 2)
         super().__init__(*args, **({"width": columns - 2} | settings))
-
-
-class Parser(argparse.ArgumentParser):
-    """Complains in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Exit with the code of bad usage."""
-        line = printable(" ".join(message.split()))  # it may hold what was typed
-        self.exit(BAD_INPUT, f"{self.prog}: error: {line} (see {self.prog} --help)\n")
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -7,8 +7,8 @@ from replearn.cli.choice_files import is_choice_protocol
 from replearn.cli.files import check_target, read_labelled_columns, writing
 from replearn.cli.options import (
     PROMISE,
+    Parser,
     add_common,
-    add_file,
     given,
     given_promise,
     names,
@@ -39,93 +39,74 @@ _SVM = ("margin", "max_error", "intercept")
 _FOR_PROMISES = ("features", "samples", "solve", "mode")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: Parser) -> None:
     """Add what a plan from a pilot can be told."""
-    parser.add_argument(
+    parser.add(
         "--study",
+        "whether directions may know the pilot's labels (default updating)",
         choices=("updating", "discovery"),
-        help="whether directions may know the pilot's labels (default updating)",
     )
-    parser.add_argument(
-        "--hint-bits",
+    parser.add(
+        "--hint-bits B",
+        "bits that the first site publishes about its estimate, 0 to 8 (default 0)",
         type=int,
         choices=range(9),
-        metavar="B",
-        help="bits that the first site publishes about its estimate, 0 to 8 (default 0)",
     )
-    add_file(
-        parser,
-        "--scores",
-        action="append",
-        metavar="FILE",
-        help="published score whose direction comes first: a CSV of column,weight, or a model "
+    parser.add(
+        "--scores FILE",
+        "published score whose direction comes first: a CSV of column,weight, or a model "
         "file; may be given again",
+        action="append",
     )
-    parser.add_argument(
-        "--threshold",
-        type=threshold,
-        metavar="T",
-        help="probability from which on a row gets the second label: a number; share, the pilot's "
+    parser.add(
+        "--threshold T",
+        "probability from which on a row gets the second label: a number; share, the pilot's "
         "share of that label (default); half; or 5:1 if a missed one costs 5 false alarms",
+        type=threshold,
     )
-    parser.add_argument(
-        "--target",
-        metavar="COLUMN",
-        help="label column, which the protocol keeps, so that sites need not name it",
+    parser.add(
+        "--target COLUMN", "label column, which the protocol keeps, so that sites need not name it"
     )
-    parser.add_argument(
-        "--classes",
+    parser.add(
+        "--classes A,B",
+        "pilot without labels: those of the sites, negative first",
         type=_two_labels,
-        metavar="A,B",
-        help="pilot without labels: those of the sites, negative first",
     )
-    parser.add_argument(
-        "--share", type=share, metavar="X", help="pilot without labels: expected share of B"
-    )
-    parser.add_argument(
-        "--columns", type=names, metavar="A,B", help="columns of the pilot to use (default: all)"
-    )
-    parser.add_argument(
-        "--drop",
+    parser.add("--share X", "pilot without labels: expected share of B", type=share)
+    parser.add("--columns A,B", "columns of the pilot to use (default: all)", type=names)
+    parser.add(
+        "--drop A,B",
+        "columns to leave out: identifiers, dates, free text, what the label follows from",
         type=names,
-        metavar="A,B",
-        help="columns to leave out: identifiers, dates, free text, what the label follows from",
     )
-    parser.add_argument(
-        "--categories",
+    parser.add(
+        "--categories A,B",
+        "columns that are categories although they look like something else",
         type=names,
-        metavar="A,B",
-        help="columns that are categories although they look like something else",
     )
-    parser.add_argument(
-        "--numeric",
+    parser.add(
+        "--numeric A,B",
+        "columns that are numbers although they look like something else",
         type=names,
-        metavar="A,B",
-        help="columns that are numbers although they look like something else",
     )
-    parser.add_argument(
-        "--rare",
-        type=positive,
-        metavar="N",
-        help="categories in fewer rows of the pilot are not published, but folded into (other) "
+    parser.add(
+        "--rare N",
+        "categories in fewer rows of the pilot are not published, but folded into (other) "
         "(default 10)",
+        type=positive,
     )
-    parser.add_argument(
-        "--samples-per-site", type=positive, metavar="N", help="rows that each site will have"
-    )
-    parser.add_argument(
+    parser.add("--samples-per-site N", "rows that each site will have", type=positive)
+    parser.add(
         "--seed",
-        help="seed that the protocol fixes (default 0); whoever chooses one may try several, so a "
+        "seed that the protocol fixes (default 0); whoever chooses one may try several, so a "
         "public value is better: --register, --public-value",
     )
     add_common(parser, "--public-value", "--register", "--draw-date")
-    add_file(
-        parser,
-        "--registered",
-        metavar="FILE",
-        help="complete this registered protocol with --public-value, once that is drawn",
+    parser.add(
+        "--registered FILE",
+        "complete this registered protocol with --public-value, once that is drawn",
     )
-    add_file(parser, "--out", metavar="FILE", help="where to write the protocol")
+    parser.add("--out FILE", "where to write the protocol")
 
 
 def refuse_without_pilot(options: argparse.Namespace) -> None:

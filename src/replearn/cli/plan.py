@@ -9,7 +9,7 @@ from replearn.cli import pilot
 from replearn.cli.options import (
     ALGORITHMS,
     PROMISE,
-    add_file,
+    Parser,
     add_promise,
     given_promise,
     positive,
@@ -76,32 +76,29 @@ With --pilot, JSON keys: protocol (its hash), registered (hash without a seed; o
   unit_vectors, length_cap, hint_bits"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of the command."""
     add_promise(parser)
     parser.set_defaults(mode=None)  # so that one that was given is seen
-    parser.add_argument("--features", type=positive, metavar="N", help="number of columns")
-    parser.add_argument(
+    parser.add("--features N", "number of columns", type=positive)
+    parser.add(
         "--algorithm",
-        choices=("logistic", *ALGORITHMS, "auto"),
-        help="row of Table 1 (default svm); with --pilot logistic (default), svm, sgd, net, or "
+        "row of Table 1 (default svm); with --pilot logistic (default), svm, sgd, net, or "
         "auto: logistic or svm, whichever is better",
+        choices=("logistic", *ALGORITHMS, "auto"),
     )
-    parser.add_argument(
-        "--samples", type=positive, metavar="N", help="rows per site: check them, or --solve"
-    )
-    parser.add_argument(
+    parser.add("--samples N", "rows per site: check them, or --solve", type=positive)
+    parser.add(
         "--solve",
+        "the smallest value of this that --samples allow",
         choices=("margin", "max-error", "max-disagreement"),
-        help="the smallest value of this that --samples allow",
     )
-    parser.add_argument(
-        "--sites",
+    parser.add(
+        "--sites K",
+        "all K agree but with probability --max-disagreement (default 2)",
         type=positive,
-        metavar="K",
-        help="all K agree but with probability --max-disagreement (default 2)",
     )
-    add_file(parser, "--pilot", metavar="FILE", help="plan from a pilot sample, no site's own")
+    parser.add("--pilot FILE", "plan from a pilot sample, no site's own")
     pilot.add_options(parser)
 
 

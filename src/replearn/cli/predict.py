@@ -12,7 +12,7 @@ from replearn.cli.choice_files import (
     refuse_choice_options,
 )
 from replearn.cli.files import check_target, target_of, writing
-from replearn.cli.options import add_file, add_spreadsheet, warn_of_formulas
+from replearn.cli.options import Parser, add_spreadsheet, warn_of_formulas
 from replearn.cli.outcome import Outcome
 from replearn.cli.scoring import piecewise_scores
 from replearn.cli.text import missing_words
@@ -40,11 +40,11 @@ JSON keys: fingerprint, rows, counts (by label), columns (rows with a missing or
   column), predictions (without --out), chosen (of a choice: its name), warnings"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of the command."""
-    add_file(parser, "model", metavar="MODEL", help="model file, or choice file")
-    add_file(parser, "data", metavar="DATA", help="new rows: a file, or a folder of files")
-    add_file(parser, "--out", metavar="FILE", help="where to write them (default: print)")
+    parser.add("model MODEL", "model file, or choice file")
+    parser.add("data DATA", "new rows: a file, or a folder of files")
+    parser.add("--out FILE", "where to write them (default: print)")
     add_spreadsheet(parser)
     add_choice_models(parser)
 

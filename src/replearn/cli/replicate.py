@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from replearn.cli.files import check_target, writing
-from replearn.cli.options import add_common, add_file
+from replearn.cli.options import Parser, add_common
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.provenance import facts_of, provenance_of, signal_line
 from replearn.cli.text import aligned, chance, evidence_words
@@ -39,12 +39,12 @@ JSON keys: same, differences, fingerprint (of the new model), expected (that of 
   new model on these rows), planned, out, warnings"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of the command."""
-    add_file(parser, "model", metavar="MODEL", help="model file of the published study")
-    add_file(parser, "data", metavar="DATA", help="new rows, which had no part in it")
+    parser.add("model MODEL", "model file of the published study")
+    parser.add("data DATA", "new rows, which had no part in it")
     add_common(parser, "--target", "--lock")
-    add_file(parser, "--out", metavar="FILE", help="where to write the new model")
+    parser.add("--out FILE", "where to write the new model")
     add_common(parser, "--features", "--jobs", "--allow-unknown")
 
 

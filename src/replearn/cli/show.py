@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from replearn.cli.choice_files import show_choice
 from replearn.cli.files import check_target, save_page
-from replearn.cli.options import add_common, add_file
+from replearn.cli.options import Parser, add_common
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned, command_line, describe
 from replearn.errors import ReplearnError
@@ -35,9 +35,9 @@ JSON keys: fingerprint, model, feature_names, coef, intercept (both null if they
   provenance, report, warnings; of a choice: fingerprint, choice, chosen, provenance, warnings"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of the command."""
-    add_file(parser, "model", metavar="MODEL", help="model file, or choice file")
+    parser.add("model MODEL", "model file, or choice file")
     add_common(parser, "--report", "--large")
 
 

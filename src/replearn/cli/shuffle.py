@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from replearn.cli.files import check_scratch, check_target, terminal_progress, writing
-from replearn.cli.options import add_file
+from replearn.cli.options import Parser
 from replearn.cli.outcome import Outcome
 from replearn.terminal import printable
 
@@ -23,18 +23,15 @@ the rows. DATA may be a folder of files, which are taken in the order of their n
 JSON keys: rows, out, warnings"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of the command."""
-    add_file(parser, "data", metavar="IN", help="a file, or a folder of files of one format")
-    add_file(parser, "--out", metavar="OUT", required=True, help="file to write")
-    parser.add_argument("--seed", default="0", help="seed of the order: any text (default 0)")
-    parser.add_argument(
-        "--random-state",
-        type=int,
-        metavar="N",
-        help="a private key instead of --seed, as in the estimators",
+    parser.add("data IN", "a file, or a folder of files of one format")
+    parser.add("--out OUT", "file to write", required=True)
+    parser.add("--seed", "seed of the order: any text (default 0)", default="0")
+    parser.add(
+        "--random-state N", "a private key instead of --seed, as in the estimators", type=int
     )
-    add_file(parser, "--scratch", metavar="DIR", help="folder for temporary files (default: OUT's)")
+    parser.add("--scratch DIR", "folder for temporary files (default: OUT's)")
 
 
 def run(options: argparse.Namespace) -> Outcome:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from replearn.cli.options import PROMISE, positive
+from replearn.cli.options import PROMISE, Parser, positive
 from replearn.cli.outcome import Outcome
 
 HELP = "Table 1 of the paper with numbers: rows per lab of six algorithms in three modes"
@@ -15,7 +15,7 @@ JSON keys: margin, max_error, max_disagreement, failure_prob, n_features, rows (
   rate, n_samples by mode (null: cannot be run), reasons by mode), warnings"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of the command."""
     for name, default in (
         ("margin", 0.5),
@@ -27,14 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             option, type=float, default=default, metavar="X", help=f"{text} (default {default:g})"
         )
-    parser.add_argument(
-        "--features", type=positive, default=50, metavar="N", help="columns (default 50)"
-    )
-    parser.add_argument(
-        "--no-intercept",
-        dest="intercept",
-        action="store_false",
-        help="boundaries through the origin",
+    parser.add("--features N", "columns (default 50)", type=positive, default=50)
+    parser.add(
+        "--no-intercept", "boundaries through the origin", dest="intercept", action="store_false"
     )
 
 
