@@ -14,52 +14,23 @@ from replearn.types import Drawable
 
 @dataclass(frozen=True)
 class Pair:
-    """Two fits under one seed, on disjoint samples, and how they compare.
+    """Two fits under one seed, on disjoint samples, and how they compare."""
 
-    Attributes
-    ----------
-    question : {"samples", "parts", "halves"}
-    index : int
-    seeds : {"fresh", "published"}
-    seed : str
-    same : bool
-        Exactly the same model.
-    churn : float
-        Share of test rows that get another label.
-    errors : tuple of two floats
-        Test error of each.
-    angle : float or None
-        Between the two normals, in degrees, where models have coefficients.
-    coefficient_distance : float or None
-        Euclidean distance of the two coefficient vectors (with intercepts), each at length 1.
-    changed : tuple of int
-        Codes that differ.
-    n_codes : int
-    flipped : tuple of int
-        Cells that differ: a code each, or a block of codes for the lattices.
-    walls : tuple of float
-        For each cell, how far the first fit was from the nearest wall, in grid widths.
-    estimate : float or None
-        What the first fit's own certificate says about the disagreement.
-    scores : tuple of two tuples of float
-        Scores of the shown test rows under both fits.
-    """
-
-    question: str
+    question: str  # samples, parts, halves or planned
     index: int
-    seeds: str
+    seeds: str  # fresh or published
     seed: str
-    same: bool
-    churn: float
-    errors: tuple[float, float]
-    angle: float | None
-    coefficient_distance: float | None
-    changed: tuple[int, ...]
+    same: bool  # exactly the same model
+    churn: float  # share of test rows that get another label
+    errors: tuple[float, float]  # test error of each
+    angle: float | None  # between the normals, in degrees, where models have coefficients
+    coefficient_distance: float | None  # of the vectors with intercepts, each at length 1
+    changed: tuple[int, ...]  # codes that differ
     n_codes: int
-    flipped: tuple[int, ...]
-    walls: tuple[float, ...]
-    estimate: float | None
-    scores: tuple[tuple[float, ...], tuple[float, ...]]
+    flipped: tuple[int, ...]  # cells that differ: a code each, or a block of codes for lattices
+    walls: tuple[float, ...]  # from the first fit to the nearest wall of each cell, in grid widths
+    estimate: float | None  # of the disagreement, by the first fit's own certificate
+    scores: tuple[tuple[float, ...], tuple[float, ...]]  # of the shown test rows, by both fits
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> "Pair":

@@ -22,17 +22,11 @@ _MOST_CELLS = 256  # cells whose walls are measured
 
 @dataclass(frozen=True, eq=False)
 class TestRows:
-    """Rows on which two classifiers are compared.
-
-    Attributes
-    ----------
-    X, y : test rows and their labels
-    for_figures : some of these rows, whose scores are kept
-    """
+    """Rows on which two classifiers are compared."""
 
     X: Any
     y: NDArray[Any]
-    for_figures: Any
+    for_figures: Any  # some of these rows, whose scores are kept
 
 
 def labels_as_predicted(estimator: Any, y: Any) -> NDArray[Any]:

@@ -13,27 +13,13 @@ from replearn.types import Vector
 
 @dataclass(frozen=True)
 class Weight:
-    """What one feature adds to the score.
+    """What one feature adds to the score."""
 
-    Attributes
-    ----------
-    name : str
-        Column, or column and category.
-    step : str
-        "10 more" of a number, a power of ten of the size of its spread; or having a category.
-    per_step : float
-        Added to the score by that.
-    per_spread : float or None
-        Added by one standard deviation of the feature in the rows at hand; None without rows.
-    is_odds : bool
-        The score is the log-odds, so that exponentials are odds ratios.
-    """
-
-    name: str
-    step: str
-    per_step: float
-    per_spread: float | None
-    is_odds: bool
+    name: str  # of the column, or of column and category
+    step: str  # "10 more" of a number, a power of ten of the size of its spread; or "having it"
+    per_step: float  # added by that
+    per_spread: float | None  # added by one standard deviation in the rows at hand
+    is_odds: bool  # the score is the log-odds, so that exponentials are odds ratios
 
     @property
     def size(self) -> float:
