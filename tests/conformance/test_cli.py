@@ -477,7 +477,7 @@ def test_demo_says_the_same_each_time(demonstration):
 def test_demo_counts_pairs_whose_models_are_equal():
     def study(*keys):
         fits = [{demo.FULL: demo.Fit(key, 0.5, 0.5, 0.5)} for key in keys]
-        return demo.Study(tuple(demo.Lab(1, 1, "", None, fit) for fit in fits), {})
+        return demo.Study(tuple(demo.Lab(1, 1, "", None, fit, {}) for fit in fits), {})
 
     pairs = [study(b"a", b"a"), study(b"a", b"b"), study(b"c", b"c")]
     method = demo._method(demo.FULL, pairs, demo.Setting())

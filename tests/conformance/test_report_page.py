@@ -17,7 +17,7 @@ import replearn as rl
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
-from replearn.audits.evaluation_page import Study, evaluation_report
+from replearn.audits.evaluation_page import evaluation_report
 from replearn.audits.report import audit_report, model_report
 from tests.browser import browse, needs_chromium
 
@@ -70,8 +70,10 @@ def supplement(folder):
         warnings.simplefilter("ignore", rl.ReplicabilityWarning)  # few rows
         model = rl.fit_file(protocol.estimator(), folder / "rows.csv", "label").model_
     found = rl.evaluate_file(model, folder / "rows.csv", "label", by="site", describe=True)
-    study = Study(model, {"rows": 2200, "estimated_disagreement": "0.05"}, protocol)
-    return evaluation_report(found, "replearn evaluate m.json rows.csv", study)
+    provenance = {"rows": 2200, "estimated_disagreement": "0.05"}
+    return evaluation_report(
+        found, "replearn evaluate m.json rows.csv", model, provenance, protocol
+    )
 
 
 def measured(page: Path, width: int) -> dict:

@@ -3,7 +3,7 @@
 import json
 import math
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
@@ -339,7 +339,7 @@ def test_pairs_survive_their_json():
         "parts", 0, "fresh", "7", False, 0.1, (0.2, 0.3), 1.5, 0.1, (0,), 2, (0,), (0.1,), None,
         ((0.5, 1.0), (0.25, -1.0)),
     )  # fmt: skip
-    assert Pair.from_data(json.loads(json.dumps(pair.data()))) == pair
+    assert Pair.from_data(json.loads(json.dumps(asdict(pair)))) == pair
 
 
 # --- bad input --------------------------------------------------------------------------------

@@ -1,20 +1,22 @@
 """The page of an evaluation as a supplement: planned and measured, weights, data, checklist."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 
 import replearn as rl
 from replearn.audits.evaluation import evaluate_file
 from replearn.audits.report import in_prose, model_report
-from replearn.audits.weights import Moments, weights_of
+from replearn.audits.weights import weights_of
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
-from replearn.audits.evaluation_page import Study, evaluation_report
+from replearn.audits.evaluation_page import evaluation_report
 
 pytestmark = pytest.mark.slow  # whole studies, planned and fitted
 
@@ -47,7 +49,9 @@ def study(tmp_path_factory):
     draw(2).to_csv(folder / "new.csv", index=False)
     fitted = rl.fit_file(plan.protocol.estimator(), folder / "site.csv", "label")
     provenance = {"rows": N, "estimated_disagreement": "0.04", "worth": {"base_rates": ["0.4"]}}
-    return folder, Study(fitted.model_, provenance, plan.protocol)
+    return folder, SimpleNamespace(
+        model=fitted.model_, provenance=provenance, protocol=plan.protocol
+    )
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +62,7 @@ def found(study):
 
 @pytest.fixture(scope="module")
 def page(found, study):
-    return evaluation_report(found, "replearn evaluate a.json new.csv", study[1])
+    return evaluation_report(found, "replearn evaluate a.json new.csv", **vars(study[1]))
 
 
 def cells(page, table):
@@ -133,7 +137,7 @@ def test_models_without_odds_have_weights_too(tmp_path):
     model = rl.ReplicableSVMClassifier(margin=0.3, batch_size=50).fit(X, y).model_
     np.savez(tmp_path / "new.npz", X=X, y=y)
     found = evaluate_file(model, tmp_path / "new.npz", describe=True)
-    page = evaluation_report(found, "replearn evaluate", Study(model, {}, None))
+    page = evaluation_report(found, "replearn evaluate", model)
     assert "added per standard deviation" in page
     assert "odds ratio" not in page
     assert 'id="decided"' not in page
@@ -141,11 +145,11 @@ def test_models_without_odds_have_weights_too(tmp_path):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_spreads_do_not_depend_on_pieces(sparse):
-    import scipy.sparse as sp
-
-    X = np.random.default_rng(0).normal(3, 2, size=(500, 4)) * (np.arange(4) > 0)
-    moments = Moments()
-    for piece in np.split(X, [0, 7, 300]):
-        moments.take(sp.csr_array(piece) if sparse else piece)
-    assert moments.spreads() == pytest.approx(X.std(axis=0, ddof=1), abs=1e-9)
+def test_spreads_are_those_of_the_rows(sparse, tmp_path):
+    X, y = rl.datasets.make_margin(3000, 3, margin=0.3, random_state=1)
+    model = rl.ReplicableSVMClassifier(margin=0.3, batch_size=50).fit(X, y).model_
+    rows = sp.csr_array(X)
+    parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr, "shape": X.shape}
+    np.savez(tmp_path / "new.npz", **(parts if sparse else {"X": X}), y=y)
+    found = evaluate_file(model, tmp_path / "new.npz", describe=True)
+    assert found.spreads == pytest.approx(X.std(axis=0, ddof=1), abs=1e-9)

@@ -8,7 +8,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ from replearn.audits.twins import (
     published_hint,
     score_name,
     seed_names,
-    with_seed,
 )
 from replearn.codes.randomness import SharedRandomness, seed_text
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
@@ -159,13 +158,13 @@ def audit(
                 f"n_samples={n_samples!r}. Pass audit(estimator, draw=f, n_samples=m)."
             )
         planned = planned_rows(estimator)
-        stage: _Drawn | _Split = _Drawn(draw, n_samples, str(audit_seed), copies)
-        test = test if test is not None else draw(_MOST_TEST, _rng(str(audit_seed), "test", 0))
+        stage: _Drawn | _Split = _Drawn(draw, n_samples, audit_seed, copies)
+        test = test if test is not None else draw(_MOST_TEST, _rng(audit_seed, "test", 0))
         asked = [("samples", n_samples, n_pairs)]
     else:
         check_table(X, y)
         planned = planned_rows(estimator) if n_samples is None else n_samples
-        stage, test, asked, more = _split(X, y, n_pairs, question, test, str(audit_seed), planned)
+        stage, test, asked, more = _split(X, y, n_pairs, question, test, audit_seed, planned)
         notes += more + _copy_notes(X, y, copies)
     spelled = labels_as_predicted(estimator, test[1])
     test_rows = TestRows(test[0], spelled, _rows_for_figures(test[0]))
@@ -180,7 +179,7 @@ def audit(
         method=" ".join(str(estimator).split()),
         compared=how_compared(first),
         seed_parameter=names[0].split("__")[-1] if names else None,
-        published_seed=str(estimator.get_params()[names[0]]) if names else None,
+        published_seed=rounds.published,
         questions=tuple(
             Question(
                 name,
@@ -257,23 +256,16 @@ class _Split:
 
     def samples(self, question: str, index: int) -> tuple[LabelledRows, LabelledRows]:
         if question in GIVEN_ROWS:  # cut afresh: one cut under many seeds would be only one trial
-            order, size, first = self._cut(index), self.full_rows, 0
+            coins, n_rows = SharedRandomness(self.seed), self.order.size
+            order = self.order[coins.sample("audit/halves", n_rows, n_rows, row=index)]
+            size, start = self.full_rows, 0
         else:
-            order, size, first = self.order, self.part_rows, 2 * index
-        return (
-            self._rows(order[first * size : (first + 1) * size]),
-            self._rows(order[(first + 1) * size : (first + 2) * size]),
-        )
-
-    def _cut(self, index: int) -> NDArray[np.int64]:
-        coins = SharedRandomness(self.seed)
-        return self.order[coins.sample("audit/halves", self.order.size, self.order.size, row=index)]
+            order, size, start = self.order, self.part_rows, 2 * index * self.part_rows
+        first, second = order[start : start + size], order[start + size : start + 2 * size]
+        return (take(self.X, first), self.y[first]), (take(self.X, second), self.y[second])
 
     def digest(self) -> str:
         return row_digest(self.X, self.y)
-
-    def _rows(self, rows: NDArray[np.int64]) -> LabelledRows:
-        return take(self.X, rows), self.y[rows]
 
 
 def _split(
@@ -336,6 +328,11 @@ class _Rounds:
     names: tuple[str, ...]
     seed: str
 
+    @property
+    def published(self) -> str | None:
+        """The seed of the estimator as it is."""
+        return str(self.estimator.get_params()[self.names[0]]) if self.names else None
+
     def seeds(self, question: str, index: int) -> Iterator[tuple[str, Any]]:
         """Kind of seed, and its value: None leaves the estimator as it is."""
         if self.names:
@@ -356,7 +353,7 @@ class _Rounds:
     ) -> Any:
         estimator = clone(self.estimator).set_params(**(hint or {}))
         if seed is not None:
-            estimator = with_seed(estimator, self.names, seed)
+            estimator.set_params(**dict.fromkeys(self.names, seed))  # wherever it has one
         if threads > 1:  # pairs run side by side, so fits do not
             quiet = {name: 1 for name in estimator.get_params() if name.endswith("n_jobs")}
             estimator.set_params(**quiet)
@@ -383,9 +380,9 @@ def _one(
                 f"a fit of pair {index} ({question}, {len(samples[0][1]):,} rows) failed: "
                 f"{problem} Fewer pairs make larger parts."
             ) from None
-        published = str(rounds.estimator.get_params()[rounds.names[0]]) if rounds.names else "none"
+        used = rounds.published if seed is None else str(seed)
         facts = compare_twins(first, second, test_rows)
-        pairs.append(Pair(question, index, kind, published if seed is None else str(seed), **facts))
+        pairs.append(Pair(question, index, kind, "none" if used is None else used, **facts))
     return pairs, first
 
 
@@ -506,23 +503,22 @@ def _rows_for_figures(X: Any) -> Any:
 
 
 def _key(
-    estimator: Any, data: str, asked: Sequence[tuple[str, int, int]], seed: Any, test: LabelledRows
+    estimator: Any, data: str, asked: Sequence[tuple[str, int, int]], seed: str, test: LabelledRows
 ) -> str:
     """What must be the same for two audits to share their pairs; more pairs may follow."""
     facts = [
         type(estimator).__name__,
         repr(sorted(estimator.get_params().items(), key=lambda item: item[0])),
-        str(seed),
+        seed,
         data,
         row_digest(*test),
         *(f"{question} {n_rows}" for question, n_rows, _ in asked),
     ]
-    text = "\n".join(facts)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
 
 def _write_checkpoint(path: Path, key: str, done: dict[tuple[str, int], list[Pair]]) -> None:
-    pairs = [pair.data() for found in done.values() for pair in found]
+    pairs = [asdict(pair) for found in done.values() for pair in found]
     # reals as text: they come back to the last bit
     content = {"format": CHECKPOINT, "key": key, "pairs": _texts(pairs), "version": 2}
     write_json(path, content)

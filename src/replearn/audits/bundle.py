@@ -5,10 +5,10 @@ import io
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +104,7 @@ def write_bundle(
     _make_folder(place)
     protocol.save(place / PROTOCOL)
     table = rehearsal_rows(protocol, target)
-    _write(place / REHEARSAL, _as_csv(table))
+    _write(place / REHEARSAL, _as_csv([table, *zip(*table.values(), strict=True)]))
     fingerprint = _rehearsed(protocol, place / REHEARSAL, target)
     expected = {
         "expected_fingerprint": fingerprint,
@@ -139,20 +139,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def rehearsal_rows(protocol: Protocol, target: str) -> dict[str, NDArray[Any]]:
-    """Made-up rows with the columns of a protocol; the same for the same protocol.
-
-    Parameters
-    ----------
-    protocol : Protocol
-        With an encoding.
-    target : str
-        Label column.
-
-    Returns
-    -------
-    table : dict of arrays
-        Cells as text, empty where a value is missing.
-    """
+    """Made-up rows with the columns of a protocol: cells as text, "" where a value is missing."""
     assert protocol.encoding is not None
     columns = protocol.encoding.columns
     n_rows = max(200, min(_ROWS, _CELLS // len(columns)))
@@ -197,11 +184,9 @@ def _read_back(encoding: Encoding, table: Mapping[str, NDArray[Any]]) -> dict[st
     }
 
 
-def _as_csv(table: Mapping[str, NDArray[Any]]) -> str:
+def _as_csv(lines: Iterable[Iterable[Any]]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table)
-    writer.writerows(zip(*table.values(), strict=True))
+    csv.writer(text, lineterminator="\n").writerows(lines)
     return text.getvalue()
 
 
@@ -217,18 +202,15 @@ def _rehearsed(protocol: Protocol, path: Path, target: str) -> str:
 
 def _dictionary(protocol: Protocol, target: str) -> str:
     assert protocol.encoding is not None
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["column", "kind", "values", "may be empty"])
+    lines = [("column", "kind", "values", "may be empty")]
     for column in protocol.encoding.columns:
         if isinstance(column, CategoryColumn):
             values = " | ".join(column.values) + (" | any other" if column.other else "")
-            writer.writerow([column.name, "category", values, "yes"])
+            lines.append((column.name, "category", values, "yes"))
         else:
             about = f"about {column.centre}" if float(column.centre) else ""
-            writer.writerow([column.name, "number", about, "yes" if column.fill_missing else "no"])
-    writer.writerow([target, "label", " | ".join(map(str, protocol.classes)), "no"])
-    return text.getvalue()
+            lines.append((column.name, "number", about, "yes" if column.fill_missing else "no"))
+    return _as_csv([*lines, (target, "label", " | ".join(map(str, protocol.classes)), "no")])
 
 
 def _page(name: str, **words: str) -> str:
@@ -239,7 +221,9 @@ def _page(name: str, **words: str) -> str:
 
 def _instructions(protocol: Protocol, target: str, fingerprint: str) -> str:
     assert protocol.encoding is not None
-    planned = protocol.notes.get("samples_per_site")
+    planned, size = protocol.notes.get("samples_per_site"), ""
+    if isinstance(planned, str) and planned.isdigit():
+        size = f" The study planned for about {int(planned):,} rows."
     return _page(
         "instructions.md",
         version=__version__,
@@ -248,7 +232,7 @@ def _instructions(protocol: Protocol, target: str, fingerprint: str) -> str:
         n_columns=str(len(protocol.encoding.columns)),
         target=target,
         labels=" or ".join(map(repr, protocol.classes)),
-        size=f" The study planned for about {int(planned):,} rows." if _is_count(planned) else "",
+        size=size,
         hint=_HINT if protocol.hint_bits else "",
         rehearse=" --lead --out rehearsal.model.json" if protocol.hint_bits else "",
         follow=" --hint first.hint.json" if protocol.hint_bits else "",
@@ -260,7 +244,3 @@ This study publishes a hint: ask the coordinator whether your site is the first 
 hint file (first.hint.json below) if it is not. The first site fits with `--lead` in place of
 `--hint first.hint.json`, and sends the file our-site.hint.json to the coordinator.
 """
-
-
-def _is_count(value: Any) -> TypeGuard[str]:
-    return isinstance(value, str) and value.isdigit()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from replearn.audits.report import Drawing, make_page, require_report_packages
+from replearn.audits.report import Drawing, make_page
 from replearn.coalitions.combining import Coalition
 
 #: Sites and coded numbers that are drawn; all stand in the JSON of `replearn combine`.
@@ -10,20 +10,7 @@ _MOST_SITES, _MOST_NUMBERS = 60, 12
 
 
 def coalition_report(found: Coalition, command: str) -> str:
-    """The page of a coalition.
-
-    Parameters
-    ----------
-    found : Coalition
-    command : str
-        What makes this page.
-
-    Returns
-    -------
-    page : str
-        HTML; the same bytes for the same coalition.
-    """
-    require_report_packages()
+    """The page of a coalition: HTML, the same bytes for the same coalition."""
     n_numbers = min(len(found.sites[0].estimate), _MOST_NUMBERS)
     drawings = [
         Drawing(

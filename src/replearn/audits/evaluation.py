@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler
 
-from replearn.audits.weights import Moments
 from replearn.codes.encoding import Encoding, Seen, as_text, columns_of
 from replearn.codes.model import Model
 from replearn.errors import ReplearnError
@@ -20,7 +20,7 @@ from replearn.sources.labels import Labels
 from replearn.sources.opening import source_for
 from replearn.sources.parquet_files import ParquetSource
 from replearn.stages.calibration import Bin, calibration_bins
-from replearn.stages.intervals import CONFIDENCE, Measured
+from replearn.stages.intervals import CONFIDENCE
 from replearn.stages.planned import Planned
 from replearn.stages.ranking import roc_points
 from replearn.stages.signal import Signal
@@ -167,13 +167,12 @@ def evaluate(
     groups, name = None, None
     if by is not None:
         name = by if isinstance(by, str) else "group"
-        values = columns_of(X, [by])[by] if isinstance(by, str) else np.asarray(by)
-        if values.shape != (collected.n_rows,):
+        groups = columns_of(X, [by])[by] if isinstance(by, str) else np.asarray(by)
+        if groups.shape != (collected.n_rows,):
             raise ReplearnError(
                 f"by must have one value for each of {collected.n_rows:,} rows, got shape "
-                f"{values.shape}."
+                f"{groups.shape}."
             )
-        groups = values
     fingerprint = getattr(model, "fingerprint", getattr(model, "fingerprint_", None))
     found = collected.evaluation(fingerprint, "rows in memory", name, groups, confidence)
     return concluded(found)
@@ -249,14 +248,15 @@ def evaluate_file(
             "line --target)."
         )
     groups = None if by is None else _column(place, by)
-    collected, moments = Collected(model.classes), Moments()
+    collected, scaler = Collected(model.classes), StandardScaler(with_mean=False)
     for piece in source.pieces(watch=watch):
         collected.take(model, piece, place)
-        if describe:
-            moments.take(piece.X)
+        if describe and piece.X.shape[0]:
+            scaler.partial_fit(piece.X)
     found = collected.evaluation(model.fingerprint, place, by, groups, confidence)
     if describe:
-        found = replace(found, spreads=moments.spreads())
+        n_rows = collected.n_rows
+        found = replace(found, spreads=np.sqrt(scaler.var_ * n_rows / max(1, n_rows - 1)))
     return concluded(found, model.encoding, collected.seen, planned, signal)
 
 
@@ -267,24 +267,7 @@ def concluded(
     planned: Planned | None = None,
     signal: Signal | None = None,
 ) -> Evaluation:
-    """Add what the columns held, and warn of what is wrong with them or with the model.
-
-    Parameters
-    ----------
-    found : Evaluation
-    encoding : Encoding, optional
-        Of the model.
-    seen : Seen, optional
-        What was missing or unknown in the rows.
-    planned : Planned, optional
-        What the protocol planned.
-    signal : Signal, optional
-        As for `evaluate_file`.
-
-    Returns
-    -------
-    Evaluation
-    """
+    """Add what the columns held, and warn of what is wrong with them or with the model."""
     if encoding is not None and seen is not None:
         trouble = warn_if_coded_differently(found.place, encoding, seen)
         found = replace(found, columns=encoding.counts(seen), trouble=trouble)
@@ -327,16 +310,20 @@ def _predictions_of(model: Any, X: Any, *, encoded: bool) -> _Predictions:
     """What a model says; ``encoded``: X holds the numbers that a Model takes."""
     if isinstance(model, Model):
         scores = model.scores(X) if encoded else model.decision_function(X)
-        chances = model.probabilities(scores) if model.has_probabilities else None
         predicted = model.decided(scores).astype(np.uint8)
-        return _Predictions(predicted, None if chances is not None else scores, chances)
-    predicted = _labels(_classes(model), "predictions").numbers(model.predict(X))
-    if hasattr(model, "predict_proba"):
-        return _Predictions(predicted, None, np.asarray(model.predict_proba(X), dtype=np.float64))
-    if hasattr(model, "decision_function"):
-        scores = np.asarray(model.decision_function(X), dtype=np.float64)
+        chances = model.probabilities(scores) if model.has_probabilities else None
+    else:
+        predicted = _labels(_classes(model), "predictions").numbers(model.predict(X))
+        chances = model.predict_proba(X) if hasattr(model, "predict_proba") else None
+        scores = None
+        if chances is None and hasattr(model, "decision_function"):
+            scores = np.asarray(model.decision_function(X), dtype=np.float64)
+    if chances is None:
         return _Predictions(predicted, scores, None)
-    return _Predictions(predicted, None, None)
+    chances = np.asarray(chances, dtype=np.float64)
+    if chances.ndim == 2 and chances.shape[1] == 2:
+        chances = np.ascontiguousarray(chances[:, 1])  # the other one is 1 minus this
+    return _Predictions(predicted, None, chances)
 
 
 def _labels(classes: Sequence[Any], place: str) -> Labels:
@@ -366,11 +353,8 @@ class Collected:
                 f"{place} must have one label for each of {made.predicted.size:,} rows, got "
                 f"{truth.size:,}."
             )
-        chances = made.probabilities
-        if chances is not None and chances.ndim == 2 and chances.shape[1] == 2:
-            chances = np.ascontiguousarray(chances[:, 1])  # the other one is 1 minus this
         self._truth.append(truth)
-        self._predicted.append(_Predictions(made.predicted, made.scores, chances))
+        self._predicted.append(made)
 
     def take(self, model: Model, piece: Piece, place: str) -> None:
         """Predict a piece of encoded, labelled rows, and add that."""
@@ -495,12 +479,8 @@ def _group_line(group: tuple[str, Worth]) -> tuple[str, ...]:
         name,
         f"{found.n_rows:,}",
         " ".join(f"{rate.value:.3f}" for rate in rates),  # of more than two, in their order
-        *(_in_words(m) for m in (found.auc, found.balanced_accuracy, found.log_loss)),
+        *(str(m or "-") for m in (found.auc, found.balanced_accuracy, found.log_loss)),
     )
-
-
-def _in_words(measured: Measured | None) -> str:
-    return "-" if measured is None else str(measured)
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -1,18 +1,18 @@
 """The page of an evaluation: a supplement for a paper, and for people who read no code."""
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from replearn.audits.evaluation import Evaluation
-from replearn.audits.report import Drawing, make_page, percent, require_report_packages
-from replearn.audits.weights import largest, weights_of
+from replearn.audits.report import Drawing, make_page, percent
+from replearn.audits.weights import weights_of
 from replearn.codes.encoding import CategoryColumn
 from replearn.codes.model import Model
 from replearn.stages.intervals import Measured
 from replearn.study.protocol import Protocol
 
 _MOST_CELLS = 6  # values of a category that are listed
+_MOST_WEIGHTS = 12
 
 #: Words of notes, for people.
 _WORDS = {
@@ -29,46 +29,20 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class Study:
-    """What a page can say about a model besides its numbers on rows.
+def evaluation_report(
+    found: Evaluation,
+    command: str,
+    model: Model | None = None,
+    provenance: dict[str, Any] | None = None,
+    protocol: Protocol | None = None,
+) -> str:
+    """The page of an evaluation: HTML, the same bytes for the same evaluation.
 
-    Attributes
-    ----------
-    model : Model or None
-    provenance : dict
-        As in the model file.
-    protocol : Protocol or None
+    Model, provenance (as in the model file) and protocol are for the sections about them.
     """
-
-    model: Model | None = None
-    provenance: dict[str, Any] | None = None
-    protocol: Protocol | None = None
-
-
-def evaluation_report(found: Evaluation, command: str, study: Study | None = None) -> str:
-    """The page of an evaluation.
-
-    Parameters
-    ----------
-    found : Evaluation
-    command : str
-        What makes this page.
-    study : Study, optional
-        Model, provenance and protocol, for the sections about them.
-
-    Returns
-    -------
-    page : str
-        HTML; the same bytes for the same evaluation.
-    """
-    require_report_packages()
-    study = study or Study()
-    model = study.model
+    provenance = provenance or {}
     halfspace = model is not None and model.is_halfspace and model.n_classes == 2
-    listed, more = (
-        largest(weights_of(model, found.spreads)) if model is not None and halfspace else ([], 0)
-    )
+    weights = weights_of(model, found.spreads) if model is not None and halfspace else []
     return make_page(
         "evaluation.html",
         _drawings(found),
@@ -76,20 +50,20 @@ def evaluation_report(found: Evaluation, command: str, study: Study | None = Non
         worth=found.worth,
         level=percent(found.worth.confidence),
         command=command,
-        data=_data_facts(found, study),
+        data=_data_facts(found, model, provenance),
         columns=_columns(found, model),
         model=model,
-        weights=listed,
-        n_more=more,
+        weights=weights[:_MOST_WEIGHTS],
+        n_more=max(0, len(weights) - _MOST_WEIGHTS),
         odds=model is not None and model.has_probabilities,
-        decided=_decided(study.protocol),
-        planned=_planned(found, study),
-        items=_items(found, study),
+        decided=_decided(protocol),
+        planned=_planned(found, provenance, protocol),
+        items=_items(found, model, protocol),
     )
 
 
 def _drawings(found: Evaluation) -> list[Drawing]:
-    from replearn.audits import curve_figures as figures
+    from replearn.audits import figures
 
     drawings = []
     if found.roc is not None:
@@ -119,13 +93,14 @@ def _drawings(found: Evaluation) -> list[Drawing]:
 # --- what the sections say --------------------------------------------------------------------
 
 
-def _data_facts(found: Evaluation, study: Study) -> list[tuple[str, str]]:
+def _data_facts(
+    found: Evaluation, model: Model | None, provenance: dict[str, Any]
+) -> list[tuple[str, str]]:
     rates = ", ".join(
         f"{rate.value:.1%} {label}"
         for label, rate in zip(found.worth.labels, found.worth.base_rates, strict=True)
     )
     facts = [("rows", f"{found.worth.n_rows:,}"), ("labels", rates)]
-    provenance = study.provenance or {}
     rows = provenance.get("rows")
     if isinstance(rows, int):
         facts.append(("rows of the fit", f"{rows:,}"))
@@ -136,11 +111,11 @@ def _data_facts(found: Evaluation, study: Study) -> list[tuple[str, str]]:
             for label, rate in zip(found.worth.labels, own["base_rates"], strict=False)
         )
         facts.append(("labels of the fit", shares))
-    if study.model is not None and study.model.encoding is not None:
-        n_columns = len(study.model.encoding.columns)
-        facts.append(("columns", f"{n_columns:,}, which become {study.model.n_features:,} numbers"))
-    elif study.model is not None:
-        facts.append(("columns", f"{study.model.n_features:,}"))
+    if model is not None and model.encoding is not None:
+        n_columns = len(model.encoding.columns)
+        facts.append(("columns", f"{n_columns:,}, which become {model.n_features:,} numbers"))
+    elif model is not None:
+        facts.append(("columns", f"{model.n_features:,}"))
     return facts
 
 
@@ -198,22 +173,25 @@ def _decided(protocol: Protocol | None) -> list[tuple[str, str]]:
     return facts
 
 
-def _planned(found: Evaluation, study: Study) -> list[tuple[str, str, str]]:
+def _planned(
+    found: Evaluation, provenance: dict[str, Any], protocol: Protocol | None
+) -> list[tuple[str, str, str]]:
     """Name, planned and measured."""
-    if study.protocol is None:
+    if protocol is None:
         return []
-    notes, worth = study.protocol.notes, found.worth
+    notes, worth = protocol.notes, found.worth
+    estimate = provenance.get("estimated_disagreement")
+    if isinstance(estimate, str):
+        estimate += " (estimated by the fit, at this seed)"
+    else:
+        estimate = None
     rows: list[tuple[str, str, Measured | str | None]] = [
         ("expected_auc", "AUC", worth.auc),
         ("expected_balanced_accuracy", "balanced accuracy", worth.balanced_accuracy),
         ("expected_log_loss", "log-loss", worth.log_loss),
         ("expected_accuracy", "accuracy", worth.accuracy),
-        (
-            "expected_disagreement",
-            "disagreement of two sites",
-            _estimate((study.provenance or {}).get("estimated_disagreement")),
-        ),
-        ("samples_per_site", "rows of the fit", _count((study.provenance or {}).get("rows"))),
+        ("expected_disagreement", "disagreement of two sites", estimate),
+        ("samples_per_site", "rows of the fit", _count(provenance.get("rows"))),
     ]
     return [
         (name, _count(notes[key]) or str(notes[key]), "–" if value is None else str(value))
@@ -222,17 +200,15 @@ def _planned(found: Evaluation, study: Study) -> list[tuple[str, str, str]]:
     ]
 
 
-def _estimate(value: Any) -> str | None:
-    return f"{value} (estimated by the fit, at this seed)" if isinstance(value, str) else None
-
-
 def _count(value: Any) -> str | None:
     if isinstance(value, int) or (isinstance(value, str) and value.isdigit()):
         return f"{int(value):,}"
     return None
 
 
-def _items(found: Evaluation, study: Study) -> list[tuple[str, str]]:
+def _items(
+    found: Evaluation, model: Model | None, protocol: Protocol | None
+) -> list[tuple[str, str]]:
     """Items of TRIPOD+AI that the page helps with, and where."""
     items = [
         ("12e", "measures and plots of performance: Numbers, Curves"),
@@ -243,15 +219,15 @@ def _items(found: Evaluation, study: Study) -> list[tuple[str, str]]:
     ]
     if found.by is not None:
         items += [("14, 23a", f"performance in groups: By {found.by}")]
-    if study.model is not None and study.model.encoding is not None:
+    if model is not None and model.encoding is not None:
         items += [
             ("9a", "predictors and their coding: Data"),
             ("11, 20b", "missing values, how they are handled and how many there are: Data"),
             ("12b", "predictors as they enter the model: Data"),
         ]
-    if study.model is not None:
+    if model is not None:
         items += [("22", "the whole model: Weights; the model file holds every number")]
-    if study.protocol is not None:
+    if protocol is not None:
         items += [
             ("10", "planned number of rows: What was planned"),
             ("12c", "type of model and how it was built: What the protocol decided"),

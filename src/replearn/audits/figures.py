@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,9 @@ from replearn.audits.agreement import Agreement
 from replearn.audits.findings import AuditResult, Question
 from replearn.audits.sites import Sites, group_name
 from replearn.codes.model import Model
-from replearn.types import Vector
+from replearn.errors import ReplearnError
+from replearn.stages.calibration import Bin
+from replearn.types import Matrix, Vector
 
 BLUE, ORANGE, GREY = "#1f5fa8", "#c2410c", "#6b7280"
 STYLE: Any = {
@@ -29,8 +31,20 @@ STYLE: Any = {
 }
 
 
+def require_report_packages() -> None:
+    """Refuse before the work what could not be drawn after it."""
+    try:
+        import jinja2  # noqa: F401
+        import matplotlib  # noqa: F401
+    except ImportError as problem:
+        raise ReplearnError(
+            f"a report needs the package {problem.name}. Install it: pip install replearn[report]"
+        ) from None
+
+
 def draw(paint: Callable[[Any], None], width: float = 4.8, height: float = 3.3) -> str:
     """SVG of one pair of axes that ``paint`` fills."""
+    require_report_packages()
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -55,10 +69,10 @@ _NAMES = {"samples": "samples", "parts": "parts", "halves": "halves", "planned":
 def agreement_figure(result: AuditResult) -> str:
     """Disagreement with its interval, beside the claim."""
     n_rows = len(_agreements(result))
-    return draw(lambda axes: paint_agreement(axes, result), height=1.1 + 0.62 * n_rows)
+    return draw(lambda axes: paint_agreement(result, axes), height=1.1 + 0.62 * n_rows)
 
 
-def paint_agreement(axes: Any, result: AuditResult) -> None:
+def paint_agreement(result: AuditResult, axes: Any) -> None:
     """The same on given axes."""
     rows = _agreements(result)
     for place, (_, agreement) in enumerate(rows):
@@ -79,10 +93,9 @@ def _agreements(result: AuditResult) -> list[tuple[str, Agreement]]:
     """What was measured, with words for each."""
     rows: list[tuple[str, Agreement]] = []
     for question in result.questions:
-        for seeds, agreement in (("fresh", question.fresh), ("published", question.published)):
+        for words, agreement in (("fresh seeds", question.fresh), ("one seed", question.published)):
             if agreement is not None and agreement.n_pairs > 1:
                 name = f"{_NAMES[question.name]}, {question.n_rows:,} rows"
-                words = {"fresh": "fresh seeds", "published": "one seed"}[seeds]
                 rows.append((f"{name},\n{words}" if result.seed_parameter else name, agreement))
     return rows
 
@@ -215,31 +228,19 @@ def sites_figure(sites: Sites) -> str:
     sizes = [len(group.sites) for group in sites.groups]
     edges = np.concatenate([[0], np.cumsum(sizes)])
     n_groups = len(sizes)
-    shares = np.array(
-        [
-            [np.nan if (share := sites.share_different(i, j)) is None else share for j in places]
-            for i, places in enumerate([range(n_groups)] * n_groups)
-        ]
-    )
+    places = range(n_groups)
+    shares = np.array([[sites.share_different(i, j) for j in places] for i in places], dtype=float)
     different = ~np.eye(n_groups, dtype=bool)
     largest = float(np.nanmax(shares, initial=0.0)) or 1.0
 
     def paint(axes: Any) -> None:
-        from matplotlib.colors import LinearSegmentedColormap
+        from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 
-        colours = LinearSegmentedColormap.from_list(
-            "shares",
-            ["#fdf0e6", "#f19a5e"],  # dark words stay readable on it
-        )
-        axes.pcolormesh(edges, edges, np.ma.masked_where(different, shares), cmap=_one_colour(BLUE))
-        axes.pcolormesh(
-            edges,
-            edges,
-            np.ma.masked_where(~different | np.isnan(shares), shares),
-            cmap=colours,
-            vmin=0,
-            vmax=largest,
-        )
+        blue = ListedColormap([BLUE])
+        orange = LinearSegmentedColormap.from_list("shares", ["#fdf0e6", "#f19a5e"])
+        axes.pcolormesh(edges, edges, np.ma.masked_where(different, shares), cmap=blue)
+        shown = np.ma.masked_where(~different | np.isnan(shares), shares)
+        axes.pcolormesh(edges, edges, shown, cmap=orange, vmin=0, vmax=largest)
         for place in edges[1:-1]:
             axes.axhline(place, color="white", linewidth=1.5)
             axes.axvline(place, color="white", linewidth=1.5)
@@ -253,12 +254,6 @@ def sites_figure(sites: Sites) -> str:
     side = 0.5 + min(6.0, max(2.4, 0.22 * sites.n_sites))
     longest = max(map(len, _site_ticks(sites, edges)[1]))
     return draw(paint, width=side + 0.2 + 0.09 * longest, height=side)
-
-
-def _one_colour(colour: str) -> Any:
-    from matplotlib.colors import ListedColormap
-
-    return ListedColormap([colour])
 
 
 def _write_shares(axes: Any, edges: Any, shares: Any) -> None:
@@ -286,16 +281,62 @@ def _site_ticks(sites: Sites, edges: Any) -> tuple[Any, list[str]]:
     return (edges[:-1] + edges[1:]) / 2, names
 
 
+# --- evaluations ------------------------------------------------------------------------------
+
+
+def roc_figure(points: Matrix) -> str:
+    """The ROC curve, and the line of guessing."""
+
+    def paint(axes: Any) -> None:
+        axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1)
+        axes.text(0.62, 0.55, "guessing", color=GREY)
+        axes.plot(points[:, 0], points[:, 1], color=BLUE, linewidth=2)
+        axes.set(
+            xlim=(-0.02, 1.02),
+            ylim=(-0.02, 1.02),
+            xlabel="share of the other rows that is flagged",
+            ylabel="share of positive rows\nthat is found",
+        )
+        axes.set_aspect("equal")
+
+    return draw(paint, width=4.2, height=3.9)
+
+
+def calibration_figure(bins: Sequence[Bin]) -> str:
+    """What was predicted, what observed, and how many rows that is."""
+
+    def paint(axes: Any) -> None:
+        top = max(0.02, *(max(b.predicted, b.observed.high) for b in bins)) * 1.05
+        axes.plot([0, top], [0, top], color=GREY, linestyle="--", linewidth=1)
+        for b in bins:
+            axes.plot(
+                [b.predicted, b.predicted],
+                [b.observed.low, b.observed.high],
+                color=BLUE,
+                linewidth=1.5,
+            )
+        axes.plot([b.predicted for b in bins], [b.observed.value for b in bins], "o", color=BLUE)
+        axes.set(
+            xlim=(-0.02 * top, top),
+            ylim=(-0.02 * top, top),
+            xlabel="probability that the model gives",
+            ylabel="share that observed true",
+        )
+        axes.set_aspect("equal")
+
+    return draw(paint, width=4.2, height=3.9)
+
+
 # --- models -----------------------------------------------------------------------------------
 
 
 def weight_figure(model: Model, n_shown: int = 15) -> str:
     """The largest weights of a model."""
     n_bars = min(n_shown, model.n_features)
-    return draw(lambda axes: paint_weights(axes, model, n_shown), height=0.9 + 0.28 * n_bars)
+    return draw(lambda axes: paint_weights(model, axes, n_shown), height=0.9 + 0.28 * n_bars)
 
 
-def paint_weights(axes: Any, model: Model, n_shown: int = 15) -> None:
+def paint_weights(model: Model, axes: Any, n_shown: int = 15) -> None:
     """The same on given axes."""
     largest = model.largest_weights(n_shown)[::-1]
     values = [weight for _, weight in largest]

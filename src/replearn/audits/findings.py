@@ -1,7 +1,7 @@
 """What an audit found: pairs of fits, the questions they answer, and the result in words."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,66 +14,32 @@ from replearn.types import Drawable
 
 @dataclass(frozen=True)
 class Pair:
-    """Two fits under one seed, on disjoint samples, and how they compare.
+    """Two fits under one seed, on disjoint samples, and how they compare."""
 
-    Attributes
-    ----------
-    question : {"samples", "parts", "halves"}
-    index : int
-    seeds : {"fresh", "published"}
-    seed : str
-    same : bool
-        Exactly the same model.
-    churn : float
-        Share of test rows that get another label.
-    errors : tuple of two floats
-        Test error of each.
-    angle : float or None
-        Between the two normals, in degrees, where models have coefficients.
-    coefficient_distance : float or None
-        Euclidean distance of the two coefficient vectors (with intercepts), each at length 1.
-    changed : tuple of int
-        Codes that differ.
-    n_codes : int
-    flipped : tuple of int
-        Cells that differ: a code each, or a block of codes for the lattices.
-    walls : tuple of float
-        For each cell, how far the first fit was from the nearest wall, in grid widths.
-    estimate : float or None
-        What the first fit's own certificate says about the disagreement.
-    scores : tuple of two tuples of float
-        Scores of the shown test rows under both fits.
-    """
-
-    question: str
+    question: str  # samples, parts, halves or planned
     index: int
-    seeds: str
+    seeds: str  # fresh or published
     seed: str
-    same: bool
-    churn: float
-    errors: tuple[float, float]
-    angle: float | None
-    coefficient_distance: float | None
-    changed: tuple[int, ...]
+    same: bool  # exactly the same model
+    churn: float  # share of test rows that get another label
+    errors: tuple[float, float]  # test error of each
+    angle: float | None  # between the normals, in degrees, where models have coefficients
+    coefficient_distance: float | None  # of the vectors with intercepts, each at length 1
+    changed: tuple[int, ...]  # codes that differ
     n_codes: int
-    flipped: tuple[int, ...]
-    walls: tuple[float, ...]
-    estimate: float | None
-    scores: tuple[tuple[float, ...], tuple[float, ...]]
+    flipped: tuple[int, ...]  # cells that differ: a code each, or a block of codes for lattices
+    walls: tuple[float, ...]  # from the first fit to the nearest wall of each cell, in grid widths
+    estimate: float | None  # of the disagreement, by the first fit's own certificate
+    scores: tuple[tuple[float, ...], tuple[float, ...]]  # of the shown test rows, by both fits
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> "Pair":
-        """From the JSON types of ``data``; ValueError or TypeError if they are others."""
+        """From the JSON types of its fields; ValueError or TypeError if they are others."""
         first, second = data["scores"]
         pair = cls(
-            **{
-                **data,
-                "errors": tuple(data["errors"]),
-                "changed": tuple(data["changed"]),
-                "flipped": tuple(data["flipped"]),
-                "walls": tuple(data["walls"]),
-                "scores": (tuple(first), tuple(second)),
-            }
+            **data
+            | {name: tuple(data[name]) for name in ("errors", "changed", "flipped", "walls")}
+            | {"scores": (tuple(first), tuple(second))}
         )
         if not pair._makes_sense():
             raise ValueError("a pair must have the types that its attributes say")
@@ -97,10 +63,6 @@ class Pair:
             and max(self.changed, default=-1) < self.n_codes
             and max(self.flipped, default=-1) < max(1, len(self.walls))
         )
-
-    def data(self) -> dict[str, Any]:
-        """As JSON types."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -212,16 +174,20 @@ class Question:
         seeds = ", over fresh seeds" if self.seeds == "fresh" else ""
         return ABOUT[self.name].format(rows=self.n_rows, seeds=seeds)
 
+    def _known(self, name: str) -> list[float]:
+        """Values of an attribute of the pairs that ``main`` counts, where they have one."""
+        values = [getattr(pair, name) for pair in self.of(self.seeds)]
+        return [value for value in values if value is not None]
+
     @property
     def churn(self) -> float:
         """Mean share of test rows that get another label from the other lab's model."""
-        return _mean([pair.churn for pair in self.of(self.seeds)])
+        return float(np.mean(self._known("churn")))
 
     @property
     def churn_when_different(self) -> float | None:
         """The same, over the pairs whose models differ; None if none does."""
-        churns = [pair.churn for pair in self.of(self.seeds) if not pair.same]
-        return _mean(churns) if churns else None
+        return _mean([pair.churn for pair in self.of(self.seeds) if not pair.same])
 
     @property
     def pointwise_agreement(self) -> float:
@@ -231,26 +197,22 @@ class Question:
     @property
     def test_error(self) -> float:
         """Mean test error of the fits."""
-        return _mean([error for pair in self.of(self.seeds) for error in pair.errors])
+        return float(np.mean([error for pair in self.of(self.seeds) for error in pair.errors]))
 
     @property
     def angle(self) -> float | None:
         """Mean angle of two labs' normals, in degrees; None without coefficients."""
-        angles = [pair.angle for pair in self.of(self.seeds) if pair.angle is not None]
-        return _mean(angles) if angles else None
+        return _mean(self._known("angle"))
 
     @property
     def coefficient_distance(self) -> float | None:
         """Mean distance of two labs' coefficient vectors, each at length 1."""
-        found = [pair.coefficient_distance for pair in self.of(self.seeds)]
-        known = [distance for distance in found if distance is not None]
-        return _mean(known) if known else None
+        return _mean(self._known("coefficient_distance"))
 
     @property
     def estimated_disagreement(self) -> float | None:
         """Mean of what the fits' own certificates say; None if they have none."""
-        known = [pair.estimate for pair in self.of(self.seeds) if pair.estimate is not None]
-        return _mean(known) if known else None
+        return _mean(self._known("estimate"))
 
     @property
     def n_codes(self) -> int:
@@ -281,7 +243,6 @@ class Question:
 
     def data(self) -> dict[str, Any]:
         """As JSON types."""
-        flipped, kept = self.wall_distances(True), self.wall_distances(False)
         return {
             "question": self.name,
             "rows_per_sample": self.n_rows,
@@ -302,8 +263,8 @@ class Question:
                 "n": self.n_codes,
                 "cells": self.n_cells,
                 "flip_share": self.flip_shares(),
-                "wall_distance_flipped": _mean(flipped) if flipped else None,
-                "wall_distance_kept": _mean(kept) if kept else None,
+                "wall_distance_flipped": _mean(self.wall_distances(True)),
+                "wall_distance_kept": _mean(self.wall_distances(False)),
             },
         }
 
@@ -479,17 +440,17 @@ def _question_lines(question: Question, n_test: int) -> list[str]:
 def _code_lines(question: Question) -> list[str]:
     if not question.n_cells:  # no codes, or no cells that could flip: nets and boosting
         return []
-    flipped, kept = question.wall_distances(True), question.wall_distances(False)
+    flipped, kept = _mean(question.wall_distances(True)), _mean(question.wall_distances(False))
     cells = f"{question.n_codes} codes in {question.n_cells} cell{'s'[: question.n_cells > 1]}"
-    if not flipped:
+    if flipped is None:
         return [f"  codes         {cells}, none flipped"]
-    line = f"  codes         {cells}; one that flipped was {_mean(flipped):.3f} grid widths from "
-    line += "its wall" + (f", one that stayed {_mean(kept):.3f}" if kept else "")
+    line = f"  codes         {cells}; one that flipped was {flipped:.3f} grid widths from "
+    line += "its wall" + ("" if kept is None else f", one that stayed {kept:.3f}")
     shares = question.flip_shares()
     worst = sorted(range(len(shares)), key=lambda code: -shares[code])[:3]
     names = ", ".join(f"{code} ({shares[code]:.0%})" for code in worst if shares[code] > 0)
     return [line] + ([f"  least stable  codes {names}, under the published seed"] if names else [])
 
 
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if len(values) else 0.0
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None

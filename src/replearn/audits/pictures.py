@@ -62,23 +62,27 @@ def _paint(thing: Any, axes: Any) -> None:
     raise ReplearnError(f"there is no picture of {type(thing).__name__}.")
 
 
+_paint.register(AuditResult, paint_agreement)
+_paint.register(Model, paint_weights)
+
+
 # --- plans ------------------------------------------------------------------------------------
 
 
 @_paint.register
 def _plan(plan: Plan, axes: Any) -> None:
-    sizes = _around(plan.n_samples)
     promise = plan.guarantee.max_disagreement
-    _rows_curve(axes, sizes, np.minimum(1, promise * np.sqrt(plan.n_samples / sizes)))
-    _promise(axes, promise, plan.n_samples)
+    sizes = _around(plan.n_samples)
+    values = np.minimum(1, promise * np.sqrt(plan.n_samples / sizes))
+    _rows_curve(axes, sizes, values, promise, plan.n_samples)
     axes.set_title(f"Plan: {plan.algorithm}, {plan.mode}", loc="left")
 
 
 @_paint.register
 def _scores_plan(plan: LogisticPlan, axes: Any) -> None:
     sizes = _around(plan.n_samples)
-    _rows_curve(axes, sizes, _disagreements(plan.design, sizes, plan.max_disagreement))
-    _promise(axes, plan.max_disagreement, plan.n_samples)
+    values = _disagreements(plan.design, sizes, plan.max_disagreement)
+    _rows_curve(axes, sizes, values, plan.max_disagreement, plan.n_samples)
     bits = plan.design.space.hint_bits
     axes.set_title(f"Plan: {plan.algorithm}" + (f", {bits} hint bits" if bits else ""), loc="left")
 
@@ -101,12 +105,9 @@ def _disagreements(design: Design, sizes: Vector, promise: float) -> Vector:
     return np.array([1 - stay_chance(places, ratios * factor).mean() for factor in factors])
 
 
-def _rows_curve(axes: Any, sizes: Vector, values: Vector) -> None:
+def _rows_curve(axes: Any, sizes: Vector, values: Vector, promise: float, n_samples: int) -> None:
     axes.plot(sizes, values, color=BLUE, linewidth=2)
     disagreement_by_rows(axes, sizes)
-
-
-def _promise(axes: Any, promise: float, n_samples: int) -> None:
     axes.axhline(promise, color=ORANGE, linestyle="--", linewidth=1.5)
     axes.axvline(n_samples, color=GREY, linestyle=":", linewidth=1.5)
     axes.plot(n_samples, promise, "D", color=ORANGE, markersize=7)
@@ -118,7 +119,7 @@ def _promise(axes: Any, promise: float, n_samples: int) -> None:
     )
 
 
-# --- certificates and audits ------------------------------------------------------------------
+# --- certificates ------------------------------------------------------------------
 
 
 @_paint.register
@@ -146,12 +147,7 @@ def _certificate(certificate: Certificate, axes: Any) -> None:
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.5, 1.6), xlabel="disagreement with another lab")
 
 
-@_paint.register
-def _audit(result: AuditResult, axes: Any) -> None:
-    paint_agreement(axes, result)
-
-
-# --- protocols and models ---------------------------------------------------------------------
+# --- protocols ---------------------------------------------------------------------
 
 
 @_paint.register
@@ -179,11 +175,6 @@ def _protocol(protocol: Protocol, axes: Any) -> None:
 def _regression(plan: RegressionPlan, axes: Any) -> None:
     rows = [(row.name, row.r2) for row in plan.table]
     _bars(axes, rows, "R2 on held-out rows of the pilot", 0.0)
-
-
-@_paint.register
-def _model(model: Model, axes: Any) -> None:
-    paint_weights(axes, model)
 
 
 def _bars(axes: Any, rows: list[tuple[str, float]], words: str, origin: float) -> None:

@@ -133,25 +133,7 @@ def evaluate_regression_file(
     confidence: float = CONFIDENCE,
     watch: "Watch | None" = None,
 ) -> RegressionWorth:
-    """The same for the rows of a file, or a folder of files, which are read piece by piece.
-
-    Parameters
-    ----------
-    model : Model
-        Of a regression.
-    path : path
-        As for `fit_file`.
-    target : str, optional
-        Column of numbers.
-    confidence : float, default=0.95
-        Of every interval.
-    watch : callable, optional
-        Told the share of the rows that have been read.
-
-    Returns
-    -------
-    RegressionWorth
-    """
+    """The same for the rows of a file, or a folder of files, which are read piece by piece."""
     place, source = os.fspath(path), source_for(model, path, target)
     if not source.labelled:
         raise ReplearnError(

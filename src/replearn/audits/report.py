@@ -9,7 +9,6 @@ from replearn import __version__
 from replearn.audits.findings import GIVEN_ROWS, AuditResult, Question
 from replearn.audits.sites import Sites, group_name
 from replearn.codes.model import Model
-from replearn.errors import ReplearnError
 from replearn.files.atomic import write_atomically
 
 _BADGES = {"within": "Within", "exceeds": "Exceeds", "undecided": "Undecided about"}
@@ -29,22 +28,6 @@ class Drawing:
     title: str
     svg: str
     caption: str
-
-
-def require_report_packages() -> None:
-    """Refuse before the work what could not be drawn after it."""
-    try:
-        import jinja2  # noqa: F401
-        import matplotlib  # noqa: F401
-    except ImportError as problem:
-        raise ReplearnError(
-            f"a report needs the package {problem.name}. Install it: pip install replearn[report]"
-        ) from None
-
-
-def write_report(page: str, path: str | os.PathLike[str]) -> None:
-    """Write a page, whole or not at all."""
-    write_atomically(path, page.encode())
 
 
 def save_report(result: AuditResult, path: str | os.PathLike[str]) -> None:
@@ -70,21 +53,11 @@ def save_report(result: AuditResult, path: str | os.PathLike[str]) -> None:
     ...     print(Path(folder, "audit.html").read_text()[:15])
     <!DOCTYPE html>
     """
-    write_report(audit_report(result), path)
+    write_atomically(path, audit_report(result).encode())
 
 
 def audit_report(result: AuditResult) -> str:
-    """The page of an audit.
-
-    Parameters
-    ----------
-    result : AuditResult
-
-    Returns
-    -------
-    page : str
-        HTML; the same bytes for the same result.
-    """
+    """The page of an audit: HTML, the same bytes for the same result."""
     drawings = _audit_drawings(result)
     return make_page(
         "audit.html",
@@ -102,21 +75,7 @@ def audit_report(result: AuditResult) -> str:
 
 
 def model_report(model: Model, provenance: dict[str, Any], command: str) -> str:
-    """The page of one model.
-
-    Parameters
-    ----------
-    model : Model
-    provenance : dict
-        As in the model file.
-    command : str
-        What makes this page.
-
-    Returns
-    -------
-    page : str
-    """
-    require_report_packages()
+    """The page of one model, with the provenance of its file and the command that makes it."""
     from replearn.audits import figures
 
     drawing = Drawing(
@@ -144,21 +103,7 @@ def model_report(model: Model, provenance: dict[str, Any], command: str) -> str:
 
 
 def sites_report(sites: Sites, command: str, signal: str = "") -> str:
-    """The page of a comparison of many sites.
-
-    Parameters
-    ----------
-    sites : Sites
-    command : str
-        What makes this page.
-    signal : str, optional
-        Whether the sites' rows hold any: sites also agree on noise.
-
-    Returns
-    -------
-    page : str
-    """
-    require_report_packages()
+    """The page of a comparison of many sites; ``signal`` says whether their rows hold any."""
     from replearn.audits import figures
 
     measure = (
@@ -314,7 +259,6 @@ def percent(share: float) -> str:
 
 
 def _audit_drawings(result: AuditResult) -> list[Drawing]:
-    require_report_packages()
     from replearn.audits import figures
 
     score = result.extra.get("score_name", "score")
@@ -324,10 +268,9 @@ def _audit_drawings(result: AuditResult) -> list[Drawing]:
             "agreement",
             "Agreement",
             figures.agreement_figure(result),
-            "Dots: share of pairs whose models differed. Bars: 95 % Clopper-Pearson intervals. "
-            "A bar left of the dashed line shows that the claim holds.".replace(
-                "95 %", percent(result.main.confidence)
-            ),
+            "Dots: share of pairs whose models differed. Bars: "
+            f"{percent(result.main.confidence)} Clopper-Pearson intervals. A bar left of the "
+            "dashed line shows that the claim holds.",
         ),
         (
             "agreement",
@@ -474,6 +417,8 @@ def _space_facts(model: Model) -> list[tuple[str, str]]:
 
 def make_page(template: str, drawings: list[Drawing], **values: Any) -> str:
     """HTML of a template with figures and values, all escaped."""
+    from replearn.audits.figures import require_report_packages
+
     require_report_packages()
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup, escape

@@ -4,10 +4,8 @@ import difflib
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from operator import add
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 from replearn.codes.encoding import CategoryColumn, Encoding, NumberColumn, Seen, as_text
 from replearn.errors import ReplearnError
 from replearn.sources import open_source
+from replearn.sources.common import total_seen
 from replearn.sources.csv_files import CsvSource
 from replearn.sources.labels import Labels
 from replearn.sources.parquet_files import ParquetSource
@@ -149,9 +148,9 @@ def check_file(
     except ReplearnError as problem:
         return SiteCheck(place, 0, {}, (Finding("stops", "", str(problem)),), {})
     if not isinstance(source, CsvSource | ParquetSource) or protocol.encoding is None:
-        return _read_through(protocol, path, target, (), watch)
+        return _read_through(protocol, path, target, None, watch)
     names = list(source.wanted)
-    findings = _columns_findings(protocol.encoding, names, target)
+    findings = list(_columns_findings(protocol.encoding, names, target))
     there = [column for column in protocol.encoding.columns if column.name in names]
     texts = [column.name for column in there if isinstance(column, CategoryColumn)]
     texts += [target] if target in names else []
@@ -173,11 +172,9 @@ def check_file(
         findings += _label_findings(protocol, str(target), labels)
     findings += _size_findings(protocol, n_rows)
     counts = {text: count for text, count in labels.items() if text is not None}
-    seen = Seen(
-        n_rows,
-        tuple(looks[c.name].n_missing if c.name in looks else 0 for c in protocol.encoding.columns),
-        tuple(looks[c.name].n_unknown if c.name in looks else 0 for c in protocol.encoding.columns),
-    )
+    each = [looks.get(column.name, _Look()) for column in protocol.encoding.columns]
+    missing = tuple(look.n_missing for look in each)
+    seen = Seen(n_rows, missing, tuple(look.n_unknown for look in each))
     found = SiteCheck(place, n_rows, counts, _ordered(findings), protocol.encoding.counts(seen))
     return found if not found.ok else _read_through(protocol, path, target, found, watch)
 
@@ -190,13 +187,13 @@ def _read_through(
     protocol: Protocol,
     path: str | os.PathLike[str],
     target: str | None,
-    so_far: "SiteCheck | tuple[()]",
+    so_far: SiteCheck | None,
     watch: "Watch | None",
 ) -> SiteCheck:
     """Read the rows as the fit does, and say what it would say."""
     place = os.fspath(path)
     labels = Labels(f"the label column of {place}", sorted(protocol.classes), from_text=True)
-    seen: list[Seen] = []
+    seen: Seen | None = None
     n_rows, problem = 0, None
     counts: Counter[str] = Counter()
     try:
@@ -207,22 +204,21 @@ def _read_through(
             numbers = labels.numbers(np.asarray(piece.y))
             n_rows += numbers.size
             counts.update(str(labels.classes[number]) for number in numbers.tolist())
-            seen += [] if piece.seen is None else [piece.seen]
+            seen = total_seen((seen, piece.seen))
         labels.require_both()
     except ReplearnError as refused:
         problem = Finding("stops", "", str(refused))
-    if isinstance(so_far, SiteCheck):
-        findings = so_far.findings if problem is None else (problem, *so_far.findings)
-        return SiteCheck(place, so_far.n_rows, so_far.labels, findings, so_far.columns)
-    findings = tuple(_size_findings(protocol, n_rows)) if problem is None else (problem,)
+    found = [] if problem is None else [problem]
+    if so_far is not None:
+        return replace(so_far, findings=(*found, *so_far.findings))
     columns: dict[str, dict[str, int]] = {}
-    if protocol.encoding is not None and seen and problem is None:
-        total = reduce(add, seen)
-        columns = protocol.encoding.counts(total)
-        findings += tuple(
-            Finding("stops", "", f"{trouble}.") for trouble in protocol.encoding.troubles(total)
-        )
-    return SiteCheck(place, n_rows, dict(counts), _ordered(findings), columns)
+    if problem is None:
+        found += _size_findings(protocol, n_rows)
+        if protocol.encoding is not None and seen is not None:
+            columns = protocol.encoding.counts(seen)
+            troubles = protocol.encoding.troubles(seen)
+            found += [Finding("stops", "", f"{trouble}.") for trouble in troubles]
+    return SiteCheck(place, n_rows, dict(counts), _ordered(found), columns)
 
 
 # --- columns ----------------------------------------------------------------------------------
@@ -230,37 +226,29 @@ def _read_through(
 
 def _columns_findings(
     encoding: Encoding, names: Sequence[str], target: str | None
-) -> list[Finding]:
+) -> Iterator[Finding]:
     wanted = [column.name for column in encoding.columns]
     if len(names) == 1 and "|" in names[0]:
-        return [
-            Finding(
-                "stops",
-                "",
-                "its columns are separated by bars, so all of it is one column. Save it with "
-                "commas between cells and points in numbers.",
-            )
-        ]
-    findings = []
+        text = (
+            "its columns are separated by bars, so all of it is one column. Save it with commas "
+            "between cells and points in numbers."
+        )
+        yield Finding("stops", "", text)
+        return
+    unused = [name for name in names if name not in wanted]
     for name in wanted:
         if name not in names:
-            guess = _guess(name, [other for other in names if other not in wanted])
+            guess = _guess(name, unused)
             hint = f" Is it {guess!r}? Rename it" if guess else " Add it"
-            findings.append(Finding("stops", name, f"column {name!r} is not there.{hint}."))
+            yield Finding("stops", name, f"column {name!r} is not there.{hint}.")
     if target is None:
-        findings.append(
-            Finding("stops", "", "the protocol does not name the label column. Pass --target.")
-        )
+        yield Finding("stops", "", "the protocol does not name the label column. Pass --target.")
     elif target not in names:
-        guess = _guess(target, [other for other in names if other not in wanted])
+        guess = _guess(target, unused)
         hint = f" Is it {guess!r}? Rename it, or pass --target" if guess else " Add it"
-        findings.append(Finding("stops", target, f"label column {target!r} is not there.{hint}."))
-    more = [name for name in names if name not in wanted and name != target]
-    if more:
-        findings.append(
-            Finding("note", "", f"columns that are not used: {_listed(map(repr, more))}.")
-        )
-    return findings
+        yield Finding("stops", target, f"label column {target!r} is not there.{hint}.")
+    if more := [repr(name) for name in unused if name != target]:
+        yield Finding("note", "", f"columns that are not used: {_listed(more)}.")
 
 
 class _Look:
@@ -304,8 +292,7 @@ class _Look:
 
     def _take_categories(self, column: CategoryColumn, values: NDArray[Any]) -> None:
         published = {as_text(value) for value in column.values}
-        texts = [as_text(value) for value in values.tolist()]
-        counts = Counter(texts)
+        counts = Counter(as_text(value) for value in values.tolist())
         self.n_missing += counts.pop(None, 0)
         for text, count in counts.items():
             assert text is not None
@@ -333,23 +320,18 @@ def _count(counter: Counter[str], texts: Iterable[str]) -> None:
 
 def _column_findings(
     column: NumberColumn | CategoryColumn, look: _Look, n_rows: int
-) -> list[Finding]:
+) -> Iterator[Finding]:
     if n_rows and look.n_missing == n_rows:
-        return [
-            Finding(
-                "stops",
-                column.name,
-                f"column {column.name!r} has no value in any row. Fill it in, or pass "
-                "--allow-unknown at the fit.",
-            )
-        ]
-    if isinstance(column, CategoryColumn):
-        return _category_findings(column, look, n_rows)
-    return _number_findings(column, look, n_rows)
+        text = "has no value in any row. Fill it in, or pass --allow-unknown at the fit."
+        yield Finding("stops", column.name, f"column {column.name!r} {text}")
+    elif isinstance(column, CategoryColumn):
+        yield from _category_findings(column, look, n_rows)
+    else:
+        yield from _number_findings(column, look, n_rows)
 
 
-def _category_findings(column: CategoryColumn, look: _Look, n_rows: int) -> list[Finding]:
-    findings = []
+def _category_findings(column: CategoryColumn, look: _Look, n_rows: int) -> Iterator[Finding]:
+    about = f"column {column.name!r}"
     if look.n_unknown:
         share = look.n_unknown / max(1, n_rows - look.n_missing)
         trouble = Encoding((column,)).troubles(Seen(n_rows, (look.n_missing,), (look.n_unknown,)))
@@ -358,69 +340,47 @@ def _category_findings(column: CategoryColumn, look: _Look, n_rows: int) -> list
             for text, count in look.unknown.most_common(_MOST_NAMED)
             for guess in [_guess(text, column.values) if trouble else None]
         )
-        findings.append(
-            Finding(
-                "stops" if trouble else "note",
-                column.name,
-                f"column {column.name!r}: {_share(share)} of its values are not published: "
-                f"{examples}. "
-                + (
-                    "Recode them, or pass --allow-unknown at the fit."
-                    if trouble
-                    else f"They are taken as {'(other)' if column.other else 'unknown'}."
-                ),
-            )
-        )
+        text = f"{about}: {_share(share)} of its values are not published: {examples}."
+        if trouble:
+            remedy = "Recode them, or pass --allow-unknown at the fit."
+            yield Finding("stops", column.name, f"{text} {remedy}")
+        else:
+            taken = "(other)" if column.other else "unknown"
+            yield Finding("note", column.name, f"{text} They are taken as {taken}.")
     absent = [value for value in column.values if as_text(value) not in look.known]
     if absent and n_rows >= 1000:
-        findings.append(
-            Finding(
-                "warns" if len(absent) == len(column.values) else "note",
-                column.name,
-                f"column {column.name!r}: no row has {_listed(map(repr, absent))}.",
-            )
-        )
-    findings += _missing_note(column.name, look, n_rows)
-    return findings
+        kind = "warns" if len(absent) == len(column.values) else "note"
+        yield Finding(kind, column.name, f"{about}: no row has {_listed(map(repr, absent))}.")
+    if look.n_missing:
+        yield _missing_note(column.name, look, n_rows)
 
 
-def _number_findings(column: NumberColumn, look: _Look, n_rows: int) -> list[Finding]:
-    findings = []
+def _number_findings(column: NumberColumn, look: _Look, n_rows: int) -> Iterator[Finding]:
+    about = f"column {column.name!r}"
     if look.n_bad:
         shown = ", ".join(repr(text[:40]) for text, _ in look.bad.most_common(_MOST_NAMED))
         commas = any("," in text for text in look.bad)
         remedy = "Write a point where numbers have a comma" if commas else "Correct or empty them"
-        findings.append(
-            Finding(
-                "stops",
-                column.name,
-                f"column {column.name!r} must hold numbers, got {shown} in {look.n_bad:,} rows. "
-                f"{remedy}.",
-            )
-        )
-    if look.n_missing and not column.fill_missing:
-        findings.append(
-            Finding(
-                "stops",
-                column.name,
-                f"column {column.name!r} is missing in {look.n_missing:,} of {n_rows:,} rows, and "
-                "the protocol does not say what to do then. Fill it in, or leave out these rows.",
-            )
-        )
+        text = f"{about} must hold numbers, got {shown} in {look.n_bad:,} rows. {remedy}."
+        yield Finding("stops", column.name, text)
+    if look.n_missing and column.fill_missing:
+        yield _missing_note(column.name, look, n_rows)
     elif look.n_missing:
-        findings += _missing_note(column.name, look, n_rows)
+        text = (
+            f"{about} is missing in {look.n_missing:,} of {n_rows:,} rows, and the protocol does "
+            "not say what to do then. Fill it in, or leave out these rows."
+        )
+        yield Finding("stops", column.name, text)
     if look.n_numbers:
-        mean = look.sum / look.n_numbers
-        if abs(mean - float(column.centre)) > _FAR * float(column.scale):
-            findings.append(
-                Finding(
-                    "warns",
-                    column.name,
-                    f"column {column.name!r} has the mean {mean:.4g}, the protocol "
-                    f"{float(column.centre):.4g}. Is it in the same unit?",
-                )
-            )
-    return findings
+        mean, centre = look.sum / look.n_numbers, float(column.centre)
+        if abs(mean - centre) > _FAR * float(column.scale):
+            text = f"has the mean {mean:.4g}, the protocol {centre:.4g}. Is it in the same unit?"
+            yield Finding("warns", column.name, f"{about} {text}")
+
+
+def _missing_note(name: str, look: _Look, n_rows: int) -> Finding:
+    share = _share(look.n_missing / n_rows)
+    return Finding("note", name, f"column {name!r} is missing in {share} of the rows.")
 
 
 def _share(share: float) -> str:
@@ -431,30 +391,15 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
-def _missing_note(name: str, look: _Look, n_rows: int) -> list[Finding]:
-    if not look.n_missing:
-        return []
-    share = look.n_missing / n_rows
-    return [Finding("note", name, f"column {name!r} is missing in {_share(share)} of the rows.")]
-
-
 # --- labels and rows --------------------------------------------------------------------------
 
 
 def _label_findings(
     protocol: Protocol, target: str, labels: Mapping[str | None, int]
-) -> list[Finding]:
-    wanted = " and ".join(repr(label) for label in protocol.classes)
-    findings = []
+) -> Iterator[Finding]:
     if labels.get(None):
-        findings.append(
-            Finding(
-                "stops",
-                target,
-                f"label column {target!r} is empty in {labels[None]:,} rows. Fill it in, or leave "
-                "out these rows.",
-            )
-        )
+        text = f"is empty in {labels[None]:,} rows. Fill it in, or leave out these rows."
+        yield Finding("stops", target, f"label column {target!r} {text}")
     texts = np.array([text for text in labels if text is not None], dtype=object)
     try:
         reader = Labels(f"label column {target!r}", sorted(protocol.classes), from_text=True)
@@ -468,27 +413,25 @@ def _label_findings(
             if text not in known and (guess := _guess(text, known))
         ]
         hint = f" Does it write {', '.join(guesses[:2])}?" if guesses else ""
-        findings.append(Finding("stops", target, f"{problem}{hint}"))
+        yield Finding("stops", target, f"{problem}{hint}")
     else:
         shown = ", ".join(f"{count:,} {text}" for text, count in labels.items() if text is not None)
-        findings.append(Finding("note", target, f"labels: {shown} (the protocol has {wanted})."))
-    return findings
+        wanted = " and ".join(repr(label) for label in protocol.classes)
+        yield Finding("note", target, f"labels: {shown} (the protocol has {wanted}).")
 
 
-def _size_findings(protocol: Protocol, n_rows: int) -> list[Finding]:
+def _size_findings(protocol: Protocol, n_rows: int) -> Iterator[Finding]:
     planned = protocol.notes.get("samples_per_site")
     if not isinstance(planned, str) or not planned.isdigit():
-        return []
+        return
     if n_rows < 0.9 * int(planned):
-        return [
-            Finding(
-                "warns",
-                "",
-                f"{n_rows:,} rows, where the study planned for {int(planned):,} at each site: this "
-                "site gets another model more often than planned.",
-            )
-        ]
-    return [Finding("note", "", f"{n_rows:,} rows; the study planned for {int(planned):,}.")]
+        text = (
+            f"{n_rows:,} rows, where the study planned for {int(planned):,} at each site: this "
+            "site gets another model more often than planned."
+        )
+        yield Finding("warns", "", text)
+    else:
+        yield Finding("note", "", f"{n_rows:,} rows; the study planned for {int(planned):,}.")
 
 
 def _guess(text: str, known: Sequence[str]) -> str | None:

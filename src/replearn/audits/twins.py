@@ -22,17 +22,11 @@ _MOST_CELLS = 256  # cells whose walls are measured
 
 @dataclass(frozen=True, eq=False)
 class TestRows:
-    """Rows on which two classifiers are compared.
-
-    Attributes
-    ----------
-    X, y : test rows and their labels
-    for_figures : some of these rows, whose scores are kept
-    """
+    """Rows on which two classifiers are compared."""
 
     X: Any
     y: NDArray[Any]
-    for_figures: Any
+    for_figures: Any  # some of these rows, whose scores are kept
 
 
 def labels_as_predicted(estimator: Any, y: Any) -> NDArray[Any]:
@@ -54,11 +48,6 @@ def seed_names(estimator: Any) -> tuple[str, ...]:
         if names:
             return names
     return ()
-
-
-def with_seed(estimator: Any, names: tuple[str, ...], seed: int) -> Any:
-    """The estimator with another seed, wherever it has one."""
-    return estimator.set_params(**dict.fromkeys(names, seed))
 
 
 def hint_bits(estimator: Any) -> int:
@@ -127,7 +116,8 @@ def scores_of(fitted: Any, X: Any) -> tuple[float, ...]:
     if hasattr(fitted, "predict_proba"):
         scores = fitted.predict_proba(X)[:, 1]
     elif hasattr(fitted, "decision_function"):
-        scores = fitted.decision_function(X) / (_length(_final(fitted)) or 1.0)
+        normal = np.asarray(getattr(_final(fitted), "coef_", 1.0), dtype=np.float64)
+        scores = fitted.decision_function(X) / (float(np.linalg.norm(normal)) or 1.0)
         if scores.ndim == 2:  # of more than two classes, those of the second one
             scores = scores[:, 1]
     else:
@@ -175,12 +165,6 @@ def _vector(final: Any) -> Vector:
     return np.concatenate(parts)
 
 
-def _length(final: Any) -> float:
-    if not hasattr(final, "coef_"):
-        return 1.0
-    return float(np.linalg.norm(np.asarray(final.coef_, dtype=np.float64)))
-
-
 def _angle(first: Any, second: Any) -> tuple[float | None, float | None]:
     """Angle in degrees, and distance at length 1; None without coefficients."""
     if not hasattr(first, "coef_"):
@@ -202,7 +186,8 @@ def _cells(first: Any, second: Any) -> dict[str, Any]:
     if model is None or other is None or model.codes.size != other.codes.size:
         return blank
     differs = model.codes != other.codes
-    found = {"changed": _places(differs[:_MOST_CODES]), "n_codes": min(differs.size, _MOST_CODES)}
+    changed = tuple(np.flatnonzero(differs[:_MOST_CODES]).tolist())
+    found = {"changed": changed, "n_codes": min(differs.size, _MOST_CODES)}
     residual = getattr(first, "residual_", None)
     if residual is None or not isinstance(model.space, CodeSpace):  # a choice from a net
         return blank | found
@@ -220,10 +205,6 @@ def _blocks(space: CodeSpace) -> Iterator[tuple[str, slice]]:
             for start in range(run.start, run.stop, run.cell.block):
                 first = output * size + start
                 yield run.name, slice(first, first + run.cell.block)
-
-
-def _places(flags: NDArray[np.bool_]) -> tuple[int, ...]:
-    return tuple(int(place) for place in np.flatnonzero(flags))
 
 
 def _wall(name: str, cell: Vector) -> float:

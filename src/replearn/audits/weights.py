@@ -1,12 +1,9 @@
 """Weights of a model for people: per unit of a column, per standard deviation, as odds ratios."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from replearn.codes.encoding import CategoryColumn
 from replearn.codes.model import Model
@@ -16,27 +13,13 @@ from replearn.types import Vector
 
 @dataclass(frozen=True)
 class Weight:
-    """What one feature adds to the score.
+    """What one feature adds to the score."""
 
-    Attributes
-    ----------
-    name : str
-        Column, or column and category.
-    step : str
-        "10 more" of a number, a power of ten of the size of its spread; or having a category.
-    per_step : float
-        Added to the score by that.
-    per_spread : float or None
-        Added by one standard deviation of the feature in the rows at hand; None without rows.
-    is_odds : bool
-        The score is the log-odds, so that exponentials are odds ratios.
-    """
-
-    name: str
-    step: str
-    per_step: float
-    per_spread: float | None
-    is_odds: bool
+    name: str  # of the column, or of column and category
+    step: str  # "10 more" of a number, a power of ten of the size of its spread; or "having it"
+    per_step: float  # added by that
+    per_spread: float | None  # added by one standard deviation in the rows at hand
+    is_odds: bool  # the score is the log-odds, so that exponentials are odds ratios
 
     @property
     def size(self) -> float:
@@ -54,12 +37,7 @@ class Weight:
 def weights_of(model: Model, spreads: Vector | None = None) -> list[Weight]:
     """Weights of a halfspace or a logistic model, the most important first.
 
-    Parameters
-    ----------
-    model : Model
-        Not a majority.
-    spreads : float array of shape (n_features,), optional
-        Standard deviations of the encoded features.
+    ``spreads`` are standard deviations of the encoded features.
     """
     heights = output_heights(model)
     per_spread = None if spreads is None else model.coef * spreads
@@ -96,37 +74,3 @@ def _features(model: Model) -> list[tuple[str, bool]]:
 def _round_step(spread: float) -> float:
     """The largest power of ten that is no more than a spread; 1 without one."""
     return 10.0 ** math.floor(math.log10(spread)) if 0 < spread < math.inf else 1.0
-
-
-class Moments:
-    """Sums from which standard deviations of features follow, piece by piece."""
-
-    def __init__(self) -> None:
-        self._n = 0
-        self._mean: Any = 0.0
-        self._squares: Any = 0.0  # of deviations from the mean
-
-    def take(self, X: Any) -> None:
-        """Add the rows of a piece."""
-        n = X.shape[0]
-        if n == 0:
-            return
-        mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
-        if sp.issparse(X):
-            squares = np.asarray(X.multiply(X).sum(axis=0), dtype=np.float64).ravel() - n * mean**2
-        else:
-            squares = ((X - mean) ** 2).sum(axis=0, dtype=np.float64)
-        total = self._n + n
-        between = (mean - self._mean) ** 2 * (self._n * n / total)
-        self._squares = self._squares + squares + between
-        self._mean = self._mean + (mean - self._mean) * (n / total)
-        self._n = total
-
-    def spreads(self) -> Vector:
-        """Standard deviations."""
-        return np.sqrt(np.maximum(self._squares, 0.0) / max(1, self._n - 1))
-
-
-def largest(weights: Sequence[Weight], most: int = 12) -> tuple[Sequence[Weight], int]:
-    """The first weights, and how many are left out."""
-    return weights[:most], max(0, len(weights) - most)

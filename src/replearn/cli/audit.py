@@ -13,7 +13,7 @@ from replearn.cli.choice_files import (
     refuse_choice_options,
 )
 from replearn.cli.files import check_report, check_target, save_page, terminal_progress
-from replearn.cli.options import add_command, add_common, add_file, add_training, positive
+from replearn.cli.options import Parser, add_common, add_training, positive
 from replearn.cli.outcome import DIFFERENT, DONE, UNDECIDED, Outcome
 from replearn.cli.text import command_line
 from replearn.cli.training import algorithm_of, label_column, make_estimator, read_protocol
@@ -27,14 +27,9 @@ if TYPE_CHECKING:
 _EXIT = {"within": DONE, "exceeds": DIFFERENT, "undecided": UNDECIDED}
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "audit",
-        run,
-        "measure how often two labs would get exactly the same model",
-        """\
+HELP = "measure how often two labs would get exactly the same model"
+
+EPILOG = """\
 examples:
   replearn audit site_a.csv --target label --margin .2 --pairs 60 --report audit.html
   replearn audit site_a.csv --protocol study.json --checkpoint audit.json
@@ -57,29 +52,24 @@ JSON keys: algorithm, verdict, verdict_in_words, disagreement, interval, max_dis
   confidence, clean_pairs_needed, method, compared, seed_parameter, published_seed, test_rows,
   questions (question, rows_per_sample, planned_rows, at_planned_rows, fresh_seeds, published_seed,
   pointwise_agreement, churn, churn_when_different, test_error, angle_degrees, coefficient_distance,
-  estimated_disagreement, codes), notes, command, score_name, report, warnings""",
-    )
-    add_file(parser, "data", metavar="DATA", help="rows of this lab, with labels")
+  estimated_disagreement, codes), notes, command, score_name, report, warnings"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
+    parser.add("data DATA", "rows of this lab, with labels")
     add_common(parser, "--target")
     add_training(parser)
-    parser.add_argument(
-        "--pairs", type=positive, default=60, metavar="N", help="pairs of fits (default 60)"
-    )
-    parser.add_argument(
+    parser.add("--pairs N", "pairs of fits (default 60)", type=positive, default=60)
+    parser.add(
         "--question",
+        "small independent parts, full-size halves, or both (default)",
         choices=("both", "parts", "halves"),
-        help="small independent parts, full-size halves, or both (default)",
     )
     add_common(parser, "--confidence", "--report")
-    add_file(
-        parser, "--checkpoint", metavar="FILE", help="keep the pairs done, and go on from there"
-    )
-    parser.add_argument(
-        "--allow-copies", action="store_true", help="different subjects may have equal rows"
-    )
-    parser.add_argument(
-        "--audit-seed", default="0", help="decides the split and the fresh seeds (default 0)"
-    )
+    parser.add("--checkpoint FILE", "keep the pairs done, and go on from there")
+    parser.add("--allow-copies", "different subjects may have equal rows", action="store_true")
+    parser.add("--audit-seed", "decides the split and the fresh seeds (default 0)", default="0")
     parser.add_argument(
         "--assume-shuffled",
         "--no-shuffle",

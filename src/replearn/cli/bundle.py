@@ -1,22 +1,15 @@
 """``replearn bundle``: everything that a site needs, in one folder."""
 
 import argparse
-from typing import Any
 
 from replearn.cli.files import writing
-from replearn.cli.options import add_command, add_common, add_file
+from replearn.cli.options import Parser, add_common
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned
 
+HELP = "write a folder with everything that a site needs, to be used offline"
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "bundle",
-        run,
-        "write a folder with everything that a site needs, to be used offline",
-        """\
+EPILOG = """\
 example:
   replearn bundle study.json --out for-the-sites
 
@@ -24,14 +17,15 @@ The folder has the protocol, one page of instructions for a site's data manager,
 list of the columns, a made-up file to rehearse with, and the fingerprint that the rehearsal must
 give. Nothing in it comes from rows of a pilot or a site, except what the protocol publishes.
 
-JSON keys: out, files, protocol (its hash), expected_fingerprint, warnings""",
-    )
-    add_file(parser, "protocol", metavar="PROTOCOL", help="protocol of the study")
-    add_file(parser, "--out", metavar="FOLDER", required=True, help="a new folder")
+JSON keys: out, files, protocol (its hash), expected_fingerprint, warnings"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
+    parser.add("protocol PROTOCOL", "protocol of the study")
+    parser.add("--out FOLDER", "a new folder", required=True)
     add_common(parser, "--lock")
-    parser.add_argument(
-        "--target", metavar="COLUMN", help="label column, if the protocol does not name it"
-    )
+    parser.add("--target COLUMN", "label column, if the protocol does not name it")
 
 
 def run(options: argparse.Namespace) -> Outcome:

@@ -2,22 +2,15 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from replearn.cli.files import terminal_progress
-from replearn.cli.options import add_command, add_common, add_file
+from replearn.cli.options import Parser, add_common
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.terminal import printable_lines
 
+HELP = "what would go wrong at the fit of this site's file, without fitting"
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "check",
-        run,
-        "what would go wrong at the fit of this site's file, without fitting",
-        """\
+EPILOG = """\
 example:
   replearn check site_a.csv --protocol study.json
 
@@ -28,9 +21,12 @@ nothing leaves this computer; the sentences may hold values of the file.
 exit codes: 0 a fit would start; 1 it would stop; 2 bad usage
 
 JSON keys: ok, place, rows, labels (rows of each), findings (kind: stops, warns or note; about;
-  text), columns (rows with a missing or unknown value, by column), warnings""",
-    )
-    add_file(parser, "data", metavar="DATA", help="rows of this site")
+  text), columns (rows with a missing or unknown value, by column), warnings"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
+    parser.add("data DATA", "rows of this site")
     add_common(parser, "--protocol", "--lock", "--target")
 
 

@@ -7,33 +7,36 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from replearn.cli.files import terminal_progress, writing
-from replearn.cli.options import add_file, seconds, warn_of_formulas
+from replearn.cli.files import (
+    read_labelled_columns,
+    save_page,
+    target_of,
+    terminal_progress,
+    writing,
+)
+from replearn.cli.options import PROMISE, Parser, given, seconds, warn_of_formulas
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
-from replearn.cli.text import aligned, printable, printable_lines
+from replearn.cli.text import aligned, command_line
 from replearn.errors import ReplearnError
+from replearn.terminal import printable, printable_lines
 
 if TYPE_CHECKING:
-    from replearn.audits.evaluation import Evaluation
     from replearn.audits.findings import AuditResult
     from replearn.codes.choice import Choice
     from replearn.files.onnx_model import OnnxLimits
     from replearn.study.choice_protocol import ChosenModel
 
 
-def add_choice_models(parser: argparse.ArgumentParser) -> None:
+def add_choice_models(parser: Parser) -> None:
     """Add where the candidates of a choice are, and what an ONNX model may cost."""
-    add_file(
-        parser,
-        "--models",
-        metavar="FOLDER",
-        help="of a choice: where the candidates' files are (default: the folder of that file)",
+    parser.add(
+        "--models FOLDER",
+        "of a choice: where the candidates' files are (default: the folder of that file)",
     )
-    parser.add_argument(
-        "--model-seconds",
+    parser.add(
+        "--model-seconds SECONDS",
+        "of a choice: time for an ONNX model to load, and for each 16,384 rows (default 60)",
         type=seconds,
-        metavar="SECONDS",
-        help="of a choice: time for an ONNX model to load, and for each 16,384 rows (default 60)",
     )
 
 
@@ -48,19 +51,8 @@ def limits_of(options: argparse.Namespace) -> "OnnxLimits":
 
 def refuse_choice_options(options: argparse.Namespace) -> None:
     """Refuse what is for choices where there is none."""
-    for name in ("models", "model_seconds"):
-        if getattr(options, name) is not None:
-            raise ReplearnError(
-                f"--{name.replace('_', '-')} is for choices, got a model or its protocol. Leave it "
-                "out."
-            )
-
-
-def is_choice(path: str) -> bool:
-    """Whether a file claims to be a choice."""
-    from replearn.files.choicefile import is_choice_file
-
-    return is_choice_file(path)
+    if idle := given(options, "models", "model_seconds"):
+        raise ReplearnError(f"{idle[0]} is for choices, got a model or its protocol. Leave it out.")
 
 
 def folder_of(options: argparse.Namespace, file: str) -> Path:
@@ -185,7 +177,7 @@ def _write(
     out: TextIO, choice: "Choice", labels: Any, scores: Any, options: argparse.Namespace
 ) -> None:
     """A line for each row: the label, and its probabilities by class, or its score."""
-    from replearn.exports.spreadsheets import harmless
+    from replearn.exports.coefficients import harmless
 
     written = {label: harmless(label) if options.spreadsheet else label for label in choice.classes}
     warn_of_formulas(choice.classes, options)
@@ -200,11 +192,12 @@ def _write(
         writer.writerow([written[label], *row])
 
 
-def evaluate_choice(options: argparse.Namespace) -> "Evaluation":
-    """What the chosen model is worth."""
+def evaluate_choice(options: argparse.Namespace) -> Outcome:
+    """What the chosen model is worth; its report knows no coefficients."""
     from replearn.audits.evaluation import evaluate
-    from replearn.cli.files import read_labelled_columns, target_of
 
+    if idle := given(options, "protocol", "lock"):
+        raise ReplearnError(f"{idle[0]} is for models, got a choice. Leave it out.")
     chosen = _chosen(options)
     target = options.target or target_of(options.model, options.data)
     X, y = read_labelled_columns(options.data, target)
@@ -213,7 +206,14 @@ def evaluate_choice(options: argparse.Namespace) -> "Evaluation":
         if options.by not in X:
             raise ReplearnError(f"--by must name a column of {options.data}, got {options.by!r}.")
         groups = X[options.by]
-    return evaluate(chosen.predictions(X), X, y, by=groups, confidence=options.confidence)
+    found = evaluate(chosen.predictions(X), X, y, by=groups, confidence=options.confidence)
+    text = printable_lines(str(found))
+    if options.report is not None:
+        from replearn.audits.evaluation_page import evaluation_report
+
+        save_page(evaluation_report(found, command_line(options)), options.report)
+        text += f"\nreport written to {options.report}"
+    return Outcome(text, found.data() | {"report": options.report})
 
 
 # --- audit --------------------------------------------------------------------------------------
@@ -240,7 +240,6 @@ def audit_choice(options: argparse.Namespace) -> "AuditResult":
     import numpy as np
 
     from replearn.audits.auditing import audit
-    from replearn.cli.files import read_labelled_columns
     from replearn.estimators.choice import ReplicableChoiceClassifier, class_numbers
     from replearn.stages.model_scores import NEEDS
     from replearn.study.choice_protocol import ChoiceProtocol
@@ -296,14 +295,9 @@ def audit_choice(options: argparse.Namespace) -> "AuditResult":
 
 def _refuse_training(options: argparse.Namespace) -> None:
     """Refuse options of fits, which a choice does not make."""
-    named = ("algorithm", "margin", "max_error", "max_disagreement", "failure_prob", "seed")
-    given = [name for name in (*named, "cluster", "question") if getattr(options, name) is not None]
-    given += ["mode"] if options.mode != "practical" else []
-    given += [] if options.intercept else ["no-intercept"]
-    given += [] if options.shuffle else ["assume-shuffled"]
-    given += [name for name in ("allow_copies", "allow_unknown") if getattr(options, name)]
-    if given:
+    named = ("algorithm", *PROMISE, "seed", "cluster", "question", "mode", "intercept", "shuffle")
+    if idle := given(options, *named, "allow_copies", "allow_unknown"):
         raise ReplearnError(
-            f"an audit of a choice asks candidates on halves of the rows, got "
-            f"--{given[0].replace('_', '-')}, which is for fits. Leave it out."
+            f"an audit of a choice asks candidates on halves of the rows, got {idle[0]}, which is "
+            "for fits. Leave it out."
         )

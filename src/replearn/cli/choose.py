@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 from replearn import __version__
 from replearn.cli.choice_files import add_choice_models, folder_of, limits_of
 from replearn.cli.files import check_target, read_labelled_columns, writing
-from replearn.cli.options import add_command, add_common, add_file, positive, share
+from replearn.cli.options import Parser, add_common, given, positive, share
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
-from replearn.cli.text import aligned, printable_lines
+from replearn.cli.text import aligned
 from replearn.errors import ReplearnError
+from replearn.terminal import printable_lines
 
 if TYPE_CHECKING:
     from replearn.estimators.choice import ReplicableChoiceClassifier
@@ -24,14 +25,9 @@ _FOR_PUBLISHING = (
 )
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "choose",
-        run,
-        "choose one of several finished models, the same one at every site",
-        """\
+HELP = "choose one of several finished models, the same one at every site"
+
+EPILOG = """\
 examples:
   replearn choose pilot.csv --target label --candidates models/*.onnx --samples-per-site 20000
       --publish choice.json
@@ -53,33 +49,34 @@ JSON keys: fingerprint, chosen, index, scoring, scores (by candidate), noise_sca
   estimated_disagreement (under this seed; null: not estimable), expected_disagreement (over seeds),
   disagreement_bound, bound_confidence, bound_assumes, expected_loss, protocol (its hash), out,
   as_expected (null without --expect), warnings; with --publish: protocol, out, registered (null
-  without --register), plan, scores, warnings""",
-    )
-    add_file(parser, "data", metavar="DATA", help="labelled rows: a file, or a folder of files")
+  without --register), plan, scores, warnings"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
+    parser.add("data DATA", "labelled rows: a file, or a folder of files")
     add_common(parser, "--target")
-    add_file(parser, "--protocol", metavar="FILE", help="protocol of the choice")
+    parser.add("--protocol FILE", "protocol of the choice")
     add_common(parser, "--lock")
     add_choice_models(parser)
-    add_file(parser, "--out", metavar="FILE", help="where to write the choice")
+    parser.add("--out FILE", "where to write the choice")
     add_common(parser, "--expect")
-    add_file(parser, "--publish", metavar="FILE", help="write a protocol, from a pilot")
-    add_file(parser, "--candidates", nargs="+", metavar="FILE", help="with --publish: the models")
-    parser.add_argument(
-        "--samples-per-site",
+    parser.add("--publish FILE", "write a protocol, from a pilot")
+    parser.add("--candidates FILE", "with --publish: the models", nargs="+")
+    parser.add(
+        "--samples-per-site N",
+        "with --publish: rows that each site will have; one number for all, or one each",
         type=positive,
         nargs="+",
-        metavar="N",
-        help="with --publish: rows that each site will have; one number for all, or one each",
     )
-    parser.add_argument("--sites", type=positive, metavar="K", help="number of sites (default 2)")
-    parser.add_argument("--scoring", choices=_SCORINGS, help="with --publish (default accuracy)")
-    parser.add_argument(
-        "--max-disagreement",
+    parser.add("--sites K", "number of sites (default 2)", type=positive)
+    parser.add("--scoring", "with --publish (default accuracy)", choices=_SCORINGS)
+    parser.add(
+        "--max-disagreement X",
+        "probability that not all sites choose the same (default 0.1)",
         type=share,
-        metavar="X",
-        help="probability that not all sites choose the same (default 0.1)",
     )
-    parser.add_argument("--seed", help="published seed that the protocol fixes (default 0)")
+    parser.add("--seed", "published seed that the protocol fixes (default 0)")
     add_common(parser, "--public-value", "--register", "--draw-date")
 
 
@@ -99,12 +96,11 @@ def _choose(options: argparse.Namespace) -> Outcome:
     from replearn.files.choicefile import save_choice
     from replearn.study.choice_protocol import ChoiceProtocol
 
-    for name in _FOR_PUBLISHING:
-        if getattr(options, name) is not None:
-            raise ReplearnError(
-                f"--{name.replace('_', '-')} is fixed by the protocol. Leave it out, or make "
-                "another protocol with --publish."
-            )
+    if fixed := given(options, *_FOR_PUBLISHING):
+        raise ReplearnError(
+            f"{fixed[0]} is fixed by the protocol. Leave it out, or make another protocol with "
+            "--publish."
+        )
     check_target(options.out)
     protocol = ChoiceProtocol.load(options.protocol, options.lock)
     folder = folder_of(options, options.protocol)
@@ -180,9 +176,8 @@ def _in_words(chosen: "ReplicableChoiceClassifier", protocol: "ChoiceProtocol", 
 def _publish(options: argparse.Namespace) -> Outcome:
     from replearn.study.choice_protocol import publish_choice
 
-    for name in ("out", "expect", "models", "lock"):
-        if getattr(options, name) is not None:
-            raise ReplearnError(f"--{name} belongs to --protocol, got --publish. Leave one out.")
+    if idle := given(options, "out", "expect", "models", "lock"):
+        raise ReplearnError(f"{idle[0]} belongs to --protocol, got --publish. Leave one out.")
     if options.candidates is None or options.samples_per_site is None:
         raise ReplearnError(
             "--publish needs --candidates FILES and --samples-per-site N, the rows that each site "

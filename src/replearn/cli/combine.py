@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from replearn import __version__
 from replearn.cli.files import check_report, check_target, save_page, writing
-from replearn.cli.options import add_command, add_common, add_file
+from replearn.cli.options import Parser, add_common
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
-from replearn.cli.text import aligned, command_line, printable_lines
+from replearn.cli.text import aligned, command_line
+from replearn.terminal import printable_lines
 
 if TYPE_CHECKING:
     from replearn.coalitions.combining import Coalition
@@ -15,14 +16,9 @@ if TYPE_CHECKING:
     from replearn.study.protocol import Protocol
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "combine",
-        run,
-        "add up the sums of many sites: the model of all their rows, to the bit",
-        """\
+HELP = "add up the sums of many sites: the model of all their rows, to the bit"
+
+EPILOG = """\
 examples:
   replearn combine *.sums.json --protocol study.json --out model.json
   replearn combine round2/*.sums.json --protocol study.json --after round1.json --out round2.json
@@ -38,23 +34,22 @@ JSON keys: done (false: another round is needed), round, rounds, out, sites (sit
   n_positive, same: the model is the same without it, codes_moved, shift, estimate and error in
   cells, unknown); when done also fingerprint, hint, rows, estimated_disagreement,
   disagreement_bound, bound_confidence, bound_assumes, agreement_without_a_site, heterogeneity (q,
-  degrees, p_value, i_squared, by_number), as_expected (null without --expect), report; warnings""",
-    )
-    add_file(parser, "sums", nargs="+", metavar="SUMS", help="files that `replearn sums` wrote")
+  degrees, p_value, i_squared, by_number), as_expected (null without --expect), report; warnings"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
+    parser.add("sums SUMS", "files that `replearn sums` wrote", nargs="+")
     add_common(parser, "--protocol", "--lock")
-    add_file(
-        parser,
-        "--out",
-        metavar="FILE",
+    parser.add(
+        "--out FILE",
+        "where to write the model, or before the last round the state of the coalition",
         required=True,
-        help="where to write the model, or before the last round the state of the coalition",
     )
-    add_file(parser, "--after", metavar="FILE", help="what this command wrote after the last round")
-    add_file(
-        parser,
-        "--hint",
-        metavar="FILE",
-        help="hint file of the first site (or its number), with hint bits; without it the "
+    parser.add("--after FILE", "what this command wrote after the last round")
+    parser.add(
+        "--hint FILE",
+        "hint file of the first site (or its number), with hint bits; without it the "
         "coalition is the first",
     )
     add_common(parser, "--report", "--expect")

@@ -2,15 +2,16 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replearn.cli.choice_files import compare_choices, is_choice
+from replearn.cli.choice_files import compare_choices
 from replearn.cli.files import check_report, check_target, save_page, writing
-from replearn.cli.options import add_command, add_file
+from replearn.cli.options import Parser
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
-from replearn.cli.scoring import piecewise_scores, reading
+from replearn.cli.scoring import piecewise_scores
 from replearn.cli.text import aligned, command_line, evidence_words, signal_words
 from replearn.errors import ReplearnError
 from replearn.terminal import printable, printable_lines
@@ -22,14 +23,9 @@ if TYPE_CHECKING:
     from replearn.codes.model import Model
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "compare",
-        run,
-        "say whether model files hold the same classifier",
-        """\
+HELP = "say whether model files hold the same classifier"
+
+EPILOG = """\
 examples:
   replearn compare a.model.json b.model.json
   replearn compare *.model.json --rows new.csv --picture sites.svg
@@ -56,17 +52,15 @@ JSON keys: same, groups (the largest first, with fingerprint, sites, against_fir
   angle_degrees (null: other inputs);
   of choices: same, groups (with fingerprint, sites, chosen), against_first, files, fingerprints;
   with --commit: commitment, opening, protocol, digest, warnings; with --reveal: same,
-  fingerprints (by site), protocol, warnings""",
-    )
-    add_file(parser, "files", nargs="+", metavar="FILE", help="model files or folders of them")
-    add_file(
-        parser, "--rows", metavar="DATA", help="rows: how many get another class from each model?"
-    )
-    add_file(
-        parser,
-        "--picture",
-        metavar="FILE",
-        help="draw every site against every other one, as .svg or as a page, .html",
+  fingerprints (by site), protocol, warnings"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
+    parser.add("files FILE", "model files or folders of them", nargs="+")
+    parser.add("--rows DATA", "rows: how many get another class from each model?")
+    parser.add(
+        "--picture FILE", "draw every site against every other one, as .svg or as a page, .html"
     )
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument(
@@ -77,19 +71,11 @@ JSON keys: same, groups (the largest first, with fingerprint, sites, against_fir
         action="store_true",
         help="compare openings, checked against the commitments; FILEs are both, of all sites",
     )
-    parser.add_argument("--site", metavar="NAME", help="with --commit: name of this site")
-    add_file(
-        parser,
-        "--protocol",
-        metavar="FILE",
-        help="with --commit: protocol of the study, which the commitment covers",
+    parser.add("--site NAME", "with --commit: name of this site")
+    parser.add(
+        "--protocol FILE", "with --commit: protocol of the study, which the commitment covers"
     )
-    add_file(
-        parser,
-        "--out",
-        metavar="STEM",
-        help="with --commit: STEM.commitment.json, STEM.opening.json",
-    )
+    parser.add("--out STEM", "with --commit: STEM.commitment.json, STEM.opening.json")
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -111,21 +97,17 @@ def run(options: argparse.Namespace) -> Outcome:
 
 def _compare(options: argparse.Namespace) -> Outcome:
     from replearn.audits.sites import compare_sites
+    from replearn.files.choicefile import is_choice_file
     from replearn.files.modelfile import load
 
     _check_picture(options.picture)
     paths = _model_files(options.files)
-    if is_choice(paths[0]):
+    if is_choice_file(paths[0]):
         if options.rows is not None or options.picture is not None:
             raise ReplearnError("--rows and --picture are for models, got choices. Leave them out.")
         return compare_choices(paths)
     models = {path: load(path) for path in paths}
-    classify = None
-    if options.rows is not None:
-
-        def classify(chosen: "Sequence[Model]") -> "Sequence[NDArray[Any]]":
-            return _labels(chosen, options.rows)
-
+    classify = None if options.rows is None else partial(_labels, data=options.rows)
     sites = compare_sites(models, classify=classify)
     text, two = _in_words(sites, models)
     bits = _evidence(paths)
@@ -205,8 +187,6 @@ def _in_words(sites: "Sites", models: "dict[str, Model]") -> tuple[str, dict[str
     """What to print, and more keys if there are just two models."""
     if len(models) != 2:
         return str(sites), {}
-    from dataclasses import replace
-
     from replearn.codes.comparison import compare
 
     result = compare(*models.values())
@@ -226,7 +206,8 @@ def _labels(models: "Sequence[Model]", data: str) -> "Sequence[NDArray[Any]]":
 
     alike: dict[object, list[int]] = {}
     for place, model in enumerate(models):
-        alike.setdefault(reading(model), []).append(place)
+        reading = (model.feature_names, model.encoding, model.n_features)
+        alike.setdefault(reading, []).append(place)
     labels: dict[int, NDArray[Any]] = {}
     for places in alike.values():
         chosen = [models[place] for place in places]

@@ -1,23 +1,17 @@
 """``replearn completion``: a script that lets the shell complete commands, options and files."""
 
 import argparse
-from typing import Any
 
-from replearn.cli.options import FILES, add_command
+from replearn.cli.options import FILES, Parser
 from replearn.cli.outcome import Outcome
 from replearn.errors import ReplearnError
 
 _PREAMBLE = {"bash": FILES["bash"] + ' () { compgen -f -- "$1"; }'}
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "completion",
-        run,
-        "print a script that lets your shell complete commands, options and files",
-        """\
+HELP = "print a script that lets your shell complete commands, options and files"
+
+EPILOG = """\
 example:
   replearn completion bash
 
@@ -33,9 +27,12 @@ tcsh: put `source ~/.replearn.tcsh` into ~/.tcshrc.
 
 exit codes: 0 done; 2 the package shtab is missing: pip install "replearn[cli]"
 
-JSON keys: shell, script, warnings""",
-    )
-    parser.add_argument("shell", choices=tuple(FILES), help="your shell")
+JSON keys: shell, script, warnings"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
+    parser.add("shell", "your shell", choices=tuple(FILES))
 
 
 def run(options: argparse.Namespace) -> Outcome:

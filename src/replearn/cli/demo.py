@@ -1,21 +1,14 @@
 """``replearn demo``: two simulated labs."""
 
 import argparse
-from typing import Any
 
 from replearn.cli.files import terminal_progress
-from replearn.cli.options import add_command, positive
+from replearn.cli.options import Parser, positive
 from replearn.cli.outcome import Outcome
 
+HELP = "two simulated labs, end to end, beside what a sceptic would ask for"
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "demo",
-        run,
-        "two simulated labs, end to end, beside what a sceptic would ask for",
-        """\
+EPILOG = """\
 example:
   replearn demo --repetitions 5
 
@@ -26,14 +19,16 @@ protocols without and with a hint, and LogisticRegression on all rows of a lab. 
 
 JSON keys: setting, labs (rows, auc, fingerprint, estimated_disagreement, disagreement_bound,
   bound_confidence), same, codes, methods (name, same, studies, agreement, log_loss, auc,
-  balanced_accuracy, evidence_bits), mean_estimated_disagreement, seconds, warnings""",
-    )
-    parser.add_argument(
-        "--repetitions",
+  balanced_accuracy, evidence_bits), mean_estimated_disagreement, seconds, warnings"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
+    parser.add(
+        "--repetitions N",
+        "pairs of labs, each with its own population and seed (default 20)",
         type=positive,
         default=20,
-        metavar="N",
-        help="pairs of labs, each with its own population and seed (default 20)",
     )
 
 

@@ -2,16 +2,15 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replearn.cli.choice_files import (
     add_choice_models,
     evaluate_choice,
-    is_choice,
     refuse_choice_options,
 )
 from replearn.cli.files import check_report, save_page, target_of, terminal_progress
-from replearn.cli.options import add_command, add_common, add_file
+from replearn.cli.options import Parser, add_common, given
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned, command_line
 from replearn.errors import ReplearnError
@@ -21,14 +20,9 @@ if TYPE_CHECKING:
     from replearn.codes.model import Model
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "evaluate",
-        run,
-        "what a model is worth on labelled rows, next to guessing",
-        """\
+HELP = "what a model is worth on labelled rows, next to guessing"
+
+EPILOG = """\
 examples:
   replearn evaluate a.model.json new.parquet --target label
   replearn evaluate a.model.json new.csv --target label --by hospital --report a.html
@@ -48,19 +42,17 @@ JSON keys: fingerprint, place, labels, rows, confidence, confusion (true class, 
   base_rates, predicted_shares, recalls, precisions, accuracy, balanced_accuracy, auc, log_loss,
   log_loss_gain, brier (each with value, interval, method), signal_p, base_log_loss, base_brier,
   calibration, calibration_bins, flags, problems, absent, by, groups, groups_left_out, columns
-  (rows with a missing or unknown value, by column), planned (by the protocol), report, warnings""",
-    )
-    add_file(parser, "model", metavar="MODEL", help="model file, or choice file")
-    add_file(parser, "data", metavar="DATA", help="labelled rows: a file, or a folder of files")
+  (rows with a missing or unknown value, by column), planned (by the protocol), report, warnings"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
+    parser.add("model MODEL", "model file, or choice file")
+    parser.add("data DATA", "labelled rows: a file, or a folder of files")
     add_common(parser, "--target")
-    parser.add_argument(
-        "--by", metavar="COLUMN", help="also evaluate the rows of each value of this column"
-    )
-    add_file(
-        parser,
-        "--protocol",
-        metavar="FILE",
-        help="protocol of the study: what it planned stands beside, and in the report",
+    parser.add("--by COLUMN", "also evaluate the rows of each value of this column")
+    parser.add(
+        "--protocol FILE", "protocol of the study: what it planned stands beside, and in the report"
     )
     add_common(parser, "--lock", "--confidence", "--report")
     add_choice_models(parser)
@@ -69,12 +61,13 @@ JSON keys: fingerprint, place, labels, rows, confidence, confusion (true class, 
 def run(options: argparse.Namespace) -> Outcome:
     """Evaluate, and write the report."""
     from replearn.audits.evaluation import evaluate_file
+    from replearn.files.choicefile import is_choice_file
     from replearn.files.modelfile import load
     from replearn.stages.planned import Planned
 
     check_report(options.report)
-    if is_choice(options.model):
-        return _evaluate_choice(options)
+    if is_choice_file(options.model):
+        return evaluate_choice(options)
     refuse_choice_options(options)
     if options.lock is not None and options.protocol is None:
         raise ReplearnError("--lock is the hash of a protocol, got none. Add --protocol FILE.")
@@ -104,11 +97,12 @@ def run(options: argparse.Namespace) -> Outcome:
     if beside := planned.lines(found.worth):
         text += f"\n\nbeside the plan:\n{aligned(beside)}"
     if options.report is not None:
-        from replearn.audits.evaluation_page import Study, evaluation_report
+        from replearn.audits.evaluation_page import evaluation_report
         from replearn.files.jsonfile import read_json
 
-        study = Study(model, read_json(options.model)["provenance"], protocol)
-        save_page(evaluation_report(found, command_line(options), study), options.report)
+        provenance = read_json(options.model)["provenance"]
+        page = evaluation_report(found, command_line(options), model, provenance, protocol)
+        save_page(page, options.report)
         text += f"\nreport written to {options.report}"
     data = found.data() | {"report": options.report, "planned": planned.data()}
     return Outcome(text, data)
@@ -118,27 +112,11 @@ def _evaluate_numbers(options: argparse.Namespace, model: "Model") -> Outcome:
     """The same for a regression, which has no groups and no report yet."""
     from replearn.audits.regression import evaluate_regression_file
 
-    for name in ("by", "protocol", "lock", "report"):
-        if getattr(options, name) is not None:
-            raise ReplearnError(f"--{name} is for classifiers, got a regression. Leave it out.")
+    if idle := given(options, "by", "protocol", "lock", "report"):
+        raise ReplearnError(f"{idle[0]} is for classifiers, got a regression. Leave it out.")
     target = options.target or target_of(options.model, options.data)
     with terminal_progress(f"reading {Path(options.data).name}") as advance:
         found = evaluate_regression_file(
             model, options.data, target, confidence=options.confidence, watch=advance
         )
     return Outcome(printable_lines(str(found)), found.data())
-
-
-def _evaluate_choice(options: argparse.Namespace) -> Outcome:
-    """The same for the chosen model of a choice; its report knows no coefficients."""
-    for name in ("protocol", "lock"):
-        if getattr(options, name) is not None:
-            raise ReplearnError(f"--{name} is for models, got a choice. Leave it out.")
-    found = evaluate_choice(options)
-    text = printable_lines(str(found))
-    if options.report is not None:
-        from replearn.audits.evaluation_page import evaluation_report
-
-        save_page(evaluation_report(found, command_line(options)), options.report)
-        text += f"\nreport written to {options.report}"
-    return Outcome(text, found.data() | {"report": options.report})

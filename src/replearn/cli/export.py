@@ -1,14 +1,14 @@
 """``replearn export``: a model for other programs."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replearn.cli.files import check_target, writing
 from replearn.cli.options import (
-    add_command,
+    Parser,
     add_common,
-    add_file,
     add_spreadsheet,
+    given,
     warn_of_formulas,
 )
 from replearn.cli.outcome import Outcome
@@ -20,22 +20,13 @@ if TYPE_CHECKING:
 
     from replearn.codes.model import Model
 
-#: Formats, and the options that only one of them has, with their values when not given.
-_OWN_OPTIONS: dict[str, dict[str, Any]] = {
-    "onnx": {"encoded": False, "float32": False},
-    "csv": {"spreadsheet": False},
-    "sql": {"table": None},
-}
+#: Formats, and the options that only one of them has.
+_OWN_OPTIONS = {"onnx": ("encoded", "float32"), "csv": ("spreadsheet",), "sql": ("table",)}
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "export",
-        run,
-        "write a model for other programs: ONNX, SQL or a table of coefficients",
-        """\
+HELP = "write a model for other programs: ONNX, SQL or a table of coefficients"
+
+EPILOG = """\
 examples:
   replearn export a.model.json --to onnx --out a.onnx
   replearn export a.model.json --to sql --table patients
@@ -52,21 +43,22 @@ exit code 2: the model cannot be exported so, or the package onnx is missing:
   pip install "replearn[onnx]"
 
 JSON keys: fingerprint, to, out, content (null if it was written to --out), warnings; with
-  --to sql also score, label and probability (null if there is none), expressions""",
-    )
-    add_file(parser, "model", metavar="MODEL", help="model file")
-    parser.add_argument("--to", choices=tuple(_OWN_OPTIONS), required=True, help="format")
-    add_file(
-        parser, "--out", metavar="FILE", help="where to write it (default: print; onnx needs it)"
-    )
-    parser.add_argument("--table", metavar="NAME", help="sql: name of the table (default rows)")
-    parser.add_argument(
+  --to sql also score, label and probability (null if there is none), expressions"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
+    parser.add("model MODEL", "model file")
+    parser.add("--to", "format", choices=tuple(_OWN_OPTIONS), required=True)
+    parser.add("--out FILE", "where to write it (default: print; onnx needs it)")
+    parser.add("--table NAME", "sql: name of the table (default rows)")
+    parser.add(
         "--encoded",
+        "onnx: leave the protocol's encoding out, and take a matrix of encoded rows",
         action="store_true",
-        help="onnx: leave the protocol's encoding out, and take a matrix of encoded rows",
     )
-    parser.add_argument(
-        "--float32", action="store_true", help="onnx: numbers come in as float32 (default: float64)"
+    parser.add(
+        "--float32", "onnx: numbers come in as float32 (default: float64)", action="store_true"
     )
     add_spreadsheet(parser, "csv: ")
     add_common(parser, "--large")
@@ -74,7 +66,11 @@ JSON keys: fingerprint, to, out, content (null if it was written to --out), warn
 
 def run(options: argparse.Namespace) -> Outcome:
     """Write the model in the format asked for."""
-    _check_options(options)
+    if options.to == "onnx" and options.out is None:
+        raise ReplearnError("--to onnx makes a binary file. Name it with --out FILE.")
+    for form, own in _OWN_OPTIONS.items():
+        if form != options.to and (idle := given(options, *own)):
+            raise ReplearnError(f"{idle[0]} is for --to {form}, got --to {options.to}.")
     check_target(options.out)
     from replearn.files.atomic import write_atomically
     from replearn.files.modelfile import load
@@ -92,15 +88,6 @@ def run(options: argparse.Namespace) -> Outcome:
         write_atomically(options.out, content)
     text = f"model {model.fingerprint[:16]}..., written to {options.out}"
     return Outcome(printable(text), data | {"content": None})
-
-
-def _check_options(options: argparse.Namespace) -> None:
-    if options.to == "onnx" and options.out is None:
-        raise ReplearnError("--to onnx makes a binary file. Name it with --out FILE.")
-    for form, own in _OWN_OPTIONS.items():
-        for name, absent in own.items():
-            if form != options.to and getattr(options, name) != absent:
-                raise ReplearnError(f"--{name} is for --to {form}, got --to {options.to}.")
 
 
 def _export(model: "Model", options: argparse.Namespace) -> tuple[bytes, dict[str, str | None]]:

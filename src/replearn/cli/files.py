@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +12,11 @@ if TYPE_CHECKING:
     from replearn.progress import Advance
 
 
-@contextmanager
-def terminal_progress(label: str, total: float = 1.0) -> "Iterator[Advance]":
+def terminal_progress(label: str, total: float = 1.0) -> "AbstractContextManager[Advance]":
     """Progress on a terminal, and nothing in a pipe or a log."""
     from replearn.progress import no_progress, on_terminal, progress
 
-    if not on_terminal():
-        yield no_progress
-        return
-    with progress(label, total) as advance:
-        yield advance
+    return progress(label, total) if on_terminal() else nullcontext(no_progress)
 
 
 def read_labelled_columns(
@@ -32,14 +27,10 @@ def read_labelled_columns(
 
     columns, y = read_columns(path, target, categories=categories)
     if y is None:
-        raise _no_labels(path)
+        raise ReplearnError(
+            f"{path}: labels are needed, got none. Name the label column with --target."
+        )
     return columns, y
-
-
-def _no_labels(path: str) -> ReplearnError:
-    return ReplearnError(
-        f"{path}: labels are needed, got none. Name the label column with --target."
-    )
 
 
 def check_target(path: str | None) -> None:
@@ -64,17 +55,17 @@ def check_report(path: str | None) -> None:
     """The same for a report, whose packages may be missing."""
     check_target(path)
     if path is not None:
-        from replearn.audits.report import require_report_packages
+        from replearn.audits.figures import require_report_packages
 
         require_report_packages()
 
 
 def save_page(page: str, path: str) -> None:
     """Write a report that was made."""
-    from replearn.audits.report import write_report
+    from replearn.files.atomic import write_atomically
 
     with writing(path):
-        write_report(page, path)
+        write_atomically(path, page.encode())
 
 
 def check_scratch(path: str | None) -> None:

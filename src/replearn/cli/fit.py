@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.files import check_scratch, check_target, terminal_progress, writing
-from replearn.cli.options import add_command, add_common, add_file, add_training, n_bytes, seconds
+from replearn.cli.options import Parser, add_common, add_training, given, n_bytes, seconds
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.provenance import column_counts, facts_of, provenance_of, signal_line
 from replearn.cli.text import aligned, chance, counted, describe, missing_words
@@ -17,8 +17,6 @@ from replearn.cli.training import (
     make_estimator,
     own_worth,
     read_protocol,
-    refuse_idle,
-    refuse_with_cluster,
 )
 from replearn.errors import ReplearnError
 
@@ -30,14 +28,9 @@ if TYPE_CHECKING:
     from replearn.study.protocol import Protocol
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "fit",
-        run,
-        "fit a model on this lab's rows",
-        """\
+HELP = "fit a model on this lab's rows"
+
+EPILOG = """\
 examples:
   replearn fit site_a.csv --target label --margin .2 --seed 2024 --out a.model.json
   replearn fit site_a.csv --target label --algorithm sgd --max-error .1 --out a.model.json
@@ -71,36 +64,34 @@ JSON keys: fingerprint, algorithm, out, hint, hint_file, protocol (its hash), ro
   disagreement_bound, bound_confidence, bound_assumes, signal_p (null: not tested), as_expected
   (null without --expect), worth (on these rows, as `replearn evaluate` says; null with --cluster),
   columns (rows with a missing or unknown value, by column), planned (what the pilot expected),
-  warnings (with --unsafe: unsafe, out, hints)""",
-    )
-    add_file(parser, "data", metavar="DATA", help="training rows of this lab")
+  warnings (with --unsafe: unsafe, out, hints)"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
+    parser.add("data DATA", "training rows of this lab")
     add_common(parser, "--target")
-    parser.add_argument(
-        "--weights",
-        metavar="COLUMN",
-        help="column with the weights of the rows, from 0 to 16,384, in steps of 1/1024; for "
+    parser.add(
+        "--weights COLUMN",
+        "column with the weights of the rows, from 0 to 16,384, in steps of 1/1024; for "
         "logistic studies",
     )
-    add_file(parser, "--out", metavar="FILE", help="where to write the model")
+    parser.add("--out FILE", "where to write the model")
     add_training(parser)
-    parser.add_argument(
+    parser.add(
         "--lead",
-        action="store_true",
-        help="this site is the first of a study with hint bits: choose the hint, and write it to "
+        "this site is the first of a study with hint bits: choose the hint, and write it to "
         "X.hint.json beside --out X.model.json",
+        action="store_true",
     )
-    add_file(
-        parser,
-        "--hint",
-        metavar="FILE",
+    parser.add(
+        "--hint FILE",
+        "hint file of the first site; or the files that all sites wrote with --unsafe",
         nargs="+",
-        help="hint file of the first site; or the files that all sites wrote with --unsafe",
     )
-    add_file(
-        parser,
-        "--unsafe",
-        metavar="FILE",
-        help="no site is the first: write the hints that are unsafe for this one, and no model",
+    parser.add(
+        "--unsafe FILE",
+        "no site is the first: write the hints that are unsafe for this one, and no model",
     )
     parser.add_argument(
         "--assume-shuffled",
@@ -109,37 +100,23 @@ JSON keys: fingerprint, algorithm, out, hint, hint_file, protocol (its hash), ro
         action="store_false",
         help="take the rows in the order of the file, which must be random",
     )
-    parser.add_argument(
-        "--random-state",
-        type=int,
-        metavar="N",
-        help="shuffle by a private key instead of the published seed",
+    parser.add(
+        "--random-state N", "shuffle by a private key instead of the published seed", type=int
     )
     add_common(parser, "--features")
-    parser.add_argument(
-        "--memory",
+    parser.add(
+        "--memory SIZE",
+        "rows of more bytes are not held in memory, as 500M or 4G (default 1G)",
         type=n_bytes,
-        metavar="SIZE",
-        help="rows of more bytes are not held in memory, as 500M or 4G (default 1G)",
     )
-    add_file(
-        parser,
-        "--scratch",
-        metavar="DIR",
-        help="folder for rows that do not fit in memory (default: that of the system)",
+    parser.add(
+        "--scratch DIR", "folder for rows that do not fit in memory (default: that of the system)"
     )
-    add_file(
-        parser,
-        "--checkpoint",
-        metavar="DIR",
-        help="keep the state of the fit there; the same command goes on after a crash",
+    parser.add(
+        "--checkpoint DIR",
+        "keep the state of the fit there; the same command goes on after a crash",
     )
-    parser.add_argument(
-        "--checkpoint-every",
-        type=seconds,
-        metavar="SECONDS",
-        help="time between two states (default 30)",
-    )
+    parser.add("--checkpoint-every SECONDS", "time between two states (default 30)", type=seconds)
     add_common(parser, "--cluster", "--jobs", "--allow-unknown", "--expect")
 
 
@@ -196,21 +173,21 @@ def _save(
 def _hint(options: argparse.Namespace, protocol: "Protocol | None") -> dict[str, int]:
     """The hint of the first site, for the estimator; nothing if there is none, or we are it."""
     bits = 0 if protocol is None else protocol.hint_bits
-    given = [f"--{name}" for name in ("lead", "hint", "unsafe") if getattr(options, name)]
-    if len(given) > 1:
+    ways = given(options, "lead", "hint", "unsafe")
+    if len(ways) > 1:
         raise ReplearnError(
             "--lead makes this site the first, --hint takes what others published, --unsafe says "
-            f"what this site publishes: one at a time, got {' and '.join(given)}."
+            f"what this site publishes: one at a time, got {' and '.join(ways)}."
         )
     if options.unsafe is not None and options.out is not None:
         raise ReplearnError("--unsafe writes no model, got --out. Leave it out; fit again later.")
     if options.unsafe is not None and options.expect is not None:
         raise ReplearnError("--unsafe makes no model to expect, got --expect. Leave one out.")
-    if given and bits == 0:
+    if ways and bits == 0:
         raise ReplearnError(
-            f"{given[0]} is for protocols with hint bits, which this one has not. Leave it out."
+            f"{ways[0]} is for protocols with hint bits, which this one has not. Leave it out."
         )
-    if bits and not given:
+    if bits and not ways:
         raise ReplearnError(
             f"this protocol has {bits} hint bits, so one site must be the first: is it this one? "
             "Then add --lead. Otherwise add --hint FILE, the hint file that the first site wrote."
@@ -256,7 +233,7 @@ def _fit_on_files(
 ) -> "ReplicableClassifier":
     from replearn.fits.file_fit import MEMORY, fit_file
 
-    refuse_idle(estimator, options)
+    _refuse_idle(estimator, options)
     return fit_file(
         estimator,
         options.data,
@@ -271,6 +248,36 @@ def _fit_on_files(
     )
 
 
+def _refuse_idle(estimator: "ReplicableClassifier", options: argparse.Namespace) -> None:
+    """Refuse what would do nothing: where rows are held, if nothing has to be put in order."""
+    held = given(options, "memory", "scratch")
+    if estimator.asks != "batches":
+        why = "needs all rows in memory"
+    elif not options.shuffle:
+        why = "reads rows in the order of the file, which takes little memory"
+    else:
+        from replearn.sources import open_source
+
+        if not held or not open_source(options.data, raw=True).in_memory_only:
+            return
+        why = f"holds all rows of {options.data} in memory, as its format asks for"
+    if held:
+        raise ReplearnError(
+            f"{held[0]} is for rows that are shuffled by way of a folder, but this fit {why}. "
+            "Leave it out."
+        )
+
+
+def _refuse_with_cluster(options: argparse.Namespace) -> None:
+    """Refuse what means nothing on a cluster, whose workers read and add up."""
+    names = ("weights", "checkpoint", "scratch", "memory", "features", "random_state", "jobs")
+    if idle := given(options, *names):
+        raise ReplearnError(
+            "with --cluster the workers read Parquet files in their order and add them up, with "
+            f"threads and memory of their own, got {idle[0]} too. Leave one out."
+        )
+
+
 @contextmanager
 def _cluster(options: argparse.Namespace, protocol: "Protocol | None") -> Iterator[Any]:
     """A connection to a cluster that has workers, if one is asked for."""
@@ -282,7 +289,7 @@ def _cluster(options: argparse.Namespace, protocol: "Protocol | None") -> Iterat
             "--cluster takes the rows in the order of the files, so it needs --assume-shuffled. "
             "Shuffle them once with `replearn shuffle`."
         )
-    refuse_with_cluster(options)
+    _refuse_with_cluster(options)
     from replearn.fits.connection import connect, require_workers
 
     with connect(options.cluster) as client:

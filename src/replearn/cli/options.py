@@ -2,11 +2,10 @@
 
 import argparse
 import re
-import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from replearn.cli.outcome import BAD_INPUT, CommandWarning, Outcome
+from replearn.cli.outcome import BAD_INPUT, CommandWarning
 from replearn.terminal import printable
 from replearn.warn import warn
 
@@ -21,66 +20,29 @@ PROMISE = {
 #: Rows of Table 1.
 ALGORITHMS = ("svm", "sgd", "net", "dp", "boost-box", "boost-foam")
 
-
 #: Files, in the words of each shell that `replearn completion` knows; the first is ours.
 FILES = {"bash": "_replearn_files", "zsh": "_files", "tcsh": "f"}
 
-_WIDEST_HELP = 100
-
-
-class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of examples, and makes no line longer than people like to read."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        columns = min(shutil.get_terminal_size().columns, _WIDEST_HELP + 2)
-        super().__init__(*args, **({"width": columns - 2} | settings))
+#: Values that are files or folders.
+_PLACES = ("DATA", "DIR", "FILE", "FOLDER", "IN", "MODEL", "OUT", "PROTOCOL", "STEM", "SUMS")
 
 
 class Parser(argparse.ArgumentParser):
-    """Complains in one line."""
+    """Takes arguments as its help shows them, and complains in one line."""
+
+    def add(self, usage: str, text: str, **settings: Any) -> None:
+        """Add an argument: its name and that of its value, as "--out FILE", and its help."""
+        name, _, value = usage.partition(" ")
+        if value:
+            settings["metavar"] = value
+        action = self.add_argument(name, help=text, **settings)
+        if value in _PLACES:
+            action.complete = FILES  # type: ignore[attr-defined]  # where shtab looks for it
 
     def error(self, message: str) -> NoReturn:
         """Exit with the code of bad usage."""
         line = printable(" ".join(message.split()))  # it may hold what was typed
         self.exit(BAD_INPUT, f"{self.prog}: error: {line} (see {self.prog} --help)\n")
-
-
-def add_command(
-    commands: Any,
-    name: str,
-    run: Callable[[argparse.Namespace], Outcome],
-    help_text: str,
-    epilog: str,
-) -> argparse.ArgumentParser:
-    """Add a command.
-
-    Parameters
-    ----------
-    commands : object
-        What ``add_subparsers`` of argparse returned.
-    name : str
-    run : callable
-        Takes the parsed options.
-    help_text : str
-        One line without a full stop.
-    epilog : str
-        Examples, exit codes, and the keys of the JSON object.
-
-    Returns
-    -------
-    argparse.ArgumentParser
-        For the arguments of the command; it has ``--json`` already.
-    """
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=help_text,
-        description=help_text[0].upper() + help_text[1:] + ".",
-        epilog=epilog,
-        formatter_class=HelpFormatter,
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
-    parser.set_defaults(run=run)
-    return parser
 
 
 # --- types of arguments -------------------------------------------------------------------------
@@ -146,122 +108,104 @@ def fingerprint(text: str) -> str:
 
 # --- arguments of several commands --------------------------------------------------------------
 
-_COMMON: dict[str, dict[str, Any]] = {
-    "--allow-unknown": {
-        "action": "store_true",
-        "help": "go on although the protocol does not know more than 5 %% of the values of a "
-        "column, or a column is empty",
-    },
-    "--cluster": {
-        "metavar": "ADDRESS",
-        "help": "work on a Dask cluster: the address of its scheduler, or local for a cluster of "
-        "processes on this machine",
-    },
-    "--confidence": {"type": share, "default": 0.95, "metavar": "X", "help": "default 0.95"},
-    "--draw-date": {"metavar": "DATE", "help": "day of that draw, as 2027-05-06"},
-    "--expect": {
-        "type": fingerprint,
-        "metavar": "FINGERPRINT",
-        "help": "exit with 1 unless what comes out has this fingerprint",
-    },
-    "--features": {"type": positive, "metavar": "N", "help": "columns of an svmlight file"},
-    "--jobs": {
-        "type": positive,
-        "default": -1,
-        "metavar": "N",
-        "help": "threads (default: all cores); no model depends on it",
-    },
-    "--large": {
-        "action": "store_true",
-        "help": "decode the model even if it has more than 2^18 features or a map of 2^24 numbers",
-    },
-    "--lock": {
-        "type": fingerprint,
-        "metavar": "HASH",
-        "help": "refuse any protocol but the one with this hash, which the sites agreed on",
-    },
-    "--public-value": {
-        "metavar": "TEXT",
-        "help": "derive the seed from the protocol and a value nobody could choose",
-    },
-    "--register": {"metavar": "DRAW", "help": "no seed yet; it will follow from this public draw"},
-    "--target": {"metavar": "COLUMN", "help": "label column; for .npz an array (default y)"},
+#: Value, help, and what else the parser has to know of each.
+_COMMON: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "--allow-unknown": (
+        "",
+        "go on although the protocol does not know more than 5 %% of the values of a column, or a "
+        "column is empty",
+        {"action": "store_true"},
+    ),
+    "--cluster": (
+        "ADDRESS",
+        "work on a Dask cluster: the address of its scheduler, or local for a cluster of processes "
+        "on this machine",
+        {},
+    ),
+    "--confidence": ("X", "default 0.95", {"type": share, "default": 0.95}),
+    "--draw-date": ("DATE", "day of that draw, as 2027-05-06", {}),
+    "--expect": (
+        "FINGERPRINT",
+        "exit with 1 unless what comes out has this fingerprint",
+        {"type": fingerprint},
+    ),
+    "--features": ("N", "columns of an svmlight file", {"type": positive}),
+    "--jobs": (
+        "N",
+        "threads (default: all cores); no model depends on it",
+        {"type": positive, "default": -1},
+    ),
+    "--large": (
+        "",
+        "decode the model even if it has more than 2^18 features or a map of 2^24 numbers",
+        {"action": "store_true"},
+    ),
+    "--lock": (
+        "HASH",
+        "refuse any protocol but the one with this hash, which the sites agreed on",
+        {"type": fingerprint},
+    ),
+    "--protocol": ("FILE", "protocol of the study", {"required": True}),
+    "--public-value": (
+        "TEXT",
+        "derive the seed from the protocol and a value nobody could choose",
+        {},
+    ),
+    "--register": ("DRAW", "no seed yet; it will follow from this public draw", {}),
+    "--report": ("FILE", "write a report for people, as HTML", {}),
+    "--target": ("COLUMN", "label column; for .npz an array (default y)", {}),
 }
 
-#: The same for those that name a file, which shells can complete.
-_COMMON_FILES: dict[str, dict[str, Any]] = {
-    "--protocol": {"metavar": "FILE", "required": True, "help": "protocol of the study"},
-    "--report": {"metavar": "FILE", "help": "write a report for people, as HTML"},
-}
 
-
-def add_common(parser: argparse.ArgumentParser, *options: str) -> None:
+def add_common(parser: Parser, *options: str) -> None:
     """Add options that mean the same in several commands."""
     for name in options:
-        if name in _COMMON:
-            parser.add_argument(name, **_COMMON[name])
-        else:
-            add_file(parser, name, **_COMMON_FILES[name])
+        value, text, settings = _COMMON[name]
+        parser.add(f"{name} {value}".rstrip(), text, **settings)
 
 
-def add_file(parser: argparse.ArgumentParser, *names: str, **settings: Any) -> None:
-    """Add an argument that names a file, which shells can complete."""
-    action = parser.add_argument(*names, **settings)
-    action.complete = FILES  # type: ignore[attr-defined]  # where shtab looks for it
-
-
-def add_promise(parser: argparse.ArgumentParser, auto_margin: bool = False) -> None:
+def add_promise(parser: Parser, auto_margin: bool = False) -> None:
     """Add what is promised, the mode and the intercept."""
     for name, (default, text) in PROMISE.items():
-        option = "--" + name.replace("_", "-")
         kind = margin if name == "margin" else float
         words = f"{text}, or auto with svm" if name == "margin" and auto_margin else text
-        parser.add_argument(
-            option, dest=name, type=kind, metavar="X", help=f"{words} (default {default:g})"
-        )
-    parser.add_argument(
+        parser.add(f"--{name.replace('_', '-')} X", f"{words} (default {default:g})", type=kind)
+    parser.add(
         "--mode",
+        "where the sizes come from: calibrated, proved, or the formulas of the paper",
         choices=("practical", "certified", "paper"),
         default="practical",
-        help="where the sizes come from: calibrated, proved, or the formulas of the paper",
     )
-    parser.add_argument(
-        "--no-intercept",
-        dest="intercept",
-        action="store_false",
-        help="a boundary through the origin",
+    parser.add(
+        "--no-intercept", "a boundary through the origin", dest="intercept", action="store_false"
     )
 
 
-def add_training(parser: argparse.ArgumentParser) -> None:
+def add_training(parser: Parser) -> None:
     """Add what decides, with the rows, about the model: ``make_estimator`` reads it."""
-    parser.add_argument("--algorithm", choices=ALGORITHMS, help="row of Table 1 (default svm)")
+    parser.add("--algorithm", "row of Table 1 (default svm)", choices=ALGORITHMS)
     add_promise(parser, auto_margin=True)
-    parser.add_argument(
-        "--seed", help="published seed, the same at every lab: any text (default 0)"
-    )
-    add_file(
-        parser,
-        "--protocol",
-        metavar="FILE",
-        help="protocol of the study, made by `replearn plan --pilot`; it replaces the options from "
+    parser.add("--seed", "published seed, the same at every lab: any text (default 0)")
+    parser.add(
+        "--protocol FILE",
+        "protocol of the study, made by `replearn plan --pilot`; it replaces the options from "
         "--algorithm to --seed",
     )
     add_common(parser, "--lock")
 
 
-def add_spreadsheet(parser: argparse.ArgumentParser, formats: str = "") -> None:
+def add_spreadsheet(parser: Parser, formats: str = "") -> None:
     """Add the option that keeps spreadsheets from computing anything."""
-    parser.add_argument(
+    parser.add(
         "--spreadsheet",
+        f"{formats}put an apostrophe before text that a spreadsheet would take for a formula",
         action="store_true",
-        help=f"{formats}put an apostrophe before text that a spreadsheet would take for a formula",
     )
 
 
 def warn_of_formulas(texts: Iterable[Any], options: argparse.Namespace) -> None:
     """Mention text that a spreadsheet would compute, unless that was prevented."""
-    from replearn.exports.spreadsheets import is_formula
+    from replearn.exports.coefficients import is_formula
 
     found = next((text for text in texts if is_formula(text)), None)
     if found is not None and not options.spreadsheet:
@@ -270,6 +214,19 @@ def warn_of_formulas(texts: Iterable[Any], options: argparse.Namespace) -> None:
             "--spreadsheet if the file is for one.",
             CommandWarning,
         )
+
+
+#: Options that switch off what their attribute says.
+_NEGATED = {"intercept": "--no-intercept", "shuffle": "--assume-shuffled"}
+
+
+def given(options: argparse.Namespace, *names: str) -> list[str]:
+    """Those of these options that were on the command line, as they are typed."""
+    return [
+        _NEGATED.get(name, f"--{name.replace('_', '-')}")
+        for name in names
+        if getattr(options, name, None) != options.command.get_default(name)
+    ]
 
 
 def given_promise(options: argparse.Namespace) -> dict[str, Any]:

@@ -18,21 +18,9 @@ class CommandWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command has to say.
-
-    Attributes
-    ----------
-    text : str
-        For people.
-    data : dict
-        The same for programs: JSON types.
-    code : int
-        Exit code.
-    exact : bool
-        The text is for another program, and is written as it is unless a terminal would read it.
-    """
+    """What a command has to say: text for people, data (JSON types) for programs."""
 
     text: str
     data: dict[str, Any]
     code: int = DONE
-    exact: bool = False
+    exact: bool = False  # the text is for another program: as it is, unless a terminal reads it

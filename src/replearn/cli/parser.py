@@ -1,6 +1,8 @@
 """The parser of the command line: one module for each command."""
 
 import argparse
+import shutil
+from typing import Any
 
 from replearn import __version__
 from replearn.cli import (
@@ -23,7 +25,7 @@ from replearn.cli import (
     sums,
     table,
 )
-from replearn.cli.options import HelpFormatter, Parser
+from replearn.cli.options import Parser
 
 #: Commands, in the order of the help.
 COMMANDS = (
@@ -61,8 +63,23 @@ exit codes: 0 done, or the same model, or an audit within its bound; 1 the model
 """
 
 
+_WIDEST_HELP = 100
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps the lines of examples, and makes no line longer than people like to read."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        columns = min(shutil.get_terminal_size().columns, _WIDEST_HELP + 2)
+        super().__init__(*args, **({"width": columns - 2} | settings))
+
+
 def make_parser() -> argparse.ArgumentParser:
-    """The parser; its result has ``run``, the function of the command."""
+    """The parser; its result has ``run``, the function of the command.
+
+    A module of a command has ``HELP``, a line without a full stop; ``EPILOG`` with examples, exit
+    codes and the keys of the JSON object; ``add_arguments``; and ``run``.
+    """
     parser = Parser(
         prog="replearn",
         description="Two labs, two samples, one seed: exactly the same classifier.",
@@ -71,6 +88,17 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"replearn {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        command.add(commands)
+    for module in COMMANDS:
+        command = commands.add_parser(
+            module.__name__.rpartition(".")[2],
+            help=module.HELP,
+            description=module.HELP[0].upper() + module.HELP[1:] + ".",
+            epilog=module.EPILOG,
+            formatter_class=HelpFormatter,
+        )
+        command.add_argument(
+            "--json", action="store_true", help="print one JSON object instead of text"
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run, command=command)
     return parser

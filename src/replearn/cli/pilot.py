@@ -7,8 +7,9 @@ from replearn.cli.choice_files import is_choice_protocol
 from replearn.cli.files import check_target, read_labelled_columns, writing
 from replearn.cli.options import (
     PROMISE,
+    Parser,
     add_common,
-    add_file,
+    given,
     given_promise,
     names,
     positive,
@@ -22,9 +23,7 @@ from replearn.terminal import printable_lines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replearn.study.choice_protocol import ChoiceProtocol
     from replearn.study.pilot.scores import PublishedScore
-    from replearn.study.protocol import Protocol
 
 #: Options that mean something only with a pilot, for either algorithm.
 _FOR_PILOTS = (
@@ -34,109 +33,89 @@ _FOR_PILOTS = (
 
 #: Options of a logistic study, and of one with Algorithms 1 to 3.
 _LOGISTIC = ("study", "scores", "threshold", "classes", "share")
-_SVM = ("margin", "max_error", "no_intercept")
+_SVM = ("margin", "max_error", "intercept")
 
 #: Options of a plan from a promise alone.
 _FOR_PROMISES = ("features", "samples", "solve", "mode")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: Parser) -> None:
     """Add what a plan from a pilot can be told."""
-    parser.add_argument(
+    parser.add(
         "--study",
+        "whether directions may know the pilot's labels (default updating)",
         choices=("updating", "discovery"),
-        help="whether directions may know the pilot's labels (default updating)",
     )
-    parser.add_argument(
-        "--hint-bits",
+    parser.add(
+        "--hint-bits B",
+        "bits that the first site publishes about its estimate, 0 to 8 (default 0)",
         type=int,
         choices=range(9),
-        metavar="B",
-        help="bits that the first site publishes about its estimate, 0 to 8 (default 0)",
     )
-    add_file(
-        parser,
-        "--scores",
-        action="append",
-        metavar="FILE",
-        help="published score whose direction comes first: a CSV of column,weight, or a model "
+    parser.add(
+        "--scores FILE",
+        "published score whose direction comes first: a CSV of column,weight, or a model "
         "file; may be given again",
+        action="append",
     )
-    parser.add_argument(
-        "--threshold",
-        type=threshold,
-        metavar="T",
-        help="probability from which on a row gets the second label: a number; share, the pilot's "
+    parser.add(
+        "--threshold T",
+        "probability from which on a row gets the second label: a number; share, the pilot's "
         "share of that label (default); half; or 5:1 if a missed one costs 5 false alarms",
+        type=threshold,
     )
-    parser.add_argument(
-        "--target",
-        metavar="COLUMN",
-        help="label column, which the protocol keeps, so that sites need not name it",
+    parser.add(
+        "--target COLUMN", "label column, which the protocol keeps, so that sites need not name it"
     )
-    parser.add_argument(
-        "--classes",
+    parser.add(
+        "--classes A,B",
+        "pilot without labels: those of the sites, negative first",
         type=_two_labels,
-        metavar="A,B",
-        help="pilot without labels: those of the sites, negative first",
     )
-    parser.add_argument(
-        "--share", type=share, metavar="X", help="pilot without labels: expected share of B"
-    )
-    parser.add_argument(
-        "--columns", type=names, metavar="A,B", help="columns of the pilot to use (default: all)"
-    )
-    parser.add_argument(
-        "--drop",
+    parser.add("--share X", "pilot without labels: expected share of B", type=share)
+    parser.add("--columns A,B", "columns of the pilot to use (default: all)", type=names)
+    parser.add(
+        "--drop A,B",
+        "columns to leave out: identifiers, dates, free text, what the label follows from",
         type=names,
-        metavar="A,B",
-        help="columns to leave out: identifiers, dates, free text, what the label follows from",
     )
-    parser.add_argument(
-        "--categories",
+    parser.add(
+        "--categories A,B",
+        "columns that are categories although they look like something else",
         type=names,
-        metavar="A,B",
-        help="columns that are categories although they look like something else",
     )
-    parser.add_argument(
-        "--numeric",
+    parser.add(
+        "--numeric A,B",
+        "columns that are numbers although they look like something else",
         type=names,
-        metavar="A,B",
-        help="columns that are numbers although they look like something else",
     )
-    parser.add_argument(
-        "--rare",
-        type=positive,
-        metavar="N",
-        help="categories in fewer rows of the pilot are not published, but folded into (other) "
+    parser.add(
+        "--rare N",
+        "categories in fewer rows of the pilot are not published, but folded into (other) "
         "(default 10)",
+        type=positive,
     )
-    parser.add_argument(
-        "--samples-per-site", type=positive, metavar="N", help="rows that each site will have"
-    )
-    parser.add_argument(
+    parser.add("--samples-per-site N", "rows that each site will have", type=positive)
+    parser.add(
         "--seed",
-        help="seed that the protocol fixes (default 0); whoever chooses one may try several, so a "
+        "seed that the protocol fixes (default 0); whoever chooses one may try several, so a "
         "public value is better: --register, --public-value",
     )
     add_common(parser, "--public-value", "--register", "--draw-date")
-    add_file(
-        parser,
-        "--registered",
-        metavar="FILE",
-        help="complete this registered protocol with --public-value, once that is drawn",
+    parser.add(
+        "--registered FILE",
+        "complete this registered protocol with --public-value, once that is drawn",
     )
-    add_file(parser, "--out", metavar="FILE", help="where to write the protocol")
+    parser.add("--out FILE", "where to write the protocol")
 
 
 def refuse_without_pilot(options: argparse.Namespace) -> None:
     """Refuse what would be ignored."""
-    for name in (*_FOR_PILOTS, *_LOGISTIC):
-        if _given(options, name):
-            raise ReplearnError(
-                f"{_option(name)} is for a plan from a pilot. Leave it out, or name the pilot with "
-                "--pilot FILE."
-            )
+    if idle := given(options, *_FOR_PILOTS, *_LOGISTIC):
+        raise ReplearnError(
+            f"{idle[0]} is for a plan from a pilot. Leave it out, or name the pilot with --pilot "
+            "FILE."
+        )
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -188,7 +167,7 @@ def run(options: argparse.Namespace) -> Outcome:
 def _settings(options: argparse.Namespace, algorithm: str) -> dict[str, Any]:
     """What was given, by the names of `plan_from_pilot`."""
     names = ("study", "hint_bits", "threshold", "classes", "share", "sites", "rare")
-    settings = {name: getattr(options, name) for name in names if _given(options, name)}
+    settings = {name: getattr(options, name) for name in names if given(options, name)}
     if algorithm not in ("logistic", "auto"):
         settings["fit_intercept"] = options.intercept
     return settings | given_promise(options)
@@ -201,21 +180,18 @@ def _refuse_odd(options: argparse.Namespace, algorithm: str) -> None:
             f"--pilot plans --algorithm logistic, svm, sgd, net or auto, got {algorithm}. Leave "
             "--pilot out, or take one of these."
         )
-    for name in _FOR_PROMISES:
-        if _given(options, name):
-            remedy = " Rows per site are --samples-per-site." if name == "samples" else ""
-            raise ReplearnError(
-                f"{_option(name)} is for a plan without a pilot, got --pilot too. Leave one "
-                f"out.{remedy}"
-            )
+    if idle := given(options, *_FOR_PROMISES):
+        remedy = " Rows per site are --samples-per-site." if idle[0] == "--samples" else ""
+        raise ReplearnError(
+            f"{idle[0]} is for a plan without a pilot, got --pilot too. Leave one out.{remedy}"
+        )
     scored = algorithm in ("logistic", "auto")
     other = "svm" if scored else "logistic"
-    for name in _SVM if scored else (*_LOGISTIC, "sites"):
-        if _given(options, name):
-            raise ReplearnError(
-                f"{_option(name)} belongs to --algorithm {other}, got {algorithm}. Leave it out, "
-                f"or plan with --algorithm {other}."
-            )
+    if odd := given(options, *(_SVM if scored else (*_LOGISTIC, "sites"))):
+        raise ReplearnError(
+            f"{odd[0]} belongs to --algorithm {other}, got {algorithm}. Leave it out, or plan with "
+            f"--algorithm {other}."
+        )
     if options.samples_per_site is None:
         raise ReplearnError(
             "--pilot needs --samples-per-site N, the rows that each site will have."
@@ -224,10 +200,9 @@ def _refuse_odd(options: argparse.Namespace, algorithm: str) -> None:
         raise ReplearnError(
             "a pilot without labels needs both --classes A,B and --share X, got one of them."
         )
-    sources = [name for name in ("seed", "public_value", "register") if _given(options, name)]
+    sources = given(options, "seed", "public_value", "register")
     if len(sources) > 1:
-        given = " and ".join(map(_option, sources))
-        raise ReplearnError(f"a seed comes from one place, got {given}. Leave one.")
+        raise ReplearnError(f"a seed comes from one place, got {' and '.join(sources)}. Leave one.")
     if (options.register is None) != (options.draw_date is None):
         raise ReplearnError(
             "--register and --draw-date go together, got one of them. Add the other."
@@ -237,15 +212,13 @@ def _refuse_odd(options: argparse.Namespace, algorithm: str) -> None:
 def complete(options: argparse.Namespace) -> Outcome:
     """Give a registered protocol the seed that its draw decided."""
     from replearn.study.choice_protocol import ChoiceProtocol
+    from replearn.study.pilot.unlucky_seeds import unlucky_without_pilot
     from replearn.study.protocol import Protocol
 
     others = [name for name in (*_FOR_PILOTS, *_LOGISTIC) if name not in ("public_value", "out")]
-    others += ["pilot", "algorithm", "sites", "hint_bits", "no_intercept", *_FOR_PROMISES, *PROMISE]
-    for name in others:
-        if _given(options, name):
-            raise ReplearnError(
-                f"--registered completes a protocol, got {_option(name)} too. Leave it out."
-            )
+    others += ["pilot", "algorithm", "sites", "hint_bits", "intercept", *_FOR_PROMISES, *PROMISE]
+    if idle := given(options, *others):
+        raise ReplearnError(f"--registered completes a protocol, got {idle[0]} too. Leave it out.")
     if options.public_value is None or options.out is None:
         raise ReplearnError("--registered needs --public-value TEXT and --out FILE.")
     check_target(options.out)
@@ -262,7 +235,8 @@ def complete(options: argparse.Namespace) -> Outcome:
     protocol = draft.with_public_value(options.public_value)
     with writing(options.out):
         protocol.save(options.out)
-    cautions = _seed_cautions(protocol)
+    design = getattr(protocol, "design", None)
+    cautions = None if design is None else unlucky_without_pilot(design, protocol.seed)
     lines = [
         ("seed", protocol.seed_policy),
         ("registered", str(protocol.registered_hash)),
@@ -279,16 +253,6 @@ def complete(options: argparse.Namespace) -> Outcome:
         "cautions": cautions,
     }
     return Outcome(aligned(lines), data)
-
-
-def _seed_cautions(protocol: "Protocol | ChoiceProtocol") -> list[str] | None:
-    """Cautions about the seed, by the protocol alone; None if nothing can be said."""
-    design = getattr(protocol, "design", None)
-    if design is None:
-        return None
-    from replearn.study.pilot.unlucky_seeds import unlucky_without_pilot
-
-    return unlucky_without_pilot(design, protocol.seed)
 
 
 def _read_pilot(options: argparse.Namespace, categories: "Sequence[str]") -> tuple[Any, Any]:
@@ -332,13 +296,3 @@ def _two_labels(text: str) -> tuple[Any, Any]:
     if all(label.lstrip("-").isdecimal() for label in found):
         return int(found[0]), int(found[1])
     return found[0], found[1]
-
-
-def _given(options: argparse.Namespace, name: str) -> bool:
-    if name == "no_intercept":
-        return not options.intercept
-    return getattr(options, name) is not None
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

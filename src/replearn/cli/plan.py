@@ -9,8 +9,7 @@ from replearn.cli import pilot
 from replearn.cli.options import (
     ALGORITHMS,
     PROMISE,
-    add_command,
-    add_file,
+    Parser,
     add_promise,
     given_promise,
     positive,
@@ -36,14 +35,9 @@ _SIZES = (
 )
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "plan",
-        run,
-        "how many rows a lab needs, before any data is spent",
-        """\
+HELP = "how many rows a lab needs, before any data is spent"
+
+EPILOG = """\
 examples:
   replearn plan --margin .2 --max-error .05 --max-disagreement .1 --features 50
   replearn plan --margin .2 --features 50 --hint-bits 2
@@ -79,32 +73,32 @@ With --pilot, JSON keys: protocol (its hash), registered (hash without a seed; o
   basis, margin, max_error, max_disagreement,
   failure_prob, n_samples, n_inputs, n_sites, warnings, and (null where the algorithm has none)
   n_batches, batch_size, projection, n_components, rounding, grid_width, regularization,
-  unit_vectors, length_cap, hint_bits""",
-    )
+  unit_vectors, length_cap, hint_bits"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
     add_promise(parser)
     parser.set_defaults(mode=None)  # so that one that was given is seen
-    parser.add_argument("--features", type=positive, metavar="N", help="number of columns")
-    parser.add_argument(
+    parser.add("--features N", "number of columns", type=positive)
+    parser.add(
         "--algorithm",
-        choices=("logistic", *ALGORITHMS, "auto"),
-        help="row of Table 1 (default svm); with --pilot logistic (default), svm, sgd, net, or "
+        "row of Table 1 (default svm); with --pilot logistic (default), svm, sgd, net, or "
         "auto: logistic or svm, whichever is better",
+        choices=("logistic", *ALGORITHMS, "auto"),
     )
-    parser.add_argument(
-        "--samples", type=positive, metavar="N", help="rows per site: check them, or --solve"
-    )
-    parser.add_argument(
+    parser.add("--samples N", "rows per site: check them, or --solve", type=positive)
+    parser.add(
         "--solve",
+        "the smallest value of this that --samples allow",
         choices=("margin", "max-error", "max-disagreement"),
-        help="the smallest value of this that --samples allow",
     )
-    parser.add_argument(
-        "--sites",
+    parser.add(
+        "--sites K",
+        "all K agree but with probability --max-disagreement (default 2)",
         type=positive,
-        metavar="K",
-        help="all K agree but with probability --max-disagreement (default 2)",
     )
-    add_file(parser, "--pilot", metavar="FILE", help="plan from a pilot sample, no site's own")
+    parser.add("--pilot FILE", "plan from a pilot sample, no site's own")
     pilot.add_options(parser)
 
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from replearn.cli.choice_files import (
     add_choice_models,
-    is_choice,
     predict_choice,
     refuse_choice_options,
 )
 from replearn.cli.files import check_target, target_of, writing
-from replearn.cli.options import add_command, add_file, add_spreadsheet, warn_of_formulas
+from replearn.cli.options import Parser, add_spreadsheet, warn_of_formulas
 from replearn.cli.outcome import Outcome
 from replearn.cli.scoring import piecewise_scores
 from replearn.cli.text import missing_words
@@ -24,14 +23,9 @@ if TYPE_CHECKING:
     from replearn.types import Matrix
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "predict",
-        run,
-        "label new rows with a model",
-        """\
+HELP = "label new rows with a model"
+
+EPILOG = """\
 example:
   replearn predict a.model.json new.csv --out pred.csv
 
@@ -43,11 +37,14 @@ The second label is predicted where the score is above 0. DATA may have any form
 fit` takes; it is read piece by piece.
 
 JSON keys: fingerprint, rows, counts (by label), columns (rows with a missing or unknown value, by
-  column), predictions (without --out), chosen (of a choice: its name), warnings""",
-    )
-    add_file(parser, "model", metavar="MODEL", help="model file, or choice file")
-    add_file(parser, "data", metavar="DATA", help="new rows: a file, or a folder of files")
-    add_file(parser, "--out", metavar="FILE", help="where to write them (default: print)")
+  column), predictions (without --out), chosen (of a choice: its name), warnings"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
+    parser.add("model MODEL", "model file, or choice file")
+    parser.add("data DATA", "new rows: a file, or a folder of files")
+    parser.add("--out FILE", "where to write them (default: print)")
     add_spreadsheet(parser)
     add_choice_models(parser)
 
@@ -55,10 +52,11 @@ JSON keys: fingerprint, rows, counts (by label), columns (rows with a missing or
 def run(options: argparse.Namespace) -> Outcome:
     """Label the rows."""
     from replearn.files.atomic import replacing
+    from replearn.files.choicefile import is_choice_file
     from replearn.files.modelfile import load
 
     check_target(options.out)
-    if is_choice(options.model):
+    if is_choice_file(options.model):
         return predict_choice(options)
     refuse_choice_options(options)
     model = load(options.model)
@@ -102,31 +100,35 @@ def _write(
     model: "Model", options: argparse.Namespace, out: TextIO, collected: "list[Label] | None" = None
 ) -> "tuple[dict[Label, int], dict[str, dict[str, int]]]":
     """Write a line for each row; how often each label came, and what was missing or unknown."""
-    from replearn.exports.spreadsheets import harmless
+    from replearn.exports.coefficients import harmless
 
     columns: dict[str, dict[str, int]] = {}
-    counts = dict.fromkeys(model.classes, 0)
+    counts: dict[Label, int] = dict.fromkeys(model.classes or ("numbers",), 0)
     written = {label: harmless(label) if options.spreadsheet else label for label in model.classes}
     writer = csv.writer(out, lineterminator="\n")
-    if model.is_numeric:
-        return _write_numbers(model, options, writer, collected)
     writer.writerow(["prediction", *_number_names(model, written)])
     for (scores,) in piecewise_scores([model], options.data, options.model, columns):
-        labels = [model.classes[place] for place in model.decided(scores).tolist()]
-        numbers = _numbers(model, scores).tolist()
-        writer.writerows(
-            (written[label], *(f"{number:.9g}" for number in row))
-            for label, row in zip(labels, numbers, strict=True)
-        )
-        for label in model.classes:
-            counts[label] += labels.count(label)
+        if model.is_numeric:
+            found = scores.tolist()
+            writer.writerows([f"{number:.9g}"] for number in found)
+            counts["numbers"] += len(found)
+        else:
+            found = [model.classes[place] for place in model.decided(scores).tolist()]
+            writer.writerows(
+                (written[label], *(f"{number:.9g}" for number in row))
+                for label, row in zip(found, _numbers(model, scores).tolist(), strict=True)
+            )
+            for label in model.classes:
+                counts[label] += found.count(label)
         if collected is not None:
-            collected += labels
+            collected += found
     return counts, columns
 
 
 def _number_names(model: "Model", written: "dict[Label, Any]") -> list[str]:
     """Names of the columns that stand beside each label."""
+    if model.is_numeric:
+        return []
     by_class = [f"probability {written[label]}" for label in model.classes]
     if model.n_classes == 2:
         return ["score", by_class[1]] if model.has_probabilities else ["score"]
@@ -144,18 +146,3 @@ def _numbers(model: "Model", scores: Any) -> "Matrix":
     if not model.has_probabilities:
         return scores[:, None]
     return np.column_stack([scores, model.probabilities(scores)[:, 1]])
-
-
-def _write_numbers(
-    model: "Model", options: argparse.Namespace, writer: Any, collected: "list[Any] | None"
-) -> "tuple[dict[Label, int], dict[str, dict[str, int]]]":
-    """The same for a regression: one number for each row."""
-    columns: dict[str, dict[str, int]] = {}
-    n_rows = 0
-    writer.writerow(["prediction"])
-    for (numbers,) in piecewise_scores([model], options.data, options.model, columns):
-        writer.writerows([f"{number:.9g}"] for number in numbers.tolist())
-        n_rows += len(numbers)
-        if collected is not None:
-            collected += numbers.tolist()
-    return {"numbers": n_rows}, columns

@@ -15,14 +15,6 @@ def signal_line(estimator: "ReplicableClassifier") -> str:
     return str(estimator.signal_ or f"not tested: {estimator.untested_}")
 
 
-def signal_facts(estimator: "ReplicableClassifier") -> dict[str, str | None]:
-    """The same for a model file."""
-    signal = estimator.signal_
-    if signal is None:
-        return {"signal_p": None, "signal_untested": estimator.untested_}
-    return {"signal_p": f"{signal.p_value:.2g}"}
-
-
 def facts_of(found: "Evaluation") -> dict[str, Any]:
     """What a model file says about the rows of its fit: a few numbers, no value of a row."""
     worth = found.worth
@@ -45,12 +37,15 @@ def provenance_of(
 ) -> dict[str, Any]:
     """Facts about the run; reals as decimal strings, as everywhere in the file."""
     spent, estimate = estimator.plan_.spent, estimator.certificate_.estimated_disagreement
+    signal: dict[str, Any] = {"signal_p": None, "signal_untested": estimator.untested_}
+    if estimator.signal_ is not None:
+        signal = {"signal_p": f"{estimator.signal_.p_value:.2g}"}
     return {
         "batches": getattr(spent, "n_batches", None),
         "columns": column_counts(estimator),
         **({} if protocol is None else {"protocol": protocol.fingerprint}),
         "estimated_disagreement": None if estimate is None else f"{estimate:.4g}",
-        **signal_facts(estimator),
+        **signal,
         "mode": estimator.plan_.mode,
         "replearn": __version__,
         "rows": spent.n_rows,

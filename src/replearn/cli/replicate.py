@@ -1,10 +1,10 @@
 """``replearn replicate``: a published study once more, on rows of one's own."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replearn.cli.files import check_target, writing
-from replearn.cli.options import add_command, add_common, add_file
+from replearn.cli.options import Parser, add_common
 from replearn.cli.outcome import DIFFERENT, DONE, Outcome
 from replearn.cli.provenance import facts_of, provenance_of, signal_line
 from replearn.cli.text import aligned, chance, evidence_words
@@ -19,14 +19,9 @@ if TYPE_CHECKING:
     from replearn.study.protocol import Protocol
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "replicate",
-        run,
-        "do a published study again on new rows, and compare the models",
-        """\
+HELP = "do a published study again on new rows, and compare the models"
+
+EPILOG = """\
 examples:
   replearn replicate a.model.json site_b.parquet
   replearn replicate a.model.json site_b.csv --target label --out b.model.json
@@ -41,12 +36,15 @@ exit codes: 0 the same model; 1 another one; 2 bad usage or bad input
 JSON keys: same, differences, fingerprint (of the new model), expected (that of the file), protocol
   (its hash), hint (null: none), evidence_bits (of a match; null: not known), rows, signal_p,
   estimated_disagreement (null: not estimable), disagreement_bound, bound_confidence, worth (of the
-  new model on these rows), planned, out, warnings""",
-    )
-    add_file(parser, "model", metavar="MODEL", help="model file of the published study")
-    add_file(parser, "data", metavar="DATA", help="new rows, which had no part in it")
+  new model on these rows), planned, out, warnings"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
+    parser.add("model MODEL", "model file of the published study")
+    parser.add("data DATA", "new rows, which had no part in it")
     add_common(parser, "--target", "--lock")
-    add_file(parser, "--out", metavar="FILE", help="where to write the new model")
+    parser.add("--out FILE", "where to write the new model")
     add_common(parser, "--features", "--jobs", "--allow-unknown")
 
 

@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from replearn.types import Vector
 
 
-def reading(model: "Model") -> object:
-    """What decides how a model reads a table; models with equal ones read it alike."""
-    return model.feature_names, model.encoding, model.n_features
-
-
 def piecewise_scores(
     models: "Sequence[Model]",
     data: str,
@@ -27,20 +22,9 @@ def piecewise_scores(
 ) -> "Iterator[list[Vector]]":
     """Scores of the rows by each of the models, in pieces.
 
-    Parameters
-    ----------
-    models : sequence of Model
-        All with the same `reading`.
-    data : str
-        Path of the rows.
-    place : str
-        Where the models come from, for messages.
-    counts : dict, optional
-        Filled at the end: rows with a missing or unknown value, by column of the encoding.
-
-    Yields
-    ------
-    scores : list of arrays, one for each model
+    All models have the same names, encoding and number of features; ``place`` is where they come
+    from, for messages. ``counts`` is filled at the end: rows with a missing or unknown value, by
+    column of the encoding.
     """
     from replearn.sources.common import total_seen, warn_if_coded_differently
     from replearn.sources.opening import source_for

@@ -4,9 +4,9 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from replearn.cli.choice_files import is_choice, show_choice
+from replearn.cli.choice_files import show_choice
 from replearn.cli.files import check_target, save_page
-from replearn.cli.options import add_command, add_common, add_file
+from replearn.cli.options import Parser, add_common
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned, command_line, describe
 from replearn.errors import ReplearnError
@@ -21,14 +21,9 @@ _TOO_LARGE = (
 )
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "show",
-        run,
-        "print what is in a model file",
-        """\
+HELP = "print what is in a model file"
+
+EPILOG = """\
 examples:
   replearn show a.model.json
   replearn show a.model.json --report a.html
@@ -37,18 +32,23 @@ A model whose weights take more than about a second to compute is shown without 
 is given: a file of a few hundred bytes may declare millions of features.
 
 JSON keys: fingerprint, model, feature_names, coef, intercept (both null if they are not computed),
-  provenance, report, warnings; of a choice: fingerprint, choice, chosen, provenance, warnings""",
-    )
-    add_file(parser, "model", metavar="MODEL", help="model file, or choice file")
+  provenance, report, warnings; of a choice: fingerprint, choice, chosen, provenance, warnings"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
+    parser.add("model MODEL", "model file, or choice file")
     add_common(parser, "--report", "--large")
 
 
 def run(options: argparse.Namespace) -> Outcome:
     """Show the model."""
+    from replearn.exports.coefficients import in_words
+    from replearn.files.choicefile import is_choice_file
     from replearn.files.jsonfile import read_json
     from replearn.files.modelfile import load
 
-    if is_choice(options.model):
+    if is_choice_file(options.model):
         return show_choice(options)
     model = load(options.model)
     provenance = read_json(options.model)["provenance"]
@@ -62,8 +62,8 @@ def run(options: argparse.Namespace) -> Outcome:
         ("numbers" if model.is_numeric else "labels", _label_words(model)),
         ("seed", model.seed),
         ("code space", _space_words(model)),
-        *_log_odds_words(model),
-        ("largest weights", _largest_weights(model) if decoded else _why_none(model)),
+        *(in_words(model) if model.has_probabilities else []),
+        ("largest weights", _weight_words(model, decoded)),
         ("provenance", json.dumps(provenance)),
         ("fingerprint", model.fingerprint),
     ]
@@ -110,20 +110,9 @@ def _space_words(model: "Model") -> str:
     return f"{model.space.n_inputs:,} inputs, " + ", ".join(words)
 
 
-def _log_odds_words(model: "Model") -> list[tuple[str, str]]:
-    """What a logistic model says; nothing of others."""
-    if not model.has_probabilities:
-        return []
-    from replearn.exports.coefficients import in_words
-
-    return in_words(model)
-
-
-def _why_none(model: "Model") -> str:
+def _weight_words(model: "Model", decoded: bool) -> str:
+    if decoded:
+        return ", ".join(f"{name} {weight:+.3f}" for name, weight in model.largest_weights(5))
     if not model.is_halfspace:
         return "none: a majority of halfspaces"
     return _TOO_LARGE.format(model=model)
-
-
-def _largest_weights(model: "Model", n_shown: int = 5) -> str:
-    return ", ".join(f"{name} {weight:+.3f}" for name, weight in model.largest_weights(n_shown))

@@ -2,22 +2,15 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from replearn.cli.files import check_scratch, check_target, terminal_progress, writing
-from replearn.cli.options import add_command, add_file
+from replearn.cli.options import Parser
 from replearn.cli.outcome import Outcome
 from replearn.terminal import printable
 
+HELP = "put the rows of a file in random order, once, with little memory"
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "shuffle",
-        run,
-        "put the rows of a file in random order, once, with little memory",
-        """\
+EPILOG = """\
 example:
   replearn shuffle big.parquet --out shuffled.parquet --seed 2024
   replearn fit shuffled.parquet --target label --seed 2024 --assume-shuffled --out a.model.json
@@ -27,18 +20,18 @@ same model, to the bit; but the second reads the shuffled file as a stream. OUT 
 IN. Memory does not depend on the number of rows; the scratch folder takes as much space as
 the rows. DATA may be a folder of files, which are taken in the order of their names.
 
-JSON keys: rows, out, warnings""",
+JSON keys: rows, out, warnings"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
+    parser.add("data IN", "a file, or a folder of files of one format")
+    parser.add("--out OUT", "file to write", required=True)
+    parser.add("--seed", "seed of the order: any text (default 0)", default="0")
+    parser.add(
+        "--random-state N", "a private key instead of --seed, as in the estimators", type=int
     )
-    add_file(parser, "data", metavar="IN", help="a file, or a folder of files of one format")
-    add_file(parser, "--out", metavar="OUT", required=True, help="file to write")
-    parser.add_argument("--seed", default="0", help="seed of the order: any text (default 0)")
-    parser.add_argument(
-        "--random-state",
-        type=int,
-        metavar="N",
-        help="a private key instead of --seed, as in the estimators",
-    )
-    add_file(parser, "--scratch", metavar="DIR", help="folder for temporary files (default: OUT's)")
+    parser.add("--scratch DIR", "folder for temporary files (default: OUT's)")
 
 
 def run(options: argparse.Namespace) -> Outcome:

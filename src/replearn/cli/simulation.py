@@ -4,7 +4,7 @@ import sys
 import textwrap
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -32,43 +32,20 @@ FULL = "LogisticRegression, a lab's rows"
 
 @dataclass(frozen=True)
 class Setting:
-    """What is simulated.
+    """What is simulated; each pair of labs has a population, a pilot and a seed of its own."""
 
-    Attributes
-    ----------
-    n_studies : int
-        Pairs of labs; each pair has a population, a pilot, two samples and a seed of its own.
-    n_features : int
-        Of the populations.
-    rows : tuple of int
-        Sizes of the two labs' samples.
-    n_pilot : int
-        Rows of the pilot, which belong to no lab.
-    n_new : int
-        Fresh rows on which models are evaluated.
-    max_disagreement : float
-        What the labs ask for.
-    hint_bits : int
-        Of the second protocol; the first has none.
-    """
-
-    n_studies: int = 20
+    n_studies: int = 20  # pairs of labs
     n_features: int = 12
-    rows: tuple[int, int] = (50_000, 60_000)
-    n_pilot: int = 1000
-    n_new: int = 20_000
-    max_disagreement: float = 0.1
-    hint_bits: int = 4
+    rows: tuple[int, int] = (50_000, 60_000)  # of the two labs
+    n_pilot: int = 1000  # rows that belong to no lab
+    n_new: int = 20_000  # fresh rows on which models are evaluated
+    max_disagreement: float = 0.1  # what the labs ask for
+    hint_bits: int = 4  # of the second protocol; the first has none
 
     @property
     def protocols(self) -> dict[str, int]:
         """Name and hint bits of each protocol."""
         return {f"replearn, {bits} hint bits": bits for bits in (0, self.hint_bits)}
-
-    @property
-    def methods(self) -> tuple[str, ...]:
-        """All that is compared, in the order of the table."""
-        return (BASE, PILOT, *self.protocols, FULL)
 
 
 @dataclass(frozen=True)
@@ -90,6 +67,7 @@ class Lab:
     fingerprint: str
     certificate: Certificate
     fits: dict[str, Fit]
+    hints: dict[str, int]  # that it would publish as the first, by protocol
 
 
 @dataclass(frozen=True)
@@ -124,23 +102,12 @@ class Method:
 
 @dataclass(frozen=True)
 class Result:
-    """What was simulated and counted.
-
-    Attributes
-    ----------
-    setting : Setting
-    labs : tuple of Lab
-        Of the first study.
-    methods : tuple of Method
-    mean_estimate : float
-        Mean of the disagreement that each lab estimates, with a hint.
-    seconds : float
-    """
+    """What was simulated and counted."""
 
     setting: Setting
-    labs: tuple[Lab, Lab]
+    labs: tuple[Lab, Lab]  # of the first study
     methods: tuple[Method, ...]
-    mean_estimate: float
+    mean_estimate: float  # of the disagreement that each lab estimates, with a hint
     seconds: float
 
     @property
@@ -151,7 +118,7 @@ class Result:
     @property
     def hinted(self) -> Method:
         """The protocol with hint bits."""
-        return self.methods[self.setting.methods.index([*self.setting.protocols][-1])]
+        return self.methods[-2]
 
     def data(self) -> dict[str, Any]:
         """As JSON types."""
@@ -166,20 +133,8 @@ class Result:
         }
 
 
-def run(setting: Setting | None = None, advance: Advance = no_progress) -> Result:
-    """Simulate all studies.
-
-    Parameters
-    ----------
-    setting : Setting, optional
-    advance : Advance
-        Called with the number of studies done.
-
-    Returns
-    -------
-    Result
-    """
-    setting = setting or Setting()
+def run(setting: Setting, advance: Advance = no_progress) -> Result:
+    """Simulate all studies; ``advance`` is told how many are done."""
     start = time.monotonic()
     studies: list[Study] = []
     with warnings.catch_warnings(), ThreadPoolExecutor(2) as pool:
@@ -192,7 +147,9 @@ def run(setting: Setting | None = None, advance: Advance = no_progress) -> Resul
     return Result(
         setting=setting,
         labs=studies[0].labs,
-        methods=tuple(_method(name, studies, setting) for name in setting.methods),
+        methods=tuple(
+            _method(name, studies, setting) for name in (BASE, PILOT, *setting.protocols, FULL)
+        ),
         mean_estimate=float(np.mean([1.0 if e is None else e for e in estimates])),
         seconds=round(time.monotonic() - start, 1),
     )
@@ -220,15 +177,7 @@ def _study(setting: Setting, study: int) -> Study:
     first = _lab(plans, own[0], new, share, published)
     second = _lab(plans, own[1], new, share, published, first.hints)
     evidence = {name: planned.evidence_bits for name, planned in plans.items()}
-    return Study((first.lab, second.lab), evidence)
-
-
-@dataclass(frozen=True)
-class _Fitted:
-    """A lab, and the hints that it published as the first."""
-
-    lab: Lab
-    hints: dict[str, int]
+    return Study((first, second), evidence)
 
 
 def _lab(
@@ -238,7 +187,7 @@ def _lab(
     share: float,
     published: dict[str, Fit],
     hints: dict[str, int] | None = None,
-) -> _Fitted:
+) -> Lab:
     """Everything that happens at one lab; without hints it is the first."""
     fits, found, last = dict(published), {}, None
     for name, plan in plans.items():
@@ -250,8 +199,8 @@ def _lab(
         fits[name] = _measured_fit(last.fingerprint_.encode(), chances, new, share)
     assert last is not None
     fits[FULL] = _plain(own, new, share)
-    lab = Lab(len(own[1]), last.model_.codes.size, last.fingerprint_, last.certificate_, fits)
-    return _Fitted(lab, found)
+    n_codes, certificate = last.model_.codes.size, last.certificate_
+    return Lab(len(own[1]), n_codes, last.fingerprint_, certificate, fits, found)
 
 
 def _plain(own: Rows, new: Rows, share: float) -> Fit:
@@ -311,85 +260,57 @@ def _lab_data(lab: Lab, name: str) -> dict[str, Any]:
 
 _WIDTH = 80
 
-
-@dataclass(frozen=True)
-class Grid:
-    """A table of text: the first column to the left, the others to the right."""
-
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+#: Rows of text, the header first.
+Table = list[tuple[str, ...]]
 
 
 def text(result: Result, styled: bool | None = None) -> str:
-    """The result to read: with drawn tables on a terminal, plain elsewhere.
-
-    Parameters
-    ----------
-    result : Result
-    styled : bool, optional
-        Default: whether standard output is a terminal. Without rich it is plain anyway.
-    """
-    parts: list[str | Grid] = [_introduction(result), _labs_grid(result), _verdict(result)]
-    if result.setting.n_studies > 1:
-        parts += [_again(result), _methods_grid(result), _chances(result), _CLOSING]
-    draw = _drawn if (sys.stdout.isatty() if styled is None else styled) else _plain_table
-    return "\n\n".join(part if isinstance(part, str) else draw(part) for part in parts)
-
-
-def _introduction(result: Result) -> str:
+    """The result to read: with drawn tables on a terminal (or if ``styled``), plain elsewhere."""
     setting = result.setting
-    return _filled(
+    introduction = (
         f"Two labs draw their own samples of one population ({setting.n_features} columns, about "
         "15 % positive). They share a protocol, made from a pilot of "
         f"{setting.n_pilot:,} other rows, with a published seed in it, and no data. Lab A fits "
         f"first and publishes a hint of {setting.hint_bits} bits."
     )
-
-
-def _labs_grid(result: Result) -> Grid:
-    def row(title: str, show: Callable[[Lab], str]) -> tuple[str, ...]:
-        return (title, *map(show, result.labs))
-
-    name = result.hinted.name
-    return Grid(
-        ("", "lab A", "lab B"),
-        (
-            row("rows", lambda lab: f"{lab.rows:,}"),
-            row("AUC on new rows", lambda lab: f"{lab.fits[name].auc:.4f}"),
-            row("fingerprint", lambda lab: lab.fingerprint[:16] + "..."),
-        ),
-    )
-
-
-def _verdict(result: Result) -> str:
+    verdict = "Different models this time. The labs notice, since the fingerprints differ."
     if result.same:
-        return f"Same model: all {result.labs[0].n_codes} integers that define it are equal."
-    return "Different models this time. The labs notice, since the fingerprints differ."
-
-
-def _again(result: Result) -> str:
-    return _filled(
-        f"Again, for {result.setting.n_studies} populations, each with a new pilot, seed and pair "
-        "of samples. How often do both labs get exactly the same model, what is it worth on new "
+        verdict = f"Same model: all {result.labs[0].n_codes} integers that define it are equal."
+    again = (
+        f"Again, for {setting.n_studies} populations, each with a new pilot, seed and pair of "
+        "samples. How often do both labs get exactly the same model, what is it worth on new "
         "rows, and how many bits is a match worth to somebody who knows the protocol?"
     )
+    parts: list[str | Table] = [_filled(introduction), _labs_table(result), verdict]
+    if setting.n_studies > 1:
+        parts += [_filled(again), _methods_table(result), _chances(result), _filled(_CLOSING)]
+    draw = _drawn if (sys.stdout.isatty() if styled is None else styled) else _plain_table
+    return "\n\n".join(part if isinstance(part, str) else draw(part) for part in parts)
 
 
-def _methods_grid(result: Result) -> Grid:
-    return Grid(
-        ("method", "same model", "log-loss", "AUC", "bal. acc.", "bits"),
-        tuple(
-            (
-                method.name,
-                f"{method.n_same} of {method.agreement.n_pairs}",
-                f"{method.log_loss:.4f}",
-                f"{method.auc:.3f}",
-                f"{method.balanced_accuracy:.3f}",
-                "-" if method.evidence_bits is None else f"{method.evidence_bits:.1f}",
-            )
-            for method in result.methods
-        ),
-    )
+def _labs_table(result: Result) -> Table:
+    name = result.hinted.name
+    return [
+        ("", "lab A", "lab B"),
+        ("rows", *(f"{lab.rows:,}" for lab in result.labs)),
+        ("AUC on new rows", *(f"{lab.fits[name].auc:.4f}" for lab in result.labs)),
+        ("fingerprint", *(lab.fingerprint[:16] + "..." for lab in result.labs)),
+    ]
+
+
+def _methods_table(result: Result) -> Table:
+    rows = [
+        (
+            method.name,
+            f"{method.n_same} of {method.agreement.n_pairs}",
+            f"{method.log_loss:.4f}",
+            f"{method.auc:.3f}",
+            f"{method.balanced_accuracy:.3f}",
+            "-" if method.evidence_bits is None else f"{method.evidence_bits:.1f}",
+        )
+        for method in result.methods
+    ]
+    return [("method", "same model", "log-loss", "AUC", "bal. acc.", "bits"), *rows]
 
 
 def _chances(result: Result) -> str:
@@ -412,7 +333,7 @@ def _filled(paragraph: str, first: str = "", rest: str = "") -> str:
     return textwrap.fill(paragraph, _WIDTH, initial_indent=first, subsequent_indent=rest)
 
 
-_CLOSING = _filled(
+_CLOSING = (
     "The base rate and the pilot's model are the same at all labs because no lab's rows decide "
     "anything. Without hint bits labs of this size can little more than confirm the pilot's "
     "model or veto it, and a match is worth about 0 bits. With a hint the labs' rows decide, "
@@ -420,29 +341,29 @@ _CLOSING = _filled(
 )
 
 
-def _plain_table(grid: Grid) -> str:
-    lines = [grid.header, *grid.rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(grid.header))]
+def _plain_table(table: Table) -> str:
+    """The first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return "\n".join(
         f"  {line[0]:<{widths[0]}}"
         + "".join(f"  {cell:>{width}}" for cell, width in zip(line[1:], widths[1:], strict=True))
-        for line in lines
+        for line in table
     )
 
 
-def _drawn(grid: Grid) -> str:
+def _drawn(table: Table) -> str:
     try:
         from rich.box import SIMPLE_HEAD
         from rich.console import Console
-        from rich.table import Table
+        from rich.table import Table as DrawnTable
     except ImportError:
-        return _plain_table(grid)
-    table = Table(box=SIMPLE_HEAD)
-    for number, title in enumerate(grid.header):
-        table.add_column(title, justify="right" if number else "left", no_wrap=True)
-    for row in grid.rows:
-        table.add_row(*row, style="bold green" if row[0].startswith("replearn") else None)
+        return _plain_table(table)
+    drawn = DrawnTable(box=SIMPLE_HEAD)
+    for number, title in enumerate(table[0]):
+        drawn.add_column(title, justify="right" if number else "left", no_wrap=True)
+    for row in table[1:]:
+        drawn.add_row(*row, style="bold green" if row[0].startswith("replearn") else None)
     console = Console(force_terminal=True, width=_WIDTH)
     with console.capture() as capture:
-        console.print(table)
+        console.print(drawn)
     return "\n".join(line.rstrip() for line in capture.get().splitlines() if line.strip())

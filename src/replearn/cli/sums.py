@@ -2,23 +2,16 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from replearn.cli.files import check_target, terminal_progress, writing
-from replearn.cli.options import add_command, add_common, add_file, positive
+from replearn.cli.options import Parser, add_common, positive
 from replearn.cli.outcome import Outcome
 from replearn.cli.text import aligned
 from replearn.errors import ReplearnError
 
+HELP = "write the exact sums of this site's rows, for a coalition to combine"
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "sums",
-        run,
-        "write the exact sums of this site's rows, for a coalition to combine",
-        """\
+EPILOG = """\
 examples:
   replearn sums site_a.parquet --protocol study.json --out a.sums.json --site "Site A"
   replearn sums site_a.parquet --protocol study.json --after round1.json --out a2.sums.json
@@ -30,28 +23,27 @@ docs/sums.md for what protects them.
 exit codes: 0 done; 2 bad usage or bad input
 
 JSON keys: sha256 (of the sums), out, protocol, round, rounds, site, rows, labels (rows of each),
-  columns (rows with an unknown value, by column), warnings""",
-    )
-    add_file(parser, "data", metavar="DATA", help="rows of this site")
+  columns (rows with an unknown value, by column), warnings"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
+    parser.add("data DATA", "rows of this site")
     add_common(parser, "--protocol", "--lock", "--target")
-    add_file(parser, "--out", metavar="FILE", required=True, help="where to write the sums")
-    parser.add_argument("--site", metavar="NAME", help="name of the site; default none is written")
-    parser.add_argument(
-        "--round", type=positive, metavar="K", help="round of the coalition (default 1)"
-    )
-    add_file(
-        parser, "--after", metavar="FILE", help="what `replearn combine` wrote after the last round"
-    )
+    parser.add("--out FILE", "where to write the sums", required=True)
+    parser.add("--site NAME", "name of the site; default none is written")
+    parser.add("--round K", "round of the coalition (default 1)", type=positive)
+    parser.add("--after FILE", "what `replearn combine` wrote after the last round")
     add_common(parser, "--features")
-    parser.add_argument(
+    parser.add(
         "--few-rows",
+        "allow fewer than 100 rows, whose sums may tell what is in single ones",
         action="store_true",
-        help="allow fewer than 100 rows, whose sums may tell what is in single ones",
     )
-    parser.add_argument(
+    parser.add(
         "--assume-shuffled",
+        "Algorithm 1: take the rows in the order of the file, which must be random",
         action="store_true",
-        help="Algorithm 1: take the rows in the order of the file, which must be random",
     )
     add_common(parser, "--allow-unknown")
 

@@ -1,26 +1,22 @@
 """``replearn table``: Table 1 of the paper with numbers."""
 
 import argparse
-from typing import Any
 
-from replearn.cli.options import PROMISE, add_command, positive
+from replearn.cli.options import PROMISE, Parser, positive
 from replearn.cli.outcome import Outcome
 
+HELP = "Table 1 of the paper with numbers: rows per lab of six algorithms in three modes"
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = add_command(
-        commands,
-        "table",
-        run,
-        "Table 1 of the paper with numbers: rows per lab of six algorithms in three modes",
-        """\
+EPILOG = """\
 example:
   replearn table --margin .5 --max-error .1 --max-disagreement .1 --features 50
 
 JSON keys: margin, max_error, max_disagreement, failure_prob, n_features, rows (algorithm, title,
-  rate, n_samples by mode (null: cannot be run), reasons by mode), warnings""",
-    )
+  rate, n_samples by mode (null: cannot be run), reasons by mode), warnings"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the arguments of the command."""
     for name, default in (
         ("margin", 0.5),
         ("max_error", 0.1),
@@ -31,14 +27,9 @@ JSON keys: margin, max_error, max_disagreement, failure_prob, n_features, rows (
         parser.add_argument(
             option, type=float, default=default, metavar="X", help=f"{text} (default {default:g})"
         )
-    parser.add_argument(
-        "--features", type=positive, default=50, metavar="N", help="columns (default 50)"
-    )
-    parser.add_argument(
-        "--no-intercept",
-        dest="intercept",
-        action="store_false",
-        help="boundaries through the origin",
+    parser.add("--features N", "columns (default 50)", type=positive, default=50)
+    parser.add(
+        "--no-intercept", "boundaries through the origin", dest="intercept", action="store_false"
     )
 
 

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from replearn.terminal import printable as printable
-from replearn.terminal import printable_lines as printable_lines
+from replearn.terminal import printable
 
 if TYPE_CHECKING:
     from replearn.codes.model import Model
@@ -47,7 +46,6 @@ def evidence_words(bits: float | None) -> str:
     """What a match is worth."""
     if bits is None:
         return "not known: the protocol does not say how hard its model is to guess"
-    guess = 2.0**-bits
     if bits < 1:
         return (
             f"a match is worth {bits:.1f} bits, next to nothing: who knows protocol and hint can "
@@ -55,7 +53,7 @@ def evidence_words(bits: float | None) -> str:
         )
     return (
         f"a match is worth {bits:.1f} bits: who knows protocol and hint, but has no rows, guesses "
-        f"the model with probability {guess:.2g}"
+        f"the model with probability {2.0**-bits:.2g}"
     )
 
 
@@ -64,12 +62,7 @@ def signal_words(
 ) -> str:
     """Whether the rows of the sites hold any signal, as they say; a match alone is no proof.
 
-    Parameters
-    ----------
-    p_values : dict
-        By file; None if it has none.
-    reasons : dict, optional
-        Why there is none, by file.
+    Both are by file: p-values, None if it has none, and reasons why.
     """
     from replearn.stages.signal import LEVEL
 
@@ -121,13 +114,8 @@ def in_options(message: str) -> str:
     """
 
     def option(found: re.Match[str]) -> str:
-        name = "--" + found[1].replace("_", "-")
-        return (
-            name
-            if found["value"] is None
-            else f"{name} {found['value'].rstrip('.')}"
-            + ("." if found["value"].endswith(".") else "")
-        )
+        name, value = "--" + found[1].replace("_", "-"), found["value"]
+        return name if value is None else f"{name} {re.sub(r'[.]+$', '.', value)}"
 
     for python, spoken in _OPTIONS.items():
         word = (

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from replearn.cli.files import terminal_progress
-from replearn.cli.options import given_promise
+from replearn.cli.options import PROMISE, given, given_promise
 from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
@@ -14,13 +14,28 @@ if TYPE_CHECKING:
     from replearn.study.protocol import Protocol
 
 
-#: Options that speak about an order of rows, or about what it takes to make one.
-_OF_ORDER = ("random_state", "memory", "scratch", "checkpoint", "checkpoint_every")
-
-
 def read_protocol(options: argparse.Namespace) -> "Protocol | None":
     """The protocol of the study, if there is one; options that it fixes are refused."""
-    check_training(options)
+    if options.protocol is not None:
+        if fixed := given(options, *PROMISE, "seed", "algorithm", "mode", "intercept"):
+            raise ReplearnError(
+                "--protocol fixes the promise, the mode, the intercept and the seed, as well as "
+                f"the algorithm, got {', '.join(fixed)} too. Leave that out."
+            )
+    elif options.margin == "auto" and options.algorithm not in (None, "svm"):
+        raise ReplearnError(
+            f"--margin auto needs --algorithm svm, got {options.algorithm}. Pass the margin as a "
+            "number."
+        )
+    if options.protocol is None and options.allow_unknown:
+        raise ReplearnError(
+            "--allow-unknown is about values that a protocol does not know, got none. Leave it "
+            "out, or add --protocol FILE."
+        )
+    if not options.shuffle and getattr(options, "random_state", None) is not None:
+        raise ReplearnError(
+            "--random-state is the key of a shuffle, got --assume-shuffled too. Leave one out."
+        )
     if options.protocol is None:
         if options.lock is not None:
             raise ReplearnError("--lock is the hash of a protocol, got none. Add --protocol FILE.")
@@ -28,39 +43,6 @@ def read_protocol(options: argparse.Namespace) -> "Protocol | None":
     from replearn.study.protocol import Protocol
 
     return Protocol.load(options.protocol, options.lock)
-
-
-def refuse_idle(estimator: "ReplicableClassifier", options: argparse.Namespace) -> None:
-    """Refuse what would do nothing: where rows are held, if nothing has to be put in order."""
-    held = [f"--{name}" for name in ("memory", "scratch") if getattr(options, name) is not None]
-    if estimator.asks != "batches":
-        why = "needs all rows in memory"
-    elif not options.shuffle:
-        why = "reads rows in the order of the file, which takes little memory"
-    else:
-        from replearn.sources import open_source
-
-        if not held or not open_source(options.data, raw=True).in_memory_only:
-            return
-        why = f"holds all rows of {options.data} in memory, as its format asks for"
-    if held:
-        raise ReplearnError(
-            f"{held[0]} is for rows that are shuffled by way of a folder, but this fit {why}. "
-            "Leave it out."
-        )
-
-
-def refuse_with_cluster(options: argparse.Namespace) -> None:
-    """Refuse what means nothing on a cluster, whose workers read and add up."""
-    names = ("weights", "checkpoint", "scratch", "memory", "features", "random_state")
-    given = [name for name in names if getattr(options, name) is not None]
-    given += ["jobs"] if options.jobs != -1 else []
-    if given:
-        raise ReplearnError(
-            "with --cluster the workers read Parquet files in their order and add them up, with "
-            f"threads and memory of their own, got --{given[0].replace('_', '-')} too. Leave one "
-            "out."
-        )
 
 
 def make_estimator(
@@ -71,11 +53,16 @@ def make_estimator(
 
     settings = {"n_jobs": options.jobs, "verbose": int(on_terminal()), **more}
     if protocol is not None and protocol.design is not None:
-        _refuse_order(options)
-        return cast("ReplicableClassifier", protocol.estimator(**settings))
-    settings["shuffle"] = options.shuffle
-    if getattr(options, "random_state", None) is not None:
-        settings["random_state"] = options.random_state
+        of_order = ("random_state", "memory", "scratch", "checkpoint", "checkpoint_every")
+        if idle := given(options, *of_order, "shuffle"):
+            raise ReplearnError(
+                f"a logistic study adds up its rows in any order, piece by piece, got {idle[0]}. "
+                "Leave it out."
+            )
+    else:
+        settings["shuffle"] = options.shuffle
+        if getattr(options, "random_state", None) is not None:
+            settings["random_state"] = options.random_state
     if protocol is not None:
         return cast("ReplicableClassifier", protocol.estimator(**settings))
     make, fixed = _estimators()[options.algorithm or "svm"]
@@ -128,50 +115,6 @@ def algorithm_of(estimator: "ReplicableClassifier") -> str:
         if type(estimator) is kind
         and all(getattr(estimator, key) == value for key, value in fixed.items())
     )
-
-
-def check_training(options: argparse.Namespace) -> None:
-    """Refuse options that do not go together."""
-    if options.protocol is not None:
-        _refuse_what_is_fixed(options)
-    elif options.margin == "auto" and options.algorithm not in (None, "svm"):
-        raise ReplearnError(
-            f"--margin auto needs --algorithm svm, got {options.algorithm}. Pass the margin as a "
-            "number."
-        )
-    if options.protocol is None and options.allow_unknown:
-        raise ReplearnError(
-            "--allow-unknown is about values that a protocol does not know, got none. Leave it "
-            "out, or add --protocol FILE."
-        )
-    if not options.shuffle and getattr(options, "random_state", None) is not None:
-        raise ReplearnError(
-            "--random-state is the key of a shuffle, got --assume-shuffled too. Leave one out."
-        )
-
-
-def _refuse_order(options: argparse.Namespace) -> None:
-    """Refuse what means nothing for sums over rows, which know no order."""
-    given = [name for name in _OF_ORDER if getattr(options, name, None) is not None]
-    given += [] if options.shuffle else ["assume_shuffled"]
-    if given:
-        raise ReplearnError(
-            f"a logistic study adds up its rows in any order, piece by piece, got "
-            f"--{given[0].replace('_', '-')}. Leave it out."
-        )
-
-
-def _refuse_what_is_fixed(options: argparse.Namespace) -> None:
-    given = [*given_promise(options)]
-    given += [name for name in ("seed", "algorithm") if getattr(options, name) is not None]
-    given += ["mode"] if options.mode != "practical" else []
-    given += [] if options.intercept else ["no-intercept"]
-    if given:
-        names = ", ".join("--" + name.replace("_", "-") for name in given)
-        raise ReplearnError(
-            "--protocol fixes the promise, the mode, the intercept and the seed, as well as the "
-            f"algorithm, got {names} too. Leave that out."
-        )
 
 
 def _estimators() -> dict[str, tuple[type[Any], dict[str, str]]]:

@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from replearn.codes.encoding import OTHER, Encoding, NumberColumn
+from replearn.codes.encoding import OTHER, NumberColumn
 from replearn.codes.model import Model
 from replearn.exports.rules import Rule, check_text, model_of, rule_of
-from replearn.exports.spreadsheets import harmless
 from replearn.kernels.portable import exponential, sigmoid
 
 INTERCEPT, THRESHOLD, LONGEST = "(intercept)", "(threshold)", "(longest row)"
 
+#: First characters with which spreadsheets begin a formula, their wide forms too.
+_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+
 _ORIGIN = ["column", "category", "centre", "scale"]
-PER_UNIT = "per_unit"
 _ODDS = ["log_odds_per_unit", "odds_ratio_per_unit", "odds_ratio_per_scale"]
 
 
@@ -74,79 +75,51 @@ def to_csv(source: Any, *, large: bool = False, spreadsheet: bool = False) -> st
     text = io.StringIO()
     # all text is quoted: older versions of Python leave a lone "\r" in a name without quotes
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    lines = _halfspace_lines if rule.threshold is None else _log_odds_lines
-    if model.n_classes > 2:
-        lines = _class_lines
-    if model.is_numeric:
-        lines = _number_lines
-    rows = lines(model, rule)
+    rows = _lines(model, rule)
     writer.writerows([map(harmless, row) for row in rows] if spreadsheet else rows)
     return text.getvalue()
 
 
-def _halfspace_lines(model: Model, rule: Rule) -> list[list[Any]]:
-    """The header, and the lines of each halfspace."""
-    majority = not model.is_halfspace
-    origins = _origins(model)
-    header = ["feature", "coefficient", *(_ORIGIN if model.encoding is not None else [])]
-    lines: list[list[Any]] = [["vote", *header] if majority else header]
-    for vote, (weights, intercept) in enumerate(zip(rule.weights, rule.intercepts, strict=True)):
-        number = [vote] if majority else []
-        for name, weight, origin in zip(rule.names, weights, origins, strict=True):
-            feature = check_text(name, "a feature's name", "CSV")
-            lines.append([*number, feature, float(weight), *origin])
-        lines.append([*number, INTERCEPT, float(intercept), *[""] * (len(header) - 2)])
-    return lines
-
-
-def _class_lines(model: Model, rule: Rule) -> list[list[Any]]:
-    """The header, and the lines of each class; of log-odds, of each but the first."""
-    first = 0 if rule.threshold is None else 1
-    origins = _origins(model)
-    header = ["feature", "coefficient", *(_ORIGIN if model.encoding is not None else [])]
+def _lines(model: Model, rule: Rule) -> list[list[Any]]:
+    """The header, and for each halfspace a line for each feature and one for its intercept."""
+    many, threshold = model.n_classes > 2, rule.threshold
+    readings: dict[str, Any] = {}  # columns for people, with six digits
+    if model.is_numeric:
+        readings = {"per_unit": rule.weights[0] * output_heights(model)}
+    elif threshold is not None and not many:
+        per_unit = rule.weights[0] * output_heights(model)
+        odds = [per_unit, exponential(per_unit), exponential(rule.weights[0])]
+        readings = dict(zip(_ODDS, odds, strict=True))
+    header = ["feature", "coefficient", *(_ORIGIN if model.encoding is not None else []), *readings]
     blank = [""] * (len(header) - 2)
-    lines: list[list[Any]] = [["class", *header]]
-    for label, weights, intercept in zip(
-        model.classes[first:], rule.weights[first:], rule.intercepts[first:], strict=True
-    ):
-        shown = check_text(label, "a label", "CSV") if isinstance(label, str) else label
-        for name, weight, origin in zip(rule.names, weights, origins, strict=True):
-            feature = check_text(name, "a feature's name", "CSV")
-            lines.append([shown, feature, float(weight), *origin])
-        lines.append([shown, INTERCEPT, float(intercept), *blank])
-    return lines if first == 0 else [*lines, ["", LONGEST, rule.cap, *blank]]
-
-
-def _log_odds_lines(model: Model, rule: Rule) -> list[list[Any]]:
-    """The header, and the lines of a logistic model."""
-    assert rule.threshold is not None
-    header = ["feature", "coefficient", *(_ORIGIN if model.encoding is not None else []), *_ODDS]
-    per_unit = rule.weights[0] * output_heights(model)
-    odds = [per_unit, exponential(per_unit), exponential(rule.weights[0])]
+    first = 0  # log-odds are against the first of many classes
+    marks: list[list[Any]] = [[]]
+    if many:
+        header.insert(0, "class")
+        first = 0 if threshold is None else 1
+        marks = [
+            [check_text(label, "a label", "CSV") if isinstance(label, str) else label]
+            for label in model.classes[first:]
+        ]
+    elif not model.is_halfspace:
+        header.insert(0, "vote")
+        marks = [[vote] for vote in range(len(rule.weights))]
+    features = [check_text(name, "a feature's name", "CSV") for name in rule.names]
+    details = [
+        [*origin, *(float(f"{values[i]:.6g}") for values in readings.values())]
+        for i, origin in enumerate(_origins(model))
+    ]
     lines: list[list[Any]] = [header]
-    for i, (name, origin) in enumerate(zip(rule.names, _origins(model), strict=True)):
-        feature = check_text(name, "a feature's name", "CSV")
-        read = [float(f"{values[i]:.6g}") for values in odds]
-        lines.append([feature, float(rule.weights[0][i]), *origin, *read])
-    for name, value in (
-        (INTERCEPT, float(rule.intercepts[0] + rule.threshold)),
-        (THRESHOLD, rule.threshold),
-        (LONGEST, rule.cap),
-    ):
-        lines.append([name, value, *[""] * (len(header) - 2)])
-    return lines
-
-
-def _number_lines(model: Model, rule: Rule) -> list[list[Any]]:
-    """The header, and the lines of a regression."""
-    header = ["feature", "coefficient", *(_ORIGIN if model.encoding is not None else []), PER_UNIT]
-    per_unit = rule.weights[0] * output_heights(model)
-    lines: list[list[Any]] = [header]
-    for i, (name, origin) in enumerate(zip(rule.names, _origins(model), strict=True)):
-        feature = check_text(name, "a feature's name", "CSV")
-        lines.append([feature, float(rule.weights[0][i]), *origin, float(f"{per_unit[i]:.6g}")])
-    for name, value in ((INTERCEPT, float(rule.intercepts[0])), (LONGEST, rule.cap)):
-        lines.append([name, value, *[""] * (len(header) - 2)])
+    parts = zip(marks, rule.weights[first:], rule.intercepts[first:], strict=True)
+    for mark, weights, intercept in parts:
+        for feature, weight, detail in zip(features, weights, details, strict=True):
+            lines.append([*mark, feature, float(weight), *detail])
+        constant = intercept if many or threshold is None else intercept + threshold
+        lines.append([*mark, INTERCEPT, float(constant), *blank])
+    if threshold is not None and not many:
+        lines.append([THRESHOLD, threshold, *blank])
+    if threshold is not None or model.is_numeric:
+        lines.append([*([""] if many else []), LONGEST, rule.cap, *blank])
     return lines
 
 
@@ -163,19 +136,7 @@ def output_heights(model: Model) -> Any:
 
 
 def in_words(model: Model, n_shown: int = 5) -> list[tuple[str, str]]:
-    """What a logistic model says, as names and sentences for people.
-
-    Parameters
-    ----------
-    model : Model
-        Logistic.
-    n_shown : int, default=5
-        Features with the largest weights, at the most.
-
-    Returns
-    -------
-    list of (str, str)
-    """
+    """What a logistic model says, as names and sentences for people."""
     rule = rule_of(model)
     assert rule.threshold is not None
     space: Any = model.space
@@ -221,12 +182,8 @@ def _origins(model: Model) -> list[list[Any]]:
     """Raw column, category, centre and scale of each feature; nothing without an encoding."""
     if model.encoding is None:
         return [[]] * model.n_features
-    return _encoded_origins(model.encoding)
-
-
-def _encoded_origins(encoding: Encoding) -> list[list[Any]]:
     origins: list[list[Any]] = []
-    for column in encoding.columns:
+    for column in model.encoding.columns:
         if isinstance(column, NumberColumn):
             origins.append([column.name, "", float(column.centre), float(column.scale)])
         else:
@@ -236,3 +193,22 @@ def _encoded_origins(encoding: Encoding) -> list[list[Any]]:
                 [column.name, value, "", scale] for value, scale in zip(values, scales, strict=True)
             ]
     return origins
+
+
+# --- spreadsheets -----------------------------------------------------------------------------
+
+
+def is_formula(cell: Any) -> bool:
+    """Whether a spreadsheet might compute a text instead of showing it.
+
+    Examples
+    --------
+    >>> is_formula("=1+1"), is_formula("one"), is_formula(-1.0)
+    (True, False, False)
+    """
+    return isinstance(cell, str) and cell.lstrip(" ").startswith(_STARTS)
+
+
+def harmless(cell: Any) -> Any:
+    """The cell, with an apostrophe before a text that might be computed."""
+    return f"'{cell}" if is_formula(cell) else cell

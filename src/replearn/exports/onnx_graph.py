@@ -66,9 +66,12 @@ def to_onnx(
     >>> rl.to_onnx(fitted) == rl.to_onnx(fitted.model_)
     True
     """
-    _require_onnx()
-    from onnx import TensorProto, helper
-
+    try:
+        from onnx import TensorProto, helper
+    except ImportError:
+        raise ReplearnError(
+            'an ONNX export needs the package onnx. Install it: pip install "replearn[onnx]"'
+        ) from None
     model = model_of(source, large)
     rule = rule_of(model)
     encoding = None if encoded else model.encoding
@@ -93,9 +96,9 @@ def to_onnx(
         _score(graph, rows, rule, model.is_halfspace, score)
         if not model.is_numeric:
             _label(graph, score, model, label)
-    if rule.threshold is not None and not many:
-        probabilities = graph.new_name("probabilities")
-        _probabilities(graph, score, rule.threshold, probabilities)
+        if rule.threshold is not None:
+            probabilities = graph.new_name("probabilities")
+            _probabilities(graph, score, rule.threshold, probabilities)
     kind = TensorProto.STRING if isinstance((*model.classes, 0)[0], str) else TensorProto.INT64
     by_class: list[str | int | None] = ["rows", model.n_classes]
     outputs = [
@@ -114,17 +117,14 @@ def to_onnx(
             helper.make_opsetid("ai.onnx.ml", _ML_OPSET),
         ],
     )
-    helper.set_model_props(proto, _facts(model))
+    facts = {  # nothing but what the fingerprint covers, and versions
+        "replearn.fingerprint": model.fingerprint,
+        "replearn.format": f"{FORMAT} {model.format_version}",
+        "replearn.labels": json.dumps(list(model.classes)),
+        "replearn.version": __version__,
+    }
+    helper.set_model_props(proto, facts)
     return bytes(proto.SerializeToString(deterministic=True))
-
-
-def _require_onnx() -> None:
-    try:
-        import onnx  # noqa: F401
-    except ImportError:
-        raise ReplearnError(
-            'an ONNX export needs the package onnx. Install it: pip install "replearn[onnx]"'
-        ) from None
 
 
 def _inputs(encoding: Encoding | None, n_features: int, numbers: int) -> list[Any]:
@@ -141,16 +141,6 @@ def _inputs(encoding: Encoding | None, n_features: int, numbers: int) -> list[An
         kind = TensorProto.STRING if isinstance(column, CategoryColumn) else numbers
         infos.append(helper.make_tensor_value_info(name, kind, ["rows"]))
     return infos
-
-
-def _facts(model: Model) -> dict[str, str]:
-    """What the file says about itself: nothing but what the fingerprint covers, and versions."""
-    return {
-        "replearn.fingerprint": model.fingerprint,
-        "replearn.format": f"{FORMAT} {model.format_version}",
-        "replearn.labels": json.dumps(list(model.classes)),
-        "replearn.version": __version__,
-    }
 
 
 class _Graph:
@@ -295,19 +285,14 @@ def _indicators(graph: _Graph, column: CategoryColumn) -> str:
 
     For any other text they are all 0, or the last one is not, unless the text is empty.
     """
-    found = _zeros_and_ones(graph, column)
-    return graph.node("Mul", found, graph.constant(column.heights)) if column.scales else found
-
-
-def _zeros_and_ones(graph: _Graph, column: CategoryColumn) -> str:
     values = [check_text(value, "a category", "ONNX") for value in column.values]
     found = _one_hot(graph, column.name, values)
-    if not column.other:
-        return found
-    axis = graph.constant(np.array([1]))
-    published = graph.node("ReduceSum", found, axis, keepdims=1)
-    known = graph.node("Add", published, _one_hot(graph, column.name, [""]))
-    return graph.node("Concat", found, graph.node("Sub", graph.constant(1.0), known), axis=1)
+    if column.other:
+        axis = graph.constant(np.array([1]))
+        published = graph.node("ReduceSum", found, axis, keepdims=1)
+        known = graph.node("Add", published, _one_hot(graph, column.name, [""]))
+        found = graph.node("Concat", found, graph.node("Sub", graph.constant(1.0), known), axis=1)
+    return graph.node("Mul", found, graph.constant(column.heights)) if column.scales else found
 
 
 def _one_hot(graph: _Graph, name: str, values: list[str]) -> str:

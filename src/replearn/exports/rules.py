@@ -17,25 +17,16 @@ from replearn.types import Matrix, Vector
 class Rule:
     """A model as numbers: the label is decided by the sign of a product, or by a vote of signs.
 
-    Attributes
-    ----------
-    weights : array of shape (n_halfspaces, n_features)
-        One row, or one for each vote of a majority, or for each of more than two classes, of which
-        the largest product decides.
-    intercepts : array of shape (n_halfspaces,)
-    names : tuple of str
-        Of the features, after encoding; x0, x1, ... if the model has none.
-    cap : float
-        Rows longer than this are shortened to it, before the product; inf: none are.
-    threshold : float or None
-        Product and intercept are the log-odds of the second label, minus this; None if they are
-        no log-odds. Of a regression they are the number that is predicted.
+    There is one row of weights, or one for each vote of a majority, or for each of more than two
+    classes, of which the largest product decides. Product and intercept of a logistic model are the
+    log-odds of the second label minus ``threshold``, which is None for all others; of a regression
+    they are the number that is predicted.
     """
 
     weights: Matrix
     intercepts: Vector
-    names: tuple[str, ...]
-    cap: float = math.inf
+    names: tuple[str, ...]  # of the features, after encoding; x0, x1, ... if the model has none
+    cap: float = math.inf  # longer rows are shortened to this length before the product
     threshold: float | None = None
 
 

@@ -71,13 +71,12 @@ def to_sklearn(source: Any, *, encoded: bool = False, large: bool = False) -> An
     steps: list[tuple[str, Any]] = []
     if model.encoding is not None and not encoded:
         steps.append(("encode", _encoder(model.encoding)))
+    if rule.threshold is not None or model.is_numeric:
+        steps.append(("shorten", _shortener(rule.cap, model.n_features, names)))
+    if model.is_numeric:
+        return Pipeline([*steps, ("regress", _regression(rule))])
     if rule.threshold is not None:
-        steps.append(("shorten", _shortener(rule.cap, model.n_features, names)))
         classifier = _logistic(rule, rule.threshold, classes)
-    elif model.is_numeric:
-        steps.append(("shorten", _shortener(rule.cap, model.n_features, names)))
-        steps.append(("regress", _regression(rule)))
-        return Pipeline(steps)
     elif model.is_halfspace:
         places = list(range(len(rule.weights)))  # more than one of more than two classes
         classifier = _linear(rule, places, classes, names)
@@ -236,14 +235,11 @@ def _encoder(encoding: Encoding) -> Any:
     encoder = ColumnTransformer(steps, sparse_threshold=0).fit(_row(encoding))
     for run, (name, _, _) in zip(runs, steps, strict=True):
         numbers = [column for column in run if isinstance(column, NumberColumn)]
-        if numbers:
+        if numbers or _has_scales(run):
             scaler = encoder.named_transformers_[name]["scale"]
-            scaler.mean_ = np.array([float(column.centre) for column in numbers])
-            scaler.scale_ = np.array([float(column.scale) for column in numbers])
-            scaler.var_ = scaler.scale_**2
-        elif _has_scales(run):
-            scaler = encoder.named_transformers_[name]["scale"]
-            scaler.scale_ = np.concatenate([_scales(column) for column in _categories(run)])
+            if numbers:
+                scaler.mean_ = np.array([float(column.centre) for column in numbers])
+            scaler.scale_ = np.array([scale for column in run for scale in _scales(column)])
             scaler.var_ = scaler.scale_**2
     return encoder
 
@@ -252,9 +248,11 @@ def _categories(run: list[Column]) -> list[CategoryColumn]:
     return [column for column in run if isinstance(column, CategoryColumn)]
 
 
-def _scales(column: CategoryColumn) -> NDArray[np.float64]:
-    """What the indicators of a column are divided by."""
-    return np.array([float(scale) for scale in column.scales or ["1"] * column.n_outputs])
+def _scales(column: Column) -> list[float]:
+    """What the outputs of a column are divided by."""
+    if isinstance(column, NumberColumn):
+        return [float(column.scale)]
+    return [float(scale) for scale in column.scales or ["1"] * column.n_outputs]
 
 
 def _has_scales(run: list[Column]) -> bool:

@@ -88,27 +88,23 @@ def to_sql(source: Any, table: str = "rows", *, large: bool = False) -> Sql:
     """
     model = model_of(source, large)
     rule, name = rule_of(model), quoted(table)
-    columns = _columns(model, rule)
+    columns: Sequence[Column] = (
+        model.encoding.columns
+        if model.encoding is not None
+        else [NumberColumn(feature, "0", "1") for feature in rule.names]
+    )
     if model.n_classes > 2:
         return _of_classes(model, rule, columns, name)
     if model.is_numeric:
-        return _of_numbers(rule, columns, name)
-    missing = [f"{name}.{quoted(c.name)} IS NULL" for c in columns if _must_be_known(c)]
-    products = [
-        _joined([*_terms(columns, weights, name), *constant], "+")
-        for weights, constant in zip(rule.weights, _constants(model, rule), strict=True)
-    ]
-    if rule.threshold is not None:
         score = _shortened_score(rule, columns, name)
-    elif model.is_halfspace:
-        score = products[0]  # NULL if one of its terms is
-    else:
-        votes = [f"CASE WHEN {product} > 0e0 THEN 1e0 ELSE -1e0 END" for product in products]
-        score = _null_if(missing, f"{_joined(votes, '+')} / {number(len(votes))}")
+        return Sql(score, score, f'SELECT {name}.*, {score} AS "{PREDICTION}"\nFROM {name}\n')
     low, high = (literal(label) for label in model.classes)
-    label = _null_if(missing, f"CASE WHEN {score} > 0e0 THEN {high} ELSE {low} END")
     if rule.threshold is not None:  # its score may be NULL when no number is missing
+        score = _shortened_score(rule, columns, name)
         label = f"(CASE WHEN {score} > 0e0 THEN {high} WHEN {score} <= 0e0 THEN {low} END)"
+    else:
+        score, missing = _plain_score(model, rule, columns, name)
+        label = _null_if(missing, f"CASE WHEN {score} > 0e0 THEN {high} ELSE {low} END")
     found = f'"scored"."{SCORE}"'
     added, probability = "", None
     if rule.threshold is not None:
@@ -123,17 +119,30 @@ FROM {name}) AS "scored"
     return Sql(score, label, query, probability)
 
 
+def _plain_score(
+    model: Model, rule: Rule, columns: Sequence[Column], name: str
+) -> tuple[str, list[str]]:
+    """The product of a halfspace or the mean of votes, and the conditions that make it NULL."""
+    missing = [
+        f"{name}.{quoted(column.name)} IS NULL"
+        for column in columns
+        if isinstance(column, NumberColumn) and not column.fill_missing
+    ]
+    products = []
+    for weights, intercept in zip(rule.weights, rule.intercepts, strict=True):
+        constant = [number(intercept)] if model.fit_intercept else []
+        products.append(_joined([*_terms(columns, weights, name), *constant], "+"))
+    if model.is_halfspace:
+        return products[0], missing  # NULL if one of its terms is
+    votes = [f"CASE WHEN {product} > 0e0 THEN 1e0 ELSE -1e0 END" for product in products]
+    return _null_if(missing, f"{_joined(votes, '+')} / {number(len(votes))}"), missing
+
+
 def _shortened_score(rule: Rule, columns: Sequence[Column], name: str) -> str:
     """Product and intercept of a row that is shortened to the published length."""
     product = _joined(list(_terms(columns, rule.weights[0], name)), "+")
     factor = _shortening(_joined(list(_squares(columns, name)), "+"), rule.cap)
     return f"({product} * {factor} + {number(rule.intercepts[0])})"
-
-
-def _of_numbers(rule: Rule, columns: Sequence[Column], name: str) -> Sql:
-    """A regression: score and label are the number that it predicts."""
-    score = _shortened_score(rule, columns, name)
-    return Sql(score, score, f'SELECT {name}.*, {score} AS "{PREDICTION}"\nFROM {name}\n')
 
 
 def _of_classes(model: Model, rule: Rule, columns: Sequence[Column], name: str) -> Sql:
@@ -184,22 +193,6 @@ def _chance_of_largest(scores: Sequence[str]) -> str:
         lack = f"({score} - {top})"
         terms.append(f"EXP(CASE WHEN {lack} < {least} THEN {least} ELSE {lack} END)")
     return f"(1e0 / {_joined(terms, '+')})"
-
-
-def _columns(model: Model, rule: Rule) -> Sequence[Column]:
-    """Raw columns; without an encoding, numbers as they are."""
-    if model.encoding is not None:
-        return model.encoding.columns
-    return [NumberColumn(name, "0", "1") for name in rule.names]
-
-
-def _constants(model: Model, rule: Rule) -> list[list[str]]:
-    """The last term of each product, if there is an intercept."""
-    return [[number(value)] if model.fit_intercept else [] for value in rule.intercepts]
-
-
-def _must_be_known(column: Column) -> bool:
-    return isinstance(column, NumberColumn) and not column.fill_missing
 
 
 def _terms(columns: Sequence[Column], weights: Vector, table: str) -> Iterator[str]:
