@@ -36,12 +36,14 @@ LEAST_ROWS = 65  # of a block: more than the groups of sums
 BLOCKS = (N_ROWS, N_ROWS // 100 * 100, 400, 401, 402, 403)  # in files and partitions
 WIDTHS = (N_COLUMNS, N_COLUMNS + 1, N_COLUMNS + 2)
 
+KERNELS = "/kernels/"
+
 #: What should happen once in a fit, by the names of the functions that do it.
 WORK = {
     "plans made": ("plan_svm",),
     "means": ("BatchSums._mean",),
     "looks at labels": ("Labels.take",),
-    "looks for NaN": ("_check_finite", "Encoding.encoded"),
+    "looks for NaN": ("refuse_not_finite", "Encoding.encoded"),
 }
 
 #: Who tests whether rows hold any signal: beside the walk to the model, and counted apart.
@@ -92,6 +94,8 @@ class Walk:
             return
         caller = frame.f_back
         while caller is not None and place(caller) is None:
+            if KERNELS in caller.f_code.co_filename:  # the walk has ended
+                return
             caller = caller.f_back
         before = "the caller" if caller is None else place(caller)
         tests = str(before).startswith(TEST) or name.startswith(TEST)
@@ -114,7 +118,7 @@ def place(frame: Any) -> str | None:
     code = frame.f_code
     if not code.co_filename.startswith(PACKAGE) or code.co_name.startswith("<"):
         return None
-    if "/kernels/" in code.co_filename:
+    if KERNELS in code.co_filename:
         return None
     return f"{code.co_filename[len(PACKAGE) :]}:{code.co_qualname}"
 

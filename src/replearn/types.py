@@ -17,21 +17,22 @@ Order = NDArray[np.int64]
 Signs = NDArray[np.int8]
 
 
-def first_not_finite(X: Any) -> tuple[int, int, float] | None:
-    """Row, column and value of the first number that is NaN or infinite; None if there is none.
+def refuse_not_finite(X: Any, refused: Callable[[int, int, float], Exception]) -> None:
+    """Raise what ``refused`` makes of row, column and value of the first NaN or infinity, if any.
 
     Nearly all tables have a finite sum, and then no array of flags is made.
     """
-    values = X.data if is_sparse(X) else X
+    sparse = hasattr(X, "indptr")
+    values = X.data if sparse else X
     with np.errstate(all="ignore"):
         if np.isfinite(values.sum()) or np.isfinite(values).all():
-            return None
+            return
     place = int(np.argmin(np.isfinite(values)))
-    if is_sparse(X):
+    if sparse:
         row, column = int(np.searchsorted(X.indptr, place, side="right")) - 1, int(X.indices[place])
     else:
         row, column = divmod(place, X.shape[1])
-    return row, column, float(values.flat[place])
+    raise refused(row, column, float(values.flat[place]))
 
 
 def is_sparse(X: Any) -> bool:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -31,7 +32,7 @@ from replearn.stages.certificate import Certificate
 from replearn.stages.net_search import PointSource
 from replearn.stages.signal import ELSEWHERE, ONLY_SUMS, TOO_FEW, Signal, signal_of, spaced_signal
 from replearn.stages.weights import whole_weights, with_weights
-from replearn.types import BlockMap, Vector, first_not_finite
+from replearn.types import BlockMap, Vector, refuse_not_finite
 from replearn.warn import warn
 
 _LOG = logging.getLogger("replearn")
@@ -318,7 +319,7 @@ class Replicable(BaseEstimator):
             ensure_all_finite=False,
             reset=False,
         )
-        _check_finite(X, self)
+        refuse_not_finite(X, partial(_not_finite, self, 0))
         scores = model.scores(X)
         if not np.isfinite(scores).all():
             row = int(np.argmin(np.isfinite(scores.reshape(len(scores), -1)).all(axis=1)))
@@ -419,7 +420,7 @@ class Replicable(BaseEstimator):
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()  # the caller's matrix stays as it is
             X.sum_duplicates()
-        _check_finite(X, self, first_row)
+        refuse_not_finite(X, partial(_not_finite, self, first_row))
         return X, y
 
     def labels(self, place: str = "y", *, from_text: bool = False) -> Labels:
@@ -528,14 +529,11 @@ def _check_codes(fitted: Any) -> None:
 _LARGEST_CELL = 4.0
 
 
-def _check_finite(X: Any, estimator: Any, first_row: int = 0) -> None:
-    """Refuse NaN and infinity, and say where they are."""
-    found = first_not_finite(X)
-    if found is None:
-        return
-    row, column, value = found
+def _not_finite(
+    estimator: Any, first_row: int, row: int, column: int, value: float
+) -> ReplearnError:
     names = _names(estimator)
-    raise ReplearnError(
+    return ReplearnError(
         f"X must be finite, got {'NaN' if np.isnan(value) else 'inf'} in row "
         f"{first_row + row}, column {column if names is None else repr(names[column])}. Fill in "
         "such values, or drop their rows."

@@ -101,14 +101,14 @@ class Labels:
         is_high = values == high
         n_others = values.size - np.count_nonzero(is_high)
         if low == high or np.count_nonzero(values == low) == n_others:  # most often: do not sort
-            numbers = [self._number(value.item()) for value in (low, high)]
-            return _looked_up(np.array(numbers, dtype=np.uint8), is_high.view(np.uint8))
+            first, second = (self._number(value.item()) for value in (low, high))
+            return np.uint8(first) ^ np.uint8(first ^ second) * is_high.view(np.uint8)
         different, inverse = np.unique(values, return_inverse=True)
         return np.array([self._number(value) for value in different.tolist()])[inverse]
 
     def class_numbers(self, taken: NDArray[np.integer[Any]]) -> NDArray[np.uint8]:
         """Places among ``classes`` of the labels that were taken."""
-        return _looked_up(self._class_of, taken)
+        return self._class_of.take(taken)
 
     def numbers(self, y: ArrayLike) -> NDArray[np.uint8]:
         """Places among ``classes`` of these labels."""
@@ -123,8 +123,8 @@ class Labels:
         if not self.complete:
             raise self._one_class()
         if not self._many or (self._signs_of_two and self._classes.size <= 2):
-            return _looked_up(2 * self._class_of.astype(np.int8) - 1, taken)
-        return _looked_up(self._class_of, taken)
+            return (2 * self._class_of.astype(np.int8) - 1).take(taken)
+        return self._class_of.take(taken)
 
     def values(self, y: ArrayLike) -> NDArray[Any]:
         """These labels as ``classes`` spells them."""
@@ -249,13 +249,6 @@ class Labels:
             f"{self._place} must hold whole numbers, booleans or text, got {got} (Unknown label "
             f"type: {kind}). Is it the label column? Turn a measurement into two classes first."
         )
-
-
-def _looked_up(table: NDArray[Any], taken: NDArray[np.integer[Any]]) -> NDArray[Any]:
-    """``table[taken]``; without an index where there are two small numbers, the usual case."""
-    if table.size != 2 or taken.dtype != np.uint8:
-        return np.asarray(table[taken])
-    return np.asarray(table[:1] + (table[1:] - table[:1]) * taken.astype(table.dtype))
 
 
 def _number_in(text: str) -> str | None:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from replearn.sources.common import (
     reading,
     rows_per_batch,
 )
-from replearn.types import first_not_finite
+from replearn.types import refuse_not_finite
 
 _CSR_KEYS = ("data", "indices", "indptr", "shape")
 _MEMORY_IF_UNKNOWN = 2**36
@@ -49,13 +50,13 @@ class NpzSource(Source):
             numbers = arrays["X"]
             single = numbers.dtype.kind == "f" and numbers.dtype.itemsize <= 4
             X = np.ascontiguousarray(numbers, dtype=np.float32 if single else np.float64)
-        _check_finite(path, X)
+        refuse_not_finite(X, partial(_not_finite, path))
         if self.chosen is not None:
             X = X[:, list(self.chosen)]
         seen = None
         if self.encoding is not None:
             X, seen = self.encoding.counted(X)
-            _check_finite(path, X)
+            refuse_not_finite(X, partial(_not_finite, path))
         y = None if self.target is None else arrays[self.target]
         return Piece(X if self.sparse else np.ascontiguousarray(X), y, 0, seen)
 
@@ -230,12 +231,8 @@ def _invalid_csr(path: str, reason: str) -> ReplearnError:
     )
 
 
-def _check_finite(path: str, X: Any) -> None:
-    found = first_not_finite(X)
-    if found is None:
-        return
-    row, column, value = found
-    raise ReplearnError(
+def _not_finite(path: str, row: int, column: int, value: float) -> ReplearnError:
+    return ReplearnError(
         f"{path}: X must hold finite numbers, got {value} in row {row}, column {column} (counted "
         "from 0). Fill it in, or leave out the row or the column."
     )
