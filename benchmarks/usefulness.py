@@ -11,6 +11,7 @@ LogisticRegression on the pilot's rows.
 
 --tasks NAME,NAME   some of the tasks
 --bits N,N          some of the numbers of hint bits
+--studies NAME,NAME some of the kinds of study
 --pairs N           pairs of labs for each line (default 40, on four pilots)
 --pilot N           rows of a pilot (default 1000)
 --before            also Algorithm 1 (`algorithm="svm"`), the only plan of version 0.1
@@ -212,7 +213,7 @@ def measure(name, load, folder, options):
         of_full = worth(y[test], full.predict_proba(take(X, test))[:, 1], share)
         rival = rival_model(take(X, pilot), y[pilot])
         of_rival = worth(y[test], rival.predict_proba(take(X, test))[:, 1], share)
-        for study in STUDIES:
+        for study in options.studies.split(","):
             started = time.perf_counter()
             first = rl.plan_from_pilot(
                 take(X, pilot), y[pilot], samples_per_site=n_lab, study=study
@@ -436,6 +437,7 @@ def main():
     )
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--tasks", default=",".join(TASKS))
+    parser.add_argument("--studies", default=",".join(STUDIES))
     parser.add_argument("--bits", default=",".join(map(str, BITS)))
     parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--pilot", type=int, default=1000)

@@ -14,9 +14,6 @@ from replearn.types import Vector
 #: Coordinates of a site further than this many prior deviations from the start are cut there.
 _REACH = 30.0
 
-#: Of plans that gain nearly the same, the one with fewest coded numbers.
-ENOUGH = 0.99
-
 
 @dataclass(frozen=True)
 class Agreement:
@@ -112,7 +109,7 @@ def best_allotment(families: list[Family], agreement: Agreement) -> Allotment:
         for family in families
         for size in range(2, family.signal.size + 1)
     ]
-    enough = ENOUGH * max(candidate.gain for candidate in candidates)
+    enough = families[0].enough * max(candidate.gain for candidate in candidates)
     return min(
         (candidate for candidate in candidates if candidate.gain >= enough),
         key=lambda candidate: (candidate.size, -candidate.gain),

@@ -19,7 +19,7 @@ from replearn.codes.randomness import SharedRandomness
 from replearn.errors import ReplearnError
 from replearn.stages.batches import Rows
 from replearn.stages.scores import all_steps
-from replearn.study.pilot.allotment import ENOUGH, Agreement, Allotment, allot
+from replearn.study.pilot.allotment import Agreement, Allotment, allot
 from replearn.study.pilot.cross_fit import (
     DISCOVERY_RIDGE,
     DISCOVERY_STEPS,
@@ -278,7 +278,7 @@ def _best(found: _Studied, agreement: Agreement) -> Allotment:
             f"{2 * n_outputs} coded numbers, and there is room for {most}. Merge classes."
         )
     largest = max(candidate.gain for candidate in candidates)
-    enough = largest - (1 - ENOUGH) * abs(largest)
+    enough = largest - (1 - family.enough) * abs(largest)
     return next(candidate for candidate in candidates if candidate.gain >= enough)
 
 
