@@ -30,8 +30,8 @@ class Checkpoint:
     them: like any file, a checkpoint exists as a whole or not at all.
 
     The folder is made if it is not there, and is for one process at a time. ``job`` says what the
-    work is, in JSON types: a folder of another job is refused. A state is saved every so many
-    seconds.
+    work is, in JSON types: a folder of another job is refused. A state is saved each time that
+    ``every`` seconds have passed.
     """
 
     def __init__(

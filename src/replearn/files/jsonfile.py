@@ -83,7 +83,7 @@ _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def limited_bytes(path: str | os.PathLike[str], most: int, what: str = "") -> bytes:
-    """The content of a regular file of at most so many bytes."""
+    """The content of a regular file of at most ``most`` bytes."""
     require_regular(path)
     with open(path, "rb") as file:
         content = file.read(most + 1)

@@ -81,8 +81,8 @@ class ShuffledSource:
     """The rows of another source, in random order: words of a stream of the coins are their keys.
 
     The scratch ``folder`` takes as much space as the rows, uncompressed; the work of a killed
-    process on the same rows that it holds is used, and ``every`` so many seconds the work done is
-    made safe. Needs memory for two batches of ``source`` while distributing, and for about four
+    process on the same rows that it holds is used, and each time that ``every`` seconds have passed
+    the work done is made safe. Needs memory for two batches of ``source`` while distributing, and for about four
     times ``_MAX_BUCKET`` (32 MiB) while sorting, whatever the number of rows.
     """
 

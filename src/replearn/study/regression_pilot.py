@@ -38,7 +38,7 @@ MAX_DIRECTIONS = 24
 #: The plan aims at this share of the disagreement: a pilot errs, too.
 _AIM = 0.8
 
-#: Numbers beyond so many standard deviations, and so many times the pilot's farthest, are cut;
+#: Standard deviations, and multiples of the pilot's farthest number, beyond which numbers are cut;
 #: likewise rows and products with directions. Far rows are what a line is about, so that little is.
 _FAR, _FARTHEST = 4.0, 1.5
 
