@@ -82,8 +82,8 @@ class ShuffledSource:
 
     The scratch ``folder`` takes as much space as the rows, uncompressed; the work of a killed
     process on the same rows that it holds is used, and each time that ``every`` seconds have passed
-    the work done is made safe. Needs memory for two batches of ``source`` while distributing, and for about four
-    times ``_MAX_BUCKET`` (32 MiB) while sorting, whatever the number of rows.
+    the work done is made safe. Needs memory for two batches of ``source`` while distributing, and
+    for about four times ``_MAX_BUCKET`` (32 MiB) while sorting, whatever the number of rows.
     """
 
     def __init__(
