@@ -111,12 +111,10 @@ def _hold(path: Path, wait: bool = False) -> int | None:
         handle = os.open(path, os.O_RDONLY)
     except OSError:
         return None
-    try:
+    with suppress(OSError):
         held = flock(handle, wait)
         if held and os.path.samestat(os.fstat(handle), os.stat(path)):  # not removed meanwhile
             return handle
-    except OSError:
-        pass
     os.close(handle)
     return None
 
