@@ -73,7 +73,8 @@ def plan_from_pilot(
         Wanted probability that not all sites get the same model; the plan aims at 80 % of it,
         since a pilot errs too.
     shared_seed : int or str, default=0
-        The published seed.
+        The published seed. If the pilot's labels say that the model may rank the wrong way round
+        under it, the protocol has the next one ("seed/2"), and the plan says so.
     algorithm : {"logistic", "svm", "sgd", "net", "auto"}, default="logistic"
         Logistic regression in a few published directions, or Algorithm 1, 2 or 3 of the paper, the
         last with a net over 2 to 6 published directions. "auto" takes logistic regression or
