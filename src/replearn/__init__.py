@@ -1,46 +1,24 @@
-"""replearn: replicable learning of large-margin halfspaces.
+"""replearn: fit a model, publish a small study file, and let others get exactly the same model.
 
-Two labs draw different samples of one population, share a published seed, and with high
-probability obtain exactly the same classifier.
-
-The public names are listed in ``__init__.pyi`` and imported on first use: ``import replearn`` is
-instant, the command line does not load scikit-learn before it has parsed its arguments, and what
-checks the models of others (``load``, ``compare``, ``predict``, ``show``, ``plan``) needs NumPy
-alone.
+The public names are imported on first use, so that ``import replearn`` is instant.
 """
 
-import ast
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
+#: Public names, and the module that each comes from.
+_PLACES: dict[str, str] = {}
 
-def _listed() -> dict[str, str]:
-    """Public names, and the module that each comes from, as in the stub."""
-    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    return {
-        alias.name: node.module or ""
-        for node in stub.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-
-
-_MODULES = _listed()
-
-__all__ = sorted(_MODULES)
+__all__ = sorted(_PLACES)
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use, and keep it."""
-    if name not in _MODULES:
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if _MODULES[name]:
-        found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    else:  # a module of the package itself
-        found = import_module(f"{__name__}.{name}")
+    found = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
     globals()[name] = found
     return found
 

@@ -1,1 +1,0 @@
-"""Both halves of the app are in `replearn.flower`."""

@@ -1,5 +1,0 @@
-"""A site, on a SuperNode."""
-
-from replearn.flower import client_app
-
-app = client_app()

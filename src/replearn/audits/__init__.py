@@ -1,1 +1,0 @@
-"""After the fit: agreement of pairs, audits, figures and reports."""

@@ -1,1 +1,0 @@
-"""Many sites, one model: exact sums of their rows, added up."""

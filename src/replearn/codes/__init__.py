@@ -1,1 +1,0 @@
-"""Directions to integers and back: coins, cells, lattices, projections, spaces, models."""

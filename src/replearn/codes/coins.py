@@ -1,0 +1,77 @@
+"""Shared coins: one published seed, one named stream for each purpose.
+
+Two labs that publish one seed draw the same coins, on any machine and any version of any
+library. A draw is addressed by (seed, stream name, row, position), so it never matters how
+much was drawn before. docs/format.md specifies the bits.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from replearn.errors import ReplearnError, short
+from replearn.types import Vector, Words
+
+STREAM_FORMAT = b"replearn/streams/1\n"
+
+#: Characters of a seed, and of any text in a file.
+MAX_TEXT = 1 << 12
+
+
+def seed_text(seed: Any, name: str = "shared_seed") -> str:
+    """A seed as text that a file can hold: 7 and "7" are one seed, 7.0 and True are none.
+
+    Examples
+    --------
+    >>> seed_text(2024)
+    '2024'
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | str | np.integer):
+        raise ReplearnError(
+            f"{name} must be an int or a string, got {short(seed)}. Publish one and pass it at "
+            "every lab."
+        )
+    text = str(seed)
+    if len(text) > MAX_TEXT or any("\ud800" <= character <= "\udfff" for character in text):
+        raise ReplearnError(
+            f"{name} must be a string of at most {MAX_TEXT} Unicode characters, got {short(text)}. "
+            "Choose a shorter one."
+        )
+    return text
+
+
+@dataclass(frozen=True)
+class Coins:
+    """The published coins of one study.
+
+    Parameters
+    ----------
+    seed : int or str
+        Published. ``2024`` and ``"2024"`` are the same seed.
+
+    Examples
+    --------
+    >>> bool((Coins(2024).uniforms("example", 3) == Coins("2024").uniforms("example", 3)).all())
+    True
+    """
+
+    seed: int | str
+
+    def key(self, stream: str) -> Words:
+        """Philox key of a named stream: the first 16 bytes of a SHA-256, little-endian."""
+        seed = str(self.seed).encode()
+        digest = hashlib.sha256(
+            STREAM_FORMAT + len(seed).to_bytes(8, "little") + seed + stream.encode()
+        ).digest()
+        return np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
+
+    def words(self, stream: str, n: int, row: int = 0) -> Words:
+        """``n`` raw 64-bit words: NumPy's Philox with the counter ``(0, row, 0, 0)``."""
+        counter = np.array([0, row, 0, 0], dtype=np.uint64)
+        return np.random.Philox(counter=counter, key=self.key(stream)).random_raw(n)
+
+    def uniforms(self, stream: str, n: int, row: int = 0) -> Vector:
+        """``n`` uniforms on ``[0, 1)``, multiples of 2^-53."""
+        return (self.words(stream, n, row) >> np.uint64(11)) * 2.0**-53

@@ -1,1 +1,0 @@
-"""What is safe to open: canonical JSON, model files, states, checkpoints."""

@@ -1,1 +1,0 @@
-"""The stages that every recipe is built from: batches, projection, rounding, code space."""

@@ -1,1 +1,0 @@
-"""What labs share before they fit: protocols, pilots, commitments, synthetic populations."""
