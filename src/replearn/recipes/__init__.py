@@ -1,0 +1,1 @@
+"""One file per algorithm, and the one table of them."""

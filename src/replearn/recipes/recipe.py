@@ -1,0 +1,357 @@
+"""The nouns of every recipe: a promise, its sizes, a plan, what a fit saw, and the bound.
+
+A recipe is one value with three functions. `sizes` does arithmetic and sees no rows. `run` turns
+rows into codes and holds no constants. `stability` bounds the probability that a second lab gets
+other codes; it is the one place where that bound is written. Plans invert it (`rows_for`), and
+certificates evaluate it with the spread that was seen.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, Literal, Protocol, TypeVar, get_args
+
+from replearn.codes.coins import Coins
+from replearn.errors import NotEnoughSamples, ReplearnError, short
+from replearn.types import BlockMap, Codes, Order, Signs, Vector
+
+Mode = Literal["practical", "certified", "paper"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+_REMEDIES = {
+    "margin": "It is a distance for rows of length 1; try 0.1.",
+    "max_error": "It is a share of new rows; for 5% pass 0.05.",
+    "max_disagreement": "It is a probability; for 5% pass 0.05.",
+    "failure_prob": "It is a probability; for 5% pass 0.05.",
+}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What two labs are promised.
+
+    Attributes
+    ----------
+    margin : float
+        tau: some halfspace has this margin on rows that are scaled to length 1.
+    max_error : float
+        epsilon: share of new rows that the model may get wrong.
+    max_disagreement : float
+        rho: probability that two labs get different models.
+    failure_prob : float
+        delta: probability that the error is larger than ``max_error``.
+
+    Examples
+    --------
+    >>> Promise(0.1, 0.05, 5, 0.05)
+    Traceback (most recent call last):
+    ...
+    replearn.errors.ReplearnError: max_disagreement must be a number in (0, 1), got 5. It is a
+    probability; for 5% pass 0.05.
+    """
+
+    margin: float
+    max_error: float
+    max_disagreement: float
+    failure_prob: float = 0.05
+
+    def __post_init__(self) -> None:
+        for name, remedy in _REMEDIES.items():
+            value = getattr(self, name)
+            if not _is_number(value) or not 0 < value < 1:
+                raise ReplearnError(
+                    f"{name} must be a number in (0, 1), got {short(value)}. {remedy}"
+                )
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes that a user sets by hand, and the constants of the paper's formulas by symbol.
+
+    Attributes
+    ----------
+    by_hand : mapping of str to number or str
+        Such as ``{"n_batches": 20}``. A recipe refuses names that it does not know.
+    constants : mapping of str to float
+        Paper mode: such as ``{"C1": 2.0}``. The others are 1.
+    sketch_bits : int
+        Bits that the original publishes about each component; 0 to 4.
+    """
+
+    by_hand: Mapping[str, Any] = field(default_factory=dict)
+    constants: Mapping[str, float] = field(default_factory=dict)
+    sketch_bits: int = 0
+
+    def check(self, mode: str, names: Mapping[str, str], constants: Mapping[str, str]) -> None:
+        """Refuse what a recipe does not have; both mappings give a meaning to each name."""
+        check_mode(mode)
+        if self.constants and mode != "paper":
+            raise ReplearnError(
+                f'constants belong to mode="paper", got mode={mode!r}. Leave them out, or use '
+                "paper mode."
+            )
+        for kind, given, known in (
+            ("sizes", self.by_hand, names),
+            ("constants", self.constants, constants),
+        ):
+            for name in sorted(set(given) - set(known)):
+                words = ", ".join(f"{key} ({meaning})" for key, meaning in known.items())
+                raise ReplearnError(f"{kind} has no {name!r} here. Use one of {words}.")
+        for name, value in (*self.constants.items(), *self.by_hand.items()):
+            if isinstance(value, str) and name in self.by_hand:
+                continue
+            if not _is_number(value) or not 0 <= value < math.inf:
+                raise ReplearnError(
+                    f"{name} must be a number of at least 0, got {short(value)}. Leave it out for "
+                    "the planned value."
+                )
+        if not (isinstance(self.sketch_bits, int) and 0 <= self.sketch_bits <= 4):
+            raise ReplearnError(
+                f"sketch_bits must be an integer from 0 to 4, got {short(self.sketch_bits)}. Three "
+                "bits make the rounding nearly free."
+            )
+
+    def get(self, name: str, planned: Any = None) -> Any:
+        """A size that was set by hand, or the planned one."""
+        return self.by_hand.get(name, planned)
+
+    def constant(self, symbol: str) -> float:
+        """A constant of the paper's formulas; 1 unless it was given."""
+        return float(self.constants.get(symbol, 1.0))
+
+
+def check_mode(mode: str) -> None:
+    """Refuse a mode that does not exist."""
+    if mode not in MODES:
+        raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {short(mode)}.")
+
+
+def decimal(value: float) -> str:
+    """Three digits as text: every machine reads the same number, whatever its libm."""
+    return f"{value:.3g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Every size of a fit, before any row is spent; each recipe adds its own fields.
+
+    Attributes
+    ----------
+    recipe : str
+        Name in the table of recipes.
+    mode : str
+    promise : Promise
+    n_inputs : int
+        Columns, and one more for the intercept.
+    origin : str
+        Where the sizes come from, and what they assume.
+    n_rows : int
+        Rows that each lab needs for the promise.
+    by_hand : tuple of str
+        Names of the sizes that the user set.
+    """
+
+    recipe: str
+    mode: Mode
+    promise: Promise
+    n_inputs: int
+    origin: str
+    n_rows: int = 0
+    by_hand: tuple[str, ...] = ()
+
+    def require(self, n_rows: int) -> None:
+        """Refuse a fit of too few rows; practical mode fits what there is."""
+        if self.mode == "practical" or n_rows >= self.n_rows:
+            return
+        raise NotEnoughSamples(
+            f"{self.mode} mode needs {self.n_rows:,} rows for margin {self.promise.margin:g}, "
+            f"max_error {self.promise.max_error:g} and max_disagreement "
+            f"{self.promise.max_disagreement:g}, got {n_rows:,}. Get more rows, relax the promise, "
+            + ("set sizes by hand, " if self.mode == "paper" else "")
+            + 'or use mode="practical".',
+            available=n_rows,
+            needed=self.n_rows,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """What a sample showed of its own spread; each recipe adds what its bound needs.
+
+    Attributes
+    ----------
+    n_parts : int
+        Independent parts (batches, groups of rows) that showed it.
+    n_repeated : int
+        Rows that occur a second time, or more often. A bound speaks of independent rows.
+    """
+
+    n_parts: int
+    n_repeated: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """How likely it is that two labs get different codes.
+
+    Attributes
+    ----------
+    proved : float
+        Upper bound, as a mean over seeds; 1 says nothing.
+    confidence : float
+        Probability, over samples, with which ``proved`` holds.
+    expected : float or None
+        Not proved. Without a spread: calibrated, over seeds. With one: estimated from this
+        sample, under this seed. None: the sample has too few parts to tell.
+    assumes : str
+        What both suppose.
+    n_labs : int
+        Labs of which the numbers speak: not all of them agree.
+    """
+
+    proved: float
+    confidence: float = 1.0
+    expected: float | None = None
+    assumes: str = "rows drawn independently from one population, as many at each lab"
+    n_labs: int = 2
+
+    def in_mode(self, mode: str) -> float:
+        """The number that a mode stands for: practical the expected one, else the proved one."""
+        if mode == "practical":
+            return 1.0 if self.expected is None else self.expected
+        return self.proved
+
+    def of_labs(self, n_labs: int) -> "Bound":
+        """The same for more labs: each of them agrees with the first (union bound)."""
+        times = (n_labs - 1) / (self.n_labs - 1)
+        expected = None if self.expected is None else min(1.0, times * self.expected)
+        return Bound(
+            proved=min(1.0, times * self.proved),
+            confidence=self.confidence,
+            expected=expected,
+            assumes=self.assumes,
+            n_labs=n_labs,
+        )
+
+
+class Sample(Protocol):
+    """Training rows, wherever they are, in one canonical order."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; a stream may know it only after its last block."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+
+    def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
+        """Blocks (X, signs, order) of consecutive rows ``X[order]``.
+
+        Every block but the last has a whole multiple of ``step`` rows, so that no batch is cut
+        apart. X is a C-contiguous array or a CSR matrix; order numbers its rows.
+        """
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a recipe hands back.
+
+    Attributes
+    ----------
+    codes : Codes
+        The model, with the published coins.
+    spread : Spread or None
+        What `stability` needs of this sample.
+    n_used : int
+        Rows that made the codes; others were left over.
+    counts : mapping of str to int
+        What happened on the way, such as ``{"zero_rows": 3}``.
+    sketch : Codes or None
+        Bits that an original publishes.
+    widths : Vector or None
+        Widths of the cells, where the original's rows chose them.
+    """
+
+    codes: Codes
+    spread: Spread | None
+    n_used: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+    sketch: Codes | None = None
+    widths: Vector | None = None
+
+
+#: Rows to codes; the last argument maps a function over blocks: serial, threads or a cluster.
+Run = Callable[[Sample, Any, Coins, BlockMap], Fitted]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One algorithm.
+
+    Attributes
+    ----------
+    name, title, rate : str
+        As Table 1 of the paper has them; the rate without logarithms.
+    sizes : callable
+        ``sizes(promise, n_inputs, mode, sizes)`` gives a `Plan`: arithmetic, no rows.
+    run : callable
+        ``run(sample, plan, coins, work)`` gives a `Fitted`: rows to codes.
+    stability : callable
+        ``stability(plan, n_rows, spread)`` gives a `Bound`; spread None: before any row.
+    """
+
+    name: str
+    title: str
+    rate: str
+    sizes: Callable[[Promise, int, Mode, Sizes], Plan]
+    run: Run
+    stability: Callable[[Any, int, Any], Bound]
+
+
+AnyPlan = TypeVar("AnyPlan", bound=Plan)
+
+#: More rows than this are no plan.
+MAX_ROWS = 10**30
+
+
+def rows_for(stability: Callable[[AnyPlan, int, None], Bound], plan: AnyPlan, step: int = 1) -> int:
+    """The least number of rows for which ``stability`` keeps the plan's promise: bisection.
+
+    Parameters
+    ----------
+    stability : callable
+        Falls with the number of rows.
+    plan : Plan
+        All sizes but the number of rows.
+    step : int, default=1
+        Rows come in whole steps, such as batches.
+
+    Returns
+    -------
+    n_rows : int
+        A multiple of ``step``.
+    """
+
+    def keeps(n_steps: int) -> bool:
+        bound = stability(plan, n_steps * step, None)
+        return bound.in_mode(plan.mode) <= plan.promise.max_disagreement
+
+    high = 1
+    while not keeps(high):
+        high *= 2
+        if high * step > MAX_ROWS:
+            raise ReplearnError(
+                f"no number of rows keeps max_disagreement {plan.promise.max_disagreement:g} with "
+                "these sizes. Relax the promise, or set fewer sizes by hand."
+            )
+    low = high // 2  # 0, or a number that does not keep it
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return high * step
