@@ -1,0 +1,139 @@
+"""A document: a frozen dataclass that is a file with a format, a version and a fingerprint."""
+
+import hashlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Self, TypeVar
+
+from replearn.documents.files import MAX_BYTES, read_json, write_json
+from replearn.documents.parts import Part, Unfit
+from replearn.errors import InvalidFile, ReplearnError, short
+
+D = TypeVar("D", bound="Document")
+
+
+@dataclass(frozen=True)
+class Document(Part):
+    """A `Part` that is a file of its own; see there for what its fields may be.
+
+    Parameters
+    ----------
+    provenance : dict, optional
+        Facts about the run (date, host, versions) as JSON types. It is kept in the file and is
+        part of neither content nor fingerprint.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Note(Document):
+    ...     FORMAT = "replearn/note"
+    ...     text: str
+    >>> Note("hello").content()
+    {'format': 'replearn/note', 'version': 1, 'text': 'hello'}
+    >>> Note("hello") == Note("hello", provenance={"by": "lab A"})
+    True
+    """
+
+    FORMAT: ClassVar[str]
+    VERSION: ClassVar[int] = 1
+    MAX_BYTES: ClassVar[int] = MAX_BYTES
+
+    provenance: dict[str, Any] | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Keep the representation in one line, as `Part` keeps equality."""
+        super().__init_subclass__(**options)
+        if "__repr__" not in cls.__dict__:
+            cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
+
+    def content(self) -> dict[str, Any]:
+        """What defines it, as JSON types: all that the fingerprint covers."""
+        return {"format": self.FORMAT, "version": self.VERSION} | super().content()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical bytes, in hex: equal if and only if the contents are."""
+        return hashlib.sha256(self.canonical_bytes()).hexdigest()
+
+    def save(self, path: str | os.PathLike[str], private: bool = False) -> None:
+        """Write the file, whole or not at all; a private one only its owner may read.
+
+        Raises
+        ------
+        ReplearnError
+            If `load` would refuse it, or if the system does not let us write.
+        """
+        try:
+            self._read(Part.content(self))
+            extra = {} if self.provenance is None else {"provenance": self.provenance}
+            content = self.content() | {"fingerprint": self.fingerprint} | extra
+        except Unfit as problem:
+            raise ReplearnError(f"{path} was not written: {problem}") from None
+        write_json(path, content, private)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a file strictly.
+
+        Raises
+        ------
+        InvalidFile
+            If anything in it is not as the class says.
+        OSError
+            If it cannot be opened.
+        """
+        return cls.from_content(read_json(path, cls.MAX_BYTES), str(path))
+
+    @classmethod
+    def from_content(cls, content: Any, where: str = "the document") -> Self:
+        """The same from what JSON gives; ``where`` names it in messages."""
+        if not isinstance(content, dict) or content.get("format") != cls.FORMAT:
+            found = content.get("format") if isinstance(content, dict) else None
+            raise InvalidFile(
+                f"{where} must have the format {cls.FORMAT!r}, got {short(found)}. "
+                "Is it the right file?"
+            )
+        version = content.get("version")
+        if type(version) is not int or version != cls.VERSION:
+            raise InvalidFile(
+                f"{where} must have the version {cls.VERSION}, got {short(version)}. "
+                "Use the release of replearn that wrote it."
+            )
+        header = {"format", "version", "fingerprint", "provenance"}
+        try:
+            document = cls._read({key: content[key] for key in content if key not in header})
+        except Unfit as problem:
+            raise InvalidFile(f"{where}: {problem}") from None
+        provenance = content.get("provenance", {})
+        if not isinstance(provenance, dict):
+            raise InvalidFile(
+                f"{where}: provenance must be an object, got {short(provenance)}. "
+                "Get the file again from its source."
+            )
+        if content.get("fingerprint", document.fingerprint) != document.fingerprint:
+            raise InvalidFile(
+                f"{where} was altered or damaged: its content has the fingerprint "
+                f"{document.fingerprint}, the file says {short(content['fingerprint'], 70)}. "
+                "Get the file again from its source."
+            )
+        if "provenance" in content:
+            object.__setattr__(document, "provenance", provenance)  # nobody has seen it yet
+        return document
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.fingerprint[:16]}>"
+
+
+def document_of(path: str | os.PathLike[str], classes: Iterable[type[D]]) -> D:
+    """Read a file of whichever of these classes its header names."""
+    known = {cls.FORMAT: cls for cls in classes}
+    content = read_json(path, max(cls.MAX_BYTES for cls in known.values()))
+    found = content.get("format")
+    if not isinstance(found, str) or found not in known:
+        raise InvalidFile(
+            f"{path} must have the format {' or '.join(map(repr, known))}, got {short(found)}. "
+            "Is it the right file?"
+        )
+    return known[found].from_content(content, str(path))

@@ -1,0 +1,161 @@
+"""JSON files that are safe to open, and files that are there as a whole or not at all."""
+
+import contextlib
+import errno
+import json
+import math
+import os
+import re
+import stat
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from replearn.documents.canonical import canonical_json
+from replearn.errors import InvalidFile, ReplearnError
+
+MAX_BYTES = 1 << 26
+MAX_DEPTH = 32
+
+#: An escape that may stand for half of a character; UTF-8 itself has none.
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def read_json(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+    """Read one JSON object strictly.
+
+    Limited size and nesting, no duplicate keys, no NaN, no number that is infinite as a double,
+    no half of a character: what is read can be written again.
+
+    Raises
+    ------
+    InvalidFile
+        If it holds anything else, or is no regular file.
+    OSError
+        If it cannot be opened.
+    """
+    content = _limited_bytes(path, max_bytes)
+    try:
+        return _parsed(content)
+    except ValueError as problem:
+        raise InvalidFile(
+            f"{path} must be one JSON object, but {str(problem)[:200]}. Is it the right file?"
+        ) from None
+
+
+def write_json(path: str | os.PathLike[str], content: Any, private: bool = False) -> None:
+    """Write canonical JSON, whole or not at all; a private file only its owner may read."""
+    write_atomically(path, canonical_json(content) + b"\n", private)
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes, private: bool = False) -> None:
+    """Write beside the target and rename, so that no reader ever sees half a file.
+
+    If anything goes wrong, the old file stays and the new one is removed. A private file nobody
+    but its owner may read, not for a moment.
+
+    Raises
+    ------
+    ReplearnError
+        If the system refuses: a full disk, a missing folder, no rights.
+    """
+    target = Path(os.path.realpath(path))  # a link stays a link
+    try:
+        number, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+        try:
+            with open(number, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())  # the content must be safe before its new name is
+            if not private:  # it was made with 0600
+                mask = os.umask(0)
+                os.umask(mask)
+                os.chmod(name, 0o666 & ~mask)
+            os.replace(name, target)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)
+            raise
+    except OSError as problem:
+        raise ReplearnError(f"{path} cannot be written: {system_words(problem)}") from problem
+
+
+def system_words(problem: OSError) -> str:
+    """What the operating system complains about, and what to do."""
+    remedies = {
+        errno.ENOSPC: "Free some space, or name a folder on a different disk",
+        errno.EDQUOT: "Free some space, or name a folder on a different disk",
+        errno.EROFS: "Name a folder that can be written to",
+        errno.ENOENT: "Check the path",
+    }
+    remedy = remedies.get(problem.errno or 0, "Check the path and its rights")
+    return f"{problem.strerror or problem}. {remedy}."
+
+
+def _limited_bytes(path: str | os.PathLike[str], most: int) -> bytes:
+    """The content of a regular file: a device has no end, and a pipe may never begin."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    if os.path.isdir(path):
+        raise InvalidFile(f"{path} must be a file, got a folder. Name a file in it.")
+    number = os.open(path, flags)
+    with open(number, "rb") as file:
+        status = os.fstat(number)
+        if not stat.S_ISREG(status.st_mode):
+            raise InvalidFile(f"{path} must be a regular file. Copy it to one first.")
+        content = file.read(most + 1) if status.st_size <= most else b""
+    if len(content) > most or status.st_size > most:
+        raise InvalidFile(
+            f"{path} must have at most {most:,} bytes, got {status.st_size:,}. "
+            "Is it the right file?"
+        )
+    return content
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(
+            content.decode("utf-8"),
+            object_pairs_hook=_no_duplicates,
+            parse_constant=_no_constants,
+            parse_float=_finite,
+        )
+    except UnicodeDecodeError:
+        raise ValueError("it is no UTF-8") from None
+    except RecursionError:
+        raise ValueError(f"it is nested more than {MAX_DEPTH} deep") from None
+    if not isinstance(document, dict):
+        raise ValueError("it holds no object")
+    level: list[Any] = [document]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for value in level
+            for inner in (value.values() if isinstance(value, dict) else value)
+            if isinstance(inner, dict | list)
+        ]
+    if level:
+        raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
+    if _HALF_CHARACTER.search(content):
+        try:
+            json.dumps(document, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("a text has half of a character") from None
+    return document
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key appears twice in one object")
+    return result
+
+
+def _no_constants(text: str) -> None:
+    raise ValueError(f"{text} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is too large for a number")
+    return value

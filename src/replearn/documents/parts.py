@@ -1,0 +1,397 @@
+"""What the annotations of a class say about a file: how a value is read, checked and written."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NoReturn,
+    Self,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import numpy as np
+
+from replearn.documents.canonical import MAX_WHOLE, canonical_json, decimal_text
+from replearn.errors import ReplearnError, short
+
+MAX_TEXT = 1 << 12
+MAX_ITEMS = 1 << 20
+
+#: A label of a class.
+Label = bool | int | str
+
+_GET_AGAIN = "Get the file again from its source."
+_DECIMAL = re.compile(r"-?[0-9]{1,21}(\.[0-9]{1,30})?(e[+-][0-9]{1,3})?")
+_WHOLE = re.compile(r"0|-?[1-9][0-9]*")
+
+
+class Unfit(ReplearnError):
+    """A value that does not fit its place; the reader of the file adds where that is.
+
+    Parameters
+    ----------
+    rule : str
+        Rule and value, without a full stop: "must be below 5, got 7".
+    remedy : str
+        One sentence.
+    key : str
+        Where the value is: "columns[3].centre".
+    """
+
+    def __init__(self, rule: str, remedy: str = _GET_AGAIN, key: str = "") -> None:
+        joint = " " if rule.startswith("must ") else ": "
+        super().__init__(f"{key}{joint if key else ''}{rule}. {remedy}")
+        self.rule, self.remedy, self.key = rule, remedy, key
+
+    def inside(self, key: str) -> "Unfit":
+        """The same complaint, seen from one level above."""
+        joint = "." if self.key and not self.key.startswith("[") else ""
+        return Unfit(self.rule, self.remedy, f"{key}{joint}{self.key}")
+
+
+def _refuse(rule: str, value: Any) -> NoReturn:
+    got = short(value)
+    if isinstance(value, dict | list):
+        got = f"{'a list' if isinstance(value, list) else 'an object'} of {len(value):,}"
+    raise Unfit(f"must be {rule}, got {got}")
+
+
+class _Kind:
+    """Reads a value of JSON or raises `Unfit`; writes it again."""
+
+    def _read(self, value: Any) -> Any:
+        raise NotImplementedError
+
+    def _write(self, value: Any) -> Any:
+        return value
+
+
+@dataclass(frozen=True)
+class Range(_Kind):
+    """Whole numbers from ``low`` to ``high``; written as text if some are beyond 2^53."""
+
+    low: int = -MAX_WHOLE
+    high: int = MAX_WHOLE
+
+    def _read(self, value: Any) -> int:
+        found = value
+        if self._as_text:
+            most = 1 + len(str(max(abs(self.low), abs(self.high))))
+            fits = isinstance(value, str) and len(value) <= most and _WHOLE.fullmatch(value)
+            found = int(value) if fits else None
+        if type(found) is not int or not self.low <= found <= self.high:
+            where = " in a string" if self._as_text else ""
+            _refuse(f"a whole number from {self.low:,} to {self.high:,}{where}", value)
+        return found
+
+    def _write(self, value: int) -> int | str:
+        return str(int(value)) if self._as_text else int(value)
+
+    @property
+    def _as_text(self) -> bool:
+        return max(abs(self.low), abs(self.high)) > MAX_WHOLE
+
+
+@dataclass(frozen=True)
+class Text(_Kind):
+    """A string of at most ``most`` characters, as the regular expression ``pattern`` says."""
+
+    most: int = MAX_TEXT
+    pattern: str | None = None
+
+    def _read(self, value: Any) -> str:
+        if not isinstance(value, str) or not len(value) <= self.most:
+            _refuse(f"a string of at most {self.most:,} characters", value)
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            _refuse("a string of whole characters", value)
+        if self.pattern is not None and re.fullmatch(self.pattern, value) is None:
+            _refuse(f"a string like {self.pattern}", value)
+        return value
+
+
+@dataclass(frozen=True)
+class DecimalText(_Kind):
+    """A decimal number in a string, in the one form that `decimal_text` writes."""
+
+    digits: int = 3
+    low: float = -1e300
+    high: float = 1e300
+
+    def _read(self, value: Any) -> str:
+        if (
+            not isinstance(value, str)
+            or not _DECIMAL.fullmatch(value)
+            or not self.low <= float(value) <= self.high
+            or value != decimal_text(float(value), self.digits)
+        ):
+            _refuse(
+                f"a decimal number from {self.low:g} to {self.high:g} with at most {self.digits} "
+                "digits, in a string",
+                value,
+            )
+        return value
+
+
+@dataclass(frozen=True)
+class Integers(_Kind):
+    """An array of whole numbers, as lists; a triangle holds row i up to the diagonal."""
+
+    ndim: int = 1
+    low: int = -MAX_WHOLE
+    high: int = MAX_WHOLE
+    max_size: int = MAX_ITEMS
+    triangular: bool = False
+
+    def _read(self, value: Any) -> Any:
+        if not isinstance(value, list):
+            _refuse("a list", value)
+        rows = [value] if self.ndim == 1 else value
+        for number, row in enumerate(rows):
+            if not isinstance(row, list):
+                _refuse("a list of rows", row)
+            if self.ndim == 2 and len(row) != (number + 1 if self.triangular else len(rows[0])):
+                raise Unfit(f"row {number} has {len(row):,} numbers, which is not its length")
+            self._check_row(row)
+        if len(rows) * max(map(len, rows), default=0) > self.max_size:
+            _refuse(f"an array of at most {self.max_size:,} numbers", value)
+        if self.triangular:
+            found = np.zeros((len(rows), len(rows)), dtype=np.int64)
+            for number, row in enumerate(rows):
+                found[number, : number + 1] = row
+        else:
+            shape = (len(rows), len(rows[0]) if rows else 0)
+            found = np.array(value, dtype=np.int64).reshape(shape[-self.ndim :])
+        found.setflags(write=False)
+        return found
+
+    def _check_row(self, row: list[Any]) -> None:
+        if not row:
+            return
+        if set(map(type, row)) != {int} or not self.low <= min(row) <= max(row) <= self.high:
+            odd = next(v for v in row if type(v) is not int or not self.low <= v <= self.high)
+            _refuse(f"whole numbers from {self.low:,} to {self.high:,}", odd)
+
+    def _write(self, value: Any) -> list[Any]:
+        rows: list[Any] = np.asarray(value).tolist()
+        return [row[: i + 1] for i, row in enumerate(rows)] if self.triangular else rows
+
+
+@dataclass(frozen=True)
+class Length:
+    """How many items a tuple or a dict may have."""
+
+    low: int = 0
+    high: int = MAX_ITEMS
+
+
+#: Decimal numbers with three digits; positive ones; probabilities.
+Decimal3 = Annotated[str, DecimalText()]
+Positive3 = Annotated[str, DecimalText(low=1e-300)]
+Share3 = Annotated[str, DecimalText(low=0, high=1)]
+#: A SHA-256 in hex.
+Sha256 = Annotated[str, Text(64, "[0-9a-f]{64}")]
+
+
+class _Flag(_Kind):
+    def _read(self, value: Any) -> bool:
+        if not isinstance(value, bool):
+            _refuse("true or false", value)
+        return value
+
+
+class _AnyLabel(_Kind):
+    def _read(self, value: Any) -> Label:
+        if isinstance(value, bool):
+            return value
+        return Range()._read(value) if isinstance(value, int) else Text()._read(value)
+
+
+@dataclass(frozen=True)
+class _OneOf(_Kind):
+    choices: tuple[Any, ...]
+
+    def _read(self, value: Any) -> Any:
+        if not any(type(value) is type(choice) and value == choice for choice in self.choices):
+            _refuse(" or ".join(map(repr, self.choices)), value)
+        return value
+
+
+@dataclass(frozen=True)
+class _Items(_Kind):
+    """A tuple: of one kind and any length, or of one kind for each place."""
+
+    kinds: tuple[_Kind, ...]
+    length: Length
+
+    def _read(self, value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list) or not self.length.low <= len(value) <= self.length.high:
+            _refuse(f"a list of {self.length.low:,} to {self.length.high:,} items", value)
+        return tuple(
+            _read_inside(f"[{number}]", self._kind(number), item)
+            for number, item in enumerate(value)
+        )
+
+    def _write(self, value: Any) -> list[Any]:
+        return [self._kind(number)._write(item) for number, item in enumerate(value)]
+
+    def _kind(self, number: int) -> _Kind:
+        return self.kinds[number if len(self.kinds) > 1 else 0]
+
+
+@dataclass(frozen=True)
+class _Dict(_Kind):
+    kind: _Kind
+    length: Length
+
+    def _read(self, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict) or not self.length.low <= len(value) <= self.length.high:
+            _refuse(f"an object of {self.length.low:,} to {self.length.high:,} keys", value)
+        return {
+            _read_inside("a key", Text(), key): _read_inside(short(key), self.kind, item)
+            for key, item in value.items()
+        }
+
+    def _write(self, value: Any) -> dict[str, Any]:
+        return {key: self.kind._write(item) for key, item in value.items()}
+
+
+@dataclass(frozen=True)
+class _PartOf(_Kind):
+    """One class, or the one of several whose literal ``kind`` the value names."""
+
+    classes: "tuple[type[Part], ...]"
+
+    def _read(self, value: Any) -> "Part":
+        if len(self.classes) == 1:
+            return self.classes[0]._read(value)
+        kinds = {get_args(get_type_hints(cls)["kind"])[0]: cls for cls in self.classes}
+        kind = value.get("kind") if isinstance(value, dict) else None
+        if not isinstance(kind, str) or kind not in kinds:
+            _refuse(f"an object of the kind {' or '.join(map(repr, kinds))}", value)
+        return kinds[kind]._read(value)
+
+    def _write(self, value: Any) -> dict[str, Any]:
+        return value.content()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A frozen dataclass that is part of a file; its annotations are the format.
+
+    Subclasses are decorated with ``@dataclass(frozen=True)``. Fields may be ``int`` (or
+    ``Annotated[int, Range(0, 9)]``), ``bool``, ``str`` (or with `Text`), decimals in a string
+    (`Decimal3` and others with `DecimalText`), ``Literal``, `Label`, ``tuple[T, ...]`` and
+    ``dict[str, T]`` (or with `Length`), ``tuple[A, B]``, integer arrays with `Integers`, parts,
+    and unions of parts that a literal ``kind`` tells apart. A field ``T | None`` is absent from
+    the file when it is None; all others must be there. Fields with ``compare=False`` are not
+    part of the content. Parts with equal content are equal.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Keep equality by content: the decorator would write its own, and arrays have no truth."""
+        super().__init_subclass__(**options)
+        for name in ("__eq__", "__hash__"):
+            if name not in cls.__dict__:
+                setattr(cls, name, getattr(cls, name))
+
+    def check(self) -> None:
+        """Refuse what breaks a rule across fields: raise `Unfit`."""
+
+    def content(self) -> dict[str, Any]:
+        """What defines it, as JSON types."""
+        return {
+            name: kind._write(value)
+            for name, (kind, _) in _kinds_of(type(self)).items()
+            if (value := getattr(self, name)) is not None
+        }
+
+    def canonical_bytes(self) -> bytes:
+        """Canonical JSON (RFC 8785) of the content."""
+        return canonical_json(self.content())
+
+    @classmethod
+    def _read(cls, value: Any) -> Self:
+        kinds = _kinds_of(cls)
+        if not isinstance(value, dict):
+            _refuse("an object", value)
+        for key in value:
+            if key not in kinds:
+                raise Unfit(f"the key {short(key)} is unknown", "Does it need a newer replearn?")
+        for name, (_, optional) in kinds.items():
+            if name not in value and not optional:
+                raise Unfit(f"the key {name!r} is missing")
+        found = {name: _read_inside(name, kinds[name][0], item) for name, item in value.items()}
+        part = cls(**dict.fromkeys(kinds) | found)
+        part.check()
+        return part
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Part) or type(other) is not type(self):
+            return False
+        return self.canonical_bytes() == other.canonical_bytes()  # in Python True equals 1
+
+    def __hash__(self) -> int:
+        return hash(self.canonical_bytes())
+
+
+def _read_inside(key: str, kind: _Kind, value: Any) -> Any:
+    try:
+        return kind._read(value)
+    except Unfit as problem:
+        raise problem.inside(key) from None
+
+
+def _find_kinds(cls: Any) -> dict[str, tuple[_Kind, bool]]:
+    """The kind of each field, and whether it may be absent."""
+    hints = get_type_hints(cls, include_extras=True)
+    found = {}
+    for field in fields(cls):
+        if field.compare:
+            members = _members(hints[field.name])
+            given = tuple(member for member in members if member is not NoneType)
+            found[field.name] = (_kind_of(given), len(given) < len(members))
+    return found
+
+
+#: The same, found once for each class.
+_kinds_of: Callable[[Any], dict[str, tuple[_Kind, bool]]] = cache(_find_kinds)
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _kind_of(members: tuple[Any, ...], length: Length | None = None) -> _Kind:
+    """The kind that an annotation means, given the members of its union."""
+    if set(members) == set(get_args(Label)):
+        return _AnyLabel()
+    if all(isinstance(member, type) and issubclass(member, Part) for member in members):
+        return _PartOf(members)
+    if len(members) > 1:
+        raise TypeError(f"only parts may form a union, got {members}")
+    (hint,) = members
+    simple: dict[Any, _Kind] = {int: Range(), bool: _Flag(), str: Text()}
+    if hint in simple:
+        return simple[hint]
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        last = hint.__metadata__[-1]
+        return _kind_of((inner[0],), last) if isinstance(last, Length) else last
+    if origin is Literal:
+        return _OneOf(inner)
+    if origin is tuple and inner[-1] is Ellipsis:
+        return _Items((_kind_of(_members(inner[0])),), length or Length())
+    if origin is tuple:
+        kinds = tuple(_kind_of(_members(member)) for member in inner)
+        return _Items(kinds, Length(len(kinds), len(kinds)))
+    if origin is dict and inner[0] is str:
+        return _Dict(_kind_of(_members(inner[1])), length or Length())
+    raise TypeError(f"files hold no {hint}")
