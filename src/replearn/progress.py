@@ -1,63 +1,70 @@
-"""Progress of long work, on standard error: a bar on a terminal, lines elsewhere."""
+"""What a user hears while work goes on, on standard error: progress, and warnings."""
 
+import inspect
+import os
 import sys
+import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any
 
-from replearn.terminal import printable
+from replearn.errors import printable
 from replearn.types import BlockMap
 
 #: Takes how much is done by now, in the units of the total.
 Advance = Callable[[float], None]
 
+#: Seconds before anything is shown: short work needs no progress.
+PATIENCE = 2.0
 
-def on_terminal() -> bool:
-    """Whether somebody is watching standard error."""
-    return sys.stderr is not None and sys.stderr.isatty()
-
-
-def no_progress(done: float) -> None:
-    """An `Advance` that shows nothing."""
+_HOME = os.path.dirname(__file__) + os.sep
 
 
 @contextmanager
-def progress(label: str, total: float) -> Iterator[Advance]:
-    """Show the progress of one piece of work; on a terminal nothing of it stays behind.
+def progress(label: str, total: float, verbose: bool = False) -> Iterator[Advance]:
+    """Show the progress of work that takes more than two seconds.
 
-    At the end ``advance`` will be called with the total.
+    On a terminal one line is written over, and nothing of it stays behind. Elsewhere, for
+    instance in a notebook or a log, there is a new line for every ten per cent, if ``verbose``.
 
     Examples
     --------
     >>> with progress("reading", total=3) as advance:
     ...     advance(1)
     """
+    stream = sys.stderr
+    on_terminal = stream is not None and stream.isatty()
     label = printable(label)  # it may hold the name of a file
-    if not on_terminal():
-        yield _lines(label, total, sys.stderr)
-        return
+    start, shown = time.monotonic(), -1
+
+    def advance(done: float) -> None:
+        nonlocal shown
+        percent = min(100, int(100 * done / total)) if total > 0 else 100
+        percent = percent if on_terminal else percent // 10 * 10
+        if percent > shown and time.monotonic() - start >= PATIENCE:
+            shown = percent
+            stream.write(f"\r{label}: {percent}%" if on_terminal else f"{label}: {percent}%\n")
+            stream.flush()
+
     try:
-        from rich.console import Console
-        from rich.markup import escape
-        from rich.progress import Progress
-    except ImportError:
-        try:
-            yield _one_line(label, total, sys.stderr)
-        finally:
-            sys.stderr.write("\r\x1b[K")  # a clean line for what comes next
-            sys.stderr.flush()
-        return
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(escape(label), total=total)
-        yield lambda done: bar.update(task, completed=done)
+        yield advance if on_terminal or (stream is not None and verbose) else _nothing
+    finally:
+        if on_terminal and shown >= 0:
+            stream.write("\r\x1b[K")  # a clean line for what comes next
+            stream.flush()
 
 
-def tracked(run: BlockMap, label: str) -> BlockMap:
+def _nothing(done: float) -> None:
+    """An `Advance` that shows nothing."""
+
+
+def tracked(run: BlockMap, label: str, verbose: bool = False) -> BlockMap:
     """Show the progress of a map over blocks."""
 
     def tracked_run(function: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
         every_block = list(blocks)
-        with progress(label, len(every_block)) as advance:
+        with progress(label, len(every_block), verbose) as advance:
             for done, result in enumerate(run(function, every_block), start=1):
                 advance(done)
                 yield result
@@ -65,47 +72,12 @@ def tracked(run: BlockMap, label: str) -> BlockMap:
     return tracked_run
 
 
-def counted(run: BlockMap, label: str) -> BlockMap:
-    """Show how many blocks are done, for many maps of unknown length: a line at each doubling."""
-    done, next_line = 0, 64
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn, and name the line outside of replearn that led to it: the one that a user can change.
 
-    def counted_run(function: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
-        nonlocal done, next_line
-        for result in run(function, blocks):
-            done += 1
-            if done == next_line:
-                next_line *= 2
-                sys.stderr.write(f"{label}: {done:,} blocks\n")
-                sys.stderr.flush()
-            yield result
-
-    return counted_run
-
-
-def _one_line(label: str, total: float, stream: TextIO) -> Advance:
-    """A line that is written over."""
-
-    def advance(done: float) -> None:
-        stream.write(f"\r{label} {_percent(done, total)} %")
-        stream.flush()
-
-    return advance
-
-
-def _lines(label: str, total: float, stream: TextIO) -> Advance:
-    """A new line for every ten per cent: a log file has no cursor to move back."""
-    shown = 0
-
-    def advance(done: float) -> None:
-        nonlocal shown
-        percent = _percent(done, total) // 10 * 10
-        if percent > shown:
-            shown = percent
-            stream.write(f"{label}: {percent} %\n")
-            stream.flush()
-
-    return advance
-
-
-def _percent(done: float, total: float) -> int:
-    return min(100, int(100 * done / total)) if total > 0 else 100
+    The message gives the rule, the value and the remedy.
+    """
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_HOME):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
