@@ -1,0 +1,187 @@
+"""Rows as directions in whole numbers, and how many of them each of many halfspaces gets wrong.
+
+Only the direction of a row counts. It is rounded to whole numbers so small that every product and
+every partial sum below is a whole number under 2^53: float64 holds these exactly, and no order of
+additions, no thread and no BLAS can change a bit.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.types import Matrix, Signs, Vector, is_sparse
+
+Counts = NDArray[np.int64]
+
+#: A direction is at most this long: units of 2^-20.
+UNIT_BITS = 20
+_UNIT = float(1 << UNIT_BITS)
+
+#: Bits of a map of directions, of a candidate, and of a point at the most.
+_MAP_BITS, _CANDIDATE_BITS, _POINT_BITS = 22, 20, 23
+
+#: Weights are counted in units of 2^-16: this many rows of 2^20 each then add up to 2^52.
+WEIGHT_BITS = 16
+_EXACT_ROWS = 1 << 16
+
+#: Points between two looks at the limits: a block of scores stays in the cache.
+_ROWS_ABREAST = 512
+
+
+def unit_rows(X: Any, signs: Signs, n_inputs: int) -> Any:
+    """``y x / |x|`` in units of 2^-20, rounded; rows of zeros stay zeros.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n_rows, n_features)
+    signs : array of shape (n_rows,)
+        +1 or -1.
+    n_inputs : int
+        One more than ``n_features`` appends the constant 1 to each row first.
+
+    Returns
+    -------
+    rows : float64 array, or CSR matrix, of shape (n_rows, n_inputs)
+        Whole numbers.
+    """
+    constant = np.full(X.shape[0], float(n_inputs > X.shape[1]))
+    # squares of so few bits add up below 2^53
+    bits = min(24, (52 - n_inputs.bit_length()) // 2)
+    sparse = is_sparse(X)
+    largest = abs(X).max(axis=1) if X.shape[1] else np.zeros(X.shape[0])
+    tops = np.maximum(largest.toarray().ravel() if sparse else largest, constant)
+    shifts = bits - np.frexp(tops.astype(np.float64))[1]
+    constant = np.rint(np.ldexp(constant, shifts))
+    if sparse:
+        return _unit_sparse(X, signs, n_inputs, shifts, constant)
+    whole = np.empty((X.shape[0], n_inputs))
+    whole[:, : X.shape[1]] = np.rint(np.ldexp(X.astype(np.float64, copy=False), shifts[:, None]))
+    if n_inputs > X.shape[1]:
+        whole[:, -1] = constant
+    lengths = np.sqrt(np.einsum("ij,ij->i", whole, whole))  # exact below the root
+    whole *= (signs * _UNIT / np.maximum(lengths, 1.0))[:, None]
+    return np.rint(whole, out=whole)
+
+
+def _unit_sparse(
+    X: Any, signs: Signs, n_inputs: int, shifts: Counts, constant: Vector
+) -> Any:
+    from scipy import sparse
+
+    owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    data = np.rint(np.ldexp(X.data.astype(np.float64), shifts[owners]))
+    squares = np.bincount(owners, weights=data * data, minlength=X.shape[0]) + constant**2
+    factors = signs * _UNIT / np.maximum(np.sqrt(squares), 1.0)
+    found = sparse.csr_matrix(
+        (np.rint(data * factors[owners]), X.indices, X.indptr), shape=X.shape
+    )
+    if n_inputs > X.shape[1]:
+        last = np.rint(constant * factors)[:, None]
+        return sparse.hstack([found, sparse.csr_matrix(last)], format="csr")
+    return found
+
+
+def nonzero_rows(rows: Any) -> Any:
+    """Which rows have a direction."""
+    if is_sparse(rows):
+        return np.asarray(abs(rows).max(axis=1).toarray()).ravel() > 0
+    return rows.any(axis=1)
+
+
+def products(rows: Any, vector: Vector) -> Vector:
+    """``<row, vector>`` for directions of `unit_rows`; the vector is rounded to a grid first."""
+    size = float(np.abs(vector).max()) * math.sqrt(vector.size)
+    if size == 0.0:
+        return np.zeros(rows.shape[0])
+    bits = 52 - UNIT_BITS - math.frexp(size)[1]
+    whole = rows @ np.rint(np.ldexp(vector, bits))
+    return np.asarray(np.ldexp(whole, -(bits + UNIT_BITS)))
+
+
+def project_rows(rows: Any, matrix: Matrix | None, n_components: int) -> Matrix:
+    """Points of a net: projected directions, as columns of whole numbers.
+
+    Parameters
+    ----------
+    rows : directions of `unit_rows`
+    matrix : array of shape (n_inputs, n_components) or None
+        The projection, transposed; None projects nothing.
+
+    Returns
+    -------
+    points : float64 array of shape (n_components, n_rows)
+        Each is scaled by a power of two, so that its largest entry has the bits that
+        `count_errors` can take.
+    """
+    if matrix is None:
+        found = rows.toarray() if is_sparse(rows) else rows
+    else:
+        bits = _MAP_BITS - math.frexp(float(np.abs(matrix).max()))[1]
+        found = np.asarray(rows @ np.rint(np.ldexp(matrix, bits)))
+    bits = min(_POINT_BITS, 52 - _CANDIDATE_BITS - 4 - n_components.bit_length())
+    exponents = np.frexp(np.abs(found).max(axis=1, initial=0.0))[1]
+    return np.ascontiguousarray(np.rint(np.ldexp(found, (bits - exponents)[:, None])).T)
+
+
+def whole_candidates(candidates: Matrix) -> Matrix:
+    """Candidates, at most 16 in each entry, in units of 2^-20."""
+    return np.rint(np.ldexp(candidates, _CANDIDATE_BITS))
+
+
+def count_errors(points: Matrix, candidates: Matrix, limits: Counts) -> Counts:
+    """Count the points that each candidate gets wrong; give up on those above their limit.
+
+    Parameters
+    ----------
+    points : whole numbers of shape (n_components, n_points)
+    candidates : whole numbers of shape (n_candidates, n_components)
+        Wrong where the product with a point is not positive.
+    limits : int64 array of shape (n_candidates,)
+
+    Returns
+    -------
+    counts : int64 array of shape (n_candidates,)
+        ``limit + 1`` stands for any larger count.
+    """
+    counts = np.zeros(len(candidates), dtype=np.int64)
+    active = np.flatnonzero(limits >= 0)
+    for start in range(0, points.shape[1], _ROWS_ABREAST):
+        scores = candidates[active] @ points[:, start : start + _ROWS_ABREAST]
+        counts[active] += np.count_nonzero(scores <= 0, axis=1)
+        active = active[counts[active] <= limits[active]]
+        if active.size == 0:
+            break
+    return np.minimum(counts, limits + 1)
+
+
+def weighted_sums(rows: Any, weights: Vector, n_groups: int) -> tuple[Counts, Counts]:
+    """Exact sums of ``weight * row`` and of weights, in groups.
+
+    Parameters
+    ----------
+    rows : directions of `unit_rows`
+    weights : array of shape (n_rows,)
+        Between 0 and 1; counted in units of 2^-16.
+    n_groups : int
+        Row ``i`` is in group ``i % n_groups``.
+
+    Returns
+    -------
+    sums : int64 array of shape (n_groups, n_inputs)
+        In units of 2^-36; exact for up to 2^27 rows.
+    masses : int64 array of shape (n_groups,)
+        In units of 2^-16.
+    """
+    whole = np.rint(np.ldexp(weights, WEIGHT_BITS))
+    sums = np.zeros((n_groups, rows.shape[1]), dtype=np.int64)
+    masses = np.zeros(n_groups, dtype=np.int64)
+    for group in range(n_groups):
+        own, their = rows[group::n_groups], whole[group::n_groups]
+        for start in range(0, their.size, _EXACT_ROWS):
+            part = slice(start, start + _EXACT_ROWS)
+            sums[group] += np.asarray(own[part].T @ their[part]).astype(np.int64)
+        masses[group] = int(their.sum())
+    return sums, masses
+

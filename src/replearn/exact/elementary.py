@@ -1,0 +1,66 @@
+"""Exponential, logarithm and sigmoid without libm: the same bits on every machine.
+
+Only ``+ - * /``, ``floor``, ``ldexp`` and ``frexp`` of float64 are used, elementwise and in the
+order written here. docs/format.md repeats that order for other languages.
+"""
+
+import numpy as np
+
+from replearn.types import Vector
+
+#: ln 2 in two parts: the first has 32 bits, so that its product with a small integer is exact.
+LN2_HI, LN2_LO = 0.693147180369123816490, 1.90821492927058770002e-10
+_PER_LN2 = 1.4426950408889634
+
+#: 1/k! for k = 8 ... 0: Taylor's polynomial on +-ln(2)/2 has a relative error below 3e-10.
+_TAYLOR = tuple(1.0 / f for f in (40320, 5040, 720, 120, 24, 6, 2, 1, 1))
+
+#: Scores are cut here: beyond, a probability is 0 or 1 on every grid of ours.
+MAX_SCORE = 30.0
+
+_SQRT_HALF = 0.7071067811865476
+
+
+def exp(x: Vector) -> Vector:
+    """``e^x`` for ``|x| <= 700``, with a relative error below 3e-10.
+
+    Examples
+    --------
+    >>> exp(np.array([0.0, 1.0])).round(8).tolist()
+    [1.0, 2.71828183]
+    """
+    k = np.floor(x * _PER_LN2 + 0.5)
+    r = (x - k * LN2_HI) - k * LN2_LO
+    total = np.full_like(r, _TAYLOR[0])
+    for coefficient in _TAYLOR[1:]:
+        total *= r
+        total += coefficient
+    return np.ldexp(total, k.astype(np.int32))
+
+
+def sigmoid(score: Vector) -> Vector:
+    """``1 / (1 + e^-score)``; scores are cut at +-30."""
+    e = exp(-np.minimum(np.abs(score), MAX_SCORE))
+    return np.where(score >= 0, 1.0, e) / (1.0 + e)
+
+
+def log(x: Vector) -> Vector:
+    """Natural logarithm of positive numbers, with an absolute error below 1e-12.
+
+    ``ln x = e ln 2 + 2 artanh(s)`` with ``s = (m - 1) / (m + 1)`` and ``m`` in ``[0.7, 1.42)``.
+    """
+    mantissa, exponent = np.frexp(x)
+    low = mantissa < _SQRT_HALF
+    mantissa = np.where(low, 2.0 * mantissa, mantissa)
+    exponent = (exponent - low).astype(np.float64)
+    s = (mantissa - 1.0) / (mantissa + 1.0)
+    square = s * s
+    series = np.zeros_like(s)
+    for i in range(8, 0, -1):
+        series = (series + 1.0 / (2 * i + 1)) * square
+    return exponent * LN2_HI + (2.0 * s + (2.0 * s * series + exponent * LN2_LO))
+
+
+def softplus(score: Vector) -> Vector:
+    """``ln(1 + e^score)``, without overflow."""
+    return np.maximum(score, 0.0) + log(1.0 + exp(-np.minimum(np.abs(score), MAX_SCORE)))

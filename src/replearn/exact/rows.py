@@ -1,0 +1,143 @@
+"""Encoded rows as blocks of whole numbers, and sums over them that BLAS makes exactly.
+
+Rows are int16 in units of 2^-12, coefficients are multiples of 2^-26. Every product and every
+partial sum of a block is then a whole number below 2^53, which float64 holds exactly: no order of
+additions, no thread and no BLAS kernel can change a bit.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.errors import ReplearnError
+from replearn.types import Grid, Matrix, Vector, is_sparse
+
+#: The grids, as powers of two: one unit of an encoded row is 2^-12, and so on.
+ROW_BITS, THETA_BITS, WEIGHT_BITS, RESIDUAL_BITS = 12, 26, 16, 22
+#: Encoded numbers are at most 4 in size, that is 2^14 units.
+MAX_ROW = 1 << 14
+#: Sums of at most this many rows stay exact: 2^14 rows x 2^14 x 2^22 is 2^50.
+MAX_BLOCK = 1 << 14
+#: The information matrix takes rows in units of 2^-8: 2^11 rows x 2^10 x 2^10 x 2^22 is 2^53.
+COARSE, COARSE_BLOCK = 16.0, 1 << 11
+#: Numbers of a float64 block that a core's cache holds.
+_CACHED = 1 << 18
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some encoded rows: terms without the constant, targets, weights (1) and offsets (0)."""
+
+    terms: Any
+    targets: Vector
+    weights: Vector | None = None
+    offset: Vector | None = None
+    groups: NDArray[Any] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.targets.size)
+
+    def part(self, rows: Any) -> "Block":
+        """Some of the rows, by a slice or a mask."""
+
+        def cut(values: Any) -> Any:
+            return None if values is None else values[rows]
+
+        return Block(
+            cut(self.terms),
+            self.targets[rows],
+            cut(self.weights),
+            cut(self.offset),
+            cut(self.groups),
+        )
+
+
+class Rows(Protocol):
+    """What can be read several times: the blocks of a table, in any order."""
+
+    @property
+    def n_terms(self) -> int:
+        """Encoded numbers of a row, without the constant."""
+
+    def blocks(self) -> Iterator[Block]:
+        """The rows, from the beginning."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Rows that are kept in memory, two bytes a number."""
+
+    block: Block
+
+    @property
+    def n_terms(self) -> int:
+        """Encoded numbers of a row, without the constant."""
+        return int(self.block.terms.shape[1])
+
+    def blocks(self) -> Iterator[Block]:
+        """All rows at once."""
+        yield self.block
+
+
+def pieces(block: Block, n_columns: int) -> Iterator[Block]:
+    """A block in pieces that fit a core's cache and keep sums exact."""
+    most = min(max(_CACHED // n_columns, 256), MAX_BLOCK)
+    if block.n_rows <= most:
+        yield block
+        return
+    for start in range(0, block.n_rows, most):
+        yield block.part(slice(start, start + most))
+
+
+def with_constant(terms: Grid) -> Any:
+    """Rows in float64 with the constant 1 as their first column; sparse rows stay sparse."""
+    if is_sparse(terms):
+        from scipy import sparse
+
+        constant = np.full((terms.shape[0], 1), float(1 << ROW_BITS))
+        return sparse.hstack([constant, terms.astype(np.float64)], format="csr")
+    out = np.empty((terms.shape[0], terms.shape[1] + 1))
+    out[:, 0] = 1 << ROW_BITS
+    out[:, 1:] = terms
+    return out
+
+
+def scores(rows: Any, theta: Matrix, offset: Vector | None) -> Matrix:
+    """Scores of rows with their constant; ``theta`` has a row of whole numbers for each score."""
+    if not np.abs(theta).sum(axis=1).max() * MAX_ROW < 2.0**53:
+        raise ReplearnError(
+            "coefficients must keep scores below 2^15, got larger ones. Use a larger ridge."
+        )
+    whole = rows @ theta.T  # exact: whole numbers below 2^53
+    found = whole * 2.0 ** -(ROW_BITS + THETA_BITS)
+    return found if offset is None else found + offset[:, None]
+
+
+def marks(rows: Any, salt: int = 0) -> NDArray[np.uint32]:
+    """A well-mixed 32-bit number of each row's content, by which rows are sampled and folded.
+
+    The result depends on the encoded numbers alone, so no order of rows can matter and equal
+    rows are always together.
+    """
+    n_columns = rows.shape[1]
+    steps = (np.arange(1, n_columns + 1, dtype=np.uint64) * 2654435769) & 0xFFFFFFFF
+    mixed = np.asarray(rows @ ((steps >> 7) | 1).astype(np.float64))  # exact, below 2^53
+    whole = mixed.astype(np.int64)
+    x = (whole & 0xFFFFFFFF).astype(np.uint32)
+    x ^= ((whole >> 32) & 0xFFFFFFFF).astype(np.uint32) * np.uint32(0x9E3779B1)
+    x ^= np.uint32(salt & 0xFFFFFFFF)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        x ^= x >> np.uint32(shift)
+        x *= np.uint32(factor)
+    x ^= x >> np.uint32(16)
+    return x
+
+
+def on_grid(values: Any, bits: int) -> Any:
+    """The nearest whole number of units of 2^-bits, halves upwards."""
+    return np.floor(values * 2.0**bits + 0.5)

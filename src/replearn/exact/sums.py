@@ -1,0 +1,59 @@
+"""Exact sums: whole numbers that add up in any order, with what they are sums of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.errors import ReplearnError
+
+#: Whole numbers of any size, in an array of Python integers.
+Integers = NDArray[np.object_]
+
+
+def integers(values: Any) -> Integers:
+    """Whole numbers that float64 or int64 holds, as Python integers."""
+    array = np.asarray(values)
+    whole = array.astype(np.int64) if array.dtype.kind == "f" else array
+    return np.asarray(whole.astype(object))
+
+
+@dataclass(frozen=True)
+class ExactSums:
+    """Sums over rows of one lab, one file or one worker; parts add up with ``+``.
+
+    Attributes
+    ----------
+    of : str
+        What was summed up: parts that differ in it are not added.
+    values : mapping from names to arrays of Python integers
+
+    Examples
+    --------
+    >>> part = ExactSums("a pass", {"rows": integers([3])})
+    >>> (part + part).values["rows"].tolist()
+    [6]
+    """
+
+    of: str
+    values: Mapping[str, Integers]
+
+    def __add__(self, other: "ExactSums") -> "ExactSums":
+        if self.of != other.of or set(self.values) != set(other.values):
+            raise ReplearnError(
+                "sums must be of one pass over the rows, got two different ones. Make both with "
+                "the same study and the same state."
+            )
+        return ExactSums(
+            self.of, {name: value + other.values[name] for name, value in self.values.items()}
+        )
+
+    def reals(self, name: str) -> NDArray[np.float64]:
+        """One of the sums in float64, each number rounded once."""
+        return self.values[name].astype(np.float64)
+
+    def count(self, name: str) -> int:
+        """A sum that is one number."""
+        return int(self.values[name].reshape(-1)[0])
