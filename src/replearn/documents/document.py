@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar
 
 from replearn.documents.files import MAX_BYTES, read_json, write_json
-from replearn.documents.parts import Part, Unfit
+from replearn.documents.parts import OneOf, Part, Unfit, read_inside
 from replearn.errors import InvalidFile, ReplearnError, short
 
 D = TypeVar("D", bound="Document")
@@ -67,11 +67,10 @@ class Document(Part):
         """
         try:
             self._read(Part.content(self))
-            extra = {} if self.provenance is None else {"provenance": self.provenance}
-            content = self.content() | {"fingerprint": self.fingerprint} | extra
         except Unfit as problem:
             raise ReplearnError(f"{path} was not written: {problem}") from None
-        write_json(path, content, private)
+        extra = {} if self.provenance is None else {"provenance": self.provenance}
+        write_json(path, self.content() | {"fingerprint": self.fingerprint} | extra, private)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -89,37 +88,26 @@ class Document(Part):
     @classmethod
     def from_content(cls, content: Any, where: str = "the document") -> Self:
         """The same from what JSON gives; ``where`` names it in messages."""
-        if not isinstance(content, dict) or content.get("format") != cls.FORMAT:
-            found = content.get("format") if isinstance(content, dict) else None
-            raise InvalidFile(
-                f"{where} must have the format {cls.FORMAT!r}, got {short(found)}. "
-                "Is it the right file?"
-            )
-        version = content.get("version")
-        if type(version) is not int or version != cls.VERSION:
-            raise InvalidFile(
-                f"{where} must have the version {cls.VERSION}, got {short(version)}. "
-                "Use the release of replearn that wrote it."
-            )
-        header = {"format", "version", "fingerprint", "provenance"}
         try:
-            document = cls._read({key: content[key] for key in content if key not in header})
+            return cls._from_header(content)
         except Unfit as problem:
             raise InvalidFile(f"{where}: {problem}") from None
-        provenance = content.get("provenance", {})
-        if not isinstance(provenance, dict):
-            raise InvalidFile(
-                f"{where}: provenance must be an object, got {short(provenance)}. "
-                "Get the file again from its source."
+
+    @classmethod
+    def _from_header(cls, content: Any) -> Self:
+        body = dict(content) if isinstance(content, dict) else {}
+        read_inside("format", OneOf((cls.FORMAT,)), body.pop("format", None))
+        read_inside("version", OneOf((cls.VERSION,)), body.pop("version", None))
+        said, provenance = body.pop("fingerprint", None), body.pop("provenance", None)
+        if "provenance" in content and not isinstance(provenance, dict):
+            raise Unfit(f"must be an object, got {short(provenance)}", key="provenance")
+        document = cls._read(body)
+        if "fingerprint" in content and said != document.fingerprint:
+            raise Unfit(
+                f"must be {document.fingerprint}, got {short(said, 70)}: the file was altered",
+                key="fingerprint",
             )
-        if content.get("fingerprint", document.fingerprint) != document.fingerprint:
-            raise InvalidFile(
-                f"{where} was altered or damaged: its content has the fingerprint "
-                f"{document.fingerprint}, the file says {short(content['fingerprint'], 70)}. "
-                "Get the file again from its source."
-            )
-        if "provenance" in content:
-            object.__setattr__(document, "provenance", provenance)  # nobody has seen it yet
+        object.__setattr__(document, "provenance", provenance)  # nobody has seen it yet
         return document
 
     def __repr__(self) -> str:
@@ -131,9 +119,8 @@ def document_of(path: str | os.PathLike[str], classes: Iterable[type[D]]) -> D:
     known = {cls.FORMAT: cls for cls in classes}
     content = read_json(path, max(cls.MAX_BYTES for cls in known.values()))
     found = content.get("format")
-    if not isinstance(found, str) or found not in known:
-        raise InvalidFile(
-            f"{path} must have the format {' or '.join(map(repr, known))}, got {short(found)}. "
-            "Is it the right file?"
-        )
-    return known[found].from_content(content, str(path))
+    try:
+        read_inside("format", OneOf(tuple(known)), found)
+    except Unfit as problem:
+        raise InvalidFile(f"{path}: {problem}") from None
+    return known[str(found)].from_content(content, str(path))

@@ -82,13 +82,9 @@ def write_atomically(path: str | os.PathLike[str], content: bytes, private: bool
 
 def system_words(problem: OSError) -> str:
     """What the operating system complains about, and what to do."""
-    remedies = {
-        errno.ENOSPC: "Free some space, or name a folder on a different disk",
-        errno.EDQUOT: "Free some space, or name a folder on a different disk",
-        errno.EROFS: "Name a folder that can be written to",
-        errno.ENOENT: "Check the path",
-    }
-    remedy = remedies.get(problem.errno or 0, "Check the path and its rights")
+    remedy = "Check the path and its rights"
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        remedy = "Free some space, or name a folder on a different disk"
     return f"{problem.strerror or problem}. {remedy}."
 
 
@@ -116,7 +112,7 @@ def _parsed(content: bytes) -> dict[str, Any]:
         document = json.loads(
             content.decode("utf-8"),
             object_pairs_hook=_no_duplicates,
-            parse_constant=_no_constants,
+            parse_constant=_finite,
             parse_float=_finite,
         )
     except UnicodeDecodeError:
@@ -150,12 +146,8 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _no_constants(text: str) -> None:
-    raise ValueError(f"{text} is not a JSON number")
-
-
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text[:40]} is too large for a number")
+        raise ValueError(f"{text[:40]} is no number that is finite")
     return value

@@ -28,7 +28,7 @@ MAX_ITEMS = 1 << 20
 #: A label of a class.
 Label = bool | int | str
 
-_GET_AGAIN = "Get the file again from its source."
+_GET_AGAIN = "If it is the right file, get it again from its source."
 _DECIMAL = re.compile(r"-?[0-9]{1,21}(\.[0-9]{1,30})?(e[+-][0-9]{1,3})?")
 _WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 
@@ -58,9 +58,8 @@ class Unfit(ReplearnError):
 
 
 def _refuse(rule: str, value: Any) -> NoReturn:
-    got = short(value)
-    if isinstance(value, dict | list):
-        got = f"{'a list' if isinstance(value, list) else 'an object'} of {len(value):,}"
+    is_large = isinstance(value, dict | list)
+    got = f"{type(value).__name__} of {len(value):,}" if is_large else short(value)
     raise Unfit(f"must be {rule}, got {got}")
 
 
@@ -151,33 +150,24 @@ class Integers(_Kind):
     triangular: bool = False
 
     def _read(self, value: Any) -> Any:
-        if not isinstance(value, list):
-            _refuse("a list", value)
         rows = [value] if self.ndim == 1 else value
-        for number, row in enumerate(rows):
-            if not isinstance(row, list):
-                _refuse("a list of rows", row)
-            if self.ndim == 2 and len(row) != (number + 1 if self.triangular else len(rows[0])):
-                raise Unfit(f"row {number} has {len(row):,} numbers, which is not its length")
-            self._check_row(row)
+        if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+            _refuse("a list" if self.ndim == 1 else "a list of rows", value)
         if len(rows) * max(map(len, rows), default=0) > self.max_size:
             _refuse(f"an array of at most {self.max_size:,} numbers", value)
-        if self.triangular:
-            found = np.zeros((len(rows), len(rows)), dtype=np.int64)
-            for number, row in enumerate(rows):
-                found[number, : number + 1] = row
-        else:
-            shape = (len(rows), len(rows[0]) if rows else 0)
-            found = np.array(value, dtype=np.int64).reshape(shape[-self.ndim :])
+        for number, row in enumerate(rows):
+            if len(row) != (number + 1 if self.triangular else len(rows[0])):
+                _refuse("triangular" if self.triangular else "rectangular", value)
+            if row and not (
+                set(map(type, row)) == {int} and self.low <= min(row) <= max(row) <= self.high
+            ):
+                odd = next(v for v in row if type(v) is not int or not self.low <= v <= self.high)
+                _refuse(f"whole numbers from {self.low:,} to {self.high:,}", odd)
+        n_columns = len(rows[-1]) if rows else 0
+        padded = [row + [0] * (n_columns - len(row)) for row in rows]
+        found = np.array(padded, dtype=np.int64).reshape((len(rows), n_columns)[-self.ndim :])
         found.setflags(write=False)
         return found
-
-    def _check_row(self, row: list[Any]) -> None:
-        if not row:
-            return
-        if set(map(type, row)) != {int} or not self.low <= min(row) <= max(row) <= self.high:
-            odd = next(v for v in row if type(v) is not int or not self.low <= v <= self.high)
-            _refuse(f"whole numbers from {self.low:,} to {self.high:,}", odd)
 
     def _write(self, value: Any) -> list[Any]:
         rows: list[Any] = np.asarray(value).tolist()
@@ -200,13 +190,6 @@ Share3 = Annotated[str, DecimalText(low=0, high=1)]
 Sha256 = Annotated[str, Text(64, "[0-9a-f]{64}")]
 
 
-class _Flag(_Kind):
-    def _read(self, value: Any) -> bool:
-        if not isinstance(value, bool):
-            _refuse("true or false", value)
-        return value
-
-
 class _AnyLabel(_Kind):
     def _read(self, value: Any) -> Label:
         if isinstance(value, bool):
@@ -215,7 +198,9 @@ class _AnyLabel(_Kind):
 
 
 @dataclass(frozen=True)
-class _OneOf(_Kind):
+class OneOf(_Kind):
+    """One of these values, which ``Literal`` stands for."""
+
     choices: tuple[Any, ...]
 
     def _read(self, value: Any) -> Any:
@@ -235,7 +220,7 @@ class _Items(_Kind):
         if not isinstance(value, list) or not self.length.low <= len(value) <= self.length.high:
             _refuse(f"a list of {self.length.low:,} to {self.length.high:,} items", value)
         return tuple(
-            _read_inside(f"[{number}]", self._kind(number), item)
+            read_inside(f"[{number}]", self._kind(number), item)
             for number, item in enumerate(value)
         )
 
@@ -255,7 +240,7 @@ class _Dict(_Kind):
         if not isinstance(value, dict) or not self.length.low <= len(value) <= self.length.high:
             _refuse(f"an object of {self.length.low:,} to {self.length.high:,} keys", value)
         return {
-            _read_inside("a key", Text(), key): _read_inside(short(key), self.kind, item)
+            read_inside("a key", Text(), key): read_inside(short(key), self.kind, item)
             for key, item in value.items()
         }
 
@@ -328,7 +313,7 @@ class Part:
         for name, (_, optional) in kinds.items():
             if name not in value and not optional:
                 raise Unfit(f"the key {name!r} is missing")
-        found = {name: _read_inside(name, kinds[name][0], item) for name, item in value.items()}
+        found = {name: read_inside(name, kinds[name][0], item) for name, item in value.items()}
         part = cls(**dict.fromkeys(kinds) | found)
         part.check()
         return part
@@ -342,7 +327,8 @@ class Part:
         return hash(self.canonical_bytes())
 
 
-def _read_inside(key: str, kind: _Kind, value: Any) -> Any:
+def read_inside(key: str, kind: _Kind, value: Any) -> Any:
+    """The value at a key; a complaint names the key."""
     try:
         return kind._read(value)
     except Unfit as problem:
@@ -378,7 +364,7 @@ def _kind_of(members: tuple[Any, ...], length: Length | None = None) -> _Kind:
     if len(members) > 1:
         raise TypeError(f"only parts may form a union, got {members}")
     (hint,) = members
-    simple: dict[Any, _Kind] = {int: Range(), bool: _Flag(), str: Text()}
+    simple: dict[Any, _Kind] = {int: Range(), bool: OneOf((False, True)), str: Text()}
     if hint in simple:
         return simple[hint]
     origin, inner = get_origin(hint), get_args(hint)
@@ -386,7 +372,7 @@ def _kind_of(members: tuple[Any, ...], length: Length | None = None) -> _Kind:
         last = hint.__metadata__[-1]
         return _kind_of((inner[0],), last) if isinstance(last, Length) else last
     if origin is Literal:
-        return _OneOf(inner)
+        return OneOf(inner)
     if origin is tuple and inner[-1] is Ellipsis:
         return _Items((_kind_of(_members(inner[0])),), length or Length())
     if origin is tuple:

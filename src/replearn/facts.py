@@ -1,0 +1,539 @@
+"""The one way to speak: facts with words, as text, JSON, a page or a notebook's cell."""
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from itertools import groupby
+from typing import Any
+
+from replearn.errors import printable
+
+#: Lines below the verdict, without details.
+MAX_LINES = 8
+#: Rows of a table that a terminal shows; JSON and pages have all.
+MAX_TABLE_ROWS = 40
+
+_MORE = "More: --details, or .facts().text(details=True) in Python."
+
+
+@dataclass(frozen=True)
+class Row:
+    """One named value.
+
+    Parameters
+    ----------
+    name : str
+        In the user's words.
+    value : bool, int, float, str or None
+        As a program wants it. None is "not known".
+    unit : str
+        Stands behind the value; "%" shows a share as a percentage.
+    interval : pair of float, optional
+        Ends of an interval, in the unit of the value.
+    note : str
+        A few words behind it all.
+    key : str
+        Its name in JSON; by default the name in snake case.
+
+    Examples
+    --------
+    >>> Row("deaths", 0.0712, "%", (0.0671, 0.0755), "at this lab").shown
+    '7.1% (6.7% to 7.5%), at this lab'
+    """
+
+    name: str
+    value: Any
+    unit: str = ""
+    interval: tuple[float, float] | None = None
+    note: str = ""
+    key: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The value in words."""
+        value, *ends = in_words([self.value, *(self.interval or ())], self.unit)
+        unit = f" {self.unit}" if self.unit not in ("", "%") else ""
+        interval = f" ({ends[0]} to {ends[1]}{unit})" if ends else ""
+        return f"{value}{unit}{interval}{', ' if self.note else ''}{self.note}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of values under a header; a column of numbers has one precision.
+
+    Parameters
+    ----------
+    title : str
+    header : sequence of str
+    rows : sequence of rows
+        Cells as in `Row`.
+    units : sequence of str
+        Of the columns, as in `Row`; by default none.
+    key : str
+        Its name in JSON; by default the title in snake case.
+    """
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    units: Sequence[str] = ()
+    key: str = ""
+
+    @property
+    def columns(self) -> list[tuple[str, list[str], bool]]:
+        """For each column its header, its cells in words, and whether it holds numbers."""
+        units = [*self.units, *[""] * len(self.header)]
+        found = []
+        for i, name in enumerate(self.header):
+            cells = [row[i] for row in self.rows]
+            numeric = any(map(_is_number, cells)) and not any(isinstance(c, str) for c in cells)
+            title = f"{name} ({units[i]})" if units[i] not in ("", "%") else name
+            words = [
+                "" if c is None else w
+                for c, w in zip(cells, in_words(cells, units[i]), strict=True)
+            ]
+            found.append((title, words, numeric))
+        return found
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture that is drawn when somebody looks.
+
+    Parameters
+    ----------
+    label : str
+        What it shows, for those who do not see it.
+    draw : callable
+        Gives an SVG.
+    caption : str
+    """
+
+    label: str
+    draw: Callable[[], str]
+    caption: str = ""
+
+
+Item = Row | Table | str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a result has to say, in all forms.
+
+    Parameters
+    ----------
+    verdict : str
+        One sentence: the answer.
+    items : sequence of Row, Table or str
+        What stands below it, most important first; a str is a note, one or two sentences.
+    details : sequence of Row, Table or str
+        What is shown on demand, and on pages.
+    figures : sequence of Figure
+    values : mapping
+        Further JSON types for programs, by key. They take precedence over rows and tables.
+
+    Examples
+    --------
+    >>> facts = Facts("The models are identical.", [Row("rows", 8010), Row("AUC", 0.8421)])
+    >>> print(facts.text())
+    The models are identical.
+      rows  8,010
+      AUC   0.842
+    >>> facts.data()
+    {'verdict': 'The models are identical.', 'rows': 8010, 'auc': 0.8421}
+    """
+
+    verdict: str
+    items: Sequence[Item] = ()
+    details: Sequence[Item] = ()
+    figures: Sequence[Figure] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def text(self, width: int = 78, details: bool = False) -> str:
+        """Lines for a terminal: the verdict, then at most eight lines unless details are wanted."""
+        lines = _wrapped(self.verdict, width)
+        if details:
+            for part in (self.items, self.details):
+                for item_lines in _item_lines(part, width):
+                    is_table = len(item_lines) > 1 and not item_lines[0].startswith(" ")
+                    lines += ["", *item_lines] if is_table else item_lines
+            return "\n".join(lines)
+        candidates = _item_lines(self.items, width)
+        if self.details or sum(map(len, candidates)) > MAX_LINES:
+            more = _wrapped(_MORE, width)
+            candidates = [*_fitting(candidates, MAX_LINES - len(more)), more]
+        return "\n".join([*lines, *(line for item in candidates for line in item)])
+
+    def data(self) -> dict[str, Any]:
+        """All of it as JSON types: keys from names, rows of tables as objects, notes."""
+        found: dict[str, Any] = {"verdict": self.verdict}
+        notes = []
+        for item in (*self.items, *self.details):
+            if isinstance(item, str):
+                notes.append(item)
+                continue
+            name = item.key or _snake(item.name if isinstance(item, Row) else item.title)
+            key = next(k for k in (name, *(f"{name}_{i}" for i in range(2, 999))) if k not in found)
+            if isinstance(item, Row):
+                found[key] = item.value
+                if item.interval is not None:
+                    found[f"{key}_interval"] = item.interval
+            else:
+                keys = [_snake(name) or f"column_{i}" for i, name in enumerate(item.header)]
+                found[key] = [dict(zip(keys, row, strict=True)) for row in item.rows]
+        return _plain(found | ({"notes": notes} if notes else {}) | dict(self.values))
+
+    def html(self, title: str) -> str:
+        """One page without scripts: light and dark, readable aloud, printable on A4."""
+        details = self._html_items(self.details)
+        return _PAGE.format(
+            title=_safe(title),
+            style=_STYLE,
+            verdict=_safe(self.verdict),
+            items=self._html_items(self.items),
+            figures="\n".join(map(_figure_html, self.figures)),
+            details=f"<section>\n<h2>Details</h2>\n{details}\n</section>" if details else "",
+        )
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        details = self._html_items(self.details)
+        folded = f"<details><summary>Details</summary>{details}</details>" if details else ""
+        figures = "\n".join(map(_figure_html, self.figures))
+        verdict = f"<p><strong>{_safe(self.verdict)}</strong></p>"
+        return f"<div>{verdict}{self._html_items(self.items)}{figures}{folded}</div>"
+
+    def _html_items(self, items: Sequence[Item]) -> str:
+        found = []
+        for kind, group in groupby(items, type):
+            if kind is Row:
+                rows = "\n".join(
+                    f'<tr><th scope="row">{_safe(row.name)}</th><td>{_safe(row.shown)}</td></tr>'
+                    for row in group
+                    if isinstance(row, Row)
+                )
+                found.append(f"<table><tbody>\n{rows}\n</tbody></table>")
+            else:
+                found += [
+                    _table_html(item) if isinstance(item, Table) else f"<p>{_safe(str(item))}</p>"
+                    for item in group
+                ]
+        return "\n".join(found)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<Facts: {printable(self.verdict)}>"
+
+
+class Spoken:
+    """A result that speaks through its facts: text, notebook and a representation in one line.
+
+    In a dataclass it comes first among the bases: ``class Study(Spoken, Document)``.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Keep the short representation: a dataclass would write its own."""
+        super().__init_subclass__(**options)
+        if "__repr__" not in cls.__dict__:
+            cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
+
+    def facts(self) -> Facts:
+        """What it has to say."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.facts().text()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {printable(self.facts().verdict)}>"
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return self.facts()._repr_html_()
+
+
+# ---------------------------------------------------------------- values in words
+
+
+def in_words(values: Sequence[Any], unit: str = "") -> list[str]:
+    """Values of one row or column in words, numbers with one precision.
+
+    Examples
+    --------
+    >>> in_words([0.5, 12.25, None]), in_words([1200, 7]), in_words([True, "a"])
+    (['0.50', '12.25', 'not known'], ['1,200', '7'], ['yes', 'a'])
+    >>> in_words([0.0001, 0.25, 1.0], "%"), in_words([0.05], "%")
+    (['<0.1%', '25.0%', '100.0%'], ['5%'])
+    """
+    numbers = [abs(value) for value in values if _is_number(value)]
+    if unit == "%":
+        decimals = 1 if max(numbers, default=0) >= 0.01 else 2
+        texts = [_percent(v, decimals) if _is_number(v) else _word(v) for v in values]
+        whole = all(text.endswith(f".{'0' * decimals}%") for text in texts)
+        return [text.split(".")[0] + "%" if whole and len(texts) == 1 else text for text in texts]
+    exponent = math.floor(math.log10(largest)) if (largest := max(numbers, default=0)) else 0
+    decimals = max(3 - exponent, 0) if exponent >= 0 else 2 - exponent
+    if all(value == int(value) for value in numbers) and not any(
+        isinstance(value, float) and value < 1e15 for value in values
+    ):
+        decimals = 0
+    form = ",.2e" if exponent < -5 or exponent > 14 else f",.{decimals}f"
+    return [format(value + 0, form) if _is_number(value) else _word(value) for value in values]
+
+
+def percent(share: float) -> str:
+    """A share as a percentage.
+
+    Examples
+    --------
+    >>> percent(0.0123), percent(0.05), percent(0.99999), percent(0.00002)
+    ('1.2%', '5%', '>99.9%', '<0.01%')
+    """
+    return in_words([share], "%")[0]
+
+
+def p_value(p: float) -> str:
+    """A p-value as papers print it.
+
+    Examples
+    --------
+    >>> p_value(0.0321), p_value(1e-9)
+    ('0.032', '<0.001')
+    """
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2000, "row"), counted(2, "batch", "batches")
+    ('1 row', '2,000 rows', '2 batches')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _is_number(value: Any) -> bool:
+    return (
+        not isinstance(value, bool | str) and hasattr(value, "__float__") and math.isfinite(value)
+    )
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else "not known"
+
+
+def _percent(share: float, decimals: int) -> str:
+    least = 10.0 ** -(decimals + 2)
+    if 0 < share < least / 2:
+        return f"<{least:.{decimals}%}"
+    if 1 > share > 1 - least / 2:
+        return f">{1 - least:.{decimals}%}"
+    return f"{share:.{decimals}%}"
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+
+
+def _plain(value: Any) -> Any:
+    """JSON types; a number that is none becomes null."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):  # of NumPy
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# ---------------------------------------------------------------- lines for a terminal
+
+
+def _columns_of(text: str) -> int:
+    """Columns that a terminal gives a text: two for a wide character, none for a mark on one."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
+
+
+def _padded(text: str, width: int, right: bool = False) -> str:
+    space = " " * (width - _columns_of(text))
+    return space + text if right else text + space
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Lines of at most ``width`` columns; the first has no indent; a long word is broken."""
+    lines, line = [], ""
+    for word in printable(text).split(" "):
+        if line.strip() and _columns_of(f"{line} {word}") > width:
+            lines.append(line)
+            line = indent + word
+        else:
+            line = f"{line} {word}" if line or lines else word
+        while _columns_of(line) > width:
+            cut = width
+            while _columns_of(line[:cut]) > width:
+                cut -= 1
+            lines.append(line[:cut])
+            line = indent + line[cut:]
+    return [*lines, line]
+
+
+def _item_lines(items: Sequence[Item], width: int) -> list[list[str]]:
+    """The lines of each item; the values of neighbouring rows stand in one column."""
+    found: list[list[str]] = []
+    for kind, group in groupby(items, type):
+        if kind is Row:
+            found += _row_lines([item for item in group if isinstance(item, Row)], width)
+        else:
+            found += [
+                _table_lines(item, width) if isinstance(item, Table) else _wrapped(str(item), width)
+                for item in group
+            ]
+    return found
+
+
+def _row_lines(rows: list[Row], width: int) -> list[list[str]]:
+    names = [printable(row.name) for row in rows]
+    left = min(max(map(_columns_of, names)), width // 3)
+    found = []
+    for row, name in zip(rows, names, strict=True):
+        lines = [f"  {line}" for line in _wrapped(name, left)]
+        values = _wrapped(row.shown, width - left - 4)
+        lines += [""] * (len(values) - len(lines))
+        values += [""] * (len(lines) - len(values))
+        found.append(
+            [f"{_padded(a, left + 2)}  {b}".rstrip() for a, b in zip(lines, values, strict=True)]
+        )
+    return found
+
+
+def _table_lines(table: Table, width: int) -> list[str]:
+    """A title, a header and rows; one line for each cell where the columns do not fit."""
+    title = _wrapped(table.title, width) if table.title else []
+    columns = [(printable(h), [printable(c) for c in cells], n) for h, cells, n in table.columns]
+    sizes = [max(map(_columns_of, (head, *cells))) for head, cells, _ in columns]
+    room = width - 2 * len(sizes) - sum(sizes)
+    texts = [i for i, (_, _, numeric) in enumerate(columns) if not numeric]
+    if room < 0 and texts:
+        widest = max(texts, key=lambda i: sizes[i])
+        sizes[widest] = max(sizes[widest] + room, 12)
+    shown = len(table.rows[:MAX_TABLE_ROWS])
+    left_out = [f"  ... and {len(table.rows) - shown:,} more"] if len(table.rows) > shown else []
+    if sum(sizes) + 2 * len(sizes) > width:
+        cells = [[f"  {head}: {column[i]}" for head, column, _ in columns] for i in range(shown)]
+        blocks = [_wrapped(text, width, "    ") for row in cells for text in row]
+        return [*title, *(line for block in blocks for line in block), *left_out]
+    lines = []
+    for cells_of_row in [[head for head, _, _ in columns]] + [
+        [column[i] for _, column, _ in columns] for i in range(shown)
+    ]:
+        wrapped = [_wrapped(cell, size) for cell, size in zip(cells_of_row, sizes, strict=True)]
+        for i in range(max(map(len, wrapped))):
+            parts = (
+                _padded(cell[i] if i < len(cell) else "", size, numeric)
+                for cell, size, (_, _, numeric) in zip(wrapped, sizes, columns, strict=True)
+            )
+            lines.append("  " + "  ".join(parts).rstrip())
+    return [*title, *lines, *left_out]
+
+
+def _fitting(candidates: Iterable[list[str]], most: int) -> list[list[str]]:
+    """The items that fit into so many lines, the first ones first."""
+    found: list[list[str]] = []
+    for lines in candidates:
+        if sum(map(len, found)) + len(lines) <= most:
+            found.append(lines)
+    return found
+
+
+# ---------------------------------------------------------------- pages
+
+
+def _safe(text: str) -> str:
+    return escape(printable(text))
+
+
+def _table_html(table: Table) -> str:
+    classes = [' class="number"' if numeric else "" for _, _, numeric in table.columns]
+    heads = [head for head, _, _ in table.columns]
+    head = "".join(
+        f'<th scope="col"{kind}>{_safe(name)}</th>'
+        for name, kind in zip(heads, classes, strict=True)
+    )
+    rows = "\n".join(
+        "<tr>"
+        + "".join(f"<td{k}>{_safe(c)}</td>" for c, k in zip(row, classes, strict=True))
+        + "</tr>"
+        for row in zip(*(cells for _, cells, _ in table.columns), strict=True)
+    )
+    caption = f"<caption>{_safe(table.title)}</caption>" if table.title else ""
+    return f"<table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>"
+
+
+def _figure_html(figure: Figure) -> str:
+    """Inline SVG, without what stands before its root."""
+    label = f'<svg role="img" aria-label="{_safe(figure.label)}"'
+    svg = label + figure.draw().partition("<svg")[2]
+    caption = f"<figcaption>{_safe(figure.caption)}</figcaption>" if figure.caption else ""
+    return f"<figure>{svg}{caption}</figure>"
+
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c1f23; --soft: #59616d; --line: #d3d9e0; --back: #fff; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e8eb; --soft: #a4acb8; --line: #3b424c; --back: #16191d; } }
+* { box-sizing: border-box; }
+body { margin: 0; color: var(--ink); background: var(--back);
+  font: 16px/1.55 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+main { max-width: 52rem; margin: 0 auto; padding: 1.2rem 1rem 3rem; }
+h1 { font-size: 1.2rem; color: var(--soft); font-weight: 600; } h2 { font-size: 1.15rem; }
+.verdict { font-size: 1.35rem; line-height: 1.35; }
+table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
+caption { text-align: left; font-weight: 600; padding: .3rem 0; }
+th, td { text-align: left; padding: .3rem 1.2rem .3rem 0; border-bottom: 1px solid var(--line);
+  vertical-align: top; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
+tbody th { font-weight: 400; color: var(--soft); min-width: 10rem; }
+.number { text-align: right; white-space: nowrap; }
+figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; }
+figcaption { color: var(--soft); font-size: .92rem; }
+@page { size: A4; margin: 15mm; }
+@media print {
+  :root { --ink: #000; --soft: #333; --line: #bbb; --back: #fff; }
+  body { font-size: 9.5pt; } main { max-width: none; padding: 0; } table { display: table; }
+  h1, h2, caption { break-after: avoid; } tr, figure { break-inside: avoid; } }
+"""
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy"
+  content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<link rel="icon" href="data:,">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body><main>
+<h1>{title}</h1>
+<p class="verdict">{verdict}</p>
+{items}
+{figures}
+{details}
+</main></body>
+</html>
+"""
