@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Any
 
 from replearn.errors import printable
@@ -157,10 +157,9 @@ class Facts:
         """Lines for a terminal: the verdict, then at most eight lines unless details are wanted."""
         lines = _wrapped(self.verdict, width)
         if details:
-            for part in (self.items, self.details):
-                for item_lines in _item_lines(part, width):
-                    is_table = len(item_lines) > 1 and not item_lines[0].startswith(" ")
-                    lines += ["", *item_lines] if is_table else item_lines
+            for items in (self.items, self.details):
+                for item, item_lines in zip(items, _item_lines(items, width), strict=True):
+                    lines += ["", *item_lines] if isinstance(item, Table) else item_lines
             return "\n".join(lines)
         candidates = _item_lines(self.items, width)
         if self.details or sum(map(len, candidates)) > MAX_LINES:
@@ -176,7 +175,7 @@ class Facts:
             if isinstance(item, str):
                 notes.append(item)
                 continue
-            name = item.key or _snake(item.name if isinstance(item, Row) else item.title)
+            name = item.key or _snake(item.name if isinstance(item, Row) else item.title) or "table"
             key = next(k for k in (name, *(f"{name}_{i}" for i in range(2, 999))) if k not in found)
             if isinstance(item, Row):
                 found[key] = item.value
@@ -369,27 +368,20 @@ def _columns_of(text: str) -> int:
     )
 
 
-def _padded(text: str, width: int, right: bool = False) -> str:
-    space = " " * (width - _columns_of(text))
-    return space + text if right else text + space
-
-
-def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """Lines of at most ``width`` columns; the first has no indent; a long word is broken."""
-    lines, line = [], ""
-    for word in printable(text).split(" "):
-        if line.strip() and _columns_of(f"{line} {word}") > width:
-            lines.append(line)
-            line = indent + word
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most ``width`` columns; a long word is broken."""
+    lines = [""]
+    for word in printable(text).split():
+        if lines[-1] and _columns_of(f"{lines[-1]} {word}") > width:
+            lines.append(word)
         else:
-            line = f"{line} {word}" if line or lines else word
-        while _columns_of(line) > width:
+            lines[-1] = f"{lines[-1]} {word}" if lines[-1] else word
+        while _columns_of(lines[-1]) > width:
             cut = width
-            while _columns_of(line[:cut]) > width:
+            while cut > 1 and _columns_of(lines[-1][:cut]) > width:
                 cut -= 1
-            lines.append(line[:cut])
-            line = indent + line[cut:]
-    return [*lines, line]
+            lines[-1:] = [lines[-1][:cut], lines[-1][cut:]]
+    return lines
 
 
 def _item_lines(items: Sequence[Item], width: int) -> list[list[str]]:
@@ -407,48 +399,45 @@ def _item_lines(items: Sequence[Item], width: int) -> list[list[str]]:
 
 
 def _row_lines(rows: list[Row], width: int) -> list[list[str]]:
-    names = [printable(row.name) for row in rows]
-    left = min(max(map(_columns_of, names)), width // 3)
+    left = min(max(_columns_of(printable(row.name)) for row in rows), width // 3)
+    right = width - left - 4
+    return [_beside([(row.name, left, False), (row.shown, right, False)]) for row in rows]
+
+
+def _beside(cells: Sequence[tuple[str, int, bool]]) -> list[str]:
+    """The lines of cells (text, width, whether it stands at the right) that stand in one row."""
     found = []
-    for row, name in zip(rows, names, strict=True):
-        lines = [f"  {line}" for line in _wrapped(name, left)]
-        values = _wrapped(row.shown, width - left - 4)
-        lines += [""] * (len(values) - len(lines))
-        values += [""] * (len(lines) - len(values))
-        found.append(
-            [f"{_padded(a, left + 2)}  {b}".rstrip() for a, b in zip(lines, values, strict=True)]
-        )
+    for parts in zip_longest(*(_wrapped(text, width) for text, width, _ in cells), fillvalue=""):
+        line = ""
+        for part, (_, width, at_right) in zip(parts, cells, strict=True):
+            space = " " * (width - _columns_of(part))
+            line += f"  {space}{part}" if at_right else f"  {part}{space}"
+        found.append(line.rstrip())
     return found
 
 
 def _table_lines(table: Table, width: int) -> list[str]:
-    """A title, a header and rows; one line for each cell where the columns do not fit."""
-    title = _wrapped(table.title, width) if table.title else []
-    columns = [(printable(h), [printable(c) for c in cells], n) for h, cells, n in table.columns]
-    sizes = [max(map(_columns_of, (head, *cells))) for head, cells, _ in columns]
-    room = width - 2 * len(sizes) - sum(sizes)
-    texts = [i for i, (_, _, numeric) in enumerate(columns) if not numeric]
-    if room < 0 and texts:
+    """A title, a header and rows; a line for each cell where the columns do not fit."""
+    heads, columns, numeric = zip(*table.columns, strict=True)
+    rows = list(zip(*(cells[:MAX_TABLE_ROWS] for cells in columns), strict=True))
+    sizes = [max(map(_columns_of, column)) for column in zip(heads, *rows, strict=True)]
+    excess = sum(sizes) + 2 * len(sizes) - width
+    texts = [i for i in range(len(sizes)) if not numeric[i]]
+    if excess > 0 and texts:
         widest = max(texts, key=lambda i: sizes[i])
-        sizes[widest] = max(sizes[widest] + room, 12)
-    shown = len(table.rows[:MAX_TABLE_ROWS])
-    left_out = [f"  ... and {len(table.rows) - shown:,} more"] if len(table.rows) > shown else []
-    if sum(sizes) + 2 * len(sizes) > width:
-        cells = [[f"  {head}: {column[i]}" for head, column, _ in columns] for i in range(shown)]
-        blocks = [_wrapped(text, width, "    ") for row in cells for text in row]
-        return [*title, *(line for block in blocks for line in block), *left_out]
-    lines = []
-    for cells_of_row in [[head for head, _, _ in columns]] + [
-        [column[i] for _, column, _ in columns] for i in range(shown)
-    ]:
-        wrapped = [_wrapped(cell, size) for cell, size in zip(cells_of_row, sizes, strict=True)]
-        for i in range(max(map(len, wrapped))):
-            parts = (
-                _padded(cell[i] if i < len(cell) else "", size, numeric)
-                for cell, size, (_, _, numeric) in zip(wrapped, sizes, columns, strict=True)
-            )
-            lines.append("  " + "  ".join(parts).rstrip())
-    return [*title, *lines, *left_out]
+        excess, sizes[widest] = max(12 + excess - sizes[widest], 0), max(sizes[widest] - excess, 12)
+    if excess > 0:
+        blocks = [
+            line
+            for row in rows
+            for line in _row_lines([Row(h, c) for h, c in zip(heads, row, strict=True)], width)
+        ]
+    else:
+        blocks = [_beside(list(zip(row, sizes, numeric, strict=True))) for row in (heads, *rows)]
+    lines = _wrapped(table.title, width) if table.title else []
+    lines += [line for block in blocks for line in block]
+    n_more = len(table.rows) - len(rows)
+    return [*lines, f"  ... and {n_more:,} more"] if n_more else lines
 
 
 def _fitting(candidates: Iterable[list[str]], most: int) -> list[list[str]]:
