@@ -175,7 +175,11 @@ class Facts:
             if isinstance(item, str):
                 notes.append(item)
                 continue
-            name = item.key or _snake(item.name if isinstance(item, Row) else item.title) or "table"
+            name = (
+                item.key
+                or _snake(item.name if isinstance(item, Row) else item.title)
+                or type(item).__name__.lower()
+            )
             key = next(k for k in (name, *(f"{name}_{i}" for i in range(2, 999))) if k not in found)
             if isinstance(item, Row):
                 found[key] = item.value
@@ -470,7 +474,11 @@ def _table_html(table: Table) -> str:
         for row in zip(*(cells for _, cells, _ in table.columns), strict=True)
     )
     caption = f"<caption>{_safe(table.title)}</caption>" if table.title else ""
-    return f"<table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>"
+    table_html = (
+        f"<table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>"
+    )
+    label = _safe(table.title or "Table")
+    return f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">{table_html}</div>'
 
 
 def _figure_html(figure: Figure) -> str:
@@ -491,7 +499,7 @@ body { margin: 0; color: var(--ink); background: var(--back);
 main { max-width: 52rem; margin: 0 auto; padding: 1.2rem 1rem 3rem; }
 h1 { font-size: 1.2rem; color: var(--soft); font-weight: 600; } h2 { font-size: 1.15rem; }
 .verdict { font-size: 1.35rem; line-height: 1.35; }
-table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; margin: 1rem 0; }
 caption { text-align: left; font-weight: 600; padding: .3rem 0; }
 th, td { text-align: left; padding: .3rem 1.2rem .3rem 0; border-bottom: 1px solid var(--line);
   vertical-align: top; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
@@ -502,7 +510,7 @@ figcaption { color: var(--soft); font-size: .92rem; }
 @page { size: A4; margin: 15mm; }
 @media print {
   :root { --ink: #000; --soft: #333; --line: #bbb; --back: #fff; }
-  body { font-size: 9.5pt; } main { max-width: none; padding: 0; } table { display: table; }
+  body { font-size: 9.5pt; } main { max-width: none; padding: 0; } .scroll { overflow: visible; }
   h1, h2, caption { break-after: avoid; } tr, figure { break-inside: avoid; } }
 """
 

@@ -67,7 +67,7 @@ class Document(Part):
         """
         try:
             self._read(Part.content(self))
-        except Unfit as problem:
+        except ReplearnError as problem:
             raise ReplearnError(f"{path} was not written: {problem}") from None
         extra = {} if self.provenance is None else {"provenance": self.provenance}
         write_json(path, self.content() | {"fingerprint": self.fingerprint} | extra, private)
@@ -90,7 +90,7 @@ class Document(Part):
         """The same from what JSON gives; ``where`` names it in messages."""
         try:
             return cls._from_header(content)
-        except Unfit as problem:
+        except ReplearnError as problem:  # of `check`, or of a constructor
             raise InvalidFile(f"{where}: {problem}") from None
 
     @classmethod

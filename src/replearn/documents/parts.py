@@ -30,6 +30,7 @@ Label = bool | int | str
 
 _GET_AGAIN = "If it is the right file, get it again from its source."
 _DECIMAL = re.compile(r"-?[0-9]{1,21}(\.[0-9]{1,30})?(e[+-][0-9]{1,3})?")
+_HALF = re.compile("[\ud800-\udfff]")
 _WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 
 
@@ -109,7 +110,7 @@ class Text(_Kind):
     def _read(self, value: Any) -> str:
         if not isinstance(value, str) or not len(value) <= self.most:
             _refuse(f"a string of at most {self.most:,} characters", value)
-        if any("\ud800" <= character <= "\udfff" for character in value):
+        if _HALF.search(value):
             _refuse("a string of whole characters", value)
         if self.pattern is not None and re.fullmatch(self.pattern, value) is None:
             _refuse(f"a string like {self.pattern}", value)
