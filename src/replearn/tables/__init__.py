@@ -1,0 +1,40 @@
+"""Frames and files to blocks of whole numbers."""
+
+from replearn.tables.cells import Column, Texts, levels_of, numbers_of
+from replearn.tables.encoding import (
+    MISSING,
+    OTHER,
+    Encoding,
+    LevelColumn,
+    NumberColumn,
+    Product,
+    Term,
+)
+from replearn.tables.files import CsvOptions
+from replearn.tables.learning import Learned, learn_encoding
+from replearn.tables.safety import Remark, refuse_unsafe
+from replearn.tables.seen import Seen
+from replearn.tables.table import Batch, Table, open_table
+
+__all__ = [
+    "open_table",
+    "Table",
+    "Batch",
+    "CsvOptions",
+    "Column",
+    "Texts",
+    "numbers_of",
+    "levels_of",
+    "Encoding",
+    "NumberColumn",
+    "LevelColumn",
+    "Product",
+    "Term",
+    "OTHER",
+    "MISSING",
+    "Seen",
+    "learn_encoding",
+    "Learned",
+    "Remark",
+    "refuse_unsafe",
+]

@@ -1,0 +1,452 @@
+"""One meaning of a cell, wherever it comes from: missing, a number, or a text.
+
+A column is either numbers (float64, NaN where a cell is missing) or `Texts`. Which of the two a
+source hands over never matters: a text that is a decimal number counts as that number, and a number
+has one canonical text. `docs/format-encoding.md` is the specification.
+"""
+
+import datetime
+import numbers
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.documents import decimal_text
+from replearn.errors import ReplearnError
+from replearn.types import Vector
+
+#: Texts that say "no value", after white space is trimmed. "none" and "-" are answers.
+MISSING_WORDS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", ".", "?")
+
+#: What is trimmed from both ends of a text.
+WHITE_SPACE = " \t\n\r\v\f"
+
+#: Texts with more characters are refused: no level is that long.
+MAX_TEXT = 4096
+
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_INFINITE = frozenset(("inf", "-inf", "Infinity", "-Infinity"))  # as programs write them
+_BOOLS = {"true": "true", "True": "true", "TRUE": "true"} | dict.fromkeys(
+    ("false", "False", "FALSE"), "false"
+)
+
+#: What a column may not hold, and the remedy.
+_REMEDIES = {
+    "dates or times": "Turn them into numbers, such as days since admission, or drop them.",
+    "complex numbers": "Keep their real parts or absolute values, or drop them.",
+    "infinite numbers": "Leave such cells empty, or drop the column.",
+    "lists": "Make a column of each part, or drop it.",
+    "bytes": "Turn them into text, or drop them.",
+    "texts of more than 4,096 characters": "Shorten them, or drop the column.",
+    "texts with a NUL or half of a character": "Save the table as UTF-8, or drop the column.",
+    "numbers with a point where the decimal sign is a comma": (
+        "Write all numbers alike, or give the signs of this file (decimal=, thousands=)."
+    ),
+}
+
+
+class OddCells(Exception):
+    """A column that holds what is neither a number nor a text; ``what`` says what it is."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """A column of texts, each distinct one stored once.
+
+    Attributes
+    ----------
+    codes : int32 array
+        For each row the place of its text in ``values``; -1 where the cell is missing.
+    values : tuple of str
+        Trimmed texts, none of them a word for "missing".
+    """
+
+    codes: NDArray[np.int32]
+    values: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: Any) -> "Texts":
+        return Texts(self.codes[rows], self.values)
+
+
+#: Numbers with NaN where a cell is missing, or texts.
+Column = Vector | Texts
+
+
+def number_text(number: float) -> str:
+    """The one text of a finite number: its shortest digits, as ECMAScript writes them.
+
+    Examples
+    --------
+    >>> number_text(1.0), number_text(-0.0), number_text(0.1), number_text(1e-7)
+    ('1', '0', '0.1', '1e-7')
+    """
+    if -(2**53) < number < 2**53 and number == int(number):
+        return str(int(number))
+    return decimal_text(number, 17)  # 17 digits are the number itself
+
+
+def text_number(text: str) -> float | None:
+    """The number that a trimmed text is, or None; true is 1, false is 0."""
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    meaning = _BOOLS.get(text)
+    return None if meaning is None else float(meaning == "true")
+
+
+def is_number_text(text: str) -> bool:
+    """Whether a trimmed text is a decimal number; true and false are not."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def level_text(text: str) -> str:
+    """The level that a trimmed text is: "1.0" and "01" are "1", "TRUE" is "true"."""
+    if _NUMBER.fullmatch(text):
+        return number_text(float(text))
+    return _BOOLS.get(text, text)
+
+
+def numbers_of(column: Column) -> tuple[Vector, NDArray[np.bool_] | None]:
+    """A column as numbers, and which of its texts are none (None if all are numbers).
+
+    What is missing, and what is no number, is NaN.
+    """
+    if not isinstance(column, Texts):
+        return column, None
+    found = [text_number(text) for text in column.values]
+    values = np.array([np.nan if number is None else number for number in found] + [np.nan])
+    if None not in found:
+        return values[column.codes], None
+    odd = np.array([number is None for number in found] + [False])
+    return values[column.codes], odd[column.codes]
+
+
+def levels_of(column: Column) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """A column as levels: for each row the place of its level (-1: missing), and the levels."""
+    if isinstance(column, Texts):
+        texts, codes = [level_text(text) for text in column.values], column.codes
+    else:
+        distinct, codes = np.unique(column, return_inverse=True)
+        if distinct.size and np.isnan(distinct[-1]):
+            distinct = distinct[:-1]
+            codes[codes == distinct.size] = -1
+        texts = [number_text(number) for number in distinct.tolist()]
+    places: dict[str, int] = {}
+    joined = [places.setdefault(text, len(places)) for text in texts]
+    return np.array([*joined, -1], dtype=np.int32)[codes], tuple(places)
+
+
+def n_missing(column: Column) -> int:
+    """Cells without a value."""
+    absent = column.codes < 0 if isinstance(column, Texts) else np.isnan(column)
+    return int(np.count_nonzero(absent))
+
+
+def join_columns(parts: list[Column]) -> Column:
+    """Consecutive parts of one column as a whole."""
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)  # type: ignore[arg-type]
+    places: dict[str, int] = {}
+    codes = []
+    for part in parts:
+        texts = part if isinstance(part, Texts) else Texts(*levels_of(part))
+        joined = [places.setdefault(text, len(places)) for text in texts.values]
+        codes.append(np.array([*joined, -1], dtype=np.int32)[texts.codes])
+    return Texts(np.concatenate(codes), tuple(places))
+
+
+# --- from what a source holds ---------------------------------------------------------------
+
+
+def column_from(values: Any) -> Column:
+    """A column of any kind: array, masked array, Arrow array, series of a frame, or sequence."""
+    if isinstance(values, Texts):
+        return values
+    if isinstance(values, np.ndarray):
+        return _from_array(values)
+    if type(values).__module__.startswith("pyarrow"):
+        return from_arrow(values)
+    if isinstance(values, list | tuple):
+        return _from_objects(list(values))
+    import narwhals.stable.v1 as nw
+
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return from_series(series)
+    return _from_array(np.asarray(values))
+
+
+def from_series(series: Any) -> Column:
+    """A column of a series of narwhals."""
+    import narwhals.stable.v1 as nw
+
+    kind = series.dtype
+    if kind.is_integer() or kind.is_float():
+        array = series.to_numpy()
+        if array.dtype.kind in "iuf" and not (kind.is_integer() and series.null_count()):
+            return _from_array(array)
+        filled = series.cast(nw.Float64).to_numpy()
+        return _from_array(np.asarray(filled, dtype=np.float64))
+    if kind.is_temporal() and not series.is_null().all():
+        raise OddCells("dates or times")
+    if kind in (nw.String, nw.Categorical, nw.Enum):
+        try:
+            return from_arrow(series.to_arrow())
+        except ModuleNotFoundError:  # without Arrow: the same, slower
+            pass
+    return _from_objects(series.to_list())
+
+
+def _from_array(array: NDArray[Any]) -> Column:
+    if array.ndim != 1:
+        raise OddCells("lists")
+    mask = None
+    if isinstance(array, np.ma.MaskedArray):
+        mask, array = np.ma.getmaskarray(array), array.data
+    if array.dtype.kind in "iuf":
+        values = array.astype(np.float64, copy=mask is not None)
+        if mask is not None:
+            values[mask] = np.nan
+        return finite(values)
+    if array.dtype.kind == "b":
+        codes = array.astype(np.int32)
+        return Texts(codes if mask is None else np.where(mask, -1, codes), ("false", "true"))
+    kinds = {"M": "dates or times", "m": "dates or times", "c": "complex numbers", "S": "bytes"}
+    if array.dtype.kind in kinds:
+        raise OddCells(kinds[array.dtype.kind])
+    if array.dtype.kind not in "OUT":
+        raise OddCells(f"values of the type {array.dtype}")
+    items = array.tolist()
+    if mask is not None:
+        items = [None if hidden else item for item, hidden in zip(items, mask, strict=True)]
+    return _from_objects(items)
+
+
+def finite(values: Vector) -> Vector:
+    """These numbers, if none is infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum()
+    if not np.isfinite(total) and np.isinf(values).any():
+        raise OddCells("infinite numbers")
+    return values
+
+
+def _from_objects(items: list[Any]) -> Column:
+    if set(map(type, items)) <= {int, float, type(None)}:
+        try:
+            return finite(np.array(items, dtype=np.float64))
+        except OverflowError:
+            raise OddCells("infinite numbers") from None
+    places: dict[Any, int] = {}
+    try:  # the type too: True equals 1, but is not the same cell
+        codes = [places.setdefault((type(item), item), len(places)) for item in items]
+    except TypeError:
+        raise OddCells("lists") from None
+    return _coded(np.array(codes, dtype=np.int32), [item for _, item in places])
+
+
+def _coded(codes: NDArray[np.int32], items: list[Any]) -> Texts:
+    """Texts of coded objects, whatever these are; negative codes are missing cells."""
+    places: dict[str, int] = {}
+    joined = []
+    for item in items:
+        text = _cell_text(item)
+        joined.append(-1 if text is None else places.setdefault(text, len(places)))
+    return Texts(np.array([*joined, -1], dtype=np.int32)[codes], tuple(places))
+
+
+def _cell_text(value: Any) -> str | None:
+    """A text with the meaning of one cell; None if it is missing."""
+    if isinstance(value, str):
+        return clean_text(str(value))
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if value is None or value is np.ma.masked:
+        return None
+    if isinstance(value, numbers.Real | Decimal):
+        try:
+            number = float(value)
+        except (OverflowError, ValueError):  # too large; a signalling NaN
+            number = np.inf
+        if np.isinf(number):
+            raise OddCells("infinite numbers")
+        return None if np.isnan(number) else number_text(number)
+    if isinstance(value, complex | np.complexfloating):
+        raise OddCells("complex numbers")
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise OddCells("bytes")
+    if isinstance(value, list | tuple | dict | set | frozenset | np.ndarray):
+        raise OddCells("lists")
+    if type(value).__name__ in ("NAType", "NaTType"):  # of pandas, which need not be there
+        return None
+    moments = datetime.date, datetime.time, datetime.timedelta
+    if isinstance(value, (*moments, np.datetime64, np.timedelta64)):
+        raise OddCells("dates or times")
+    raise OddCells(f"values of the type {type(value).__name__}")
+
+
+def clean_text(text: str) -> str | None:
+    """A text, trimmed and fit to be published as far as its characters go; None if missing."""
+    text = text.strip(WHITE_SPACE)
+    if text in MISSING_WORDS:
+        return None
+    if len(text) > MAX_TEXT:
+        raise OddCells("texts of more than 4,096 characters")
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise OddCells("texts with a NUL or half of a character")
+    if text in _INFINITE or (_NUMBER.fullmatch(text) and np.isinf(float(text))):
+        raise OddCells("infinite numbers")
+    return text
+
+
+def from_arrow(array: Any, rewrite: Callable[[str], str] | None = None) -> Column:
+    """A column of an Arrow array; ``rewrite`` is applied to its texts, as they stand."""
+    import pyarrow as pa
+
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+        if isinstance(array, pa.ChunkedArray):  # older versions: no chunk
+            array = pa.concat_arrays(array.chunks) if array.chunks else pa.array([], array.type)
+    kind, types = array.type, pa.types
+    if types.is_null(kind):
+        return np.full(len(array), np.nan)
+    if types.is_integer(kind) or types.is_floating(kind):
+        return finite(array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False))
+    if types.is_decimal(kind):
+        array = array.cast(pa.string())
+    elif str(kind) == "string_view":
+        array = array.cast(pa.large_string())
+    elif not types.is_dictionary(kind):
+        _check_type(kind)
+    if not types.is_dictionary(kind):
+        array = array.dictionary_encode()
+    else:
+        _check_type(kind.value_type)
+    codes = array.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+    used = np.unique(codes[codes >= 0])  # a dictionary may hold what no row has
+    try:
+        items = array.dictionary.take(pa.array(used)).to_pylist()
+    except UnicodeDecodeError:
+        raise OddCells("texts with a NUL or half of a character") from None
+    if rewrite is not None:
+        items = [rewrite(item) if isinstance(item, str) else item for item in items]
+    places = np.searchsorted(used, codes).astype(np.int32)
+    return _coded(np.where(codes < 0, -1, places).astype(np.int32), items)
+
+
+def _check_type(kind: Any) -> None:
+    """Refuse types of Arrow that are neither numbers nor texts."""
+    from pyarrow import types
+
+    if types.is_temporal(kind):
+        raise OddCells("dates or times")
+    if types.is_nested(kind):
+        raise OddCells("lists")
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        raise OddCells("bytes")
+    plain = types.is_string(kind) or types.is_large_string(kind) or types.is_boolean(kind)
+    if not (plain or types.is_integer(kind) or types.is_floating(kind)):
+        raise OddCells(f"values of the type {kind}")
+
+
+def columns_from(place: str, sources: Mapping[str, Callable[[], Column]]) -> dict[str, Column]:
+    """All columns of some rows; what is odd about any of them is said once, for all of them."""
+    found: dict[str, Column] = {}
+    odd: dict[str, list[str]] = {}
+    for name, read in sources.items():
+        try:
+            found[name] = read()
+        except OddCells as problem:
+            odd.setdefault(problem.what, []).append(name)
+    if odd:
+        what, names = next(iter(odd.items()))
+        remedy = _REMEDIES.get(what, "Turn them into numbers or text, or drop them.")
+        raise ReplearnError(
+            f"{place}: {named_columns(names)} must hold numbers or text, got {what}. {remedy}"
+        )
+    return found
+
+
+def named_columns(names: Iterable[str], most: int = 8) -> str:
+    """Some columns in words: column 'age'; columns 'age', 'bmi'."""
+    listed = [repr(name if len(name) <= 60 else name[:57] + "...") for name in names]
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return f"column{'s' if len(listed) > 1 else ''} {', '.join(listed[:most])}{more}"
+
+
+# --- decimal commas and thousands -------------------------------------------------------------
+
+_GROUPED = {
+    sign: re.compile(rf"[+-]?[0-9]{{1,3}}({re.escape(sign)}[0-9]{{3}})+") for sign in ".,' "
+}
+_WITH_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
+_POINTS_THEN_COMMA = re.compile(r"[+-]?[0-9]{1,3}(\.[0-9]{3})+,[0-9]+")
+_COMMAS_THEN_POINT = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]+")
+
+
+def signs_meant(texts: Iterable[str]) -> str:
+    """What to announce if most of these texts are numbers with other signs; "" if they are not.
+
+    Texts of one column that are no numbers. A comma before three digits each time separates
+    thousands; any other comma is a decimal sign.
+    """
+    n_texts, found = 0, set()
+    n_found = 0
+    for text in texts:
+        n_texts += 1
+        kind = _sign_kind(text)
+        n_found += kind is not None
+        found.add(kind)
+    if 2 * n_found <= n_texts:
+        return ""
+    if "both" in found or {"decimal", "points"} <= found:
+        return 'decimal="," and thousands="."'
+    if "decimal" in found:
+        return 'decimal=","'
+    thousands = next(
+        kind for kind in ("commas", "points", "apostrophes", "spaces") if kind in found
+    )
+    sign = {"commas": ",", "points": ".", "apostrophes": "'", "spaces": " "}[thousands]
+    return f'thousands="{sign}"'
+
+
+def _sign_kind(text: str) -> str | None:
+    if _POINTS_THEN_COMMA.fullmatch(text):
+        return "both"
+    if _GROUPED[","].fullmatch(text) or _COMMAS_THEN_POINT.fullmatch(text):
+        return "commas"
+    if _WITH_COMMA.fullmatch(text):
+        return "decimal"
+    if _GROUPED["."].fullmatch(text):
+        return "points"
+    if _GROUPED["'"].fullmatch(text):
+        return "apostrophes"
+    return "spaces" if _GROUPED[" "].fullmatch(text) else None
+
+
+def sign_reader(decimal: str, thousands: str) -> Callable[[str], str]:
+    """What turns texts that are numbers with these signs into plain numbers."""
+    group, point = re.escape(thousands), re.escape(decimal)
+    whole = rf"([0-9]+|[0-9]{{1,3}}({group}[0-9]{{3}})+)" if thousands else "([0-9]+)"
+    pattern = re.compile(rf"[+-]?({whole}({point}[0-9]*)?|{point}[0-9]+)([eE][+-]?[0-9]+)?")
+
+    def rewrite(text: str) -> str:
+        trimmed = text.strip(WHITE_SPACE)
+        if pattern.fullmatch(trimmed):
+            return (trimmed.replace(thousands, "") if thousands else trimmed).replace(decimal, ".")
+        if decimal == "," and _NUMBER.fullmatch(trimmed) and "." in trimmed[:-1]:
+            raise OddCells("numbers with a point where the decimal sign is a comma")
+        return text
+
+    return rewrite

@@ -1,0 +1,352 @@
+"""Tables in files: CSV and Parquet by Arrow, npz by NumPy, svmlight by scikit-learn.
+
+Files are described when they are opened, and read some rows at a time, as often as one likes. What
+a byte of a file may cost is bounded: CSV is read in blocks, Parquet in batches whose decoded size
+is known from the footer, and NumPy's and zlib's formats unpack to at most 1,032 times their size.
+"""
+
+import csv
+import gzip
+import io
+import json
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from replearn.errors import ReplearnError, short
+from replearn.tables.cells import (
+    MISSING_WORDS,
+    WHITE_SPACE,
+    Column,
+    OddCells,
+    clean_text,
+    columns_from,
+    from_arrow,
+    is_number_text,
+    named_columns,
+    sign_reader,
+)
+
+#: Rows of a batch at most.
+BATCH_ROWS = 1 << 16
+
+_HEAD_BYTES = 1 << 20  # of a file, in which its header must end
+_BLOCK_BYTES = 1 << 22  # of CSV that Arrow reads at once; a row must be shorter
+_SNIFFED_ROWS = 1000
+_MOST_REREADS = 3
+_EXCEL = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+_BATCH_BYTES = 1 << 26  # of a decoded Parquet batch
+_MOST_CHUNK = 1 << 31  # bytes of one column of a row group, unpacked
+
+
+@dataclass(frozen=True)
+class CsvOptions:
+    """How a CSV file is written, where its first line does not tell.
+
+    Attributes
+    ----------
+    delimiter : str, optional
+        Between cells: ",", ";", a tab or "|". By default the one that the first line has most of.
+    decimal : str, default="."
+        Before the decimals of a number: "." or ",".
+    thousands : str, default=""
+        Between groups of three digits: "", ".", ",", " " or "'".
+    """
+
+    delimiter: str | None = None
+    decimal: str = "."
+    thousands: str = ""
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("delimiter", (None, ",", ";", "\t", "|")),
+            ("decimal", (".", ",")),
+            ("thousands", ("", ".", ",", " ", "'")),
+        ):
+            if (value := getattr(self, name)) not in allowed:
+                listed = ", ".join(repr(sign) for sign in allowed if sign is not None)
+                raise ReplearnError(f"{name} must be one of {listed}, got {short(value)}.")
+        if self.decimal == self.thousands:
+            raise ReplearnError(
+                f"decimal and thousands must be different signs, got {self.decimal!r} for both."
+            )
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Turn what the system, Arrow or NumPy says about a file into one line."""
+    try:
+        yield
+    except ReplearnError:
+        raise
+    except (OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile, MemoryError) as problem:
+        reason = getattr(problem, "strerror", None) or " ".join(str(problem).split())[:200]
+        raise ReplearnError(
+            f"{path} cannot be read: {reason.rstrip('.') or 'it ends too early'}. Check the path, "
+            "and that the file is complete."
+        ) from None
+
+
+def arrow(what: str) -> Any:
+    """The package pyarrow, or a word about how to get it."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise ReplearnError(
+            f"{what} needs pyarrow, which is not installed. Run pip install 'replearn[data]'."
+        ) from None
+    return pyarrow
+
+
+def checked_names(place: str, names: Sequence[Any]) -> tuple[str, ...]:
+    """Names of columns, trimmed: texts, or whole numbers as their digits; all different."""
+    found: list[str] = []
+    for number, name in enumerate(names, start=1):
+        if isinstance(name, int | np.integer) and not isinstance(name, bool):
+            name = str(int(name))
+        if not isinstance(name, str):
+            raise ReplearnError(
+                f"{place}: names of columns must be texts, got {short(name)}. Rename column "
+                f"{number}."
+            )
+        try:
+            text = clean_text(str(name)) if name.strip(WHITE_SPACE) else ""
+        except OddCells as odd:
+            if odd.what != "infinite numbers":
+                raise ReplearnError(
+                    f"{place}: the name of column {number} has {odd.what}."
+                ) from None
+            text = name.strip(WHITE_SPACE)
+        if text == "":
+            raise ReplearnError(
+                f"{place} must name every column, but column {number} has no name. Name it, or "
+                "leave it out if it numbers the rows (pandas: to_csv(..., index=False))."
+            )
+        found.append(name.strip(WHITE_SPACE))
+    twice = (
+        sorted({name for name in found if found.count(name) > 1})
+        if len(set(found)) < len(found)
+        else []
+    )
+    if twice:
+        raise ReplearnError(
+            f"{place} must have different names of columns, got {named_columns(twice)} more than "
+            "once. Rename them."
+        )
+    return tuple(found)
+
+
+# --- CSV ----------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class CsvFile:
+    """Comma-separated text with a header line."""
+
+    path: str
+    options: CsvOptions
+    names: tuple[str, ...] = ()
+    n_rows: int | None = None
+    is_sparse: bool = False
+    _raw: dict[str, str] = field(default_factory=dict)  # names as they stand in the file
+    _numbers: set[str] = field(default_factory=set)  # columns that look like numbers so far
+
+    def __post_init__(self) -> None:
+        arrow("reading CSV")
+        text, is_all = _head(self.path)
+        delimiter = self.options.delimiter or _delimiter(text)
+        self.options = CsvOptions(delimiter, self.options.decimal, self.options.thousands)
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        try:
+            records = [row for row, _ in zip(rows, range(_SNIFFED_ROWS + 2), strict=False) if row]
+        except csv.Error as problem:
+            raise ReplearnError(f"{self.path} cannot be read as CSV: {problem}.") from None
+        if not records or (len(records) == 1 and not is_all):
+            raise ReplearnError(
+                f"{self.path} must begin with a line of column names, got none. Check the file."
+            )
+        self.names = checked_names(self.path, records[0])
+        self._raw = dict(zip(self.names, records[0], strict=True))
+        if not self.options.thousands:
+            self._guess(records[1:] if is_all else records[1:-1])
+
+    def _guess(self, records: list[list[str]]) -> None:
+        """Guess which columns Arrow may read as numbers; a wrong guess costs time, no more."""
+        signs = sign_reader(self.options.decimal, "") if self.options.decimal != "." else str
+        for place, name in enumerate(self.names):
+            cells = {row[place].strip(WHITE_SPACE) for row in records if place < len(row)}
+            cells -= set(MISSING_WORDS)
+            try:
+                if cells and all(is_number_text(signs(cell)) for cell in cells):
+                    self._numbers.add(name)
+            except OddCells:
+                continue
+
+    def read(self, names: Sequence[str], n_rows: int) -> Iterator[dict[str, Column]]:
+        """Some columns, some rows at a time.
+
+        Every cell counts as its text says. Columns that look like numbers are parsed by Arrow; as
+        soon as a cell of one is nothing that Arrow and we read alike, it is read as text instead,
+        from the row on that is due.
+        """
+        done, n_rereads = 0, 0
+        while True:
+            ahead = 0
+            try:
+                for batch in self._stream(names):
+                    ahead += batch.num_rows
+                    rows = batch.slice(max(0, batch.num_rows - max(0, ahead - done)))
+                    for start in range(0, rows.num_rows, n_rows):
+                        part = rows.slice(start, n_rows)
+                        columns = self._columns(names, part)
+                        done += part.num_rows
+                        yield columns
+                return
+            except _NoNumbers as odd:
+                n_rereads += 1
+                self._numbers -= odd.names if n_rereads < _MOST_REREADS else set(names)
+
+    def _columns(self, names: Sequence[str], rows: Any) -> dict[str, Column]:
+        signs = (self.options.decimal, self.options.thousands)
+        rewrite = None if signs == (".", "") else sign_reader(*signs)
+        columns: dict[str, Column] = {}
+        texts = {}
+        for name, array in zip(names, rows.columns, strict=True):
+            if name not in self._numbers:
+                texts[name] = partial(from_arrow, array, rewrite)
+                continue
+            values = array.to_numpy(zero_copy_only=False)
+            if np.count_nonzero(~np.isfinite(values)) != array.null_count:
+                raise _NoNumbers({name})  # such as NAN, which is a text, or inf
+            columns[name] = values
+        columns |= columns_from(self.path, texts)
+        return {name: columns[name] for name in names}
+
+    def _stream(self, names: Sequence[str]) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
+
+        kinds = {
+            self._raw[name]: pa.float64()
+            if name in self._numbers
+            else pa.dictionary(pa.int32(), pa.string())
+            for name in names
+        }
+        try:
+            with reading(self.path):
+                stream = arrow_csv.open_csv(
+                    self.path,
+                    read_options=arrow_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
+                    parse_options=arrow_csv.ParseOptions(
+                        delimiter=self.options.delimiter, newlines_in_values=True
+                    ),
+                    convert_options=arrow_csv.ConvertOptions(
+                        column_types=kinds,
+                        include_columns=[self._raw[name] for name in names],
+                        null_values=list(MISSING_WORDS),
+                        strings_can_be_null=False,
+                        decimal_point=self.options.decimal,
+                    ),
+                )
+        except ReplearnError as problem:
+            raise self._in_words(problem, names) from None
+        with stream:
+            while True:
+                try:
+                    with reading(self.path):
+                        batch = next(stream, None)
+                except ReplearnError as problem:
+                    raise self._in_words(problem, names) from None
+                if batch is None:
+                    return
+                yield batch
+
+    def _in_words(self, problem: ReplearnError, names: Sequence[str]) -> Exception:
+        """What Arrow's complaint means: a column that is no number, or a fault of the file."""
+        text = str(problem)
+        if "conversion error to double" in text:
+            found = re.search(r"CSV column #([0-9]+)", text)
+            place = int(found[1]) if found else -1
+            odd = {self.names[place]} if 0 <= place < len(self.names) else set(names)
+            return _NoNumbers(odd & set(names) or set(names))
+        if "invalid UTF8" in text:
+            return ReplearnError(f"{self.path} must be UTF-8 text. {_SAVE_AS}")
+        if found := re.search(r"(?:Row #([0-9]+): )?Expected ([0-9]+) columns, got ([0-9]+)", text):
+            where = f", row {found[1]}," if found[1] else ""
+            return ReplearnError(
+                f"{self.path}{where} must have {found[2]} cells in every row, got {found[3]}. Put "
+                "texts that hold the delimiter in quotes; with a decimal comma separate cells by "
+                "semicolons."
+            )
+        return problem
+
+
+class _NoNumbers(Exception):
+    """Columns with cells that Arrow does not read as numbers as we do."""
+
+    def __init__(self, names: set[str]) -> None:
+        super().__init__()
+        self.names = names
+
+
+_SAVE_AS = 'Save it as "CSV UTF-8" (in Excel: Save As, CSV UTF-8).'
+
+
+def _head(path: str) -> tuple[str, bool]:
+    """The first part of a file as text, and whether that is all of it."""
+    with reading(path):
+        with open(path, "rb") as stored:
+            is_packed = stored.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if is_packed else open(path, "rb") as file:
+            head = file.read(_HEAD_BYTES)
+    if is_packed and not path.lower().endswith(".gz"):
+        raise ReplearnError(f"{path} is compressed. Rename it, so that it ends in .gz.")
+    if head.startswith(_EXCEL):
+        raise ReplearnError(f"{path} is a workbook. {_SAVE_AS}")
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head[:1000]:
+        raise ReplearnError(f"{path} must be UTF-8 text, got something else. {_SAVE_AS}")
+    is_all = len(head) < _HEAD_BYTES
+    try:
+        return head.removeprefix(b"\xef\xbb\xbf").decode(), is_all
+    except UnicodeDecodeError as problem:
+        if is_all or problem.start < len(head) - 4:  # not a character that the cut went through
+            raise ReplearnError(f"{path} must be UTF-8 text, got other bytes. {_SAVE_AS}") from None
+        return head[: problem.start].removeprefix(b"\xef\xbb\xbf").decode(), False
+
+
+def _delimiter(text: str) -> str:
+    """The sign that the first line has most of, outside of quotes."""
+    line = re.sub(r'"[^"]*"', "", text[:_HEAD_BYTES].lstrip("\r\n")).splitlines()[:1]
+    counts = {sign: line[0].count(sign) if line else 0 for sign in (",", ";", "\t", "|")}
+    return max(counts, key=lambda sign: counts[sign])
+
+
+def open_file(path: str, options: CsvOptions) -> Any:
+    """A source of rows for a file, by the end of its name."""
+    name = path.lower()
+    if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt")):
+        return CsvFile(path, options)
+    if name.endswith((".xlsx", ".xls", ".xlsm", ".ods")):
+        raise ReplearnError(f"{path} is a workbook. {_SAVE_AS}")
+    raise ReplearnError(
+        f"{path} must end in .csv, .csv.gz, .parquet, .npz or .svm. Convert it, or rename it if it "
+        "has one of these formats."
+    )
+
+
+def pandas_index(schema: Any) -> set[str]:
+    """Columns that pandas stored as an index, which number or name the rows."""
+    try:
+        stored = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+        found = stored.get("index_columns", [])
+        return {name for name in found if isinstance(name, str)}
+    except (ValueError, AttributeError, TypeError):
+        return set()

@@ -1,0 +1,358 @@
+"""From an original's table to its encoding: what is published about columns, and what is not."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_EVEN, Decimal
+from itertools import combinations
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.documents import decimal_text
+from replearn.errors import ReplearnError
+from replearn.tables.cells import named_columns
+from replearn.tables.encoding import (
+    CLIP,
+    MISSING,
+    ONE,
+    OTHER,
+    Encoding,
+    LevelColumn,
+    NumberColumn,
+    Product,
+)
+from replearn.tables.look import ColumnLook, Look, look_at
+from replearn.tables.safety import LEAST_COUNT, Remark, remarks_on
+from replearn.tables.table import Table
+from replearn.types import Vector
+
+#: Rows behind each published quantile, and between knots.
+LEAST_ROWS = 50
+
+_TAIL = 0.05  # the spread is that of the middle 90 %
+
+
+@dataclass(frozen=True)
+class Learned:
+    """An encoding, and what is to be said about the columns it was learned from.
+
+    Attributes
+    ----------
+    encoding : Encoding
+    look : Look
+        Counts and sample, from which a profile is made.
+    remarks : tuple of Remark
+    """
+
+    encoding: Encoding
+    look: Look
+    remarks: tuple[Remark, ...]
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """What a term needs: rows, and rows of the rarer class."""
+
+    least_rows: int
+    least_events: int
+
+    def enough(self, by_class: NDArray[np.int64], rarer: int) -> bool:
+        """Whether so many rows of each class carry a term."""
+        events = int(by_class[rarer]) if by_class.size == 2 else int(by_class.sum())
+        return int(by_class.sum()) >= self.least_rows and events >= self.least_events
+
+
+def learn_encoding(
+    table: Table,
+    labels: NDArray[Any] | None = None,
+    *,
+    basis: Literal["linear", "splines"] = "linear",
+    interactions: Literal["all"] | Sequence[tuple[str, str]] | None = None,
+    missing: Literal["indicator", "refuse"] = "indicator",
+    categories: Sequence[str] = (),
+    numeric: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    least_rows: int = 50,
+    least_events: int = 0,
+    n_knots: int = 5,
+) -> Learned:
+    """Learn how the columns of an original become numbers.
+
+    The result depends on the rows alone: not on their order, on batches, or on the kind of source.
+
+    Parameters
+    ----------
+    table : Table
+    labels : array of shape (n_rows,), optional
+        Class numbers from 0, or numbers to regress on, in the order of the rows.
+    basis : "linear" or "splines"
+        With splines, numbers have hats at knots: quantiles from 5 % to 95 %.
+    interactions : "all" or sequence of pairs of columns, optional
+        Columns whose terms are multiplied.
+    missing : "indicator" or "refuse"
+        A term of its own for missing cells, where they are many enough, or none may be missing.
+    categories : sequence of str
+        Columns that are levels, whatever they look like; others are if a cell is no number.
+    numeric : sequence of str
+        Columns that are measurements, whatever they look like: no remark is made about them.
+    drop : sequence of str
+        Columns to leave out.
+    least_rows, least_events : int
+        What a level, a missing indicator or a product of levels needs to have a term; events are
+        rows of the rarer of two classes. At least 10 rows in any case.
+    n_knots : int
+        Knots of a column at most.
+
+    Raises
+    ------
+    ReplearnError
+        If a column can have no encoding, or none is left.
+    """
+    names = _wanted(table, categories, numeric, drop)
+    if table.is_sparse and (basis == "splines" or interactions or categories):
+        raise ReplearnError(
+            "a sparse table must be encoded with a linear basis, without products and categories. "
+            "Pass it as a dense table."
+        )
+    look = look_at(table, names, labels, set(categories))
+    rules = _Rules(max(LEAST_COUNT, least_rows), least_events)
+    rarer = _rarer_class(labels)
+    remarks = remarks_on(look, categories, numeric, rules.least_rows)
+    columns: list[NumberColumn | LevelColumn] = []
+    for name in names:
+        found = look.columns[name]
+        if found.n_missing and missing == "refuse":
+            raise ReplearnError(
+                f"column {name!r} must have a value in every row, got {found.n_missing:,} missing "
+                'ones. Fill or leave out such rows, or pass missing="indicator".'
+            )
+        column: NumberColumn | LevelColumn | None
+        if name in categories or found.n_texts:
+            column = _level_column(name, found, rules, rarer)
+        else:
+            knots = n_knots if basis == "splines" else 0
+            with_indicator = rules.enough(found.missing_counts, rarer)
+            column = _number_column(
+                name, look.sample[name], knots, with_indicator, rules, table.is_sparse
+            )
+        if column is not None:
+            columns.append(column)
+    if not columns:
+        raise ReplearnError(
+            f"{table.place} must have a column that varies in enough rows, got none among "
+            f"{named_columns(names)}."
+        )
+    encoding = Encoding(tuple(columns), missing=missing)
+    if interactions:
+        pairs = _column_pairs(encoding, interactions)
+        encoding = _with_products(encoding, pairs, table, labels, rules, rarer)
+    return Learned(encoding, look, remarks)
+
+
+def _wanted(
+    table: Table, categories: Sequence[str], numeric: Sequence[str], drop: Sequence[str]
+) -> list[str]:
+    names = [name for name in table.names if name not in set(drop)]
+    absent = [name for name in (*categories, *numeric) if name not in names]
+    if absent:
+        raise ReplearnError(
+            f"{named_columns(absent)} must be among the features, which are "
+            f"{named_columns(names)}. Check the names."
+        )
+    if both := [name for name in categories if name in numeric]:
+        raise ReplearnError(f"{named_columns(both)} cannot be levels and numbers. Choose one.")
+    if not names:
+        raise ReplearnError(f"{table.place} must have a feature column, got none. Drop fewer.")
+    return names
+
+
+def _rarer_class(labels: NDArray[Any] | None) -> int:
+    """Of two classes the one with fewer rows."""
+    if labels is None or labels.dtype.kind not in "iub":
+        return 0
+    return int(np.argmin(np.bincount(labels, minlength=2)[:2]))
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def _number_column(
+    name: str, sample: Vector, n_knots: int, indicator: bool, rules: _Rules, is_sparse: bool
+) -> NumberColumn | None:
+    """Centre, spread and knots from the sample; None if the column hardly varies."""
+    values = np.sort(sample[~np.isnan(sample)])
+    if values.size == 0 or values[0] == values[-1]:
+        return None
+    centre = 0.0 if is_sparse else quantile(values, 0.5)
+    spread = _spread(values, centre, rules.least_rows)
+    if not 1e-90 < spread < 1e90:
+        return None
+    text = decimal_text(spread)
+    column = NumberColumn(name, place_text(centre, text), text, indicator=indicator)
+    knots = _knots(values, column, n_knots, rules) if n_knots else ()
+    return replace(column, knots=knots)
+
+
+def quantile(values: Vector, share: float) -> float:
+    """A value of which this share is not larger; no mean of two."""
+    return float(values[int(share * (values.size - 1) + 0.5)])
+
+
+def _spread(values: Vector, centre: float, least_rows: int) -> float:
+    """A robust standard deviation; 0 if too few rows differ from the centre.
+
+    From the middle 90 %, or less of it where fewer than 50 rows would be beyond. Where these are
+    all alike, as in a column that is mostly 0, half the median distance of the others.
+    """
+    tail = min(max(_TAIL, LEAST_ROWS / values.size), 0.25)
+    width = quantile(values, 1 - tail) - quantile(values, tail)
+    if width > 0:
+        return width / (-2 * NormalDist().inv_cdf(tail))
+    others = np.sort(np.abs(values[values != centre] - centre))
+    return quantile(others, 0.5) / 2 if others.size >= least_rows else 0.0
+
+
+def place_text(value: float, spread: str) -> str:
+    """A number to the last of the three digits of the spread."""
+    step = Decimal(spread).adjusted() - 2
+    exact = Decimal(value)
+    if exact.adjusted() - step > 15:
+        return decimal_text(value, 15)
+    return decimal_text(float(exact.quantize(Decimal(1).scaleb(step), ROUND_HALF_EVEN)), 17)
+
+
+def _knots(values: Vector, column: NumberColumn, n_knots: int, rules: _Rules) -> tuple[str, ...]:
+    """Quantiles with enough rows between them."""
+    most = np.count_nonzero(np.diff(values[values <= quantile(values, 0.99)]) > 0) - 1
+    shares = np.linspace(_TAIL, 1 - _TAIL, n_knots) if n_knots > 1 else np.array([0.5])
+    apart = max(LEAST_ROWS, rules.least_rows)
+    low, high = column.nodes[0], column.nodes[-1]
+    knots: list[str] = []
+    n_below = 0  # rows up to the last knot
+    for share in shares.tolist():
+        text = place_text(quantile(values, share), column.spread)
+        knot = float(text)
+        below = int(np.searchsorted(values, knot, side="left"))
+        above = values.size - int(np.searchsorted(values, knot, side="right"))
+        if low < knot < high and below - n_below >= apart and above >= apart:
+            if len(knots) < most:
+                knots.append(text)
+            n_below = below
+    return tuple(knots)
+
+
+# --- levels ---------------------------------------------------------------------------------------
+
+
+def _level_column(name: str, look: ColumnLook, rules: _Rules, rarer: int) -> LevelColumn | None:
+    """Levels with enough rows, against the most frequent one; None if there is nothing to tell."""
+    if look.too_many:
+        return None
+    counts = {text: rows for text, rows in look.counts.items() if text not in (OTHER, MISSING)}
+    kept = {text for text, rows in counts.items() if rules.enough(rows, rarer)}
+    if not kept:
+        return None
+    # the smaller text among equals, so that nothing depends on the order of rows
+    reference = min(kept, key=lambda text: (-int(counts[text].sum()), text))
+    folded = [rows for text, rows in look.counts.items() if text not in kept]
+    levels = sorted(kept - {reference}, key=_by_value)
+    n_folded = sum(int(rows.sum()) for rows in folded)
+    if folded and rules.enough(np.sum(folded, axis=0), rarer):
+        levels.append(OTHER)
+    if rules.enough(look.missing_counts, rarer):
+        levels.append(MISSING)
+    if not levels:
+        return None
+    n_known = sum(int(rows.sum()) for rows in look.counts.values())
+    return LevelColumn(name, tuple(levels), reference, decimal_text(n_folded / n_known))
+
+
+def _by_value(text: str) -> tuple[bool, float, str]:
+    """Numbers by their value, before texts."""
+    try:
+        return False, float(text), text
+    except ValueError:
+        return True, 0.0, text
+
+
+# --- products -------------------------------------------------------------------------------------
+
+
+def _column_pairs(
+    encoding: Encoding, interactions: Literal["all"] | Sequence[tuple[str, str]]
+) -> list[tuple[int, int]]:
+    """Places of the columns that are multiplied."""
+    if interactions == "all":
+        return list(combinations(range(len(encoding.columns)), 2))
+    pairs = []
+    for pair in interactions:
+        if isinstance(pair, str) or len(pair) != 2 or pair[0] == pair[1]:
+            raise ReplearnError(f"interactions must be pairs of different columns, got {pair!r}.")
+        absent = [name for name in pair if name not in encoding.names]
+        if absent:
+            raise ReplearnError(
+                f"interactions must be of columns that have terms, got {named_columns(absent)}. "
+                f"There are {named_columns(encoding.names)}."
+            )
+        pairs.append(tuple(sorted(encoding.names.index(name) for name in pair)))
+    return sorted(set(pairs))  # type: ignore[arg-type]
+
+
+def _with_products(
+    encoding: Encoding,
+    pairs: Iterable[tuple[int, int]],
+    table: Table,
+    labels: NDArray[Any] | None,
+    rules: _Rules,
+    rarer: int,
+) -> Encoding:
+    """All products of the terms of these columns that have enough rows."""
+    of_column: dict[int, list[int]] = {}
+    for number, term in enumerate(encoding.terms):
+        if term.kind in ("z", "level"):
+            of_column.setdefault(term.columns[0], []).append(number)
+    candidates = [
+        (a, b) for i, j in pairs for a in of_column.get(i, []) for b in of_column.get(j, [])
+    ]
+    indicators = sorted(
+        {
+            term
+            for pair in candidates
+            for term in pair
+            if all(encoding.terms[i].kind == "level" for i in pair)
+        }
+    )
+    joint = _joint_counts(encoding, indicators, table, labels)
+    place = {term: number for number, term in enumerate(indicators)}
+    products = [
+        Product(a, b)
+        for a, b in candidates
+        if "z" in (encoding.terms[a].kind, encoding.terms[b].kind)
+        or rules.enough(joint[:, place[a], place[b]], rarer)
+    ]
+    return replace(encoding, products=tuple(products))
+
+
+def _joint_counts(
+    encoding: Encoding, indicators: list[int], table: Table, labels: NDArray[Any] | None
+) -> NDArray[np.int64]:
+    """Rows that have two levels, by class."""
+    has_classes = labels is not None and labels.dtype.kind in "iub"
+    n_classes = int(labels.max()) + 1 if labels is not None and has_classes else 1
+    counts = np.zeros((n_classes, len(indicators), len(indicators)), dtype=np.int64)
+    done = 0
+    if not indicators:
+        return counts
+    for batch in table.batches():
+        terms = encoding.encode(batch)[:, indicators] == ONE
+        for number in range(n_classes):
+            mine = terms
+            if labels is not None and has_classes:
+                mine = terms[labels[done : done + batch.n_rows] == number]
+            ones = mine.astype(np.float64)
+            counts[number] += (ones.T @ ones).astype(np.int64)
+        done += batch.n_rows
+    return counts

@@ -1,0 +1,250 @@
+"""Columns that must not be published, or that cannot help: named, with what to do."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.errors import ReplearnError
+from replearn.tables.cells import named_columns, signs_meant
+from replearn.tables.look import ColumnLook, Look
+from replearn.types import Vector
+
+#: Levels in fewer rows are never published: a value must not belong to a few people.
+LEAST_COUNT = 10
+
+_FEWEST = 20  # values, before their number says anything
+_ALL_DISTINCT = 0.9  # a larger share of different values: an identifier
+_MOST_ANSWERS = 20  # different values of a column that may give the label away
+_EXAMPLES = 1000  # different values that are looked at
+
+_DATE = re.compile(
+    r"""\d{4}([-/.])\d{1,2}\1\d{1,2}([ T].*)?      # 2024-05-31 12:00
+    |\d{1,2}([-/.])\d{1,2}\3(\d{4}|\d{2})([ T].*)?  # 31.05.2024, 5/31/24
+    |\d{1,2}[- ]?[A-Za-z]{3,9}\.?[- ,]*\d{2,4}.*    # 31 May 2024, 31MAY2024
+    |[A-Za-z]{3,9}\.? \d{1,2},? \d{4}.*             # May 31, 2024
+    """,
+    re.VERBOSE,
+)
+_ID_NAME = re.compile(
+    r"(^|[^a-z])(ids?|key|nr|no|nbr|num|number|uuid|guid|mrn|ssn|index|idx|row|record|case|patient"
+    r"|person|subject)($|[^a-z])"
+)
+_CENTRE_NAME = re.compile(
+    r"(^|[^a-z])(cent(er|re)s?|sites?|hospitals?|clinics?|labs?|laborator(y|ies)|practices?"
+    r"|institutions?)($|[^a-z])"
+)
+
+#: Kinds of remarks about columns that must not be published.
+_REFUSED = frozenset(("identifier", "date", "text", "copy", "mixed"))
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What is odd about a column.
+
+    Attributes
+    ----------
+    column : str
+    kind : str
+        "identifier", "date", "text", "copy", "mixed": the column must not be published. "tells",
+        "centre", "constant", "rare", "folded", "empty": it is named.
+    reason : str
+        Half a sentence, after the name of the column.
+    """
+
+    column: str
+    kind: str
+    reason: str
+
+    @property
+    def refused(self) -> bool:
+        """Whether a study must not have the column."""
+        return self.kind in _REFUSED
+
+    def __str__(self) -> str:
+        return f"column {self.column!r} {self.reason}"
+
+
+def refuse_unsafe(remarks: Sequence[Remark]) -> None:
+    """Stop at columns that must not be published.
+
+    Raises
+    ------
+    ReplearnError
+        Once for all of them.
+    """
+    bad = [remark for remark in remarks if remark.refused]
+    if bad:
+        reasons = "; ".join(f"{remark.column!r} {remark.reason}" for remark in bad[:8])
+        names = ",".join(remark.column for remark in bad)
+        raise ReplearnError(
+            f"a study must not publish {named_columns(remark.column for remark in bad)}: {reasons}"
+            f"{'; ...' if len(bad) > 8 else ''}. Leave {'it' if len(bad) == 1 else 'them'} out: "
+            f"--drop {names} (in Python: drop=). If a column is a measurement, say so with "
+            "--numeric; if it has levels, with --categories."
+        )
+
+
+def remarks_on(
+    look: Look, categories: Sequence[str], numeric: Sequence[str], least_rows: int
+) -> tuple[Remark, ...]:
+    """What is odd about the columns of an original.
+
+    To name a column as one of levels or numbers says that it is meant: it may hold dates or tell
+    the label, but not identify people.
+    """
+    found: list[Remark | None] = []
+    for name, column in look.columns.items():
+        meant = name in categories or name in numeric
+        if column.n_missing == look.n_rows:
+            found.append(Remark(name, "empty", "has no value in any row"))
+        elif name in categories or column.n_texts:
+            _refuse_mixed(name, column, name in categories)
+            found.append(_on_levels(name, column, meant, least_rows))
+            found.append(_on_label_levels(name, column, meant))
+        else:
+            values = look.sample[name]
+            known = np.sort(values[~np.isnan(values)])
+            found.append(_on_numbers(name, known, meant))
+            if look.sample_labels is not None and look.sample_labels.dtype.kind in "iub":
+                found.append(_on_label_numbers(name, values, look.sample_labels, meant))
+    return tuple(remark for remark in found if remark is not None)
+
+
+def _refuse_mixed(name: str, column: ColumnLook, meant: bool) -> None:
+    """Refuse numbers with other signs, and numbers among which some cells are texts."""
+    if meant:
+        return
+    texts = [text for text in column.counts if not _is_number(text)]
+    if signs := signs_meant(texts):
+        raise ReplearnError(
+            f"column {name!r} must hold numbers with a decimal point, got numbers with other signs "
+            f"in {column.n_texts:,} cells. Say how the file writes numbers: {signs}."
+        )
+    n_different = len(column.counts) - len(texts)
+    if column.n_numbers > column.n_texts and n_different > _MOST_ANSWERS:
+        raise ReplearnError(
+            f"column {name!r} must hold numbers only, or levels, got {column.n_texts:,} texts "
+            f"among {column.n_numbers:,} numbers. Leave such cells empty; or if it has levels, name "
+            "it in categories."
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _on_levels(name: str, column: ColumnLook, meant: bool, least_rows: int) -> Remark | None:
+    totals = {text: int(rows.sum()) for text, rows in column.counts.items()}
+    n_rows, n_values = sum(totals.values()), len(totals)
+    how_many = f"{n_values:,} different values in {n_rows:,} rows"
+    examples = list(totals)[:_EXAMPLES]
+    if column.too_many:
+        return Remark(name, "identifier", f"looks like an identifier ({how_many} or more)")
+    if not meant:
+        if sum(_DATE.fullmatch(text) is not None for text in examples) >= 0.9 * len(examples):
+            return Remark(name, "date", "holds dates")
+        n_words = sum(len(text.split()) for text in examples)
+        if n_words >= 4 * len(examples) and n_values > n_rows / 2:
+            return Remark(name, "text", f"looks like free text ({how_many})")
+    if n_rows >= _FEWEST and n_values >= _ALL_DISTINCT * n_rows:
+        return Remark(name, "identifier", f"looks like an identifier ({how_many})")
+    if n_values == 1:
+        return Remark(name, "constant", "is the same in all rows, so it cannot help")
+    n_folded = sum(total < least_rows for total in totals.values())
+    if n_folded == n_values:
+        return Remark(name, "rare", f"has no level in at least {least_rows:,} rows ({how_many})")
+    if not meant and _CENTRE_NAME.search(_spaced(name)):
+        return _centre(name)
+    if n_folded:
+        share = sum(total for total in totals.values() if total < least_rows) / n_rows
+        what = "1 level" if n_folded == 1 else f"{n_folded:,} levels"
+        reason = f"has {what} in fewer than {least_rows:,} rows each ({share:.1%} of them)"
+        return Remark(name, "folded", f"{reason}, taken together as (other)")
+    return None
+
+
+def _centre(name: str) -> Remark:
+    return Remark(
+        name,
+        "centre",
+        "seems to name or number the centres: a lab that has other centres, or one, cannot "
+        "replicate it. Leave it out unless all labs share its levels",
+    )
+
+
+def _on_numbers(name: str, known: Vector, meant: bool) -> Remark | None:
+    distinct = known[np.concatenate([[True], np.diff(known) > 0])]
+    if distinct.size == 1:
+        return Remark(name, "constant", "is the same in all rows, so it cannot help")
+    if meant or not (distinct == np.floor(distinct)).all():
+        return None
+    if _are_day_numbers(distinct):
+        return Remark(name, "date", "holds dates, written as numbers")
+    all_distinct = known.size >= _FEWEST and distinct.size >= _ALL_DISTINCT * known.size
+    counted = distinct[-1] - distinct[0] < 2 * known.size  # 1, 2, 3, ... with few gaps
+    if all_distinct and (counted or _ID_NAME.search(_spaced(name))):
+        how_many = f"{distinct.size:,} different whole numbers in {known.size:,} rows"
+        return Remark(name, "identifier", f"looks like an identifier ({how_many})")
+    if distinct.size > 2 and _CENTRE_NAME.search(_spaced(name)):
+        return _centre(name)
+    return None
+
+
+def _on_label_levels(name: str, column: ColumnLook, meant: bool) -> Remark | None:
+    if len(column.counts) > _MOST_ANSWERS or column.too_many:
+        return None
+    is_whole = column.n_missing == 0
+    return _on_label(name, np.array(list(column.counts.values())), is_whole, meant)
+
+
+def _on_label_numbers(
+    name: str, values: Vector, labels: NDArray[np.integer], meant: bool
+) -> Remark | None:
+    known = ~np.isnan(values)
+    distinct, places = np.unique(values[known], return_inverse=True)
+    if not 1 < distinct.size <= _MOST_ANSWERS:
+        return None
+    n_classes = int(labels.max()) + 1
+    joint = np.bincount(
+        places * n_classes + labels[known], minlength=distinct.size * n_classes
+    ).reshape(distinct.size, n_classes)
+    return _on_label(name, joint, bool(known.all()), meant)
+
+
+def _on_label(name: str, joint: NDArray[np.int64], is_whole: bool, meant: bool) -> Remark | None:
+    """A column each of whose values goes with one class only."""
+    if joint.ndim != 2 or joint.shape[1] < 2 or joint.size == 0:
+        return None
+    classes = (joint > 0).sum(axis=1)
+    told = set(joint.argmax(axis=1).tolist())
+    if (classes != 1).any() or len(told) < 2:
+        return None
+    if is_whole and joint.shape[0] == len(told) and not meant:
+        return Remark(name, "copy", "is a copy of the label")
+    return Remark(
+        name,
+        "tells",
+        f"tells the label in all {int(joint.sum()):,} rows that have it: is it known before the "
+        "outcome? If not, leave it out",
+    )
+
+
+def _are_day_numbers(distinct: Vector) -> bool:
+    """Whether whole numbers look like 20240531."""
+    if distinct[0] < 19_000_101 or distinct[-1] > 21_001_231:
+        return False
+    month, day = distinct // 100 % 100, distinct % 100
+    return bool(((month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)).all())
+
+
+def _spaced(name: str) -> str:
+    """A name in lower case, with a space where a capital began a word: patientID, PatientId."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()

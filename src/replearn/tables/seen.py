@@ -1,0 +1,146 @@
+"""What a lab's rows look like to a published encoding: what is counted while they are encoded."""
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.errors import ReplearnError
+from replearn.tables.cells import Column, Texts, levels_of, signs_meant
+
+if TYPE_CHECKING:  # an encoding counts into this
+    from replearn.tables.encoding import Encoding
+
+#: A lab with a larger share of unknown cells in a column codes it differently.
+MOST_UNKNOWN = 0.05
+
+_FEWEST_ROWS = 20  # of which a share says anything
+_MOST_KEPT = 1 << 16  # numbers of a column that are kept to look at their quantiles
+_KEPT_PER_BATCH = 1 << 10
+_MOST_LEVELS = 1 << 12
+_EXAMPLES = 4
+
+
+class Seen:
+    """Counts per column, and some of the values, of the rows that were encoded so far.
+
+    Attributes
+    ----------
+    n_rows : int
+    missing, unknown, unreadable, clipped : int64 arrays, one number for each column
+        Cells without a value; levels that are not published; texts where a number belongs, which
+        count as missing; numbers beyond the ends of the published range.
+    """
+
+    def __init__(self, encoding: "Encoding") -> None:
+        self.encoding = encoding
+        self.n_rows = 0
+        n_columns = len(encoding.columns)
+        self.missing, self.unknown, self.unreadable, self.clipped = np.zeros(
+            (4, n_columns), dtype=np.int64
+        )
+        self.levels: list[Counter[str]] = [Counter() for _ in range(n_columns)]
+        self._kept: list[list[NDArray[np.float64]]] = [[] for _ in range(n_columns)]
+        self._strides = [1] * n_columns
+        self._odd: list[dict[str, None]] = [{} for _ in range(n_columns)]
+
+    def count(self, place: int, missing: int, unknown: int, unreadable: int, clipped: int) -> None:
+        """Add to the counts of one column."""
+        self.missing[place] += missing
+        self.unknown[place] += unknown
+        self.unreadable[place] += unreadable
+        self.clipped[place] += clipped
+
+    def keep(self, place: int, values: NDArray[np.float64]) -> None:
+        """Keep some numbers of a column, evenly spaced."""
+        step = max(1, len(values) // _KEPT_PER_BATCH)
+        kept = self._kept[place]
+        kept.append(values[:: step * self._strides[place]].copy())
+        if sum(map(len, kept)) > _MOST_KEPT:
+            self._strides[place] *= 2
+            kept[:] = [np.concatenate(kept)[::2]]
+
+    def keep_matrix(self, matrix: NDArray[Any]) -> None:
+        """Keep some rows of numbers."""
+        some = np.array(matrix[:: max(1, len(matrix) // _KEPT_PER_BATCH)].T, dtype=np.float64)
+        for place, values in enumerate(some):
+            self.keep(place, values[~np.isnan(values)])
+
+    def keep_levels(self, place: int, codes: NDArray[np.int32], texts: tuple[str, ...]) -> None:
+        """Count the levels of a column."""
+        counts = np.bincount(codes[codes >= 0], minlength=len(texts)).tolist()
+        found = self.levels[place]
+        found.update(dict(zip(texts, counts, strict=True)))
+        if len(found) > _MOST_LEVELS:
+            self.levels[place] = Counter(dict(found.most_common(_MOST_LEVELS // 2)))
+
+    def keep_odd(self, place: int, cells: Column, odd: NDArray[np.bool_] | None) -> None:
+        """Keep a few of the texts that a column should not have."""
+        found = self._odd[place]
+        if len(found) >= 1000 or odd is None:
+            return
+        texts = cells if isinstance(cells, Texts) else Texts(*levels_of(cells))
+        for code in np.unique(texts.codes[odd])[:1000].tolist():
+            found[texts.values[code]] = None
+
+    def values(self, place: int) -> NDArray[np.float64]:
+        """Some numbers of a column, sorted."""
+        kept = self._kept[place]
+        return np.sort(np.concatenate(kept)) if kept else np.empty(0)
+
+    def add(self, other: "Seen") -> None:
+        """Add what was counted elsewhere."""
+        self.n_rows += other.n_rows
+        for name in ("missing", "unknown", "unreadable", "clipped"):
+            getattr(self, name).__iadd__(getattr(other, name))
+        for place in range(len(self.levels)):
+            self.levels[place].update(other.levels[place])
+            self._odd[place].update(other._odd[place])
+            for values in other._kept[place]:
+                self.keep(place, values)
+
+    def troubles(self, show_values: bool = False) -> list[tuple[str, str]]:
+        """Columns that this lab codes differently, each with half a sentence; no cell of a row.
+
+        Columns with more than 5 % of cells that are not published, beyond the share that is to be
+        expected and chance. With ``show_values`` some of these cells are shown.
+        """
+        if self.n_rows < _FEWEST_ROWS:
+            return []
+        found = []
+        for place, column in enumerate(self.encoding.columns):
+            n_known = self.n_rows - int(self.missing[place])
+            n_odd = int(self.unknown[place] + self.unreadable[place])
+            usual = float(getattr(column, "folded", "0"))
+            chance = 3 * math.sqrt(usual * (1 - usual) * n_known)
+            if n_odd <= (usual + MOST_UNKNOWN) * n_known + chance:
+                continue
+            share = f"{n_odd:,} of {n_known:,} cells ({n_odd / n_known:.1%})"
+            what = f"{share} have levels that the study does not know"
+            if column.kind == "number":
+                what = f"{share} are no numbers"
+                if signs := signs_meant(self._odd[place]):
+                    what += f"; they look like numbers with other signs: give {signs}"
+            if show_values:
+                what += f"; such as {', '.join(map(repr, list(self._odd[place])[:_EXAMPLES]))}"
+            found.append((column.name, what))
+        return found
+
+    def refuse(self, show_values: bool = False) -> None:
+        """Stop at a table that is coded differently from the study.
+
+        Raises
+        ------
+        ReplearnError
+            With the counts of each such column.
+        """
+        troubles = self.troubles(show_values)
+        if troubles:
+            listed = "; ".join(f"in {name!r} {what}" for name, what in troubles[:5])
+            more = f"; and {len(troubles) - 5} more columns" if len(troubles) > 5 else ""
+            raise ReplearnError(
+                f"the table is coded differently from the study: {listed}{more}. Recode these "
+                "columns as the study has them."
+            )
