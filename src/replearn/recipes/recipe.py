@@ -317,7 +317,7 @@ class Recipe:
 AnyPlan = TypeVar("AnyPlan", bound=Plan)
 
 #: More rows than this are no plan.
-MAX_ROWS = 10**30
+MAX_ROWS = 10**60
 
 
 def rows_for(stability: Callable[[AnyPlan, int, None], Bound], plan: AnyPlan, step: int = 1) -> int:
