@@ -1,0 +1,66 @@
+"""How often a second lab would leave, as far as groups of one lab's rows can tell.
+
+A statistic of another lab, minus mine, is taken as normal with twice the variance of mine: theirs
+is as uncertain as mine. Groups of rows show that variance; few groups show it roughly, so draws
+are Student's.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from replearn.codes.coins import Coins
+from replearn.recipes.recipe import Spread
+from replearn.types import Matrix, Vector
+
+#: A standard error of 0.007 at a disagreement of 0.1.
+N_DRAWS = 2000
+
+#: Fewer groups say nothing about their own spread.
+MIN_GROUPS = 4
+
+
+@cache
+def student_draws(n_groups: int) -> Matrix:
+    """Normal draws, each divided by the root of a mean of ``n_groups - 1`` squared normals.
+
+    The same for every fit: they decide about no code.
+    """
+    coins, degrees = Coins("certificate"), n_groups - 1
+    draws = coins.normals("draws", N_DRAWS * n_groups).reshape(N_DRAWS, n_groups)
+    chi = coins.normals("scale", N_DRAWS * degrees).reshape(N_DRAWS, degrees)
+    found = draws * np.sqrt(degrees / (chi**2).sum(axis=1))[:, None]
+    found.setflags(write=False)
+    return found
+
+
+def share_beyond(slacks: Vector, moves: Matrix) -> float | None:
+    """Share of draws in which some statistic moves by more than its slack.
+
+    ``moves`` has a row for each group: a combination of the rows by standard normals has the law
+    of the movement from this lab to another. None: too few groups.
+    """
+    if len(moves) < MIN_GROUPS:
+        return None
+    return float((student_draws(len(moves)) @ moves > slacks).any(axis=1).mean())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rivals(Spread):
+    """How near other choices are.
+
+    Attributes
+    ----------
+    slacks : array of shape (n_rivals,)
+        How far a statistic may move before a rival is chosen.
+    moves : array of shape (n_parts, n_rivals)
+        A combination of the rows by standard normals is the movement from this lab to another.
+    """
+
+    slacks: Vector
+    moves: Matrix
+
+    def expected(self) -> float | None:
+        """Estimated probability, under this seed, that another lab chooses a rival."""
+        return share_beyond(self.slacks, self.moves)
