@@ -1,0 +1,59 @@
+"""Settings of the whole suite: which seeds are taken, and how hypothesis draws."""
+
+import os
+from collections.abc import Callable
+
+import hypothesis
+import pytest
+
+SEEDS_PER_BLOCK = 1_000_000
+
+#: Examples of a property; benchmarks/mutants.py takes fewer.
+EXAMPLES = int(os.environ.get("REPLEARN_EXAMPLES", "100"))
+
+# a failure on one machine is a failure on every machine
+hypothesis.settings.register_profile(
+    "fixed", derandomize=True, deadline=None, max_examples=EXAMPLES
+)
+# prints what reproduces a failure: @reproduce_failure(...)
+hypothesis.settings.register_profile("fresh", derandomize=False, deadline=None, print_blob=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--seed-block",
+        type=int,
+        default=0,
+        metavar="N",
+        help="block of seeds for statistical tests; other than 0, hypothesis draws afresh too",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    block = config.getoption("--seed-block")
+    if block < 0:
+        raise pytest.UsageError(f"--seed-block must be 0 or more, got {block}.")
+    hypothesis.settings.load_profile("fixed" if block == 0 else "fresh")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"seed block: {config.getoption('--seed-block')}"
+
+
+@pytest.fixture(scope="session")
+def seed_block(pytestconfig: pytest.Config) -> int:
+    """Number of the block of seeds that this run takes; 0 unless --seed-block says otherwise."""
+    return int(pytestconfig.getoption("--seed-block"))
+
+
+@pytest.fixture(scope="session")
+def seeds(seed_block: int) -> Callable[[int], range]:
+    """``seeds(n)``: the first n seeds of this run's block."""
+
+    def first(n: int) -> range:
+        if n > SEEDS_PER_BLOCK:
+            raise ValueError(f"n must be at most {SEEDS_PER_BLOCK}, got {n}: blocks would overlap.")
+        start = seed_block * SEEDS_PER_BLOCK
+        return range(start, start + n)
+
+    return first
