@@ -135,7 +135,8 @@ def numbers_of(column: Column) -> tuple[Vector, NDArray[np.bool_] | None]:
 def levels_of(column: Column) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """A column as levels: for each row the place of its level (-1: missing), and the levels."""
     if isinstance(column, Texts):
-        texts, codes = [level_text(text) for text in column.values], column.codes
+        texts = [level_text(text) for text in column.values]
+        codes: NDArray[Any] = column.codes
     else:
         distinct, codes = np.unique(column, return_inverse=True)
         if distinct.size and np.isnan(distinct[-1]):

@@ -371,7 +371,7 @@ class Encoding(Part):
         """Only z: a whole array at a time, in pieces that stay in the cache."""
         matrix = batch.matrix
         if batch.names != self.names:
-            matrix = matrix[:, [batch.names.index(name) for name in self.names]]
+            matrix = matrix[:, [batch.places[name] for name in self.names]]
         low, high, centres, spreads = self._scales
         n_rows, n_columns = matrix.shape
         out = np.empty((n_rows, n_columns), dtype=np.int16)
@@ -412,7 +412,7 @@ class Encoding(Part):
 
         rows = batch.matrix
         if batch.names != self.names:
-            rows = rows[:, [batch.names.index(name) for name in self.names]]
+            rows = rows[:, [batch.places[name] for name in self.names]]
         low, high, _, spreads = self._scales
         values, columns = rows.data.astype(np.float64), rows.indices
         absent = np.isnan(values)

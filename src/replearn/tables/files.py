@@ -9,7 +9,6 @@ import csv
 import gzip
 import io
 import json
-import os
 import re
 import zipfile
 import zlib

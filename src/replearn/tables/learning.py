@@ -1,6 +1,5 @@
 """From an original's table to its encoding: what is published about columns, and what is not."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -15,7 +14,6 @@ from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.tables.cells import named_columns
 from replearn.tables.encoding import (
-    CLIP,
     MISSING,
     ONE,
     OTHER,
@@ -24,7 +22,7 @@ from replearn.tables.encoding import (
     NumberColumn,
     Product,
 )
-from replearn.tables.look import ColumnLook, Look, look_at
+from replearn.tables.look import ColumnLook, Look, look_at, numbers_apart
 from replearn.tables.safety import LEAST_COUNT, Remark, remarks_on
 from replearn.tables.table import Table
 from replearn.types import Vector
@@ -33,6 +31,7 @@ from replearn.types import Vector
 LEAST_ROWS = 50
 
 _TAIL = 0.05  # the spread is that of the middle 90 %
+_HARDLY = "is the same in nearly all rows, so it is left out"
 
 
 @dataclass(frozen=True)
@@ -121,6 +120,9 @@ def learn_encoding(
     rules = _Rules(max(LEAST_COUNT, least_rows), least_events)
     rarer = _rarer_class(labels)
     remarks = remarks_on(look, categories, numeric, rules.least_rows)
+    empty = {remark.column for remark in remarks if remark.kind == "empty"}
+    numbers = [n for n in names if n not in categories and not look.columns[n].n_texts]
+    scales = _scales(table, look, [name for name in numbers if name not in empty], rules)
     columns: list[NumberColumn | LevelColumn] = []
     for name in names:
         found = look.columns[name]
@@ -133,11 +135,13 @@ def learn_encoding(
         if name in categories or found.n_texts:
             column = _level_column(name, found, rules, rarer)
         else:
-            knots = n_knots if basis == "splines" else 0
-            with_indicator = rules.enough(found.missing_counts, rarer)
-            column = _number_column(
-                name, look.sample[name], knots, with_indicator, rules, table.is_sparse
-            )
+            scale = scales.get(name)
+            if scale is None:
+                remarks += (Remark(name, "constant", _HARDLY),) if name not in empty else ()
+                continue
+            column = _number_column(name, scale, rules.enough(found.missing_counts, rarer))
+            if basis == "splines":
+                column = replace(column, knots=_knots(look.numbers(name), column, n_knots, rules))
         if column is not None:
             columns.append(column)
     if not columns:
@@ -179,40 +183,48 @@ def _rarer_class(labels: NDArray[Any] | None) -> int:
 # --- numbers --------------------------------------------------------------------------------------
 
 
-def _number_column(
-    name: str, sample: Vector, n_knots: int, indicator: bool, rules: _Rules, is_sparse: bool
-) -> NumberColumn | None:
-    """Centre, spread and knots from the sample; None if the column hardly varies."""
-    values = np.sort(sample[~np.isnan(sample)])
-    if values.size == 0 or values[0] == values[-1]:
-        return None
-    centre = 0.0 if is_sparse else quantile(values, 0.5)
-    spread = _spread(values, centre, rules.least_rows)
-    if not 1e-90 < spread < 1e90:
-        return None
+def _scales(
+    table: Table, look: Look, names: Sequence[str], rules: _Rules
+) -> dict[str, tuple[float, float]]:
+    """Centre and spread of each column of numbers; none of those that hardly vary.
+
+    The spread is that of the middle 90 % of the rows, or of less where fewer than 50 rows would
+    be beyond. Where these are all alike, as in a column that is mostly 0, it is half the median
+    distance of the others, if they are many enough.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    alike: dict[str, float] = {}
+    for name in names:
+        values = look.numbers(name)
+        centre = 0.0 if table.is_sparse or not values.size else quantile(values, 0.5)
+        tail = min(max(_TAIL, LEAST_ROWS / max(1, values.size)), 0.25)
+        width = quantile(values, 1 - tail) - quantile(values, tail) if values.size else 0.0
+        if width > 0:
+            found[name] = centre, width / (-2 * NormalDist().inv_cdf(tail))
+        else:
+            alike[name] = centre
+    if alike:
+        for name, apart in numbers_apart(table, alike).items():
+            if apart.size >= max(rules.least_rows, LEAST_COUNT):
+                distances = np.sort(np.abs(apart - alike[name]))
+                found[name] = alike[name], quantile(distances, 0.5) / 2
+    return {name: found[name] for name in names if name in found}
+
+
+def _number_column(name: str, scale: tuple[float, float], indicator: bool) -> NumberColumn:
+    centre, spread = scale
+    if not 1e-90 < spread < 1e90 or abs(centre) > 1e90:
+        raise ReplearnError(
+            f"column {name!r} must have numbers within 1e90, and not closer than 1e-90. Change "
+            "its unit."
+        )
     text = decimal_text(spread)
-    column = NumberColumn(name, place_text(centre, text), text, indicator=indicator)
-    knots = _knots(values, column, n_knots, rules) if n_knots else ()
-    return replace(column, knots=knots)
+    return NumberColumn(name, place_text(centre, text), text, indicator=indicator)
 
 
 def quantile(values: Vector, share: float) -> float:
     """A value of which this share is not larger; no mean of two."""
     return float(values[int(share * (values.size - 1) + 0.5)])
-
-
-def _spread(values: Vector, centre: float, least_rows: int) -> float:
-    """A robust standard deviation; 0 if too few rows differ from the centre.
-
-    From the middle 90 %, or less of it where fewer than 50 rows would be beyond. Where these are
-    all alike, as in a column that is mostly 0, half the median distance of the others.
-    """
-    tail = min(max(_TAIL, LEAST_ROWS / values.size), 0.25)
-    width = quantile(values, 1 - tail) - quantile(values, tail)
-    if width > 0:
-        return width / (-2 * NormalDist().inv_cdf(tail))
-    others = np.sort(np.abs(values[values != centre] - centre))
-    return quantile(others, 0.5) / 2 if others.size >= least_rows else 0.0
 
 
 def place_text(value: float, spread: str) -> str:

@@ -20,7 +20,7 @@ from replearn.tables.table import Batch, Table
 from replearn.types import Vector, Words, is_sparse
 
 #: Rows that are kept to find quantiles; of more rows, a share that their content chooses.
-SAMPLE_ROWS = 1 << 15
+SAMPLE_ROWS = 1 << 14
 #: Different levels of a column that are counted; a column with more is no column of levels.
 MOST_LEVELS = 1 << 16
 
@@ -59,16 +59,41 @@ class ColumnLook:
 
 @dataclass(eq=False)
 class Look:
-    """What one pass found: a `ColumnLook` for each column, and the sample.
+    """What one pass found: a `ColumnLook` for each column, and the sampled rows.
 
-    ``sample`` holds for each column of the table the numbers of the sampled rows, NaN where a cell
-    is no number; ``sample_labels`` are their labels.
+    Attributes
+    ----------
+    n_rows : int
+    columns : dict
+    labels : array or None
+        Labels of the sampled rows.
+    n_sampled : int
     """
 
     n_rows: int
     columns: dict[str, ColumnLook]
-    sample: dict[str, Vector]
-    sample_labels: NDArray[Any] | None
+    labels: NDArray[Any] | None
+    n_sampled: int
+    _sample: Any  # numbers with a row for each column, or a CSC array
+    _places: dict[str, int]
+
+    def cells(self, name: str) -> Vector:
+        """Numbers of the sampled rows, in some order; NaN where a cell is no number."""
+        place = self._places[name]
+        if is_sparse(self._sample):
+            return np.asarray(self._sample[:, [place]].toarray(), dtype=np.float64).ravel()
+        return np.asarray(self._sample[place])
+
+    def numbers(self, name: str) -> Vector:
+        """The same without NaN, sorted; kept in place of the cells of a dense sample."""
+        if is_sparse(self._sample):
+            cells = np.sort(self.cells(name))
+        else:
+            cells = np.sort(self._sample[self._places[name]])
+        n_missing = int(np.count_nonzero(np.isnan(cells[-1:]))) and np.count_nonzero(
+            np.isnan(cells)
+        )
+        return cells[: cells.size - n_missing]
 
 
 def look_at(
@@ -94,7 +119,30 @@ def look_at(
     flipped = {name for name, look in looks.items() if look.n_texts and not look.is_counted}
     if flipped:  # numbers at first, texts later: their levels are counted from the beginning
         return look_at(table, names, labels, as_levels | flipped)
-    return Look(done, looks, *sample.result(names))
+    places = {name: place for place, name in enumerate(names)}
+    rows, mine = sample.result()
+    n_sampled = rows.shape[0] if is_sparse(rows) else rows.shape[1]
+    return Look(done, looks, mine, n_sampled, rows, places)
+
+
+def numbers_apart(table: Table, centres: dict[str, float]) -> dict[str, Vector]:
+    """All numbers of some columns that differ from their centre, sorted.
+
+    For columns that are nearly constant: a sample holds too few of these.
+    """
+    found: dict[str, list[Vector]] = {name: [] for name in centres}
+    for batch in table.batches():
+        if is_sparse(batch.matrix):
+            columns = batch.matrix[:, [batch.places[name] for name in centres]].tocsc()
+            ends = columns.indptr
+            for place, name in enumerate(centres):
+                values = columns.data[ends[place] : ends[place + 1]]
+                found[name].append(values[(values != 0) & ~np.isnan(values)])
+            continue
+        for name, centre in centres.items():
+            values = numbers_of(batch.column(name))[0]
+            found[name].append(values[(values != centre) & ~np.isnan(values)])
+    return {name: np.sort(np.concatenate(parts)) for name, parts in found.items()}
 
 
 def _look_at_matrix(
@@ -114,7 +162,7 @@ def _look_at_matrix(
     for name in names:
         look, n_missing = looks[name], 0
         if absent is not None:
-            column = absent[:, [batch.names.index(name)]]
+            column = absent[:, [batch.places[name]]]
             rows = np.ravel(column.toarray() if is_sparse(column) else column)
             n_missing = int(np.count_nonzero(rows))
             look.missing_counts += _by_class(rows, classes, look.missing_counts.size)
@@ -204,20 +252,24 @@ class _Sample:
             if self._labels:
                 self._labels[place] = self._labels[place][kept]
 
-    def result(self, names: Sequence[str]) -> tuple[dict[str, Vector], NDArray[Any] | None]:
-        columns = np.ascontiguousarray(np.concatenate(self._rows).T)
+    def result(self) -> tuple[Any, NDArray[Any] | None]:
+        """Rows as a CSC array, or as an array with a row for each column; and their labels."""
         labels = np.concatenate(self._labels) if self._labels else None
-        return dict(zip(names, columns, strict=True)), labels
+        if is_sparse(self._rows[0]):
+            from scipy import sparse
+
+            return sparse.vstack(self._rows, format="csc"), labels
+        return np.ascontiguousarray(np.concatenate(self._rows).T), labels
 
 
-def _number_rows(batch: Batch, names: Sequence[str], rows: Any) -> NDArray[Any]:
+def _number_rows(batch: Batch, names: Sequence[str], rows: Any) -> Any:
     """Some rows as numbers."""
-    if batch.matrix is not None:
-        chosen = [batch.names.index(name) for name in names]
-        some = batch.matrix[rows]
-        some = some.toarray() if is_sparse(some) else some
-        return np.asarray(some[:, chosen], dtype=np.float64)
-    return np.column_stack([numbers_of(batch.column(name))[0][rows] for name in names])
+    if batch.matrix is None:
+        return np.column_stack([numbers_of(batch.column(name))[0][rows] for name in names])
+    some = batch.matrix[rows]
+    if tuple(names) != batch.names:
+        some = some[:, [batch.places[name] for name in names]]
+    return some if is_sparse(some) else np.asarray(some, dtype=np.float64)
 
 
 def _row_hashes(batch: Batch, names: Sequence[str]) -> Words:
@@ -225,7 +277,7 @@ def _row_hashes(batch: Batch, names: Sequence[str]) -> Words:
     factors = np.array([_factor(name) for name in names], dtype=np.uint64)
     if is_sparse(batch.matrix):
         places = np.zeros(len(batch.names), dtype=np.uint64)
-        places[[batch.names.index(name) for name in names]] = factors
+        places[[batch.places[name] for name in names]] = factors
         words = _words(batch.matrix.data) * places[batch.matrix.indices]
         rows = np.repeat(np.arange(batch.n_rows), np.diff(batch.matrix.indptr))
         total = np.zeros(batch.n_rows, dtype=np.uint64)
@@ -247,7 +299,7 @@ def _factor(name: str) -> int:
 
 def _words(values: NDArray[Any]) -> Words:
     """The bits of numbers; all missing cells are alike, and so are both zeros."""
-    numbers = np.ascontiguousarray(values, dtype=np.float64)
+    numbers = np.ascontiguousarray(values, dtype=np.float64) + 0.0
     if np.isnan(numbers.sum()):
         numbers = np.where(np.isnan(numbers), np.nan, numbers)
     return numbers.view(np.uint64)
@@ -260,7 +312,7 @@ def _column_words(column: Column) -> Words:
     words = []
     for text in column.values:
         if is_number_text(text):
-            words.append(int(np.float64(text).view(np.uint64)))
+            words.append(int(np.float64(float(text) + 0.0).view(np.uint64)))
         else:
             words.append(_factor(level_text(text)))
     missing = int(np.float64(np.nan).view(np.uint64))

@@ -106,11 +106,12 @@ def remarks_on(
             found.append(_on_levels(name, column, meant, least_rows))
             found.append(_on_label_levels(name, column, meant))
         else:
-            values = look.sample[name]
-            known = np.sort(values[~np.isnan(values)])
-            found.append(_on_numbers(name, known, meant))
-            if look.sample_labels is not None and look.sample_labels.dtype.kind in "iub":
-                found.append(_on_label_numbers(name, values, look.sample_labels, meant))
+            known = look.numbers(name)
+            distinct = known[np.concatenate([[True], known[1:] > known[:-1]])]
+            found.append(_on_numbers(name, known.size, distinct, meant))
+            is_short = 1 < distinct.size <= _MOST_ANSWERS
+            if is_short and look.labels is not None and look.labels.dtype.kind in "iub":
+                found.append(_on_label_numbers(name, look.cells(name), look.labels, meant))
     return tuple(remark for remark in found if remark is not None)
 
 
@@ -128,8 +129,8 @@ def _refuse_mixed(name: str, column: ColumnLook, meant: bool) -> None:
     if column.n_numbers > column.n_texts and n_different > _MOST_ANSWERS:
         raise ReplearnError(
             f"column {name!r} must hold numbers only, or levels, got {column.n_texts:,} texts "
-            f"among {column.n_numbers:,} numbers. Leave such cells empty; or if it has levels, name "
-            "it in categories."
+            f"among {column.n_numbers:,} numbers. Leave such cells empty; or if it has levels, "
+            "name it in categories."
         )
 
 
@@ -180,18 +181,15 @@ def _centre(name: str) -> Remark:
     )
 
 
-def _on_numbers(name: str, known: Vector, meant: bool) -> Remark | None:
-    distinct = known[np.concatenate([[True], np.diff(known) > 0])]
-    if distinct.size == 1:
-        return Remark(name, "constant", "is the same in all rows, so it cannot help")
-    if meant or not (distinct == np.floor(distinct)).all():
+def _on_numbers(name: str, n_known: int, distinct: Vector, meant: bool) -> Remark | None:
+    if meant or distinct.size == 1 or not (distinct == np.floor(distinct)).all():
         return None
     if _are_day_numbers(distinct):
         return Remark(name, "date", "holds dates, written as numbers")
-    all_distinct = known.size >= _FEWEST and distinct.size >= _ALL_DISTINCT * known.size
-    counted = distinct[-1] - distinct[0] < 2 * known.size  # 1, 2, 3, ... with few gaps
+    all_distinct = n_known >= _FEWEST and distinct.size >= _ALL_DISTINCT * n_known
+    counted = distinct[-1] - distinct[0] < 2 * n_known  # 1, 2, 3, ... with few gaps
     if all_distinct and (counted or _ID_NAME.search(_spaced(name))):
-        how_many = f"{distinct.size:,} different whole numbers in {known.size:,} rows"
+        how_many = f"{distinct.size:,} different whole numbers in {n_known:,} rows"
         return Remark(name, "identifier", f"looks like an identifier ({how_many})")
     if distinct.size > 2 and _CENTRE_NAME.search(_spaced(name)):
         return _centre(name)
@@ -210,8 +208,6 @@ def _on_label_numbers(
 ) -> Remark | None:
     known = ~np.isnan(values)
     distinct, places = np.unique(values[known], return_inverse=True)
-    if not 1 < distinct.size <= _MOST_ANSWERS:
-        return None
     n_classes = int(labels.max()) + 1
     joint = np.bincount(
         places * n_classes + labels[known], minlength=distinct.size * n_classes

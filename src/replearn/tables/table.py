@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -48,11 +48,16 @@ class Batch:
     offset: Column | None = None
     groups: Column | None = None
 
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The place of each feature."""
+        return {name: place for place, name in enumerate(self.names)}
+
     def column(self, name: str) -> Column:
         """One feature: numbers with NaN where a cell is missing, or texts."""
         if self.matrix is None:
             return self.stored[name]
-        place = self.names.index(name)
+        place = self.places[name]
         if is_sparse(self.matrix):
             return np.asarray(self.matrix[:, [place]].toarray()).ravel()
         return self.matrix[:, place].astype(np.float64, copy=False)
