@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from replearn.errors import ReplearnError, short
-from replearn.types import Vector, Words
+from replearn.exact import draws
+from replearn.types import Order, Vector, Words
 
 STREAM_FORMAT = b"replearn/streams/1\n"
 
@@ -74,4 +75,52 @@ class Coins:
 
     def uniforms(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` uniforms on ``[0, 1)``, multiples of 2^-53."""
-        return (self.words(stream, n, row) >> np.uint64(11)) * 2.0**-53
+        return draws.uniforms(self.words(stream, n, row))
+
+    def signs(self, stream: str, n: int, row: int = 0) -> Vector:
+        """``n`` fair signs: bit ``j % 64`` of word ``j // 64`` is 1 for +1, 0 for -1."""
+        words = self.words(stream, -(-n // 64), row).astype("<u8")
+        bits = np.unpackbits(words.view(np.uint8), count=n, bitorder="little")
+        return 2.0 * bits - 1.0
+
+    def normals(self, stream: str, n: int, row: int = 0) -> Vector:
+        """``n`` standard normals."""
+        return draws.normals(self.words(stream, n, row))
+
+    def gumbels(self, stream: str, n: int, row: int = 0) -> Vector:
+        """``n`` standard Gumbel draws: maxima of exponential clocks, ``-ln(-ln u)``."""
+        return draws.gumbels(self.words(stream, n, row))
+
+    def exponentials(self, stream: str, n: int, row: int = 0) -> Vector:
+        """``n`` standard exponential draws, ``-ln u``."""
+        return draws.exponentials(self.words(stream, n, row))
+
+    def sample(self, stream: str, n: int, size: int, row: int = 0) -> Order:
+        """``size`` different indices below ``n``, in random order.
+
+        Fisher-Yates from the front: step ``i`` swaps item ``i`` with item
+        ``i + floor(word_i (n - i) / 2^64)``; one word a step, whatever happens.
+        """
+        items = list(range(n))
+        for i, word in enumerate(self.words(stream, size, row).tolist()):
+            j = i + (word * (n - i) >> 64)
+            items[i], items[j] = items[j], items[i]
+        return np.array(items[:size], dtype=np.int64)
+
+    def permutation(self, stream: str, n: int) -> Order:
+        """A uniformly random order of ``n`` items."""
+        return self.sample(stream, n, n)
+
+    def row_keys(self, stream: str, n: int, first: int = 0) -> Words:
+        """Words ``first`` to ``first + n`` of row 0: the keys by which `row_order` sorts rows."""
+        skipped = first % 4
+        counter = np.array([first // 4, 0, 0, 0], dtype=np.uint64)
+        made = np.random.Philox(counter=counter, key=self.key(stream)).random_raw(n + skipped)
+        return made[skipped:]
+
+    def row_order(self, stream: str, n: int) -> Order:
+        """A uniformly random order of ``n`` rows: sorted by their keys.
+
+        The key of a row depends on its number alone, so rows in pieces can be ordered anywhere.
+        """
+        return np.argsort(self.row_keys(stream, n), kind="stable")

@@ -5,17 +5,18 @@ A batch's vector solves, for packed directions ``v_i``,
     ``min_u  1/2 |u|^2 + C sum_i (1 - <u, v_i>)_+``,    C = inf: the hard margin,
 
 by dual coordinate descent on ``u = sum_i a_i v_i``, ``0 <= a_i <= C``. Sweeps use products of whole
-numbers. Settled rows leave; a pass over the whole batch in floats then verifies the result or takes
-rows up again. The shuffle starts afresh for each batch, so that a batch's vector depends on its
-rows alone. Stopping is by proof. With ``g_i = <u, v_i>``:
+numbers. Settled rows leave; a pass over the whole batch then verifies the result or takes rows up
+again, in floats if an absolute gap is asked for (whole numbers are good to 1e-7 of the relative
+one). The shuffle starts afresh for each batch, so that a batch's vector depends on its rows alone.
+Stopping is by proof. With ``g_i = <u, v_i>``:
 
 * soft: the duality gap ``|u|^2 + C sum (1 - g_i)_+ - sum a_i`` is at most
   ``max(abs_gap, rel_gap |u|^2 / 2)``; then ``|u - u*| <= sqrt(2 gap)``.
 * hard: ``min g_i >= share |u|^2 / sum a_i``. No unit vector has a margin above ``|u| / sum a_i``
   on the batch. When that bound is below ``floor``, the batch is proved to have no such margin.
 
-The dual value ``sum a_i - |u|^2 / 2`` never falls and starts at 0. So ``|u|^2 <= 2 n C``; and with a
-hard margin ``m`` that is at least the floor, ``|u| <= 2/m``. That bounds the whole numbers.
+The dual value ``sum a_i - |u|^2 / 2`` never falls and starts at 0. So ``|u|^2 <= 2 n C``; and with
+a hard margin ``m`` that is at least the floor, ``|u| <= 2/m``. That bounds the whole numbers.
 """
 
 import math
@@ -34,15 +35,15 @@ from replearn.exact.packed import (
     UNIT,
     VISITS,
     ZERO_ROWS,
-    add_both,
+    add,
     as_members,
     count_pair,
     float_product,
     is_zero,
     pack,
-    product,
     raw_rows,
     settle,
+    whole_product,
 )
 from replearn.types import Order, Signs
 
@@ -52,7 +53,7 @@ _DONE, _GO_ON, _INFEASIBLE = range(3)
 
 
 class Problem(NamedTuple):
-    """What is solved, how well, and what is made of it: floats, so that it is compiled once.
+    """What is solved, how well, and what is made of it.
 
     Attributes
     ----------
@@ -114,135 +115,147 @@ def add_batches(
     Twin: ``batch_vector`` in tests/reference.py; tests in tests/unit/test_kernels.py.
     """
     members, kinds = as_members(order, signs)
-    settings = Problem(*map(float, problem))._replace(cap=min(float(problem.cap), MAX_ENTRY))
+    *settings, cap = map(float, problem)  # all floats, or numba would compile anew for C = 1
+    rows = raw_rows(X)
     _add_batches(
-        raw_rows(X), kinds, members, first, batch_size, int(intercept), settings, hi, lo, counts
+        *rows,
+        kinds,
+        members,
+        first,
+        batch_size,
+        int(intercept),
+        (*settings, min(cap, MAX_ENTRY)),
+        hi,
+        lo,
+        counts,
     )
 
 
 @njit(cache=True, nogil=True)
-def _add_batches(raw, signs, members, first, batch_size, bias, problem, hi, lo, counts):
+def _add_batches(
+    data,
+    columns,
+    ends,
+    n_features,
+    signs,
+    members,
+    first,
+    batch_size,
+    bias,
+    problem,
+    hi,
+    lo,
+    counts,
+):
+    weight, _, _, _, floor, _, _, _ = problem
     last = first + members.size // batch_size
-    u, factors = np.zeros((2, raw.n_features + bias)), np.zeros(2)
-    whole = np.zeros(raw.n_features + bias, np.int32)
+    u, factors = np.zeros((2, n_features + bias)), np.zeros(2)
     alpha, active = np.empty(batch_size), np.empty(batch_size, np.int64)
-    box = np.inf if problem.weight == 0.0 else 1.0 / (batch_size * problem.weight)
-    longest = 2.0 / problem.floor if box == np.inf else math.sqrt(2.0 / problem.weight)
+    box = np.inf if weight == 0.0 else 1.0 / (batch_size * weight)
+    longest = 2.0 / floor if box == np.inf else math.sqrt(2.0 / weight)
     scale = 2.0 ** (29 - math.frexp(longest)[1])
     for batch in range(first, last, 2):
         stop = min(batch + 2, last)
         pair = members[(batch - first) * batch_size : (stop - first) * batch_size]
-        rows = pack(raw, signs, pair, bias)
+        rows, places, starts = pack(data, columns, ends, n_features, signs, pair, bias)
         for side in range(stop - batch):
-            mine = _Part(side * batch_size, (side + 1) * batch_size)
-            found = _solve(rows, mine, box, scale, problem, u[side], whole, alpha, active)
+            mine = starts[side * batch_size : (side + 1) * batch_size + 1]
+            found = _solve(rows, places, mine, box, scale, problem, u[side], alpha, active)
             factors[side] = _factor(found, box == np.inf, scale, problem, counts)
-            _clear(rows, mine, whole)
         group = (batch // 2) % hi.shape[0]
-        distance = settle(rows, u[0], u[1], factors, hi[group], lo[group])
+        distance = settle(places, u[0], u[1], factors, hi[group], lo[group])
         if stop - batch == 2:
             count_pair(distance, counts)
         factors[:] = 0.0
 
 
-class _Part(NamedTuple):
-    """Rows of one batch, among those of a pair."""
-
-    start: int
-    stop: int
-
-
-class _Solution(NamedTuple):
-    """``squared = |u|^2``, ``total = sum a_i``, ``lowest = min g_i``."""
-
-    status: int
-    squared: float
-    total: float
-    lowest: float
-    n_visits: int
-    n_zero: int
-
-
 @njit(cache=True, nogil=True)
-def _clear(rows, part, whole):
-    if rows.columns.size == 0:
-        whole[:] = 0
-    else:
-        for j in rows.columns[rows.starts[part.start] : rows.starts[part.stop]]:
-            whole[j] = 0
+def _solve(data, columns, starts, box, scale, problem, u, alpha, active):
+    """Solve one batch: the vector times ``scale`` goes to ``u``, which is 0 before.
 
-
-@njit(cache=True, nogil=True)
-def _solve(rows, part, box, scale, problem, u, whole, alpha, active):
-    """Solve one batch: the vector times ``scale`` goes to ``u``, which is 0 before."""
-    hard, n_active, n_zero = box == np.inf, 0, 0
-    for i in range(part.start, part.stop):
-        alpha[i - part.start] = 0.0
-        if is_zero(rows, i):
+    Returns the status, ``|u|^2``, ``sum a_i``, ``min g_i``, row visits and rows of zeros.
+    """
+    _, abs_gap, rel_gap, share, floor, max_sweeps, _, _ = problem
+    n, hard, n_active, n_zero = starts.size - 1, box == np.inf, 0, 0
+    for i in range(n):
+        alpha[i] = 0.0
+        if is_zero(data, starts, i):
             n_zero += 1
         else:
             active[n_active] = i
             n_active += 1
     if n_active == 0:
-        return _Solution(_DONE, 0.0, 0.0, np.inf, n_zero, n_zero)
+        return _DONE, 0.0, 0.0, np.inf, 0, n_zero
     n_visits, n_sweeps, random = 0, 0, np.uint64(0)
     squared = total = 0.0
     while True:
         promising = False
-        while n_active > 0 and n_sweeps < problem.max_sweeps and not promising:
+        while n_active > 0 and n_sweeps < max_sweeps and not promising:
             if n_sweeps > 0:
                 random = _shuffle(active, n_active, random)
             n_visits += n_active
             n_sweeps += 1
             stride = 1.0 if hard or n_sweeps == 1 else _OVERSTEP
             n_active, lowest, gap, longer, moved = _sweep(
-                rows, part, n_active, stride, box, scale, problem, u, whole, alpha, active
+                data,
+                columns,
+                starts,
+                n_active,
+                stride,
+                box,
+                scale,
+                share,
+                u,
+                alpha,
+                active,
             )
             squared += longer
             total += moved
             # the rows were seen at different moments: this only guesses when to verify
-            promising = _status(lowest, gap, squared, total, hard, problem) != _GO_ON
-            if hard and squared > (2.0 / problem.floor) ** 2:
+            promising = (
+                _status(lowest, gap, squared, total, hard, abs_gap, rel_gap, share, floor) != _GO_ON
+            )
+            if hard and squared > (2.0 / floor) ** 2:
                 break
-        level = problem.share * squared / total if hard else 1.0
+        level = share * squared / total if hard else 1.0
         n_active, lowest, gap, squared, total = _verify(
-            rows, part, level, box, scale, u, alpha, active
+            data, columns, starts, abs_gap > 0.0, level, box, scale, u, alpha, active
         )
-        n_visits += part.stop - part.start - n_zero
-        status = _status(lowest, gap, squared, total, hard, problem)
-        if hard and squared > (1.9 / problem.floor) ** 2:
+        n_visits += n - n_zero
+        status = _status(lowest, gap, squared, total, hard, abs_gap, rel_gap, share, floor)
+        if hard and squared > (1.9 / floor) ** 2:
             status = _INFEASIBLE
-        if status != _GO_ON or n_sweeps >= problem.max_sweeps or n_active == 0:
-            return _Solution(status, squared, total, lowest, n_visits, n_zero)
+        if status != _GO_ON or n_sweeps >= max_sweeps or n_active == 0:
+            return status, squared, total, lowest, n_visits, n_zero
 
 
 @njit(cache=True, nogil=True)
-def _status(lowest, gap, squared, total, hard, problem):
+def _status(lowest, gap, squared, total, hard, abs_gap, rel_gap, share, floor):
     """What these numbers prove."""
     if not hard:
-        allowed = max(problem.abs_gap, problem.rel_gap * 0.5 * squared)
+        allowed = max(abs_gap, rel_gap * 0.5 * squared)
         return _DONE if gap <= allowed else _GO_ON
-    if squared < (problem.floor * total) ** 2:
+    if squared < (floor * total) ** 2:
         return _INFEASIBLE
-    return _DONE if lowest * total >= problem.share * squared else _GO_ON
+    return _DONE if lowest * total >= share * squared else _GO_ON
 
 
 @njit(cache=True, nogil=True)
-def _sweep(rows, part, n_active, stride, box, scale, problem, u, whole, alpha, active):
+def _sweep(data, columns, starts, n_active, stride, box, scale, share, u, alpha, active):
     """A step for each active row. Settled rows leave; returns how many stay, and estimates."""
     lowest, gap, longer, moved = np.inf, 0.0, 0.0, 0.0
-    slack = (1.0 - problem.share) / 2.0 if box == np.inf else 0.0
-    unit, n_kept = 1.0 / (UNIT * scale), 0
+    slack = (1.0 - share) / 2.0 if box == np.inf else 0.0
+    unit, factor, n_kept = 1.0 / (UNIT * scale), scale / UNIT, 0
     for k in range(n_active):
         i = active[k]
-        before = alpha[i - part.start]
-        g = product(rows, i, whole) * unit
+        before = alpha[i]
+        g = whole_product(data, columns, starts, i, u) * unit
         room = box - before
         step = min(max(stride - stride * g, -before), room)
         after = box if step == room else before + step
         if step != 0.0:
-            alpha[i - part.start] = after
-            add_both(step * scale / UNIT, rows, i, u, whole)
+            alpha[i] = after
+            add(step * factor, data, columns, starts, i, u)
             longer += step * (2.0 * g + step)
             moved += step
         lowest = min(lowest, g)
@@ -255,14 +268,18 @@ def _sweep(rows, part, n_active, stride, box, scale, problem, u, whole, alpha, a
 
 
 @njit(cache=True, nogil=True)
-def _verify(rows, part, level, box, scale, u, alpha, active):
+def _verify(data, columns, starts, precise, level, box, scale, u, alpha, active):
     """The state of the whole batch, and the rows that are not settled at ``level``."""
     lowest, gap, squared, total, n_active = np.inf, 0.0, 0.0, 0.0, 0
     unit = 1.0 / (UNIT * scale)
-    for i in range(part.start, part.stop):
-        if is_zero(rows, i):
+    for i in range(starts.size - 1):
+        if is_zero(data, starts, i):
             continue
-        g, a = float_product(rows, i, u) * unit, alpha[i - part.start]
+        if precise:
+            g = float_product(data, columns, starts, i, u) * unit
+        else:
+            g = whole_product(data, columns, starts, i, u) * unit
+        a = alpha[i]
         lowest = min(lowest, g)
         gap += _row_gap(g, a, box)
         squared += a * g
@@ -292,23 +309,25 @@ def _shuffle(active, n_active, state):
 @njit(cache=True, nogil=True)
 def _factor(found, hard, scale, problem, counts):
     """What a batch's u is multiplied by; also counts the batch."""
+    status, squared, total, lowest, n_visits, n_zero = found
+    _, _, _, _, _, _, wanted, cap = problem
     counts[BATCHES] += 1
-    counts[ZERO_ROWS] += found.n_zero
-    counts[VISITS] += found.n_visits
-    if found.status == _INFEASIBLE:
+    counts[ZERO_ROWS] += n_zero
+    counts[VISITS] += n_visits
+    if status == _INFEASIBLE:
         counts[INFEASIBLE] += 1
         return 0.0
-    if found.status == _GO_ON:
+    if status == _GO_ON:
         counts[UNCONVERGED] += 1
-    length = math.sqrt(found.squared)
-    if length <= _ZERO_VECTOR * found.total or (hard and found.lowest <= 0.0):
+    length = math.sqrt(squared)
+    if length <= _ZERO_VECTOR * total or (hard and lowest <= 0.0):
         return 0.0
-    factor = problem.length
-    if problem.length == 0.0:
+    factor = wanted
+    if wanted == 0.0:
         factor = 1.0 / length
     elif hard:
-        factor = problem.length / found.lowest
-    if factor * length > problem.cap:
+        factor = wanted / lowest
+    if factor * length > cap:
         counts[SHORTENED] += 1
-        factor = problem.cap / length
+        factor = cap / length
     return factor / scale

@@ -1,18 +1,18 @@
 """Rows as directions in whole numbers, for the compiled batch solvers.
 
 Only the direction ``v = sign x / |x|`` of a row counts; a constant 1 is appended before if there
-is an intercept. It is packed as int32 in units of 2^-30. A solver keeps its vector twice: ``u`` in
-float64, and ``whole``, the same in int32, in units of ``1/scale`` each. Products of packed rows
-with ``whole`` are sums of integers: the compiler may add them in any order, with any vector
-instructions, and gets the same bits everywhere, for dense and for sparse rows. Products with ``u``
-are floats; they are added in four lanes, column ``j`` in lane ``j % 4``, in ascending order.
+is an intercept. It is packed as int32 in units of 2^-30. Products with a vector ``u``, whose
+entries are cut to int32, are sums of integers: the compiler may add them in any order, with any
+vector instructions, and gets the same bits everywhere, for dense and for sparse rows. Where digits
+count, products are made of floats: these are added in four lanes, column ``j`` in lane ``j % 4``,
+in ascending order.
 
 Sums of solutions are fixed point in two int64 limbs, ``hi 2^-30 + lo 2^-61``: exact in any order
 and in any grouping, for entries of at most 8 and fewer than 2^30 summands.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -40,34 +40,20 @@ _QUANTUM = 2.0**24  # of distances: sums of squared integers
 _STREAM = 16  # touching a column at random costs as much as passing by this many in order
 
 
-class Raw(NamedTuple):
-    """Rows as they are: numbers row by row; columns and ends only if sparse, else empty."""
+def raw_rows(X: Any) -> tuple[Any, Any, Any, int]:
+    """An array or a CSR matrix for the compiled loops: numbers, columns, ends and width.
 
-    data: Any
-    columns: Any
-    ends: Any
-    n_features: int
-
-
-class Packed(NamedTuple):
-    """Rows of one batch, packed; row i has the places ``starts[i]`` to ``starts[i + 1]``."""
-
-    data: NDArray[np.int32]
-    columns: NDArray[np.int32]
-    starts: NDArray[np.int64]
-
-
-def raw_rows(X: Any) -> Raw:
-    """An array or a CSR matrix for the compiled loops, in place where that is possible."""
+    The numbers stay in place where that is possible. Columns and ends are None for an array: the
+    loops are compiled once for each kind, without a branch.
+    """
     if is_sparse(X):
         X = X if X.format == "csr" else X.tocsr()
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        ends = X.indptr.astype(np.int64)
-        return Raw(_floats(X.data), X.indices.astype(np.int32, copy=False), ends, X.shape[1])
-    flat = _floats(np.asarray(X)).reshape(-1)
-    return Raw(flat, np.empty(0, np.int32), np.empty(0, np.int64), X.shape[1])
+        columns = _plain(X.indices, np.int32)
+        return _floats(X.data), columns, _plain(X.indptr, np.int64), X.shape[1]
+    return _floats(np.asarray(X)).reshape(-1), None, None, X.shape[1]
 
 
 def _floats(values: NDArray[Any]) -> NDArray[Any]:
@@ -90,192 +76,194 @@ def fixed_mean(hi: NDArray[np.int64], lo: NDArray[np.int64], count: Any) -> Vect
     return np.asarray(total / count, dtype=np.float64)
 
 
-# --- packing ----------------------------------------------------------------------------------
+# --- packing: numbers, columns and starts of the packed rows; columns None if dense -------------
 
 
 @njit(cache=True, nogil=True)
-def pack(raw, signs, members, bias):
-    """The rows ``members`` as directions; a row of zeros becomes one."""
-    n, dense = members.size, raw.ends.size == 0
+def pack(data, columns, ends, n_features, signs, members, bias):
+    """The rows ``members`` as directions; a row of zeros stays one.
+
+    Row k has the places ``starts[k]`` to ``starts[k + 1]`` of the result.
+    """
+    n = members.size
     starts = np.zeros(n + 1, np.int64)
     for k in range(n):
         i = members[k]
-        size = raw.n_features if dense else raw.ends[i + 1] - raw.ends[i]
+        size = n_features if columns is None else ends[i + 1] - ends[i]
         starts[k + 1] = starts[k] + size + bias
-    data = np.empty(starts[n], np.int32)
-    columns = np.empty(0 if dense else starts[n], np.int32)
+    packed = np.empty(starts[n], np.int32)
+    places = None if columns is None else np.empty(starts[n], np.int32)
     for k in range(n):
         i = members[k]
-        first = i * raw.n_features if dense else raw.ends[i]
-        size = starts[k + 1] - starts[k] - bias
-        x = raw.data[first : first + size]
-        if not dense:
-            columns[starts[k] : starts[k] + size] = raw.columns[first : first + size]
+        first = np.uint64(i * n_features if columns is None else ends[i])
+        size, to = np.uint64(starts[k + 1] - starts[k] - bias), np.uint64(starts[k])
+        square, shift = _squared(data, columns, first, size) + bias, 0
+        if not _TINY < square < _HUGE:
+            square, shift = _rescued(data, first, size, bias)
+        factor = 0.0 if square == 0.0 else signs[i] * UNIT / math.sqrt(square)
+        if shift == 0:
+            for j in range(size):
+                packed[to + j] = np.int32(factor * data[first + j])
+        else:
+            for j in range(size):
+                packed[to + j] = np.int32(factor * math.ldexp(np.float64(data[first + j]), shift))
+        if bias:
+            packed[to + size] = np.int32(factor * math.ldexp(1.0, shift))
+        if columns is not None:
+            for j in range(size):
+                places[to + j] = columns[first + j]
             if bias:
-                columns[starts[k] + size] = raw.n_features
-        _pack_row(x, raw.columns[first : first + size] if not dense else columns, signs[i],
-                  bias, data[starts[k] : starts[k + 1]])  # fmt: skip
-    return Packed(data, columns, starts)
+                places[to + size] = n_features
+    return packed, places, starts
 
 
 @njit(cache=True, nogil=True)
-def _pack_row(x, columns, sign, bias, out):
-    square = _squared(x, columns) + bias
-    constant = float(bias)
-    shift = 0
-    if not _TINY < square < _HUGE:
-        top = constant
-        for value in x:
-            top = max(top, abs(np.float64(value)))
-        if top == 0.0:
-            out[:] = 0
-            return
-        shift = -math.frexp(top)[1]
-        square = math.ldexp(constant, shift) ** 2
-        for value in x:
-            square += math.ldexp(np.float64(value), shift) ** 2
-        constant = math.ldexp(constant, shift)
-    factor = sign * UNIT / math.sqrt(square)
-    if shift:
-        for j in range(x.size):
-            out[j] = np.int32(np.rint(factor * math.ldexp(np.float64(x[j]), shift)))
-    else:
-        for j in range(x.size):
-            out[j] = np.int32(np.rint(factor * np.float64(x[j])))
-    if bias:
-        out[x.size] = np.int32(np.rint(factor * constant))
+def _rescued(data, first, size, bias):
+    """Squared length of a row that over- or underflows, times ``4^shift``; and the shift."""
+    top = float(bias)
+    for p in range(first, first + size):
+        top = max(top, abs(np.float64(data[p])))
+    if top == 0.0:
+        return 0.0, 0
+    shift = -math.frexp(top)[1]
+    square = bias * math.ldexp(1.0, shift) ** 2
+    for p in range(first, first + size):
+        square += math.ldexp(np.float64(data[p]), shift) ** 2
+    return square, shift
 
 
-@njit(cache=True, nogil=True)
-def _squared(x, columns):
+@njit(cache=True, nogil=True, inline="always")
+def _squared(data, columns, first, size):
     """``<x, x>`` in four lanes."""
-    if columns.size:
-        lanes = np.zeros(4)
-        for p in range(x.size):
-            value = np.float64(x[p])
-            lanes[columns[p] & 3] += value * value
-        return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
     a = b = c = d = 0.0
-    whole = x.size & ~3
-    for j in range(0, whole, 4):
-        a += np.float64(x[j]) * np.float64(x[j])
-        b += np.float64(x[j + 1]) * np.float64(x[j + 1])
-        c += np.float64(x[j + 2]) * np.float64(x[j + 2])
-        d += np.float64(x[j + 3]) * np.float64(x[j + 3])
-    rest = x.size - whole
-    if rest > 0:
-        a += np.float64(x[whole]) * np.float64(x[whole])
-    if rest > 1:
-        b += np.float64(x[whole + 1]) * np.float64(x[whole + 1])
-    if rest > 2:
-        c += np.float64(x[whole + 2]) * np.float64(x[whole + 2])
+    if columns is None:
+        one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
+        whole = size & ~three
+        for q in range(whole >> two):
+            p = first + (q << two)
+            a += np.float64(data[p]) * np.float64(data[p])
+            b += np.float64(data[p + one]) * np.float64(data[p + one])
+            c += np.float64(data[p + two]) * np.float64(data[p + two])
+            d += np.float64(data[p + three]) * np.float64(data[p + three])
+        p = first + whole
+        if whole < size:
+            a += np.float64(data[p]) * np.float64(data[p])
+        if whole + one < size:
+            b += np.float64(data[p + one]) * np.float64(data[p + one])
+        if whole + two < size:
+            c += np.float64(data[p + two]) * np.float64(data[p + two])
+    else:
+        for p in range(first, first + size):
+            term, lane = np.float64(data[p]) * np.float64(data[p]), columns[p] & 3
+            if lane == 0:
+                a += term
+            elif lane == 1:
+                b += term
+            elif lane == 2:
+                c += term
+            else:
+                d += term
     return (a + b) + (c + d)
 
 
-# --- one packed row ---------------------------------------------------------------------------
+# --- one packed row -----------------------------------------------------------------------------
+# Arrays come one by one and places are unsigned: tuples, slices and checks for negative places
+# would each cost more than a product of ten numbers.
 
 
-@njit(cache=True, nogil=True)
-def product(rows, i, whole):
-    """``<v_i, whole>`` in units of the packed rows times those of ``whole``: an integer."""
-    first, last = rows.starts[i], rows.starts[i + 1]
-    v = rows.data[first:last]
+@njit(cache=True, nogil=True, inline="always")
+def whole_product(data, columns, starts, i, u):
+    """``<v_i, u>`` with the entries of u cut to whole numbers, below 2^31: an integer."""
+    first = np.uint64(starts[i])
+    n = np.uint64(starts[i + 1]) - first
     total = np.int64(0)
-    if rows.columns.size:
-        columns = rows.columns[first:last]
-        for p in range(v.size):
-            total += np.int64(v[p]) * np.int64(whole[columns[p]])
+    if columns is None:
+        for j in range(n):
+            total += np.int64(data[first + j]) * np.int64(np.int32(u[j]))
     else:
-        for j in range(v.size):
-            total += np.int64(v[j]) * np.int64(whole[j])
+        for p in range(first, first + n):
+            total += np.int64(data[p]) * np.int64(np.int32(u[columns[p]]))
     return total
 
 
-@njit(cache=True, nogil=True)
-def float_product(rows, i, u):
+@njit(cache=True, nogil=True, inline="always")
+def float_product(data, columns, starts, i, u):
     """``<v_i, u>`` in four lanes, in units of the packed rows."""
-    first, last = rows.starts[i], rows.starts[i + 1]
-    v = rows.data[first:last]
-    if rows.columns.size:
-        columns, lanes = rows.columns[first:last], np.zeros(4)
-        for p in range(v.size):
-            lanes[columns[p] & 3] += v[p] * u[columns[p]]
-        return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
+    first = np.uint64(starts[i])
+    n = np.uint64(starts[i + 1]) - first
     a = b = c = d = 0.0
-    n = v.size & ~3
-    for j in range(0, n, 4):
-        a += v[j] * u[j]
-        b += v[j + 1] * u[j + 1]
-        c += v[j + 2] * u[j + 2]
-        d += v[j + 3] * u[j + 3]
-    rest = v.size - n
-    if rest > 0:
-        a += v[n] * u[n]
-    if rest > 1:
-        b += v[n + 1] * u[n + 1]
-    if rest > 2:
-        c += v[n + 2] * u[n + 2]
+    if columns is None:
+        one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
+        whole = n & ~three
+        for q in range(whole >> two):
+            j = q << two
+            p = first + j
+            a += data[p] * u[j]
+            b += data[p + one] * u[j + one]
+            c += data[p + two] * u[j + two]
+            d += data[p + three] * u[j + three]
+        if whole < n:
+            a += data[first + whole] * u[whole]
+        if whole + one < n:
+            b += data[first + whole + one] * u[whole + one]
+        if whole + two < n:
+            c += data[first + whole + two] * u[whole + two]
+    else:
+        for p in range(first, first + n):
+            j = columns[p]
+            term, lane = data[p] * u[j], j & 3
+            if lane == 0:
+                a += term
+            elif lane == 1:
+                b += term
+            elif lane == 2:
+                c += term
+            else:
+                d += term
     return (a + b) + (c + d)
 
 
-@njit(cache=True, nogil=True)
-def add(a, rows, i, u):
+@njit(cache=True, nogil=True, inline="always")
+def add(a, data, columns, starts, i, u):
     """``u += a v_i``, in units of the packed rows."""
-    first, last = rows.starts[i], rows.starts[i + 1]
-    v = rows.data[first:last]
-    if rows.columns.size:
-        columns = rows.columns[first:last]
-        for p in range(v.size):
-            u[columns[p]] += a * v[p]
+    first = np.uint64(starts[i])
+    n = np.uint64(starts[i + 1]) - first
+    if columns is None:
+        for j in range(n):
+            u[j] += a * data[first + j]
     else:
-        for j in range(v.size):
-            u[j] += a * v[j]
+        for p in range(first, first + n):
+            u[columns[p]] += a * data[p]
 
 
 @njit(cache=True, nogil=True)
-def add_both(a, rows, i, u, whole):
-    """``u += a v_i``, and ``whole`` follows."""
-    first, last = rows.starts[i], rows.starts[i + 1]
-    v = rows.data[first:last]
-    if rows.columns.size:
-        columns = rows.columns[first:last]
-        for p in range(v.size):
-            value = u[columns[p]] + a * v[p]
-            u[columns[p]] = value
-            whole[columns[p]] = np.int32(value)
-    else:
-        for j in range(v.size):
-            value = u[j] + a * v[j]
-            u[j] = value
-            whole[j] = np.int32(value)
-
-
-@njit(cache=True, nogil=True)
-def is_zero(rows, i):
+def is_zero(data, starts, i):
     """Whether a row has no direction."""
-    for value in rows.data[rows.starts[i] : rows.starts[i + 1]]:
-        if value != 0:
-            return False
-    return True
+    p = starts[i]
+    while p < starts[i + 1] and data[p] == 0:
+        p += 1
+    return p == starts[i + 1]
 
 
 # --- exact sums -------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
-def settle(rows, u, v, factors, hi, lo):
+def settle(columns, u, v, factors, hi, lo):
     """Add two vectors, times their factors, to a sum, and set them to 0.
 
-    The vectors are 0 where the rows are. Returns their squared distance in squared quanta.
+    ``columns`` are those of the rows; elsewhere the vectors are 0. Returns their squared distance
+    in squared quanta.
     """
     distance = np.int64(0)
-    if rows.columns.size == 0 or _STREAM * rows.columns.size > hi.size:
-        for j in range(hi.size):
-            distance += _settle_column(j, u, v, factors, hi, lo)
-    else:
-        for j in rows.columns:
-            if u[j] != 0.0 or v[j] != 0.0:
-                distance += _settle_column(j, u, v, factors, hi, lo)
+    if columns is not None:  # noqa: SIM102  (numba drops the branch by this test alone)
+        if _STREAM * columns.size <= hi.size:
+            for j in columns:
+                if u[j] != 0.0 or v[j] != 0.0:
+                    distance += _settle_column(j, u, v, factors, hi, lo)
+            return distance
+    for j in range(hi.size):
+        distance += _settle_column(j, u, v, factors, hi, lo)
     return distance
 
 
