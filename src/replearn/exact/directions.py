@@ -65,18 +65,14 @@ def unit_rows(X: Any, signs: Signs, n_inputs: int) -> Any:
     return np.rint(whole, out=whole)
 
 
-def _unit_sparse(
-    X: Any, signs: Signs, n_inputs: int, shifts: Counts, constant: Vector
-) -> Any:
+def _unit_sparse(X: Any, signs: Signs, n_inputs: int, shifts: Counts, constant: Vector) -> Any:
     from scipy import sparse
 
     owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     data = np.rint(np.ldexp(X.data.astype(np.float64), shifts[owners]))
     squares = np.bincount(owners, weights=data * data, minlength=X.shape[0]) + constant**2
     factors = signs * _UNIT / np.maximum(np.sqrt(squares), 1.0)
-    found = sparse.csr_matrix(
-        (np.rint(data * factors[owners]), X.indices, X.indptr), shape=X.shape
-    )
+    found = sparse.csr_matrix((np.rint(data * factors[owners]), X.indices, X.indptr), shape=X.shape)
     if n_inputs > X.shape[1]:
         last = np.rint(constant * factors)[:, None]
         return sparse.hstack([found, sparse.csr_matrix(last)], format="csr")
@@ -184,4 +180,3 @@ def weighted_sums(rows: Any, weights: Vector, n_groups: int) -> tuple[Counts, Co
             sums[group] += np.asarray(own[part].T @ their[part]).astype(np.int64)
         masses[group] = int(their.sum())
     return sums, masses
-
