@@ -1,0 +1,644 @@
+// The fit of a study, bit for bit as Python makes it: docs/format.md is the specification.
+//
+// No library, no file, no clock. Only + - * / sqrt and floor of float64 reach a code: they are IEEE
+// operations, the same in every engine. Sums are whole numbers below 2^53 within a block, and pairs
+// of such numbers beyond.
+
+/** What the user can mend: the rule, the value and the remedy. */
+export class Refusal extends Error {}
+
+// --- hashes and canonical JSON -------------------------------------------------------------------
+
+const utf8 = (text) => new TextEncoder().encode(text);
+
+const ROUND_CONSTANTS = (() => {
+  // The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
+  const found = new Uint32Array(64);
+  let n = 0;
+  for (let candidate = 2n; n < 64; candidate++) {
+    let isPrime = true;
+    for (let d = 2n; d * d <= candidate; d++) if (candidate % d === 0n) isPrime = false;
+    if (isPrime) found[n++] = Number(integerRoot(candidate << 96n, 3n) & 0xffffffffn);
+  }
+  return found;
+})();
+
+function integerRoot(value, power) {
+  let low = 0n, high = 1n << 64n;
+  while (high - low > 1n) {
+    const middle = (low + high) >> 1n;
+    if (middle ** power <= value) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+/** SHA-256 of bytes, as 32 bytes. */
+export function sha256(bytes) {
+  const state = Uint32Array.from([2n, 3n, 5n, 7n, 11n, 13n, 17n, 19n],
+    (prime) => Number(integerRoot(prime << 64n, 2n) & 0xffffffffn));
+  const padded = new Uint8Array(((bytes.length + 8) >> 6 << 6) + 64);
+  padded.set(bytes);
+  padded[bytes.length] = 0x80;
+  const view = new DataView(padded.buffer);
+  view.setUint32(padded.length - 8, Math.floor(bytes.length / 0x20000000));
+  view.setUint32(padded.length - 4, bytes.length << 3);
+  const w = new Uint32Array(64);
+  const rotated = (x, n) => (x >>> n) | (x << (32 - n));
+  for (let start = 0; start < padded.length; start += 64) {
+    for (let i = 0; i < 16; i++) w[i] = view.getUint32(start + 4 * i);
+    for (let i = 16; i < 64; i++) {
+      const a = w[i - 15], b = w[i - 2];
+      w[i] = w[i - 16] + w[i - 7] + (rotated(a, 7) ^ rotated(a, 18) ^ (a >>> 3)) +
+        (rotated(b, 17) ^ rotated(b, 19) ^ (b >>> 10));
+    }
+    let [a, b, c, d, e, f, g, h] = state;
+    for (let i = 0; i < 64; i++) {
+      const t = (h + (rotated(e, 6) ^ rotated(e, 11) ^ rotated(e, 25)) + ((e & f) ^ (~e & g)) +
+        ROUND_CONSTANTS[i] + w[i]) | 0;
+      const s = ((rotated(a, 2) ^ rotated(a, 13) ^ rotated(a, 22)) +
+        ((a & b) ^ (a & c) ^ (b & c))) | 0;
+      h = g; g = f; f = e; e = (d + t) | 0; d = c; c = b; b = a; a = (t + s) | 0;
+    }
+    [a, b, c, d, e, f, g, h].forEach((value, i) => { state[i] += value; });
+  }
+  const out = new Uint8Array(32);
+  state.forEach((value, i) => new DataView(out.buffer).setUint32(4 * i, value));
+  return out;
+}
+
+const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+/** Canonical JSON (RFC 8785): JavaScript's own numbers and strings, keys in the order of UTF-16. */
+export function canonicalJson(value) {
+  if (Array.isArray(value) || ArrayBuffer.isView(value)) {
+    return "[" + Array.from(value, canonicalJson).join(",") + "]";
+  }
+  if (value !== null && typeof value === "object") {
+    const keys = Object.keys(value).filter((key) => value[key] !== undefined).sort();
+    return "{" + keys.map((key) => JSON.stringify(key) + ":" + canonicalJson(value[key])).join(",") + "}";
+  }
+  return JSON.stringify(value);
+}
+
+/** SHA-256 of the canonical JSON, in hex. */
+export const fingerprintOf = (content) => hex(sha256(utf8(canonicalJson(content))));
+
+// --- coins -------------------------------------------------------------------------------------
+
+const WORD = (1n << 64n) - 1n;
+const bits = new DataView(new ArrayBuffer(8));
+
+/** 2^k for normal numbers, from its bits: an engine's power function promises nothing. */
+function power2(k) {
+  bits.setUint32(0, (k + 1023) << 20);
+  bits.setUint32(4, 0);
+  return bits.getFloat64(0);
+}
+
+const POWERS = Float64Array.from({ length: 2045 }, (_, i) => power2(i - 1022));
+
+/** Raw 64-bit words of a named stream: Philox 4x64-10 with the counter (0, row, 0, 0). */
+export function words(seed, stream, n, row = 0) {
+  const seedBytes = utf8(String(seed));
+  const length = new Uint8Array(8);
+  new DataView(length.buffer).setBigUint64(0, BigInt(seedBytes.length), true);
+  const digest = sha256(Uint8Array.from(
+    [...utf8("replearn/streams/1\n"), ...length, ...seedBytes, ...utf8(stream)]));
+  const view = new DataView(digest.buffer);
+  const key = [view.getBigUint64(0, true), view.getBigUint64(8, true)];
+  const out = [];
+  for (let counter = 1n; out.length < n; counter++) {  // the first block has the counter 1
+    let [a, b, c, d] = [counter, BigInt(row), 0n, 0n];
+    let [k, l] = key;
+    for (let round = 0; round < 10; round++) {
+      const p = 0xd2e7470ee14c6c93n * a, q = 0xca5a826395121157n * c;
+      [a, b, c, d] = [(q >> 64n) ^ b ^ k, q & WORD, (p >> 64n) ^ d ^ l, p & WORD];
+      k = (k + 0x9e3779b97f4a7c15n) & WORD;
+      l = (l + 0xbb67ae8584caa73bn) & WORD;
+    }
+    out.push(a, b, c, d);
+  }
+  return out.slice(0, n);
+}
+
+const UNIT53 = power2(-53);
+
+/** Uniforms on [0, 1), multiples of 2^-53. */
+export const uniforms = (seed, stream, n, row = 0) =>
+  Float64Array.from(words(seed, stream, n, row), (word) => Number(word >> 11n) * UNIT53);
+
+// --- elementary functions ------------------------------------------------------------------------
+
+const LN2_HI = 0.693147180369123816490, LN2_LO = 1.90821492927058770002e-10;
+const MAX_SCORE = 30;
+const TAYLOR = [40320, 5040, 720, 120, 24, 6, 2, 1, 1].map((factorial) => 1 / factorial);
+/** e^x for |x| <= 700. */
+export function exp(x) {
+  const k = Math.floor(x * 1.4426950408889634 + 0.5);
+  const r = (x - k * LN2_HI) - k * LN2_LO;
+  let total = TAYLOR[0];
+  for (let i = 1; i < 9; i++) total = total * r + TAYLOR[i];
+  return total * POWERS[k + 1022];
+}
+
+/** 1 / (1 + e^-score); scores are cut at +-30. */
+export function sigmoid(score) {
+  const e = exp(-Math.min(Math.abs(score), MAX_SCORE));
+  return (score >= 0 ? 1 : e) / (1 + e);
+}
+
+/** Natural logarithm of a positive normal number. */
+export function log(x) {
+  bits.setFloat64(0, x);
+  const high = bits.getUint32(0);
+  let exponent = (high >>> 20) - 1022;
+  bits.setUint32(0, (high & 0xfffff) | 0x3fe00000);
+  let mantissa = bits.getFloat64(0);  // in [0.5, 1)
+  if (mantissa < 0.7071067811865476) {
+    mantissa *= 2;
+    exponent -= 1;
+  }
+  const s = (mantissa - 1) / (mantissa + 1);
+  const square = s * s;
+  let series = 0;
+  for (let i = 8; i > 0; i--) series = (series + 1 / (2 * i + 1)) * square;
+  return exponent * LN2_HI + (2 * s + (2 * s * series + exponent * LN2_LO));
+}
+
+/** The nearest whole number of units of 2^-bits, halves upwards. */
+const onGrid = (value, nBits) => Math.floor(value * POWERS[nBits + 1022] + 0.5);
+
+// --- algebra in a fixed order --------------------------------------------------------------------
+
+const total = (values) => values.reduce((sum, value) => sum + value, 0);
+
+/** Lower triangle L with L L' = matrix; pivots below `floor` are raised to it. */
+export function cholesky(matrix, floor = 0) {
+  const rest = matrix.map((row) => Float64Array.from(row));
+  const n = rest.length;
+  for (let j = 0; j < n; j++) {
+    const pivot = Math.max(rest[j][j], floor);
+    if (!(pivot > 0)) throw new Refusal("the matrix is not positive definite");
+    const root = Math.sqrt(pivot);
+    rest[j][j] = root;
+    for (let i = j + 1; i < n; i++) rest[i][j] /= root;
+    for (let i = j + 1; i < n; i++) {
+      const row = rest[i], factor = row[j];
+      for (let k = j + 1; k <= i; k++) row[k] -= factor * rest[k][j];
+    }
+  }
+  rest.forEach((row, i) => row.fill(0, i + 1));
+  return rest;
+}
+
+/** (L L')^-1 right for a vector. */
+export function solve(lower, right) {
+  const x = Float64Array.from(right), n = x.length;
+  for (let j = 0; j < n; j++) {
+    x[j] /= lower[j][j];
+    for (let i = j + 1; i < n; i++) x[i] -= lower[i][j] * x[j];
+  }
+  return backward(lower, x);
+}
+
+/** (L')^-1 right for a vector. */
+function backward(lower, right) {
+  const x = Float64Array.from(right);
+  for (let j = x.length - 1; j >= 0; j--) {
+    x[j] /= lower[j][j];
+    for (let i = 0; i < j; i++) x[i] -= lower[j][i] * x[j];
+  }
+  return x;
+}
+
+// --- losses --------------------------------------------------------------------------------------
+
+const RESIDUAL_BITS = 22;
+const clipped = (x, low, high) => Math.min(Math.max(x, low), high);
+
+/** Classes, or 0 where the target is a number. */
+export const nClasses = (loss) =>
+  ({ bernoulli: 2, multinomial: loss.n_classes }[loss.kind] ?? 0);
+
+/** Scores of a row. */
+export const nScores = (loss) => Math.max(nClasses(loss) - 1, 1);
+
+const lossBits = (loss) => RESIDUAL_BITS -
+  ({ gaussian: 6, poisson: loss.cap_bits }[loss.kind] ?? 0);
+
+/**
+ * Means of rows, in place of their scores: probabilities, numbers, or rates. `scores` has an array
+ * for each score; residual and curvature follow from the mean alone.
+ */
+function toMeans(loss, scores, n) {
+  const [first] = scores;
+  if (loss.kind === "bernoulli") {
+    for (let i = 0; i < n; i++) first[i] = sigmoid(first[i]);
+  } else if (loss.kind === "gaussian") {
+    for (let i = 0; i < n; i++) first[i] = clipped(first[i], -48, 48);
+  } else if (loss.kind === "poisson") {
+    const cap = loss.cap_bits * LN2_HI;
+    for (let i = 0; i < n; i++) first[i] = exp(clipped(first[i], -MAX_SCORE, cap));
+  } else {
+    for (let i = 0; i < n; i++) {
+      let top = 0;
+      for (const score of scores) top = Math.max(top, score[i]);
+      let below = exp(Math.max(-top, -2 * MAX_SCORE));
+      for (const score of scores) {
+        score[i] = exp(Math.max(score[i] - top, -2 * MAX_SCORE));
+        below += score[i];
+      }
+      for (const score of scores) score[i] /= below;
+    }
+  }
+}
+
+/** Derivative of the loss in score k at a mean; at most 2^(22 - bits) in size. */
+const residual = (loss, k, mean, target) =>
+  mean - (loss.kind === "multinomial" ? (target === k + 1 ? 1 : 0) : target);
+
+/** Second derivative in the scores k and l. */
+function curvature(loss, k, l, mean, other) {
+  if (loss.kind === "gaussian") return 1;
+  return loss.kind === "poisson" ? mean : mean * ((k === l ? 1 : 0) - other);
+}
+
+/** Scores of the constant model; `shares` are those of the classes, or the mean target. */
+function startOf(loss, shares) {
+  if (loss.kind === "gaussian") return [shares[0]];
+  if (loss.kind === "poisson") return [log(shares[0])];
+  return Array.from(shares.slice(1), (share) => log(share) - log(shares[0]));
+}
+
+// --- exact sums over rows ------------------------------------------------------------------------
+
+const ROW_BITS = 12, THETA_BITS = 26, WEIGHT_BITS = 16;
+const ONE = 1 << ROW_BITS, MAX_ROW = 1 << 14;
+const UNIT_WEIGHT = 1 << WEIGHT_BITS, ALL = power2(32), EXACT = power2(53);
+const THETA_UNIT = power2(-THETA_BITS), SCORE_UNIT = power2(-ROW_BITS - THETA_BITS);
+const BLOCK = 1 << 12, COARSE_BLOCK = 1 << 11;
+
+const HALF = 1 << 30;
+
+/** Sums of whole numbers below 2^53, as pairs of such numbers: hi * 2^30 + lo. */
+class Totals {
+  constructor(n) {
+    this.hi = new Float64Array(n);
+    this.lo = new Float64Array(n);
+  }
+
+  add(i, value) {
+    const high = Math.floor(value / HALF);
+    this.hi[i] += high;
+    this.lo[i] += value - high * HALF;
+  }
+
+  integers() {
+    return Array.from(this.hi, (high, i) => (BigInt(high) << 30n) + BigInt(this.lo[i]));
+  }
+
+  /** In float64, each number rounded once. */
+  reals() {
+    return Float64Array.from(this.integers(), Number);
+  }
+}
+
+/** The exact dot product of whole numbers; the order is free. */
+function dot(a, b, start, n) {
+  let s = 0, t = 0, u = 0, v = 0, i = 0;
+  for (; i + 3 < n; i += 4) {
+    s += a[start + i] * b[i];
+    t += a[start + i + 1] * b[i + 1];
+    u += a[start + i + 2] * b[i + 2];
+    v += a[start + i + 3] * b[i + 3];
+  }
+  for (; i < n; i++) s += a[start + i] * b[i];
+  return s + t + (u + v);
+}
+
+/** Well-mixed 32-bit numbers of the content of rows, by which rows are sampled. */
+export function marks({ columns, nRows }) {
+  const stepOf = (place) => (Math.imul(place, 2654435769 | 0) >>> 7) | 1;
+  const mixed = new Float64Array(nRows).fill(ONE * stepOf(1));
+  columns.forEach((column, j) => {
+    const step = stepOf(j + 2);
+    for (let i = 0; i < nRows; i++) mixed[i] += column[i] * step;
+  });
+  return Uint32Array.from(mixed, (whole) => {
+    const high = Math.floor(whole / ALL);
+    let x = (whole - high * ALL) ^ Math.imul(high | 0, 0x9e3779b1);
+    x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
+    x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
+    return x ^ (x >>> 16);
+  });
+}
+
+/**
+ * Gradient and information of the loss over rows.
+ *
+ * @param rows {columns: Int16Array[], targets, weights?, offset?, nRows}; the constant is implied
+ * @param theta an array of whole numbers for each score, the constant first
+ * @param share rows whose mark is below it make the information matrix; 2^32 takes all, 0 none
+ */
+export function sumsAt(rows, loss, theta, share) {
+  const { columns, targets, weights, offset, nRows } = rows;
+  const rowMarks = share ? (rows.marks ??= marks(rows)) : null;
+  const q = theta.length, p = columns.length + 1, grid = lossBits(loss);
+  for (const row of theta) {
+    if (!(row.reduce((sum, value) => sum + Math.abs(value), 0) * MAX_ROW < EXACT)) {
+      throw new Refusal(
+        "coefficients must keep scores below 2^15, got larger ones. Use a larger ridge.");
+    }
+  }
+  const gradient = new Totals(q * p);
+  const information = share ? new Information(q, p, loss) : null;
+  const means = theta.map(() => new Float64Array(BLOCK));
+  const residuals = new Float64Array(BLOCK);
+  let weight = 0, sampled = 0;
+  for (let start = 0; start < nRows; start += BLOCK) {
+    const n = Math.min(BLOCK, nRows - start);
+    theta.forEach((row, k) => scoresInto(means[k], columns, row, start, n, offset));
+    toMeans(loss, means, n);
+    for (let k = 0; k < q; k++) {
+      let sum = 0;
+      for (let i = 0; i < n; i++) {
+        let value = residual(loss, k, means[k][i], targets[start + i]);
+        if (weights) value *= weights[start + i];
+        sum += residuals[i] = onGrid(value, grid);
+      }
+      gradient.add(k * p, sum * ONE);
+      columns.forEach((column, j) => gradient.add(k * p + j + 1, dot(column, residuals, start, n)));
+    }
+    weight += weightOf(weights, start, n);
+    if (share) {
+      for (let i = 0; i < n; i++) {
+        if (rowMarks[start + i] < share) {
+          sampled += weights ? weights[start + i] * UNIT_WEIGHT : UNIT_WEIGHT;
+          information.add(columns, start + i, means, i, weights ? weights[start + i] : 1);
+        }
+      }
+    }
+  }
+  return { weight, sampled, gradient, information: information && information.finished() };
+}
+
+function weightOf(weights, start, n) {
+  if (!weights) return n * UNIT_WEIGHT;
+  let sum = 0;
+  for (let i = start; i < start + n; i++) sum += weights[i] * UNIT_WEIGHT;
+  return sum;
+}
+
+function scoresInto(out, columns, theta, start, n, offset) {
+  out.fill(theta[0] * ONE, 0, n);
+  columns.forEach((column, j) => {
+    const factor = theta[j + 1];
+    if (factor !== 0) for (let i = 0; i < n; i++) out[i] += column[start + i] * factor;
+  });
+  for (let i = 0; i < n; i++) {
+    out[i] *= SCORE_UNIT;
+    if (offset) out[i] += offset[start + i];
+  }
+}
+
+/** X' diag(curvature) X for each pair of scores, from rows in units of 2^-8. */
+class Information {
+  constructor(q, p, loss) {
+    Object.assign(this, { q, p, loss, n: 0 });
+    this.rows = Array.from({ length: p }, () => new Float64Array(COARSE_BLOCK));
+    this.rows[0].fill(ONE / 16);
+    this.curvatures = Array.from({ length: q * (q + 1) / 2 }, () => new Float64Array(COARSE_BLOCK));
+    this.totals = new Totals(this.curvatures.length * p * p);
+    this.scaled = new Float64Array(COARSE_BLOCK);
+  }
+
+  add(columns, row, means, place, weight) {
+    const { n, rows, loss, q } = this;
+    for (let j = 0; j < columns.length; j++) {
+      rows[j + 1][n] = Math.floor(columns[j][row] * (1 / 16) + 0.5);
+    }
+    let pair = 0;
+    for (let k = 0; k < q; k++) {
+      for (let l = k; l < q; l++) {
+        const value = curvature(loss, k, l, means[k][place], means[l][place]);
+        this.curvatures[pair++][n] = onGrid(value * weight, lossBits(loss));
+      }
+    }
+    if (++this.n === COARSE_BLOCK) this.flush();
+  }
+
+  flush() {
+    const { p, n, rows, scaled } = this;
+    this.curvatures.forEach((values, pair) => {
+      for (let i = 0; i < p; i++) {
+        for (let row = 0; row < n; row++) scaled[row] = rows[i][row] * values[row];
+        for (let j = 0; j <= i; j++) {
+          this.totals.add((pair * p + i) * p + j, dot(rows[j], scaled, 0, n));
+        }
+      }
+    });
+    this.n = 0;
+  }
+
+  /** The lower triangles, as whole numbers. */
+  finished() {
+    this.flush();
+    return this.totals;
+  }
+}
+
+/** Rows, weight, and shares of the classes by weight (or the mean target). */
+export function summaryOf(rows, loss) {
+  const { targets, weights, nRows } = rows;
+  const classes = nClasses(loss);
+  const totals = new Float64Array(Math.max(classes, 1));
+  let weight = 0;
+  for (let i = 0; i < nRows; i++) {
+    const mass = weights ? onGrid(weights[i], WEIGHT_BITS) : UNIT_WEIGHT;
+    weight += mass;
+    if (classes) totals[targets[i]] += mass;
+    else totals[0] += Math.floor(targets[i] * mass + 0.5);
+  }
+  if (!weight) throw new Refusal("rows must have some weight, got none. Pass more rows.");
+  const shares = totals.map((value) => value / weight);
+  if (classes && !shares.every((share) => share > 0)) {
+    throw new Refusal(`rows must have all ${classes} classes, but some class has no row. Get rows ` +
+      "of each class.");
+  }
+  if (loss.kind === "poisson" && !(shares[0] > 0)) {
+    throw new Refusal("counts must not all be zero. Get rows with some events.");
+  }
+  return { nRows, weight, shares };
+}
+
+// --- Newton's method -----------------------------------------------------------------------------
+
+const LAST_STEP = 1 << 9, MAX_THETA = 16, ROWS_PER_COEFFICIENT = 128;
+const LARGE_STEP = 1 / 32, MOST_STEPS = 200, LEAST_LENGTH = 1 / (1 << 20);
+
+/**
+ * Coefficients at which the mean loss with its ridge is smallest: for each score whole numbers of
+ * units of 2^-26, the constant first. `onPass` is told of every pass over the
+ * rows: its number, the size of the last step, where it is, and the share.
+ */
+export function fit(rows, loss, ridge, onPass = () => {}) {
+  const { shares } = summaryOf(rows, loss);
+  const q = nScores(loss), p = rows.columns.length + 1;
+  let passes = 0, size = Infinity;
+  const passed = (there, some) => {
+    onPass(passes++, size, there, some);
+    return sumsAt(rows, loss, there, some);
+  };
+  let theta = startOf(loss, shares).map((score) => {
+    const row = new Float64Array(p);
+    row[0] = onGrid(score, THETA_BITS);
+    return row;
+  });
+  let share = shareOf(rows.nRows, q * p);
+  let sums = passed(theta, share);
+  let lower = null, last = Infinity;
+  for (let step = 0; step < MOST_STEPS; step++) {
+    const gradient = meanGradient(sums, loss, ridge, theta);
+    if (sums.information) lower = cholesky(meanInformation(sums, loss, ridge, q, p), ridge / 4);
+    const move = solve(lower, gradient).map((value) => -value);
+    size = move.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+    const units = move.map((value) => onGrid(value, THETA_BITS));
+    if (units.every((value) => Math.abs(value) <= LAST_STEP)) return moved(theta, units);
+    if (size > last / 4) share = Math.min(4 * share, ALL);
+    last = size;
+    const slope = total(gradient.map((value, i) => value * move[i]));
+    for (let length = 1; ;) {
+      const there = moved(theta, move.map((value) => onGrid(length * value, THETA_BITS)));
+      if (!there.every((row) => row.every((v) => Math.abs(v) < MAX_THETA / THETA_UNIT))) {
+        if (length < LEAST_LENGTH) {
+          throw new Refusal(`coefficients of standardised columns must stay below ${MAX_THETA}, but ` +
+            "these rows drive them further: some column nearly separates the classes. Use a larger " +
+            "ridge.");
+        }
+        length /= 2;
+        continue;
+      }
+      sums = passed(there, length * size > LARGE_STEP ? share : 0);
+      const ahead = meanGradient(sums, loss, ridge, there);
+      if (total(ahead.map((value, i) => value * move[i])) <= -slope / 4) {
+        theta = there;
+        break;
+      }
+      length /= 2;
+      if (length < LEAST_LENGTH) {
+        throw new Refusal(
+          "the fit must converge, but its steps do not shrink. Use a larger ridge.");
+      }
+    }
+  }
+  throw new Refusal(
+    `the fit must converge, but ${MOST_STEPS} steps were not enough. Use a larger ridge.`);
+}
+
+const moved = (theta, units) =>
+  theta.map((row, k) => row.map((value, j) => value + units[k * row.length + j]));
+
+/** The share of rows, in units of 2^-32, that makes the information matrix. */
+function shareOf(nRows, nCoefficients) {
+  const wanted = Math.max(ROWS_PER_COEFFICIENT * nCoefficients, 1 << 13);
+  return 2 * wanted > nRows ? ALL : Number((BigInt(wanted) << 32n) / BigInt(nRows));
+}
+
+/** Gradient of the mean loss with its ridge, which is symmetric in all classes. */
+function meanGradient(sums, loss, ridge, theta) {
+  const q = theta.length, p = theta[0].length;
+  const unit = POWERS[WEIGHT_BITS - ROW_BITS - lossBits(loss) + 1022];
+  const out = sums.gradient.reals().map((value) => value * unit / sums.weight);
+  for (let j = 1; j < p; j++) {
+    let centre = 0;
+    for (const row of theta) centre += row[j] * THETA_UNIT;
+    centre /= q + 1;
+    for (let k = 0; k < q; k++) {
+      const value = theta[k][j] * THETA_UNIT;
+      out[k * p + j] += (q > 1 ? value - centre : value) * ridge;
+    }
+  }
+  return out;
+}
+
+/** The information matrix of a row with the ridge, over all scores and columns. */
+function meanInformation(sums, loss, ridge, q, p) {
+  const unit = POWERS[-lossBits(loss) + 1022], sampled = Math.max(sums.sampled, 1);
+  const parts = sums.information.reals();
+  const whole = Array.from({ length: q * p }, () => new Float64Array(q * p));
+  let pair = 0;
+  for (let k = 0; k < q; k++) {
+    for (let l = k; l < q; l++, pair++) {
+      const onScores = q > 1 ? (k === l ? 1 : 0) - 1 / (q + 1) : 1;
+      for (let i = 0; i < p; i++) {
+        for (let j = 0; j <= i; j++) {
+          let value = parts[(pair * p + i) * p + j] * unit / sampled;
+          if (i === j && i > 0) value += onScores * ridge;
+          whole[l * p + i][k * p + j] = whole[l * p + j][k * p + i] = value;
+        }
+      }
+    }
+  }
+  return whole;  // the lower triangle of blocks, which is all that cholesky reads
+}
+
+// --- coordinates, cells, codes -------------------------------------------------------------------
+
+const TRIANGLE_BITS = 14;
+
+/** Coordinates C' theta L of coefficients: exact, then rounded once; a row for each score. */
+export function coordinatesOf({ scores, columns, scales }, theta) {
+  const whole = theta.map((row) => Array.from(row, BigInt));
+  const p = whole[0].length;
+  const half = whole.map((row) => {
+    if (scales) return row.map((value, j) => value * BigInt(scales[j]));
+    const out = new Array(p).fill(0n);
+    columns.forEach((triangle, i) => triangle.forEach((entry, j) => {
+      out[j] += row[i] * BigInt(entry);
+    }));
+    return out;
+  });
+  const z = [];
+  for (let l = 0; l < scores.length; l++) {
+    for (let j = 0; j < p; j++) {
+      let sum = 0n;
+      for (let k = l; k < scores.length; k++) sum += BigInt(scores[k][l]) * half[k][j];
+      z.push(Number(sum) * power2(-2 * TRIANGLE_BITS - THETA_BITS));
+    }
+  }
+  return Float64Array.from(z);
+}
+
+/** Coefficients, a row for each score, the constant first. */
+export function thetaOf({ scores, columns, scales }, z) {
+  const unit = power2(-TRIANGLE_BITS);
+  const real = (triangle) => triangle.map((row) => Float64Array.from(row, (entry) => entry * unit));
+  const q = scores.length, p = z.length / q, byScores = real(scores);
+  const half = Array.from({ length: q }, () => new Float64Array(p));
+  for (let j = 0; j < p; j++) {
+    const column = half.map((_, k) => z[k * p + j]);
+    backward(byScores, column).forEach((value, k) => { half[k][j] = value; });
+  }
+  if (scales) return half.map((row) => row.map((value, j) => value / (scales[j] * unit)));
+  const byColumns = real(columns);
+  return half.map((row) => backward(byColumns, row));
+}
+
+/** Where numbers lie on the line, in cells: a code is the nearest whole number. */
+export function offsetsOf(design, z) {
+  const shifts = uniforms(design.seed, "cells", z.length);
+  return z.map((value, i) => (value / Number(design.widths[i]) + shifts[i]) -
+    (design.sketch ? design.sketch[i] : 0) / (1 << design.bits));
+}
+
+/** Codes of a lab's offsets. */
+export const codesOf = (offsets) => Array.from(offsets, (offset) => Math.floor(offset + 0.5) + 0);
+
+/** The numbers that codes stand for. */
+export function decoded(design, codes) {
+  const shifts = uniforms(design.seed, "cells", codes.length), parts = 1 << design.bits;
+  return Float64Array.from(codes, (code, i) =>
+    ((code * parts + (design.sketch ? design.sketch[i] : 0)) / parts - shifts[i]) *
+    Number(design.widths[i]));
+}

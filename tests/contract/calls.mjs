@@ -1,0 +1,79 @@
+// Answers calls of the JavaScript modules: a JSON list of [name, arguments] in, a list of answers out.
+import { readFileSync } from "node:fs";
+import * as exact from "../../src/replearn/web/exact.js";
+
+const columnsOf = (terms) => Array.from({ length: terms[0].length }, (_, j) =>
+  Int16Array.from(terms, (row) => row[j]));
+
+const rowsOf = ({ terms, targets, weights, offset }) => ({
+  columns: columnsOf(terms),
+  targets: Float64Array.from(targets),
+  weights: weights && Float64Array.from(weights),
+  offset: offset && Float64Array.from(offset),
+  nRows: terms.length,
+});
+
+function fromCoins({ stream, n_rows: nRows, n_terms: nTerms }) {
+  const u = exact.uniforms("vectors", stream, 4 * nRows * nTerms);
+  const terms = Array.from({ length: nRows }, (_, i) => Array.from({ length: nTerms }, (_, j) => {
+    const [a, b, c, d] = u.subarray(4 * (i * nTerms + j));
+    return Math.floor((a + b + c + d - 2) * 7000 + 0.5);
+  }));
+  const v = exact.uniforms("vectors", `${stream}/targets`, nRows);
+  return { terms, targets: terms.map((row, i) => (v[i] * 6 - 3 < row[0] / 4096 ? 1 : 0)) };
+}
+
+const calls = {
+  canonical: ({ content }) => [exact.canonicalJson(content), exact.fingerprintOf(content)],
+  words: ({ seed, stream, row }) => [
+    exact.words(seed, stream, 6, row).map(String), [...exact.uniforms(seed, stream, 6, row)]],
+  exp: (points) => points.map(exact.exp),
+  sigmoid: (points) => points.map(exact.sigmoid),
+  log: (points) => points.map(exact.log),
+  algebra: ({ matrix, floor, right }) => {
+    const lower = exact.cholesky(matrix, floor);
+    return [lower.map((row) => [...row]), [...exact.solve(lower, right)]];
+  },
+  marks: ({ terms }) => [...exact.marks(rowsOf({ terms, targets: [] }))],
+  ties: (design) => exact.codesOf(exact.offsetsOf(design, Float64Array.from(design.numbers))),
+  fit: (vector) => {
+    const data = vector.stream ? fromCoins(vector) : vector;
+    const rows = rowsOf(data), passes = [];
+    const started = performance.now();
+    const theta = exact.fit(rows, vector.loss, Number(vector.ridge), (_, size, there, share) => {
+      passes.push({ theta: there.map((row) => [...row]), share });
+    });
+    const seconds = (performance.now() - started) / 1000;
+    const first = exact.sumsAt(rows, vector.loss, passes[0].theta, passes[0].share);
+    const answer = {
+      shares: [...exact.summaryOf(rows, vector.loss).shares],
+      gradient: first.gradient.integers().map(String),
+      weight: first.weight,
+      sampled: first.sampled,
+      passes,
+      theta: theta.map((row) => [...row]),
+      seconds,
+    };
+    if (!vector.coordinates) return answer;
+    const z = exact.coordinatesOf(vector.coordinates, theta);
+    const decoded = exact.decoded(vector, vector.codes);
+    return {
+      ...answer,
+      numbers: [...z],
+      codes: exact.codesOf(exact.offsetsOf(vector, z)),
+      moved: exact.codesOf(exact.offsetsOf(vector, z.map((value) => value + 0.03))),
+      decoded: [...decoded],
+      coefficients: exact.thetaOf(vector.coordinates, decoded).map((row) => [...row]),
+    };
+  },
+};
+
+const answers = JSON.parse(readFileSync(0, "utf8")).map(([name, given]) => {
+  try {
+    return calls[name](given);
+  } catch (problem) {
+    if (problem instanceof exact.Refusal) return { refused: problem.message };
+    throw problem;
+  }
+});
+process.stdout.write(JSON.stringify(answers));
