@@ -9,6 +9,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import re
 import zipfile
 import zlib
@@ -26,6 +27,7 @@ from replearn.tables.cells import (
     WHITE_SPACE,
     Column,
     OddCells,
+    check_arrow_type,
     clean_text,
     columns_from,
     from_arrow,
@@ -42,8 +44,11 @@ _BLOCK_BYTES = 1 << 22  # of CSV that Arrow reads at once; a row must be shorter
 _SNIFFED_ROWS = 1000
 _MOST_REREADS = 3
 _EXCEL = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
-_BATCH_BYTES = 1 << 26  # of a decoded Parquet batch
-_MOST_CHUNK = 1 << 31  # bytes of one column of a row group, unpacked
+_READ_BUFFER = 1 << 16  # bytes per column; without it Arrow reads a whole column chunk at once
+_BATCH_BYTES = 1 << 26  # of texts that share parts, decoded
+_MOST_PREFIXED = 1 << 22  # bytes of a column of such texts
+_MOST_CHUNK, _UNPACKED, _UNPACKED_PER_BYTE = 1 << 31, 1 << 26, 100  # bytes of a column, unpacked
+_CHEAP_ROWS, _ROWS_PER_BYTE = 10_000_000, 64
 
 
 @dataclass(frozen=True)
@@ -328,17 +333,109 @@ def _delimiter(text: str) -> str:
     return max(counts, key=lambda sign: counts[sign])
 
 
-def open_file(path: str, options: CsvOptions) -> Any:
-    """A source of rows for a file, by the end of its name."""
-    name = path.lower()
-    if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt")):
-        return CsvFile(path, options)
-    if name.endswith((".xlsx", ".xls", ".xlsm", ".ods")):
-        raise ReplearnError(f"{path} is a workbook. {_SAVE_AS}")
-    raise ReplearnError(
-        f"{path} must end in .csv, .csv.gz, .parquet, .npz or .svm. Convert it, or rename it if it "
-        "has one of these formats."
-    )
+# --- Parquet, npz, svmlight -----------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class ParquetFile:
+    """A Parquet file, read in batches; a text that many rows share is stored only once."""
+
+    path: str
+    names: tuple[str, ...] = ()
+    n_rows: int | None = None
+    is_sparse: bool = False
+    _raw: dict[str, str] = field(default_factory=dict)
+    _texts: list[str] = field(default_factory=list)  # columns that are read as dictionaries
+    _prefixed: dict[str, int] = field(default_factory=dict)  # texts that share parts, their bytes
+
+    def __post_init__(self) -> None:
+        arrow("reading Parquet")
+        from pyarrow import parquet, types
+
+        with reading(self.path):
+            n_bytes = os.stat(self.path).st_size
+            metadata = parquet.read_metadata(self.path)
+            schema = metadata.schema.to_arrow_schema()
+        self.n_rows = metadata.num_rows
+        if self.n_rows > max(_CHEAP_ROWS, _ROWS_PER_BYTE * n_bytes):
+            raise self._bomb(f"{self.n_rows:,} rows in {n_bytes:,} bytes")
+        skipped = pandas_index(schema)
+        kept = [name for name in schema.names if name not in skipped]
+        self.names = checked_names(self.path, kept)
+        self._raw = dict(zip(self.names, kept, strict=True))
+        for group in range(metadata.num_row_groups):
+            for place in range(metadata.num_columns):
+                self._look_at_chunk(metadata.row_group(group).column(place))
+        for name in kept:
+            kind = schema.field(name).type
+            if types.is_string(kind) or types.is_large_string(kind):
+                self._texts += [name] if name not in self._prefixed else []
+
+    def _look_at_chunk(self, chunk: Any) -> None:
+        """Refuse columns that unpack to far more than they are, before they do."""
+        packed, unpacked = chunk.total_compressed_size, chunk.total_uncompressed_size
+        if unpacked > min(_MOST_CHUNK, _UNPACKED + _UNPACKED_PER_BYTE * packed):
+            raise self._bomb(f"{unpacked:,} bytes in a column of {packed:,}")
+        if "DELTA_BYTE_ARRAY" in chunk.encodings:  # each text may repeat all of the last one
+            if unpacked > _MOST_PREFIXED:
+                raise self._bomb(f"{unpacked:,} bytes of texts that share their beginnings")
+            name = chunk.path_in_schema
+            self._prefixed[name] = max(unpacked, self._prefixed.get(name, 1))
+        elif "DELTA_LENGTH_BYTE_ARRAY" in chunk.encodings:  # Arrow reads no dictionary of these
+            self._prefixed.setdefault(chunk.path_in_schema, 1)
+
+    def _bomb(self, what: str) -> ReplearnError:
+        return ReplearnError(
+            f"{self.path} must not unpack to far more than its size, got {what}. Write it anew: "
+            "with dictionaries, and smaller row groups."
+        )
+
+    def read(self, names: Sequence[str], n_rows: int) -> Iterator[dict[str, Column]]:
+        """Some columns, some rows at a time."""
+        from pyarrow import parquet
+
+        raw = [self._raw[name] for name in names]
+        with reading(self.path):
+            file = parquet.ParquetFile(
+                self.path, read_dictionary=self._texts, pre_buffer=False, buffer_size=_READ_BUFFER
+            )
+            kinds = {name: file.schema_arrow.field(self._raw[name]).type for name in names}
+        columns_from(self.path, {n: partial(check_arrow_type, kind) for n, kind in kinds.items()})
+        longest = max((self._prefixed.get(name, 1) for name in raw), default=1)
+        with file:
+            batches = file.iter_batches(max(1, min(n_rows, _BATCH_BYTES // longest)), columns=raw)
+            while True:
+                with reading(self.path):
+                    batch = next(batches, None)
+                    if batch is None:
+                        return
+                    for name in set(raw) & set(self._texts):
+                        batch.column(name).validate(full=True)  # codes of a damaged file may lie
+                readers = {n: partial(from_arrow, batch.column(self._raw[n])) for n in names}
+                yield columns_from(self.path, readers)
+
+
+def load_npz(path: str) -> tuple[Any, Any, Any]:
+    """The arrays X, y and names of an npz file; the last two may be absent."""
+    with reading(path), np.load(path, allow_pickle=False) as stored:
+        if "X" not in stored.files:
+            found = ", ".join(stored.files) or "none"
+            raise ReplearnError(f"{path} must hold an array X, got {found}. Save X, y and names.")
+        X, y, names = (
+            stored[name] if name in stored.files else None for name in ("X", "y", "names")
+        )
+    return X, y, None if names is None else names.tolist()
+
+
+def load_svmlight(path: str, names: Sequence[str] | None) -> tuple[Any, Any]:
+    """Rows and labels of an svmlight file; columns are x0, x1, and so on."""
+    from sklearn.datasets import load_svmlight_file
+
+    found = [re.fullmatch(r"x([0-9]{1,9})", name) for name in names or ()]
+    n_features = max((int(match[1]) + 1 for match in found if match), default=None)
+    with reading(path):
+        X, y = load_svmlight_file(path, n_features=n_features)
+    return X, y
 
 
 def pandas_index(schema: Any) -> set[str]:

@@ -85,15 +85,15 @@ class Look:
         return np.asarray(self._sample[place])
 
     def numbers(self, name: str) -> Vector:
-        """The same without NaN, sorted; kept in place of the cells of a dense sample."""
+        """The same without NaN, sorted."""
         if is_sparse(self._sample):
-            cells = np.sort(self.cells(name))
+            place, ends = self._places[name], self._sample.indptr
+            stored = np.sort(self._sample.data[ends[place] : ends[place + 1]])
+            zeros = np.zeros(self.n_sampled - stored.size)
+            cells = np.insert(stored, np.searchsorted(stored, 0.0), zeros)
         else:
             cells = np.sort(self._sample[self._places[name]])
-        n_missing = int(np.count_nonzero(np.isnan(cells[-1:]))) and np.count_nonzero(
-            np.isnan(cells)
-        )
-        return cells[: cells.size - n_missing]
+        return cells[: np.searchsorted(cells, np.nan)]  # NaN is sorted to the end
 
 
 def look_at(

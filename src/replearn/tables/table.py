@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Protocol
@@ -20,7 +20,16 @@ from replearn.tables.cells import (
     from_series,
     named_columns,
 )
-from replearn.tables.files import BATCH_ROWS, CsvOptions, checked_names, open_file
+from replearn.tables.files import (
+    BATCH_ROWS,
+    CsvFile,
+    CsvOptions,
+    ParquetFile,
+    checked_names,
+    load_npz,
+    load_svmlight,
+    pandas_index,
+)
 from replearn.types import Matrix, is_sparse
 
 
@@ -211,7 +220,9 @@ def open_table(
     [[71.0, nan]]
     """
     if isinstance(source, str | os.PathLike):
-        found = open_file(os.fspath(source), csv or CsvOptions())
+        path = os.fspath(source)
+        found, own = _open_file(path, csv or CsvOptions(), columns)
+        target = own if target is None else target
     else:
         found = _in_memory(source, names)
     roles = dict(zip(_ROLES, (target, weights, offset, groups), strict=True))
@@ -234,6 +245,25 @@ def open_table(
     if not features:
         raise ReplearnError(f"{found.path} must have a feature column, got none. Drop fewer.")
     return Table(found, tuple(features), roles, found.n_rows)
+
+
+def _open_file(path: str, csv: CsvOptions, columns: Sequence[str] | None) -> tuple[Source, Any]:
+    """A source of rows for a file, by the end of its name; and the labels that belong to it."""
+    name = path.lower()
+    if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".xlsx", ".xls", ".ods")):
+        return CsvFile(path, csv), None
+    if name.endswith((".parquet", ".pq")):
+        return ParquetFile(path), None
+    if name.endswith(".npz"):
+        X, y, names = load_npz(path)
+        return replace(_array_rows(X, names), path=path), y
+    if name.removesuffix(".gz").endswith((".svm", ".svmlight", ".libsvm")):
+        rows, labels = load_svmlight(path, columns)
+        return _SparseRows(rows, _array_names(rows.shape[1], None), path), labels
+    raise ReplearnError(
+        f"{path} must end in .csv, .csv.gz, .parquet, .npz or .svm. Convert it, or rename it if it "
+        "has one of these formats."
+    )
 
 
 def _check_known(source: Source, names: Sequence[str]) -> None:
@@ -290,7 +320,7 @@ def _array_names(n_columns: int, names: Sequence[str] | None) -> tuple[str, ...]
     return checked_names("the table", found)
 
 
-def _array_rows(source: Any, names: Sequence[str] | None) -> Source:
+def _array_rows(source: Any, names: Sequence[str] | None) -> "_MatrixRows | _Columns":
     array = source if isinstance(source, np.ndarray) else _as_array(source)
     if array.ndim != 2:
         raise ReplearnError(
@@ -320,8 +350,6 @@ def _arrow_rows(source: Any) -> Source:
     table = pa.Table.from_batches([source]) if isinstance(source, pa.RecordBatch) else source
     if not isinstance(table, pa.Table):
         raise ReplearnError(f"the table must be a table of Arrow, got {type(source).__name__}.")
-    from replearn.tables.files import pandas_index
-
     skipped = pandas_index(table.schema)
     checked_names("the table", table.column_names)
     return _columns_in(
