@@ -58,7 +58,7 @@ class Coordinates(Part):
         steady = moments + np.diag(np.append(0.0, np.full(len(moments) - 1, weight)))
         if len(moments) > MOST_IN_TRIANGLE:
             return cls(_whole(algebra.cholesky(scores)), None, _whole(np.sqrt(np.diagonal(steady))))
-        return cls(_whole(algebra.cholesky(scores)), _whole(algebra.cholesky(steady)))
+        return cls(_whole(algebra.cholesky(scores)), _whole(algebra.cholesky(steady, weight)))
 
     @property
     def n_columns(self) -> int:

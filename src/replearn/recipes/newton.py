@@ -175,7 +175,7 @@ def fit(
     for _ in range(_MOST_STEPS):
         gradient = _mean_gradient(sums, loss) + penalty.gradient(theta)
         if sums.values["information"].size:
-            lower = algebra.cholesky(_mean_information(sums, loss) + penalty.matrix, ridge / 4)
+            lower = algebra.cholesky(mean_information(sums, loss, ridge), ridge / 4)
         assert lower is not None
         step = -algebra.solve(lower, gradient.reshape(-1)).reshape(theta.shape)
         size = float(np.abs(step).max())
@@ -258,8 +258,8 @@ def _mean_gradient(sums: ExactSums, loss: Loss) -> Matrix:
     return sums.reals("gradient") * unit / float(sums.count("weight"))
 
 
-def _mean_information(sums: ExactSums, loss: Loss) -> Matrix:
-    """The information matrix of a row, over all scores and columns."""
+def mean_information(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:
+    """The information matrix of a row with the ridge, over all scores and columns."""
     parts = sums.reals("information")
     n_columns, n_scores = parts.shape[1], loss.n_scores
     unit = 2.0 ** (WEIGHT_BITS - loss.bits) / (2.0**ROW_BITS / COARSE) ** 2
@@ -268,4 +268,5 @@ def _mean_information(sums: ExactSums, loss: Loss) -> Matrix:
     for pair, (k, l) in enumerate(zip(*np.triu_indices(n_scores), strict=True)):
         whole[k, :, l, :] = parts[pair]
         whole[l, :, k, :] = parts[pair].T
-    return whole.reshape(n_scores * n_columns, n_scores * n_columns)
+    penalty = Penalty(ridge, n_scores, n_columns).matrix
+    return whole.reshape(n_scores * n_columns, n_scores * n_columns) + penalty

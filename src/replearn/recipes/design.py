@@ -1,0 +1,128 @@
+"""The design of a study: all that turns rows into codes, and codes into a model.
+
+A design is what labs share. A model is a design and its codes.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Literal
+
+import numpy as np
+
+from replearn.codes.coins import Coins
+from replearn.codes.sketch import Cells
+from replearn.documents import Integers, Label, Length, Part, Positive3, Range, Text, Unfit
+from replearn.losses import Loss
+from replearn.recipes.coordinates import Coordinates
+from replearn.tables import Encoding
+from replearn.types import Codes, Matrix, Vector
+
+#: Coded numbers of a model, at most.
+MAX_NUMBERS = 1 << 14
+#: Entries of published directions are whole numbers of units of 2^-12.
+DIRECTION_BITS = 12
+
+
+@dataclass(frozen=True)
+class Design(Part):
+    """Encoding, loss, coordinates, cells and sketch of a generalised linear model.
+
+    Attributes
+    ----------
+    target : str
+        Name of the column that is predicted.
+    encoding : Encoding
+        How a row of a table becomes whole numbers.
+    loss : Loss
+    ridge : decimal text
+        Per row, on the mean loss.
+    coordinates : Coordinates
+        In which coefficients are rounded.
+    widths : decimal texts
+        Of the cells, one for each coordinate.
+    bits : int
+        Published about each coordinate; 0: nobody is first.
+    seed : str
+        Of the shared coins.
+    classes : labels or None
+        Of two, the second is the one whose probability is modelled.
+    class_weight : decimal texts or None
+        One for each class.
+    weights, offset : str or None
+        Names of columns.
+    directions : integers or None
+        A registered study fits only these combinations of encoded numbers.
+    sketch : integers or None
+        Absent if there are no bits.
+    """
+
+    target: Annotated[str, Text()]
+    encoding: Encoding
+    loss: Loss
+    ridge: Positive3
+    coordinates: Coordinates
+    widths: Annotated[tuple[Positive3, ...], Length(1, MAX_NUMBERS)]
+    bits: Annotated[int, Range(0, 4)]
+    seed: Annotated[str, Text()]
+    classes: Annotated[tuple[Label, ...], Length(2, 100)] | None = None
+    class_weight: Annotated[tuple[Positive3, ...], Length(2, 100)] | None = None
+    weights: Annotated[str, Text()] | None = None
+    offset: Annotated[str, Text()] | None = None
+    directions: Annotated[Codes, Integers(2, -(1 << 13), 1 << 13, 1 << 20)] | None = None
+    sketch: Annotated[Codes, Integers(1, 0, 15, MAX_NUMBERS)] | None = None
+    kind: Literal["glm"] = "glm"
+
+    def check(self) -> None:
+        """The parts must fit together."""
+        n_classes = {"bernoulli": 2, "multinomial": getattr(self.loss, "n_classes", 0)}
+        if len(self.classes or ()) != n_classes.get(self.loss.kind, 0):
+            raise Unfit(f"classes must be those of the loss, got {len(self.classes or ())}")
+        if self.class_weight is not None and len(self.class_weight) != len(self.classes or ()):
+            raise Unfit("class_weight must have one number for each class")
+        n_terms = self.encoding.n_terms
+        if self.directions is not None:
+            if self.directions.shape[1] != n_terms:
+                raise Unfit(f"directions must have {n_terms} numbers each")
+            n_terms = len(self.directions)
+        if self.coordinates.n_columns != n_terms + 1:
+            raise Unfit(f"coordinates must have {n_terms + 1} columns")
+        if len(self.coordinates.scores) != self.loss.n_scores:
+            raise Unfit(f"coordinates must have {self.loss.n_scores} scores")
+        if len(self.widths) != self.n_numbers:
+            raise Unfit(f"widths must be {self.n_numbers} numbers, got {len(self.widths)}")
+        if (self.sketch is None) != (self.bits == 0):
+            raise Unfit("a sketch must be there if and only if bits are published")
+        if self.sketch is not None and not (
+            self.sketch.size == self.n_numbers and self.sketch.max() < 1 << self.bits
+        ):
+            raise Unfit(f"the sketch must be {self.n_numbers} numbers of {self.bits} bits")
+
+    @property
+    def n_numbers(self) -> int:
+        """Coded numbers."""
+        return self.loss.n_scores * self.coordinates.n_columns
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The cells, shifted by the shared coins."""
+        widths = np.array([float(width) for width in self.widths])
+        return Cells.drawn(widths, self.bits, Coins(self.seed))
+
+    @property
+    def published(self) -> Codes:
+        """The sketch; zeros where nothing is published."""
+        return np.zeros(self.n_numbers, dtype=np.int64) if self.sketch is None else self.sketch
+
+    def numbers(self, theta: Matrix) -> Vector:
+        """Coordinates of a fit, in whole units of 2^-26."""
+        return self.coordinates.of_theta(theta)
+
+    def codes(self, theta: Matrix) -> Codes:
+        """Codes of a lab's fit."""
+        return self.cells.replicate(self.numbers(theta), self.published)
+
+    def decode(self, codes: Codes) -> Matrix:
+        """Coefficients that codes stand for, a row for each score, the constant first."""
+        return self.coordinates.to_theta(self.cells.decode(codes, self.published))
+
+

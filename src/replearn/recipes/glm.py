@@ -1,0 +1,509 @@
+"""Generalised linear models with a sketch: the original's steps, and the replication's.
+
+An original fits its full model, chooses coordinates and cells from its own rows, and publishes a
+few bits about each coded number. A replication fits the same model on its own rows and reads the
+sketch. `stability` is the one place where the probability of different codes is written.
+"""
+
+import math
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.codes.coins import Coins
+from replearn.codes.sketch import miss_rate, width_factor
+from replearn.documents import decimal_text
+from replearn.errors import ReplearnError
+from replearn.exact.rows import (
+    ROW_BITS,
+    THETA_BITS,
+    WEIGHT_BITS,
+    Block,
+    Kept,
+    Rows,
+    marks,
+    on_grid,
+    pieces,
+    scores,
+    with_constant,
+)
+from replearn.exact.sums import ExactSums, Integers, integers
+from replearn.losses import Loss
+from replearn.recipes import newton
+from replearn.recipes.coordinates import Coordinates
+from replearn.recipes.influence import Influence, influence_of
+from replearn.recipes.recipe import Bound
+from replearn.types import Codes, Matrix, Vector
+
+#: Ridges that are tried, from the strongest on.
+RIDGES = (
+    *("1", "0.3", "0.1", "0.03", "0.01", "0.003", "0.001", "0.0003", "0.0001", "0.00003"),
+    "0.00001",
+)
+N_FOLDS = 5
+#: Rows that cross-validation and checks on halves use at most, chosen by content.
+MOST_TRIED = 1 << 17
+#: Pairs of disjoint parts of the original's own rows that check the spread.
+N_CHECKS = 4
+#: Joint counts below it are not published.
+LEAST_COUNT = 10
+#: A model may cost this share of its sampling error, 0.5 q/n nats, for a stronger ridge.
+_RIDGE_PRICE = 0.25
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a pass over targets and weights shows.
+
+    Attributes
+    ----------
+    n_rows : int
+    weight : int
+        In units of 2^-16.
+    shares : array
+        Of the classes by weight, or the mean target.
+    """
+
+    n_rows: int
+    weight: int
+    shares: Vector
+
+    @classmethod
+    def of(cls, rows: Rows, loss: Loss) -> "Summary":
+        """One pass over the targets."""
+        n_classes = loss.n_scores + 1 if loss.kind in ("bernoulli", "multinomial") else 0
+        n_rows = weight = 0
+        totals: Integers = integers(np.zeros(max(n_classes, 1)))
+        for block in rows.blocks():
+            masses = np.full(block.n_rows, 1 << WEIGHT_BITS, dtype=np.int64)
+            if block.weights is not None:
+                masses = on_grid(block.weights, WEIGHT_BITS).astype(np.int64)
+            n_rows += block.n_rows
+            weight += int(masses.sum())
+            if n_classes:
+                places = block.targets.astype(np.int64)
+                counts = np.bincount(places, weights=masses, minlength=n_classes)
+                totals = totals + integers(counts)
+            else:
+                totals = totals + int(np.floor(block.targets * masses + 0.5).sum())
+        if not weight:
+            raise ReplearnError("rows must have some weight, got none. Pass more rows.")
+        return cls(n_rows, weight, totals.astype(np.float64) / weight)
+
+    def check(self, loss: Loss) -> "Summary":
+        """Refuse rows that have no such model."""
+        if loss.kind in ("bernoulli", "multinomial") and not (self.shares > 0).all():
+            raise ReplearnError(
+                f"rows must have all {len(self.shares)} classes, but some class has no row. Get "
+                "rows of each class."
+            )
+        if loss.kind == "poisson" and not self.shares[0] > 0:
+            raise ReplearnError("counts must not all be zero. Get rows with some events.")
+        return self
+
+
+def fit(rows: Rows, loss: Loss, ridge: str, summary: Summary, start: Matrix | None = None) -> Matrix:
+    """Coefficients of all rows, in whole units of 2^-26: see `newton.fit`."""
+
+    def passed(state: newton.State) -> ExactSums:
+        return newton.sums_at(rows.blocks(), loss, state)
+
+    n_columns = rows.n_terms + 1
+    return newton.fit(
+        passed, loss, float(ridge), summary.shares, summary.n_rows, n_columns, start
+    )
+
+
+def sampled(rows: Rows, n_rows: int, most: int, salt: int) -> Kept:
+    """Some of the rows, chosen by their content, in memory."""
+    share = (1 << 32) if n_rows <= most else (most << 32) // n_rows
+    if share == 1 << 32 and isinstance(rows, Kept):
+        return rows
+    kept = [block.part(row_marks(block, salt) < share) for block in rows.blocks()]
+    return Kept(_joined(kept))
+
+
+def _joined(blocks: list[Block]) -> Block:
+    """One block of several."""
+
+    def join(name: str) -> Any:
+        parts = [getattr(block, name) for block in blocks]
+        if parts[0] is None:
+            return None
+        if isinstance(parts[0], np.ndarray):
+            return np.concatenate(parts)
+        from scipy import sparse
+
+        return sparse.vstack(parts, format="csr")
+
+    return Block(*(join(name) for name in ("terms", "targets", "weights", "offset", "groups")))
+
+
+def row_marks(block: Block, salt: int) -> NDArray[np.uint32]:
+    """Marks of rows; rows of one group have one mark."""
+    if block.groups is not None:
+        names, places = np.unique(block.groups, return_inverse=True)
+        return np.array([zlib.crc32(f"{salt}/{name}".encode()) for name in names.tolist()])[places]
+    n_columns = block.terms.shape[1] + 1
+    return np.concatenate(
+        [marks(with_constant(piece.terms), salt) for piece in pieces(block, n_columns)]
+    )
+
+
+# --- cross-validation ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Rows to learn from, rows that are held out, and what was learned."""
+
+    learn: Kept
+    held: Block
+    summary: Summary
+    theta: Matrix | None = None
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Cross-validated fits with one ridge.
+
+    Attributes
+    ----------
+    ridge : decimal text
+    loss : float
+        Mean held-out loss in nats, on a grid, so that choices have the same bits everywhere.
+    folds : tuple of Fold
+    """
+
+    ridge: str
+    loss: float
+    folds: tuple[Fold, ...]
+
+
+def folds_of(kept: Kept, loss: Loss) -> tuple[Fold, ...]:
+    """Five folds, by the content of rows (or by their group)."""
+    number = row_marks(kept.block, salt=2) % N_FOLDS
+    folds = []
+    for fold in range(N_FOLDS):
+        learn = Kept(kept.block.part(number != fold))
+        held = kept.block.part(number == fold)
+        if learn.block.n_rows and held.n_rows:
+            folds.append(Fold(learn, held, Summary.of(learn, loss).check(loss)))
+    return tuple(folds)
+
+
+def validate(folds: tuple[Fold, ...], loss: Loss, ridge: str) -> Validation:
+    """Fit each fold, from where the folds stand."""
+    fitted = tuple(
+        replace(fold, theta=fit(fold.learn, loss, ridge, fold.summary, fold.theta))
+        for fold in folds
+    )
+    return Validation(ridge, held_out_loss(fitted, loss), fitted)
+
+
+def held_out_loss(folds: tuple[Fold, ...], loss: Loss) -> float:
+    """Mean loss of held-out rows in nats, from an exact sum."""
+    total = weight = 0
+    for fold in folds:
+        for found, piece in scored(fold):
+            value = loss.value(found, piece.targets)
+            masses = np.ones(piece.n_rows) if piece.weights is None else piece.weights
+            total += int(on_grid(np.minimum(value, 1e6) * masses, 20).sum())
+            weight += int(on_grid(masses, WEIGHT_BITS).sum())
+    return float(total) * 2.0 ** (WEIGHT_BITS - 20) / float(weight)
+
+
+def scored(fold: Fold) -> Iterator[tuple[Matrix, Block]]:
+    """Scores of the held-out rows, piece by piece."""
+    assert fold.theta is not None
+    for piece in pieces(fold.held, fold.theta.shape[1]):
+        yield scores(with_constant(piece.terms), fold.theta, piece.offset), piece
+
+
+def best_ridge(folds: tuple[Fold, ...], loss: Loss) -> Validation:
+    """The ridge with the least held-out loss: from a strong one on, while it helps.
+
+    Nearly separable rows have no bounded fit with a weak ridge; then the last bounded one counts.
+    """
+    best: Validation | None = None
+    for ridge in RIDGES[2::2]:  # whole decades; `tried` looks between them
+        try:
+            found = validate(folds, loss, ridge)
+        except ReplearnError:
+            if best is None:
+                continue
+            break
+        folds = found.folds
+        if best is not None and found.loss >= best.loss:
+            break
+        best = found
+    if best is None:
+        raise ReplearnError(
+            "rows must allow a bounded fit, but even a ridge of "
+            f"{RIDGES[-1]} and stronger ones diverge. Leave out columns that separate the classes."
+        )
+    return best
+
+
+# --- cells --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How much the coded numbers of labs differ.
+
+    Attributes
+    ----------
+    influence : Influence
+        Of the original's rows.
+    inflation : float
+        At least 1: how much larger squared differences between parts of the original's own rows
+        were than influences say.
+    """
+
+    influence: Influence
+    inflation: float = 1.0
+
+    def differences(self, n_here: float, n_there: float, upper: bool = False) -> Vector:
+        """Standard deviations of the difference between two labs."""
+        return self.influence.differences(n_here, n_there, upper) * math.sqrt(self.inflation)
+
+
+def second_moments(rows: Rows, n_rows: int) -> Matrix:
+    """Mean products of encoded columns, the constant first; small joint counts are left out."""
+    n_columns = rows.n_terms + 1
+    total = np.zeros((n_columns, n_columns), dtype=np.int64)
+    for block in rows.blocks():
+        for piece in pieces(block, n_columns):
+            X = with_constant(piece.terms)
+            product = X.T @ X  # exact: 2^14 rows x 2^28
+            total += (product if isinstance(product, np.ndarray) else product.toarray()).astype(
+                np.int64
+            )
+    small = np.abs(total) < LEAST_COUNT << (2 * ROW_BITS)
+    np.fill_diagonal(small, False)
+    # what is left out goes to the diagonal, so that the matrix stays positive
+    total[np.diag_indices(n_columns)] += np.where(small, np.abs(total), 0).sum(axis=1)
+    total[small] = 0
+    return total.astype(np.float64) * 2.0 ** (-2 * ROW_BITS) / n_rows
+
+
+def spread_of(
+    rows: Rows, loss: Loss, ridge: str, theta: Matrix, coordinates: Coordinates, summary: Summary
+) -> Influence:
+    """Influences of the original's rows on its coordinates."""
+    state = newton.State(theta, 1 << 32)
+    kept = sampled(rows, summary.n_rows, 4 * MOST_TRIED, salt=3)
+    sums = newton.sums_at(kept.blocks(), loss, state)
+    return influence_of(
+        rows.blocks(),
+        loss,
+        theta,
+        newton.mean_information(sums, loss, float(ridge)),
+        coordinates.factors(),
+        summary.n_rows,
+        summary.weight * 2.0**-WEIGHT_BITS,
+    )
+
+
+def inflation_of(
+    kept: Kept,
+    loss: Loss,
+    ridge: str,
+    coordinates: Coordinates,
+    influence: Influence,
+    smallest: int,
+    theta: Matrix,
+) -> float:
+    """Squared differences between parts of a lab's own rows, beside what influences say.
+
+    Each check takes two disjoint parts, as large as the smallest lab where that is possible.
+    """
+    share = min(0.5, smallest / kept.block.n_rows)
+    ratios = []
+    for check in range(N_CHECKS):
+        place = row_marks(kept.block, salt=10 + check) * 2.0**-32
+        found = []
+        for part in (place < share, place >= 1.0 - share):
+            half = Kept(kept.block.part(part))
+            summary = Summary.of(half, loss).check(loss)
+            z = coordinates.of_theta(fit(half, loss, ridge, summary, theta))
+            found.append((z, summary.n_rows))
+        (z, n), (other, m) = found
+        ratios.append(((z - other) / influence.differences(n, m, upper=False)) ** 2)
+    return max(1.0, float(np.mean(ratios)))
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What an original promises its replications.
+
+    Attributes
+    ----------
+    max_disagreement : float
+        Probability that a replication gets a different model.
+    bits : int
+        Published about each number.
+    n_here, n_there : int
+        Rows of the original, and of the smallest replication.
+    """
+
+    max_disagreement: float
+    bits: int
+    n_here: int
+    n_there: int
+
+
+def widths_of(spread: Spread, promise: Promise) -> tuple[str, ...]:
+    """Widths of cells, as published: three digits, rounded upwards."""
+    deviations = spread.differences(promise.n_here, promise.n_there, upper=True)
+    factor = width_factor(len(deviations), promise.max_disagreement, promise.bits)
+    return tuple(decimal_text(1.005 * factor * deviation, 3) for deviation in deviations)
+
+
+def stability(
+    widths: Vector, deviations: Vector, bits: int, residual: Vector | None = None
+) -> Bound:
+    """How likely a replication gets different codes.
+
+    Parameters
+    ----------
+    widths, deviations : arrays
+        Of the cells, and of the difference between the two labs.
+    bits : int
+    residual : array, optional
+        Where this original lies in its cells, from their centres; without it, over the coins.
+
+    Returns
+    -------
+    bound : Bound
+        ``expected``: differences are taken to be normal, and their failures add up.
+    """
+    if residual is None:
+        each = [miss_rate(w / s, bits) for w, s in zip(widths, deviations, strict=True)]
+    else:
+        root = np.sqrt(2.0) * deviations
+        above, below = (widths / 2 - residual) / root, (widths / 2 + residual) / root
+        each = [(math.erfc(a) + math.erfc(b)) / 2 for a, b in zip(above, below, strict=True)]
+    return Bound(proved=1.0, expected=min(1.0, math.fsum(each)))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A whole original with one ridge: fit, coordinates, spread and cells, and what it is worth.
+
+    Attributes
+    ----------
+    validation : Validation
+        Cross-validated fits without rounding.
+    theta : array
+        The fit of all rows, in whole units.
+    coordinates : Coordinates
+    spread : Spread
+    widths : decimal texts
+    folds : tuple of Fold
+        The same fits with a rounding error as the study's.
+    loss : float
+        Held-out loss after rounding.
+    """
+
+    validation: Validation
+    theta: Matrix
+    coordinates: Coordinates
+    spread: Spread
+    widths: tuple[str, ...]
+    folds: tuple[Fold, ...]
+    loss: float
+
+    @property
+    def ridge(self) -> str:
+        """Of the fit."""
+        return self.validation.ridge
+
+
+def attempt(
+    rows: Rows,
+    kept: Kept,
+    loss: Loss,
+    summary: Summary,
+    promise: Promise,
+    moments: Matrix,
+    validation: Validation,
+    start: Matrix | None,
+) -> Trial:
+    """An original with the ridge of a validation."""
+    ridge = validation.ridge
+    theta = fit(rows, loss, ridge, summary, start)
+    coordinates = Coordinates.of(loss.information(summary.shares), moments, float(ridge))
+    influence = spread_of(rows, loss, ridge, theta, coordinates, summary)
+    checked = inflation_of(kept, loss, ridge, coordinates, influence, promise.n_there, theta)
+    spread = Spread(influence, checked)
+    widths = widths_of(spread, promise)
+    sizes = np.array([float(width) for width in widths])
+    folds = tuple(
+        replace(fold, theta=rounded(fold.theta, coordinates, sizes, promise.bits, number))
+        for number, fold in enumerate(validation.folds)
+        if fold.theta is not None
+    )
+    return Trial(
+        validation, theta, coordinates, spread, widths, folds, held_out_loss(folds, loss)
+    )
+
+
+def original(
+    rows: Rows, loss: Loss, promise: Promise, ridge: str | None = None
+) -> tuple[Summary, Trial]:
+    """Fit an original and choose its cells.
+
+    Parameters
+    ----------
+    rows : Rows
+    loss : Loss
+    promise : Promise
+    ridge : decimal text, optional
+        By default the strongest one whose held-out loss, after rounding, is as good as the best
+        up to a quarter of the sampling error of the smallest lab.
+    """
+    summary = Summary.of(rows, loss).check(loss)
+    kept = sampled(rows, summary.n_rows, MOST_TRIED, salt=4)
+    moments = second_moments(rows, summary.n_rows)
+    folds = folds_of(kept, loss)
+    if ridge is not None:
+        validation = validate(folds, loss, ridge)
+        return summary, attempt(rows, kept, loss, summary, promise, moments, validation, None)
+    validation = best_ridge(folds, loss)
+    trials: list[Trial] = []
+    price = _RIDGE_PRICE * 0.5 * loss.n_scores * (rows.n_terms + 1)
+    allowed = price / min(promise.n_there, summary.n_rows)
+    place = RIDGES.index(validation.ridge)
+    for stronger in RIDGES[place::-1]:
+        try:
+            if stronger != validation.ridge:
+                validation = validate(validation.folds, loss, stronger)
+            start = trials[-1].theta if trials else None
+            trials.append(
+                attempt(rows, kept, loss, summary, promise, moments, validation, start)
+            )
+        except ReplearnError:
+            if stronger == RIDGES[0] and not trials:
+                raise
+            continue  # a part of the rows has no bounded fit
+        if trials[-1].loss > min(trial.loss for trial in trials) + allowed:
+            break
+    best = min(trial.loss for trial in trials)
+    return summary, next(trial for trial in trials[::-1] if trial.loss <= best + allowed)
+
+
+def rounded(theta: Matrix, coordinates: Coordinates, widths: Vector, bits: int, row: int) -> Matrix:
+    """Coefficients with a rounding error as the study's, drawn from coins that it never uses."""
+    noise = (_WORTH.uniforms("noise", widths.size, row) - 0.5) * widths / 2**bits
+    return on_grid(coordinates.to_theta(coordinates.of_theta(theta) + noise), THETA_BITS)
+
+
+#: Coins of rounding errors that only say what rounding costs.
+_WORTH = Coins("worth after rounding")
