@@ -11,7 +11,9 @@ from replearn.tables.encoding import (
     Term,
 )
 from replearn.tables.files import CsvOptions
+from replearn.tables.labels import class_numbers, classes_like, learn_classes, target_numbers
 from replearn.tables.learning import Learned, learn_encoding
+from replearn.tables.profile import Finding, Profile, compare_profiles, make_profile
 from replearn.tables.safety import Remark, refuse_unsafe
 from replearn.tables.seen import Seen
 from replearn.tables.table import Batch, Table, open_table
@@ -37,4 +39,12 @@ __all__ = [
     "Learned",
     "Remark",
     "refuse_unsafe",
+    "learn_classes",
+    "class_numbers",
+    "classes_like",
+    "target_numbers",
+    "Profile",
+    "make_profile",
+    "compare_profiles",
+    "Finding",
 ]

@@ -80,17 +80,21 @@ class Look:
     def cells(self, name: str) -> Vector:
         """Numbers of the sampled rows, in some order; NaN where a cell is no number."""
         place = self._places[name]
-        if is_sparse(self._sample):
-            return np.asarray(self._sample[:, [place]].toarray(), dtype=np.float64).ravel()
-        return np.asarray(self._sample[place])
+        if not is_sparse(self._sample):
+            return np.asarray(self._sample[place])
+        cells = np.zeros(self.n_sampled)
+        stored = slice(*self._sample.indptr[place : place + 2])
+        cells[self._sample.indices[stored]] = self._sample.data[stored]
+        return cells
 
     def numbers(self, name: str) -> Vector:
         """The same without NaN, sorted."""
         if is_sparse(self._sample):
             place, ends = self._places[name], self._sample.indptr
             stored = np.sort(self._sample.data[ends[place] : ends[place + 1]])
+            first = int(np.searchsorted(stored, 0.0))
             zeros = np.zeros(self.n_sampled - stored.size)
-            cells = np.insert(stored, np.searchsorted(stored, 0.0), zeros)
+            cells = np.concatenate([stored[:first], zeros, stored[first:]])
         else:
             cells = np.sort(self._sample[self._places[name]])
         return cells[: np.searchsorted(cells, np.nan)]  # NaN is sorted to the end

@@ -206,16 +206,24 @@ def _on_label_levels(name: str, column: ColumnLook, meant: bool) -> Remark | Non
 def _on_label_numbers(
     name: str, values: Vector, labels: NDArray[np.integer], meant: bool
 ) -> Remark | None:
+    head = _joint_counts(values[:_EXAMPLES], labels[:_EXAMPLES])
+    if ((head > 0).sum(axis=1) > 1).any():  # most often a few rows show it
+        return None
+    return _on_label(name, _joint_counts(values, labels), not np.isnan(values).any(), meant)
+
+
+def _joint_counts(values: Vector, labels: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Rows of each different value, by class."""
     known = ~np.isnan(values)
     distinct, places = np.unique(values[known], return_inverse=True)
     n_classes = int(labels.max()) + 1
-    joint = np.bincount(
-        places * n_classes + labels[known], minlength=distinct.size * n_classes
-    ).reshape(distinct.size, n_classes)
-    return _on_label(name, joint, bool(known.all()), meant)
+    joint = np.bincount(places * n_classes + labels[known], minlength=distinct.size * n_classes)
+    return joint.reshape(distinct.size, n_classes)
 
 
-def _on_label(name: str, joint: NDArray[np.int64], is_whole: bool, meant: bool) -> Remark | None:
+def _on_label(
+    name: str, joint: NDArray[np.int64], is_whole: bool | np.bool_, meant: bool
+) -> Remark | None:
     """A column each of whose values goes with one class only."""
     if joint.ndim != 2 or joint.shape[1] < 2 or joint.size == 0:
         return None

@@ -1,0 +1,157 @@
+"""Labels: from a column of a table to class numbers, or to numbers to regress on."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.documents import MAX_WHOLE, Label
+from replearn.errors import ReplearnError, short
+from replearn.tables.cells import Column, column_from, is_number_text, levels_of, numbers_of
+from replearn.types import Vector
+
+#: More classes than this are no classes.
+MAX_CLASSES = 1000
+
+_LEAST_SHOWN = 10  # rows of a label that a message may quote
+_YES_NO = {"0": "false", "1": "true", "false": "0", "true": "1"}
+
+
+def learn_classes(parts: Iterable[Column], place: str = "the target") -> tuple[Label, ...]:
+    """The classes of an original, in order; the second of two is the positive one.
+
+    Whole numbers if all labels are, true and false if all are, else texts. A text that is a number
+    counts as that: "1", 1 and 1.0 are one label.
+
+    Raises
+    ------
+    ReplearnError
+        If a label is missing, if there is only one class, or if the labels are measurements.
+    """
+    counts: Counter[str] = Counter()
+    for part in parts:
+        codes, texts = _codes(part, place)
+        counts.update(dict(zip(texts, np.bincount(codes, minlength=len(texts)), strict=True)))
+        if len(counts) > MAX_CLASSES:
+            break
+    found = sorted(text for text, count in counts.items() if count)
+    if found and all(map(is_number_text, found)):
+        numbers = [float(text) for text in found]
+        if not all(n.is_integer() and abs(n) <= MAX_WHOLE for n in numbers):
+            raise ReplearnError(
+                f"{place} must hold whole numbers, booleans or text, got fractions (Unknown label "
+                "type: continuous). Is it the label column? For measurements use "
+                "ReplicableLinearRegressor."
+            )
+    if len(found) > MAX_CLASSES:
+        raise ReplearnError(
+            f"{place} must hold at most {MAX_CLASSES:,} classes, got more. Is it the label column?"
+        )
+    if len(found) < 2:
+        raise ReplearnError(
+            f"{place} must hold two classes or more, got {len(found)} class. A sample of one class "
+            "cannot be learned from; check the label column."
+        )
+    if all(map(is_number_text, found)):
+        return tuple(sorted(int(float(text)) for text in found))
+    if set(found) <= {"false", "true"}:
+        return False, True
+    return tuple(found)
+
+
+def class_numbers(
+    column: Column, classes: Sequence[Label], place: str = "the target", show_values: bool = False
+) -> NDArray[np.int64]:
+    """The place of each row's label among the classes of a study.
+
+    Where the classes are 0 and 1, false and true are taken for them, and the other way round.
+
+    Raises
+    ------
+    ReplearnError
+        If a label is missing or is not one of the classes, with counts.
+    """
+    codes, texts = _codes(column, place)
+    places = {label_text(label): number for number, label in enumerate(classes)}
+    if set(places) in ({"0", "1"}, {"false", "true"}):
+        places |= {_YES_NO[text]: number for text, number in list(places.items())}
+    found = np.array([places.get(text, -1) for text in texts] + [-1])[codes]
+    if (found < 0).any():
+        odd = Counter(dict(zip(texts, np.bincount(codes, minlength=len(texts)), strict=True)))
+        odd = Counter({text: count for text, count in odd.items() if text not in places and count})
+        shown = [text for text, n in odd.most_common(4) if show_values or n >= _LEAST_SHOWN]
+        names = f": {', '.join(map(repr, shown))}" if shown else ""
+        wanted = ", ".join(repr(label) for label in list(classes)[:6])
+        raise ReplearnError(
+            f"{place} must hold the labels of the study, {wanted}, got others in "
+            f"{sum(odd.values()):,} of {len(codes):,} rows{names}. Recode them as the study has "
+            "them."
+        )
+    return found
+
+
+def label_text(label: Label) -> str:
+    """A class as the text of a cell."""
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+def classes_like(classes: Sequence[Label], y: Any) -> NDArray[Any]:
+    """The classes, as an array spelled like the labels in memory: [1.0, 2.0] for floats."""
+    given = np.asarray(y)
+    distinct = np.unique(given) if given.dtype != object else np.array(sorted(set(given.tolist())))
+    numbers = class_numbers(column_from(distinct), classes)
+    if len(set(numbers.tolist())) == len(classes) == len(distinct):
+        return distinct[np.argsort(numbers)].astype(given.dtype)
+    return np.array(classes)
+
+
+def target_numbers(
+    column: Column, place: str = "the target", whole: bool = False, least: float | None = None
+) -> Vector:
+    """Numbers to regress on, weights or offsets: one in every row.
+
+    Parameters
+    ----------
+    column : Column
+    place : str
+        What they are called in messages.
+    whole : bool
+        Whether they are counts.
+    least : float, optional
+        The smallest number that is allowed.
+    """
+    values, odd = numbers_of(column)
+    n_odd = 0 if odd is None else int(np.count_nonzero(odd))
+    n_missing = int(np.count_nonzero(np.isnan(values))) - n_odd
+    if n_odd or n_missing:
+        what = f"{n_odd:,} texts" if n_odd else f"{n_missing:,} missing values (NaN)"
+        raise ReplearnError(
+            f"{place} must hold a number in every row, got {what} in {len(values):,} rows. Fill in "
+            "or leave out such rows."
+        )
+    if least is not None and (values < least).any():
+        n_below = int(np.count_nonzero(values < least))
+        raise ReplearnError(
+            f"{place} must hold numbers of at least {short(least)}, got smaller ones in "
+            f"{n_below:,} of {len(values):,} rows. Check the column."
+        )
+    if whole and (values != np.floor(values)).any():
+        n_odd = int(np.count_nonzero(values != np.floor(values)))
+        raise ReplearnError(
+            f"{place} must hold counts, got fractions in {n_odd:,} of {len(values):,} rows. Check "
+            "the column; exposure belongs into an offset."
+        )
+    return values
+
+
+def _codes(column: Column, place: str) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    codes, texts = levels_of(column)
+    n_missing = int(np.count_nonzero(codes < 0))
+    if n_missing:
+        raise ReplearnError(
+            f"{place} must hold a label in every row, got {n_missing:,} missing labels (NaN) in "
+            f"{len(codes):,} rows. Fill in or leave out such rows."
+        )
+    return codes, texts

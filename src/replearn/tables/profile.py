@@ -1,0 +1,242 @@
+"""What a study says about the original's columns, and what a lab's columns say to it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.documents import Length, Part, Share3, decimal_text
+from replearn.tables.cells import number_text
+from replearn.tables.encoding import (
+    MISSING,
+    OTHER,
+    Encoding,
+    LevelColumn,
+    Name,
+    NumberColumn,
+    Place,
+)
+from replearn.tables.learning import LEAST_ROWS, Learned, place_text, quantile
+from replearn.tables.safety import LEAST_COUNT
+from replearn.tables.seen import Seen
+from replearn.types import Vector
+
+_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+#: Factors between units that people use for one thing.
+_UNITS = {
+    1000.0: "thousands, or grams and kilograms",
+    100.0: "percent, or metres and centimetres",
+    10.0: "tenths",
+    2.54: "inches and centimetres",
+    39.37: "inches and metres",
+    3.281: "feet and metres",
+    2.205: "pounds and kilograms",
+    1.609: "miles and kilometres",
+    12.0: "years and months",
+    365.25: "years and days",
+    7.0: "weeks and days",
+    24.0: "days and hours",
+    60.0: "hours and minutes",
+    18.02: "mg/dl and mmol/l of glucose",
+    38.67: "mg/dl and mmol/l of cholesterol",
+    88.42: "mg/dl and umol/l of creatinine",
+    7.501: "mmHg and kPa",
+}
+
+
+@dataclass(frozen=True)
+class NumberProfile(Part):
+    """Rounded quantiles (5, 25, 50, 75, 95 %) and the share of missing cells."""
+
+    name: Name
+    quantiles: Annotated[tuple[Place, ...], Length(0, 5)]
+    missing: Share3
+    kind: Literal["number"] = "number"
+
+
+@dataclass(frozen=True)
+class LevelProfile(Part):
+    """Shares of the reference and of each level, in the order of the encoding."""
+
+    name: Name
+    shares: Annotated[tuple[Share3, ...], Length(0, 10_001)]
+    kind: Literal["levels"] = "levels"
+
+
+@dataclass(frozen=True)
+class Profile(Part):
+    """What the original's columns look like, as far as it may be published.
+
+    Attributes
+    ----------
+    columns : tuple of NumberProfile and LevelProfile
+    target : tuple of str
+        Shares of the classes, or quantiles of the numbers to regress on.
+    """
+
+    columns: tuple[NumberProfile | LevelProfile, ...]
+    target: tuple[Place, ...] = ()
+
+
+class Finding(NamedTuple):
+    """What is odd about a column at this lab, in a sentence; "" stands for the target."""
+
+    column: str
+    sentence: str
+
+
+def make_profile(learned: Learned, labels: NDArray[Any] | None = None) -> Profile:
+    """The profile of an original: from at least 50 rows each, with three digits."""
+    look = learned.look
+    columns: list[NumberProfile | LevelProfile] = []
+    for column in learned.encoding.columns:
+        found = look.columns[column.name]
+        if isinstance(column, NumberColumn):
+            values = look.numbers(column.name)
+            places = tuple(place_text(value, column.spread) for value in quantiles_of(values))
+            columns.append(NumberProfile(column.name, places, _share(found.n_missing, look.n_rows)))
+            continue
+        totals = {text: int(rows.sum()) for text, rows in found.counts.items()}
+        named = {*column.levels, column.reference}
+        totals[OTHER] = sum(total for text, total in totals.items() if text not in named)
+        totals[MISSING] = found.n_missing
+        shares = [_share(totals[t], look.n_rows) for t in (column.reference, *column.levels)]
+        columns.append(LevelProfile(column.name, tuple(shares)))
+    target: tuple[str, ...] = ()
+    if labels is not None and labels.dtype.kind in "iub":
+        target = tuple(_share(int(count), labels.size) for count in np.bincount(labels))
+    elif labels is not None:
+        target = tuple(decimal_text(value) for value in quantiles_of(np.sort(labels)))
+    return Profile(tuple(columns), target)
+
+
+def _share(count: int, n_rows: int) -> str:
+    return decimal_text(count / n_rows) if count >= LEAST_COUNT else "0"
+
+
+def quantiles_of(values: Vector) -> list[float]:
+    """Quantiles at 5, 25, 50, 75 and 95 % of sorted values; none if there are fewer than 50.
+
+    The outer ones move inwards until 50 rows are beyond them, to the quartiles at most.
+    """
+    if values.size < LEAST_ROWS:
+        return []
+    tail = min(max(_SHARES[0], LEAST_ROWS / values.size), _SHARES[1])
+    return [quantile(values, share) for share in (tail, *_SHARES[1:-1], 1 - tail)]
+
+
+def compare_profiles(
+    encoding: Encoding, profile: Profile, seen: Seen, label_counts: Sequence[int] | None = None
+) -> list[Finding]:
+    """What looks different at this lab: units, codings, levels, labels.
+
+    Findings are no proof: populations may differ. Each is a question to ask before a fit.
+
+    Parameters
+    ----------
+    encoding, profile : Encoding, Profile
+        Of the study.
+    seen : Seen
+        Of the lab's rows.
+    label_counts : sequence of int, optional
+        Rows of each class at this lab.
+    """
+    found = []
+    for place, (column, theirs) in enumerate(zip(encoding.columns, profile.columns, strict=True)):
+        sentence = ""
+        n_known = seen.n_rows - int(seen.missing[place] + seen.unreadable[place])
+        if n_known == 0:
+            sentence = "has no value in any row here"
+        elif isinstance(theirs, NumberProfile) and isinstance(column, NumberColumn):
+            sentence = _on_numbers(column, theirs, seen, place)
+        elif isinstance(theirs, LevelProfile) and isinstance(column, LevelColumn):
+            sentence = _on_levels(column, theirs, seen, place)
+        if sentence:
+            found.append(Finding(column.name, sentence))
+    if label_counts is not None and (sentence := _on_labels(profile.target, label_counts)):
+        found.append(Finding("", sentence))
+    return found
+
+
+def _on_numbers(column: NumberColumn, theirs: NumberProfile, seen: Seen, place: int) -> str:
+    values = seen.values(place)
+    if values.size and values[0] == values[-1] and seen.n_rows >= LEAST_ROWS:
+        return "is the same in all rows here, so nothing can be replicated about it"
+    ours = np.array(quantiles_of(values))
+    if not ours.size or not theirs.quantiles:
+        return ""
+    study = np.array([float(text) for text in theirs.quantiles])
+    spread = float(column.spread)
+    if _distance(ours, study, spread) > 1:
+        return _other_unit(ours, study, spread)
+    share = int(seen.missing[place]) / seen.n_rows
+    if share > float(theirs.missing) + 0.2:
+        return f"is missing in {share:.0%} of the rows here, in the study in {theirs.missing}"
+    return ""
+
+
+def _distance(ours: Vector, study: Vector, spread: float) -> float:
+    """How far quantiles are apart, in spreads; of the three in the middle."""
+    return float(np.abs(ours - study)[1:4].max()) / spread
+
+
+def _other_unit(ours: Vector, study: Vector, spread: float) -> str:
+    """The change of unit or code that brings the lab's quantiles to the study's."""
+    middle = f"half of the rows are above {number_text(ours[2])} here, in the study above "
+    middle += number_text(study[2])
+    shift = ours[2] - study[2]
+    if (ours - study == shift).all() and shift == np.floor(shift):
+        how = "larger" if shift > 0 else "smaller"
+        return (
+            f"is {number_text(abs(shift))} {how} throughout than in the study: is it coded "
+            "differently, such as 1 and 2 for 0 and 1?"
+        )
+    ways = [(1.8, 32.0, "in degrees Fahrenheit"), (1 / 1.8, -32 / 1.8, "in degrees Celsius")]
+    for factor, unit in _UNITS.items():
+        ways.append((factor, 0.0, f"{number_text(factor)} times as large ({unit}?)"))
+        ways.append((1 / factor, 0.0, f"{number_text(factor)} times smaller ({unit}?)"))
+    away = [_distance((ours - moved) / factor, study, spread) for factor, moved, _ in ways]
+    best = int(np.argmin(away))
+    if away[best] < 0.5:
+        return f"seems to have a different unit: it is {ways[best][2]}; {middle}"
+    return f"has very different values: {middle}"
+
+
+def _on_levels(column: LevelColumn, theirs: LevelProfile, seen: Seen, place: int) -> str:
+    counts, n_rows = seen.levels[place], seen.n_rows
+    if len(counts) == 1 and n_rows >= LEAST_ROWS and not seen.missing[place]:
+        return "is the same in all rows here, so nothing can be replicated about it"
+    names = [name for name in (column.reference, *column.levels) if name not in (OTHER, MISSING)]
+    study = dict(zip((column.reference, *column.levels), map(float, theirs.shares), strict=False))
+    ours = {name: counts[name] / max(1, n_rows) for name in names}
+    for first in names:
+        for second in names:
+            gap = study[first] - study[second]
+            if gap > 0.2 and ours[second] - ours[first] > gap / 2:
+                return (
+                    f"may have its levels {first!r} and {second!r} exchanged: here "
+                    f"{ours[first]:.0%} and {ours[second]:.0%} of the rows, in the study "
+                    f"{study[first]:.0%} and {study[second]:.0%}"
+                )
+    return ""
+
+
+def _on_labels(target: Sequence[str], counts: Sequence[int]) -> str:
+    shares = np.array(counts, dtype=np.float64) / max(1, sum(counts))
+    study = np.array([float(share) for share in target])
+    if shares.size != study.size or sum(counts) < LEAST_ROWS:
+        return ""
+    away = np.abs(shares - study)
+    if study.size == 2 and abs(study[1] - 0.5) > 0.1 and abs(shares[1] - study[0]) < away[1] / 3:
+        return (
+            f"the labels may be exchanged: the second class has {shares[1]:.0%} of the rows here, "
+            f"in the study {study[1]:.0%}"
+        )
+    ratios = np.maximum(shares, 1e-9) / np.maximum(study, 1e-9)
+    odd = int(np.argmax(np.maximum(away / 0.25, np.abs(np.log(ratios)) / np.log(4))))
+    if away[odd] > 0.25 or not 0.25 < ratios[odd] < 4:
+        return f"class {odd} has {shares[odd]:.1%} of the rows here, in the study {study[odd]:.1%}"
+    return ""
