@@ -1,0 +1,1 @@
+"""A point to whole numbers and back: coins, cells, sketches, projections, models."""

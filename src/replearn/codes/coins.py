@@ -81,7 +81,7 @@ class Coins:
         """``n`` fair signs: bit ``j % 64`` of word ``j // 64`` is 1 for +1, 0 for -1."""
         words = self.words(stream, -(-n // 64), row).astype("<u8")
         bits = np.unpackbits(words.view(np.uint8), count=n, bitorder="little")
-        return 2.0 * bits - 1.0
+        return np.asarray(2.0 * bits - 1.0)
 
     def normals(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` standard normals."""

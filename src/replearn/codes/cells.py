@@ -1,0 +1,256 @@
+"""What each rounding does to a point: its cells, and their constants.
+
+Every rounding shifts its cells by a shared uniform offset. So the error ``decoded - point`` has
+mean zero and a law that does not depend on the point (dithering).
+
+======= =================================== ============= ==============================
+name    cell                                error         chance that points at distance
+                                            variance      D (isotropic) get other codes,
+                                            / width^2     times width / (D sqrt(k))
+======= =================================== ============= ==============================
+ak      AKround of [KKLVZ24, Sec. 2]        1/6           0.798
+centre  cube, decoded to its centre         1/12          0.798
+e8      Voronoi cell of E8, blocks of 8     0.0717        0.564
+leech   of the Leech lattice, blocks of 24  0.0658        0.399
+======= =================================== ============= ==============================
+
+``width`` is the side of the cube of the same volume. A rounder cell has less surface at the same
+error, so fewer points lie near a wall [HIKLY24]. Names joined by "+" come in order: each part
+takes as many whole blocks of the coordinates as it can, and the last one also takes what remains,
+padded with zeros. So "e8+centre" rounds 17 coordinates in two blocks of 8 and one interval.
+"""
+
+import functools
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from replearn.codes.lattices import near_walls
+from replearn.types import Matrix, Vector
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The cell of a rounding, scaled to unit volume.
+
+    Attributes
+    ----------
+    block : int
+        Dimension n: how many coordinates are rounded together.
+    second_moment : float
+        Mean squared rounding error per coordinate.
+    surface : float
+        Of the cell; for Leech an upper bound.
+
+    Notes
+    -----
+    *Second moment.* The error is uniform on the cell: 1/12 for the cube, 929/12960 for E8 [CS82],
+    0.065753 for Leech, measured with a standard error of 0.0000015; [CS99] quotes 0.065771.
+    AKround's error is a sum of two uniforms.
+
+    *Surface.* The cell is a union of pyramids over its facets, so ``1 = sum(area * height) / n``.
+    E8's facets all have height ``sqrt(2)/2``, so its surface is ``8 sqrt(2)``. Leech's have height
+    1, or 1.22 for 0.3 % of them, so its surface is at most 24. The cube has ``2 n``.
+
+    *Flips.* Points that differ by ``delta`` get other codes with probability at most half the
+    integral of ``|<normal, delta>|`` over the surface, with equality for small ``delta``. For
+    ``delta`` of random direction that is ``surface / 2 * E|u_1| * E|delta|``. In the worst
+    direction it is ``surface / 2 / sqrt(n) * |delta|``: the symmetry group acts irreducibly, so the
+    integral of ``normal normal^T`` is a multiple of the identity (Cauchy-Schwarz).
+
+    Tested in tests/theory/test_rounding.py.
+    """
+
+    block: int
+    second_moment: float
+    surface: float
+
+    @property
+    def worst_flips(self) -> float:
+        """P[codes differ] per unit of |delta|, at most, in any direction."""
+        return self.surface / 2 / math.sqrt(self.block)
+
+
+CELLS: dict[str, Cell] = {
+    "ak": Cell(1, 1 / 6, 2.0),
+    "centre": Cell(1, 1 / 12, 2.0),
+    "e8": Cell(8, 929 / 12960, 8 * math.sqrt(2)),
+    "leech": Cell(24, 0.065753, 24.0),
+}
+
+#: Roundings whose error is proved sub-Gaussian with its second moment as variance proxy.
+CUBES = ("ak", "centre")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A stretch of coordinates that one kind of cell rounds; codes are padded to whole blocks."""
+
+    name: str
+    start: int
+    n_components: int
+    n_codes: int
+
+    @property
+    def cell(self) -> Cell:
+        """The cell of each block."""
+        return CELLS[self.name]
+
+    @property
+    def stop(self) -> int:
+        """One past the last code."""
+        return self.start + self.n_codes
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks, the padded one included."""
+        return self.n_codes // self.cell.block
+
+    @property
+    def crossings(self) -> float:
+        """Half of the surface of all blocks, as far as displacements can cross it.
+
+        A block of which ``rest`` coordinates are in use counts ``sqrt(rest / n)``: that bounds the
+        mean length of the part of the normals that lies in them (Cauchy-Schwarz).
+        """
+        whole, rest = divmod(self.n_components, self.cell.block)
+        return self.cell.surface / 2 * (whole + math.sqrt(rest / self.cell.block))
+
+
+def is_rounding(name: object) -> bool:
+    """Whether this names a rounding: known parts, larger blocks first, "ak" only alone."""
+    if not isinstance(name, str):
+        return False
+    parts = name.split("+")
+    if any(part not in CELLS for part in parts) or ("ak" in parts and len(parts) > 1):
+        return False
+    sizes = [CELLS[part].block for part in parts]
+    return all(size > after for size, after in itertools.pairwise(sizes))
+
+
+@functools.lru_cache(maxsize=4096)
+def runs(rounding: str, n_components: int) -> tuple[Run, ...]:
+    """Who rounds which coordinates; parts of the name that get none are left out.
+
+    Examples
+    --------
+    >>> [(run.name, run.start, run.n_components, run.n_codes) for run in runs("e8+centre", 17)]
+    [('e8', 0, 16, 16), ('centre', 16, 1, 1)]
+    >>> [(run.name, run.start, run.n_components, run.n_codes) for run in runs("e8", 17)]
+    [('e8', 0, 17, 24)]
+    """
+    found, start = [], 0
+    *before, last = rounding.split("+")
+    for name in before:
+        size = (n_components - start) // CELLS[name].block * CELLS[name].block
+        if size:
+            found.append(Run(name, start, size, size))
+            start += size
+    if start < n_components:
+        rest, block = n_components - start, CELLS[last].block
+        found.append(Run(last, start, rest, -(-rest // block) * block))
+    return tuple(found)
+
+
+def n_codes(rounding: str, n_components: int) -> int:
+    """Number of codes of a point, padding included."""
+    return runs(rounding, n_components)[-1].stop
+
+
+def second_moment(rounding: str, n_components: int) -> float:
+    """Mean squared rounding error of a coordinate, in squared widths."""
+    parts = runs(rounding, n_components)
+    return sum(run.n_components * run.cell.second_moment for run in parts) / n_components
+
+
+def mean_length(n: int) -> float:
+    """Mean length of a standard normal vector, ``sqrt(2) Gamma((n+1)/2) / Gamma(n/2)``."""
+    return math.sqrt(2) * math.exp(math.lgamma((n + 1) / 2) - math.lgamma(n / 2))
+
+
+def isotropic_flips(rounding: str, n_components: int) -> float:
+    """P[other codes] per (root mean squared distance / width), for normal differences.
+
+    Coordinates of variance ``v`` cross walls at the rate ``sqrt(2 v / pi)`` per half surface.
+    """
+    crossings = sum(run.crossings for run in runs(rounding, n_components))
+    return math.sqrt(2 / math.pi) * crossings / math.sqrt(n_components)
+
+
+def proved_flips(projection: str, rounding: str, n_components: int) -> float:
+    """P[other codes] per (distance / width), at most, as a mean over seeds, for all differences.
+
+    * Gaussian and Haar maps: ``E|<normal, D>|`` is ``sqrt(2/pi) |z - z'| / L`` times the length of
+      the normal's part in the coordinates in use, with ``L = sqrt(k)`` for independent entries and
+      the mean length of a normal vector for a rotation.
+    * Hadamard: each component has mean square ``|z - z'|^2 / k``, so a block's mean length is at
+      most ``sqrt(n/k) |z - z'|``; its direction may be the worst.
+    * None: blocks add up, and by Cauchy-Schwarz a difference is worst when its part in each block
+      is proportional to the block's own constant.
+    """
+    parts = runs(rounding, n_components)
+    if projection in ("gaussian", "rotation"):
+        size = math.sqrt(n_components) if projection == "gaussian" else mean_length(n_components)
+        return math.sqrt(2 / math.pi) / size * sum(run.crossings for run in parts)
+    if projection == "hadamard":
+        return sum(
+            run.cell.worst_flips
+            * (
+                run.n_components // run.cell.block * math.sqrt(run.cell.block / n_components)
+                + math.sqrt(run.n_components % run.cell.block / n_components)
+            )
+            for run in parts
+        )
+    return math.hypot(*(run.cell.worst_flips * math.sqrt(run.n_blocks) for run in parts))
+
+
+# --- walls, for estimates: no code depends on them ----------------------------------------------
+
+_REACH = 6.0  # walls further away than this many standard deviations are left out
+_MAX_WALLS = 1000  # of a block: the nearest, in standard deviations, take nearly all crossings
+
+
+def walls(rounding: str, place: Vector, spread: Matrix) -> tuple[Vector, Matrix]:
+    """Distances to the near walls of a cell, and how a displacement moves across each of them.
+
+    Parameters
+    ----------
+    rounding : str
+    place : array of shape (n_codes,)
+        A point measured from the centre of its cell, in widths.
+    spread : array of shape (n_groups, n_components)
+        Standard normal combinations of its rows have the law of the displacement, in widths.
+
+    Returns
+    -------
+    slacks : array of shape (n_walls,)
+    moves : array of shape (n_groups, n_walls)
+    """
+    padded = np.zeros((len(spread), place.size))
+    padded[:, : spread.shape[1]] = spread
+    found = []
+    for run in runs(rounding, spread.shape[1]):
+        for start in range(run.start, run.stop, run.cell.block if run.cell.block > 1 else run.stop):
+            stop = run.stop if run.cell.block == 1 else start + run.cell.block
+            found.append(_near(run.name, place[start:stop], padded[:, start:stop]))
+    return (
+        np.concatenate([slacks for slacks, _ in found]),
+        np.concatenate([moves for _, moves in found], axis=1),
+    )
+
+
+def _near(name: str, place: Vector, spread: Matrix) -> tuple[Vector, Matrix]:
+    """Near walls of one lattice cell, or of a row of intervals."""
+    if CELLS[name].block == 1:
+        slacks = np.concatenate([0.5 - place, 0.5 + place])
+        moves = np.concatenate([spread, -spread], axis=1)
+    else:
+        largest = math.sqrt(float(np.linalg.norm(spread.T @ spread, 2)))
+        slacks, normals = near_walls(name, place, _REACH * largest)
+        moves = spread @ normals.T
+    ratios = slacks / np.maximum(np.sqrt((moves**2).sum(axis=0)), 1e-300)
+    near = np.flatnonzero(ratios < _REACH)
+    near = near[np.argsort(ratios[near])[:_MAX_WALLS]]
+    return slacks[near], moves[:, near]

@@ -1,0 +1,137 @@
+"""A halfspace as the whole numbers that two labs compare, and what is needed to read them."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.codes.coins import Coins
+from replearn.codes.space import CodeSpace
+from replearn.documents import MAX_WHOLE, Document, Integers, Label, Length, Unfit
+from replearn.errors import ReplearnError
+from replearn.exact.lanes import row_products, unit
+from replearn.facts import Facts, Row, Spoken
+from replearn.types import Codes, Vector, is_sparse
+
+#: What turns codes into a direction; each has ``n_inputs``, ``check_codes`` and ``decode``.
+Space = CodeSpace
+
+#: Codes that a file may hold.
+MAX_CODES = 1 << 20
+
+
+@dataclass(frozen=True)
+class HalfspaceModel(Spoken, Document):
+    """A halfspace, as the integers that two labs compare.
+
+    Two models are equal when their canonical bytes are. Nothing of the run (date, host, number of
+    rows) is part of it.
+
+    Attributes
+    ----------
+    recipe : str
+        Name of the algorithm.
+    fit_intercept : bool
+        A constant 1 is appended to each row.
+    space : Space
+    seed : str
+        The published seed.
+    classes : tuple of two labels
+        ``decision_function(x) > 0`` is the second.
+    codes : int64 array
+    names : tuple of str or None
+        Of the columns. Not part of the fingerprint: a lab may hold the same columns without names.
+    """
+
+    FORMAT = "replearn/halfspace"
+
+    recipe: str
+    fit_intercept: bool
+    space: Space
+    seed: str
+    classes: Annotated[tuple[Label, ...], Length(2, 2)]
+    codes: Annotated[Codes, Integers(1, -MAX_WHOLE, MAX_WHOLE, MAX_CODES)]
+    names: tuple[str, ...] | None = field(default=None, compare=False)
+
+    def check(self) -> None:
+        """As many codes as the space has."""
+        self.space.check_codes(self.codes)
+        if self.n_features < 1:
+            raise Unfit("n_inputs must leave a feature besides the intercept, got none")
+
+    @property
+    def n_features(self) -> int:
+        """Columns of a row."""
+        return self.space.n_inputs - self.fit_intercept
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns; x0, x1, ... if it has none."""
+        return self.names or tuple(f"x{i}" for i in range(self.n_features))
+
+    @cached_property
+    def direction(self) -> Vector:
+        """The halfspace's normal, length 1, intercept last; the same bits on every machine."""
+        return unit(self.space.decode(self.codes, Coins(self.seed)))
+
+    @property
+    def coef(self) -> Vector:
+        """Weights of the features."""
+        return self.direction[: self.n_features]
+
+    @property
+    def intercept(self) -> float:
+        """Weight of the constant, 0 without one."""
+        return float(self.direction[-1]) if self.fit_intercept else 0.0
+
+    def decision_function(self, X: Any) -> Vector:
+        """Score of each row of an array, a CSR matrix or a table with the model's columns."""
+        rows = self._rows(X)
+        scores = row_products(rows, self.coef) + self.intercept
+        if not np.isfinite(scores).all():
+            row = int(np.argmin(np.isfinite(scores)))
+            raise ReplearnError(f"X must be finite, got NaN or inf in row {row}. Fill or drop it.")
+        return scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Label of each row."""
+        return np.array(self.classes)[(self.decision_function(X) > 0).astype(np.int64)]
+
+    def _rows(self, X: Any) -> Any:
+        if is_sparse(X):
+            rows = X.tocsr()
+            rows.sum_duplicates()
+        else:
+            if self.names is not None and hasattr(X, "columns"):
+                missing = [name for name in self.names if name not in list(X.columns)]
+                if missing:
+                    raise ReplearnError(
+                        f"X must have the column {missing[0]!r}, got none of that name. Pass the "
+                        "columns that the model was fitted on."
+                    )
+                X = X[list(self.names)]
+            rows = np.asarray(X, dtype=None if np.asarray(X).dtype.kind == "f" else np.float64)
+        if rows.ndim != 2 or rows.shape[1] != self.n_features:
+            raise ReplearnError(
+                f"X must have {self.n_features} columns, as in training, got shape {rows.shape}. "
+                "Pass a 2-D array with the same features."
+            )
+        return rows
+
+    def facts(self) -> Facts:
+        """What the model is, in words."""
+        order = np.argsort(-np.abs(self.coef), kind="stable")[:10]
+        weights = [Row(self.feature_names[i], float(self.coef[i])) for i in order]
+        return Facts(
+            f"This halfspace tells {self.classes[1]} from {self.classes[0]}.",
+            [
+                Row("fingerprint", self.fingerprint),
+                Row("recipe", self.recipe),
+                Row("columns", self.n_features),
+                Row("codes", self.codes.size),
+                Row("seed", self.seed),
+            ],
+            details=weights,
+        )

@@ -1,0 +1,169 @@
+"""Shared linear maps from directions to components, and back; no matrix is stored.
+
+Every map keeps lengths and inner products in expectation: ``E[A^T A]`` is the identity.
+
+========== ================================================= ================= ==================
+name       map                                               cost              rotation invariant
+========== ================================================= ================= ==================
+gaussian   independent N(0, 1/k) entries                     k d normals       yes
+hadamard   k rows of a fast random orthogonal matrix,        d log d           no
+           times sqrt(d/k)
+rotation   Haar rotation of all d coordinates [Stewart80]    d^2/2 normals     yes
+none       the coordinates as they are                       nothing           no
+========== ================================================= ================= ==================
+
+All sums run in one fixed order, so that results have the same bits on every machine.
+"""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from replearn.codes.coins import Coins
+from replearn.errors import ReplearnError
+from replearn.exact.lanes import length, row_products
+from replearn.types import Matrix, Order, Vector
+
+PROJECTIONS = ("none", "hadamard", "rotation", "gaussian")
+
+#: Maps that keep all coordinates: as many components as inputs.
+FULL = ("none", "rotation")
+
+_CHUNK = 1 << 18  # normals that are held at once
+
+
+def project(name: str, points: Matrix, n_components: int, coins: Coins) -> Matrix:
+    """Components of points, one in each row.
+
+    Parameters
+    ----------
+    name : str
+        A name of the table above.
+    points : array of shape (n_points, n_inputs)
+    n_components : int
+        The number of inputs for "none" and "rotation", at most that for "hadamard".
+    coins : Coins
+        Reads the streams "projection/..." and no other.
+
+    Returns
+    -------
+    components : array of shape (n_points, n_components)
+    """
+    n_inputs = points.shape[1]
+    if name == "gaussian":
+        out = np.empty((len(points), n_components))
+        for start, rows in _gaussian_rows(n_inputs, n_components, coins):
+            for point, own in zip(points, out, strict=True):
+                own[start : start + len(rows)] = row_products(rows, point)
+        return out / math.sqrt(n_components)
+    if name == "hadamard":
+        kept, first, second = _hadamard_coins(n_inputs, n_components, coins)
+        window = _window(n_inputs)
+        mixed = points * first
+        mixed[:, :window] = _transformed(mixed[:, :window])
+        mixed *= second
+        mixed[:, n_inputs - window :] = _transformed(mixed[:, n_inputs - window :])
+        return np.asarray(mixed[:, kept] * math.sqrt(n_inputs / n_components))
+    if name == "rotation":
+        turned = points.copy()
+        for i in range(n_inputs):
+            _reflect(i, turned, coins, back=False)
+        return turned
+    return points
+
+
+def lift(name: str, components: Vector, n_inputs: int, coins: Coins) -> Vector:
+    """The transpose of `project`: a point from its components."""
+    k = components.size
+    if name == "gaussian":
+        total = np.zeros(n_inputs)
+        for start, rows in _gaussian_rows(n_inputs, k, coins):
+            for i, row in enumerate(rows):
+                total += components[start + i] * row
+        return total / math.sqrt(k)
+    if name == "hadamard":
+        kept, first, second = _hadamard_coins(n_inputs, k, coins)
+        window = _window(n_inputs)
+        mixed = np.zeros(n_inputs)
+        mixed[kept] = components * math.sqrt(n_inputs / k)
+        mixed[n_inputs - window :] = _transformed(mixed[n_inputs - window :])
+        mixed *= second
+        mixed[:window] = _transformed(mixed[:window])
+        return np.asarray(mixed * first)
+    if name == "rotation":
+        turned = components[None, :].copy()
+        for i in reversed(range(n_inputs)):
+            _reflect(i, turned, coins, back=True)
+        return np.asarray(turned[0])
+    return components
+
+
+def projection_matrix(name: str, n_inputs: int, n_components: int, coins: Coins) -> Matrix:
+    """The map as a matrix of shape (n_inputs, n_components), for many points at once."""
+    return project(name, np.eye(n_inputs), n_components, coins)
+
+
+def check_components(name: str, n_components: int, n_inputs: int) -> None:
+    """Refuse a number of components that a map cannot have."""
+    full = name in FULL
+    if name not in PROJECTIONS:
+        raise ReplearnError(f"projection must be one of {', '.join(PROJECTIONS)}, got {name!r}.")
+    if (
+        n_components < 1
+        or (full and n_components != n_inputs)
+        or (name == "hadamard" and n_components > n_inputs)
+    ):
+        raise ReplearnError(
+            f"n_components must be {'' if full else 'at most '}{n_inputs} for projection {name!r}, "
+            f'got {n_components}. Leave it out, or use projection="gaussian".'
+        )
+
+
+def _gaussian_rows(n_inputs: int, n_components: int, coins: Coins) -> Iterator[tuple[int, Matrix]]:
+    """Rows of the matrix in chunks, with the number of the first; row i is row i of the stream."""
+    at_once = max(1, _CHUNK // n_inputs)
+    for start in range(0, n_components, at_once):
+        numbers = range(start, min(start + at_once, n_components))
+        rows = [coins.normals("projection/gaussian", n_inputs, row=i) for i in numbers]
+        yield start, np.array(rows)
+
+
+def _reflect(i: int, points: Matrix, coins: Coins, back: bool) -> None:
+    """Mirror ``i`` of a Haar rotation ``D H_{d-2} ... H_0``, in place; it acts on ``[:, i:]``."""
+    normal = coins.normals("projection/rotation", points.shape[1] - i, row=i)
+    size = length(normal)
+    sign = 1.0 if normal[0] >= 0 else -1.0
+    normal[0] += sign * size
+    if back:
+        points[:, i] *= -sign
+    if i < points.shape[1] - 1:
+        factors = row_products(points[:, i:], normal) / (size * abs(normal[0]))
+        points[:, i:] -= factors[:, None] * normal
+    if not back:
+        points[:, i] *= -sign
+
+
+def _window(n_inputs: int) -> int:
+    """Largest power of two that fits: two overlapping windows of it cover all inputs.
+
+    With fresh signs before each they make an orthogonal map for every length, without padding.
+    """
+    return 1 << (n_inputs.bit_length() - 1)
+
+
+def _hadamard_coins(n_inputs: int, n_components: int, coins: Coins) -> tuple[Order, Vector, Vector]:
+    first, second = (coins.signs("projection/hadamard/signs", n_inputs, row=i) for i in range(2))
+    return coins.sample("projection/hadamard/rows", n_inputs, n_components), first, second
+
+
+def _transformed(points: Matrix) -> Matrix:
+    """Orthonormal Walsh-Hadamard transform along the last axis, a power of two long."""
+    n, stride = points.shape[-1], 1
+    found = points
+    while stride < n:
+        pairs = found.reshape(*points.shape[:-1], -1, 2, stride)
+        left, right = pairs[..., 0, :], pairs[..., 1, :]
+        found = np.stack([left + right, left - right], axis=-2).reshape(points.shape)
+        stride *= 2
+    return found * (1.0 / math.sqrt(n))

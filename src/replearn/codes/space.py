@@ -1,0 +1,177 @@
+"""The space of a rounded direction: everything besides the seed that turns it into codes and back.
+
+A direction is projected (`replearn.codes.projection`) and rounded (`replearn.codes.cells`), with
+offsets from the stream "rounding/offset". Cubes may have sketch bits (`replearn.codes.sketch`):
+their codes are then the original's places, which a replication finds from its own components and
+the published sketch.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from replearn.codes.cells import Run, is_rounding, n_codes, runs
+from replearn.codes.coins import Coins
+from replearn.codes.lattices import DITHER, UNITS, nearest_codes
+from replearn.codes.projection import check_components, lift, project
+from replearn.codes.sketch import Cells
+from replearn.documents import DecimalText, Part, Range, Text, Unfit
+from replearn.errors import ReplearnError
+from replearn.types import Codes, Matrix, Vector
+
+#: Inputs and components of a model, at most; and numbers that its decoding may draw.
+MAX_INPUTS = 1 << 22
+MAX_DRAWS = 1 << 28
+
+#: Published reals that a user may set by hand.
+Decimal6 = Annotated[str, DecimalText(digits=6, low=1e-30, high=1e30)]
+
+
+@dataclass(frozen=True)
+class CodeSpace(Part):
+    """A shared map from directions to integer codes.
+
+    Attributes
+    ----------
+    kind : "rounded"
+    n_inputs : int
+        Length of a direction: features, and one more for the intercept.
+    projection, rounding : str
+        Names in `replearn.codes.projection` and `replearn.codes.cells`.
+    n_components : int
+    grid_width : str
+        Side of a cell; a decimal number, so that every machine reads the same one.
+    sketch_bits : int
+        Bits of each component that an original publishes.
+    """
+
+    kind: Literal["rounded"]
+    n_inputs: Annotated[int, Range(1, MAX_INPUTS)]
+    projection: Annotated[str, Text(20)]
+    n_components: Annotated[int, Range(1, MAX_INPUTS)]
+    rounding: Annotated[str, Text(40)]
+    grid_width: Decimal6
+    sketch_bits: Annotated[int, Range(0, 4)]
+
+    def check(self) -> None:
+        """Refuse spaces that do not exist, or that nobody could decode."""
+        try:
+            check_components(self.projection, self.n_components, self.n_inputs)
+        except ReplearnError as problem:
+            raise Unfit(str(problem).split(". ")[0]) from None
+        if not is_rounding(self.rounding):
+            raise Unfit(f"rounding must name cells, got {self.rounding!r}")
+        if self.sketch_bits and self.rounding != "centre":
+            raise Unfit(f'a sketch needs the rounding "centre", got {self.rounding!r}')
+        if self.n_draws > MAX_DRAWS:
+            raise Unfit(f"decoding must draw at most {MAX_DRAWS:,} numbers, got {self.n_draws:,}")
+
+    @property
+    def n_codes(self) -> int:
+        """Number of integers that describe a direction."""
+        return n_codes(self.rounding, self.n_components)
+
+    def check_codes(self, codes: Codes) -> None:
+        """Refuse codes that the space does not have."""
+        if codes.size != self.n_codes:
+            raise Unfit(f"codes must be {self.n_codes:,} numbers, got {codes.size:,}")
+
+    @property
+    def n_draws(self) -> int:
+        """Numbers that are drawn to project or lift once."""
+        drawn = self.projection in ("gaussian", "rotation")
+        return self.n_inputs * (self.n_components if drawn else 1)
+
+    def project(self, points: Matrix, coins: Coins) -> Matrix:
+        """Components of points, one in each row."""
+        return project(self.projection, points, self.n_components, coins)
+
+    def encode(self, components: Vector, coins: Coins, sketch: Codes | None = None) -> Codes:
+        """Codes of components; a replication gives the sketch of the original."""
+        if self.sketch_bits:
+            cells, parts = self._cells(coins), 1 << self.sketch_bits
+            if sketch is None:
+                codes, sketch = cells.publish(components)
+            else:
+                codes = cells.replicate(components, sketch)
+            return codes * parts + sketch
+        padded = np.zeros(self.n_codes)
+        padded[: components.size] = components / float(self.grid_width)
+        return np.asarray(self._each_run(_codes, padded, coins))
+
+    def sketch(self, codes: Codes) -> Codes:
+        """The bits of these codes that an original publishes."""
+        return codes % (1 << self.sketch_bits)
+
+    def place(self, components: Vector, codes: Codes, coins: Coins) -> Vector:
+        """Where components lie from the centre of the cell of their codes, in widths, padded.
+
+        With a sketch cells are centred at what the codes stand for.
+        """
+        padded = np.zeros(self.n_codes)
+        padded[: components.size] = components / float(self.grid_width)
+        if self.sketch_bits:
+            return padded - self.components(codes, coins) / float(self.grid_width)
+        return np.asarray(padded - self._each_run(_centre, codes, coins))
+
+    def components(self, codes: Codes, coins: Coins) -> Vector:
+        """Components that stand for the codes."""
+        if self.sketch_bits:
+            sketch = self.sketch(codes)
+            whole = (codes - sketch) >> self.sketch_bits
+            return self._cells(coins).decode(whole, sketch)
+        point = self._each_run(_point, codes, coins)
+        return np.asarray(point[: self.n_components] * float(self.grid_width))
+
+    def decode(self, codes: Codes, coins: Coins) -> Vector:
+        """Direction that stands for the codes: a function of codes and coins alone."""
+        return lift(self.projection, self.components(codes, coins), self.n_inputs, coins)
+
+    def _cells(self, coins: Coins) -> Cells:
+        widths = np.full(self.n_components, float(self.grid_width))
+        return Cells.drawn(widths, self.sketch_bits, coins, "rounding/offset")
+
+    def _each_run(
+        self, convert: Callable[[Run, Any, Coins], Any], values: Any, coins: Coins
+    ) -> Any:
+        parts = runs(self.rounding, self.n_components)
+        return np.concatenate([convert(run, values[run.start : run.stop], coins) for run in parts])
+
+
+def _drawn(run: Run, coins: Coins, stream: str = "rounding/offset") -> Vector:
+    """Uniforms of a run; a code has the coins of its place."""
+    return coins.uniforms(stream, run.stop)[run.start :]
+
+
+def _codes(run: Run, point: Vector, coins: Coins) -> Codes:
+    """Codes of a point in units of the width."""
+    offsets = _drawn(run, coins)
+    if run.name in UNITS:
+        shifted = point - offsets * DITHER[run.name]
+        return nearest_codes(run.name, shifted.reshape(-1, run.cell.block)).ravel()
+    if run.name == "centre":
+        return np.floor(point + offsets + 0.5).astype(np.int64)
+    above_corner = point - offsets
+    corner = np.floor(above_corner)
+    share_of_corner = 1.0 - (above_corner - corner)  # the paper's p(z)
+    thresholds = _drawn(run, coins, "rounding/threshold")
+    return np.asarray(corner + (thresholds > share_of_corner)).astype(np.int64)
+
+
+def _point(run: Run, codes: Codes, coins: Coins) -> Vector:
+    """The point that stands for codes, in units of the width."""
+    offsets = _drawn(run, coins)
+    if run.name in UNITS:
+        return codes * UNITS[run.name] + offsets * DITHER[run.name]
+    return codes - offsets if run.name == "centre" else codes + offsets
+
+
+def _centre(run: Run, codes: Codes, coins: Coins) -> Vector:
+    """The centre of all points that get these codes."""
+    point = _point(run, codes, coins)
+    if run.name != "ak":
+        return point
+    # code c stands for the points from c - u to c + 1 - u above the offset, u the threshold
+    return point + (0.5 - _drawn(run, coins, "rounding/threshold"))
