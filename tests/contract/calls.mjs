@@ -1,6 +1,7 @@
 // Answers calls of the JavaScript modules: a JSON list of [name, arguments] in, a list of answers out.
 import { readFileSync } from "node:fs";
 import * as exact from "../../src/replearn/web/exact.js";
+import { Table } from "../../src/replearn/web/table.js";
 
 const columnsOf = (terms) => Array.from({ length: terms[0].length }, (_, j) =>
   Int16Array.from(terms, (row) => row[j]));
@@ -36,6 +37,16 @@ const calls = {
   },
   marks: ({ terms }) => [...exact.marks(rowsOf({ terms, targets: [] }))],
   ties: (design) => exact.codesOf(exact.offsetsOf(design, Float64Array.from(design.numbers))),
+  encode: ({ bytes, encoding, options, step }) => {
+    const table = new Table("the table", encoding, [], options);
+    const content = Buffer.from(bytes, "base64");
+    for (let i = 0; i < content.length; i += step) table.feed(content.subarray(i, i + step), false);
+    table.feed(new Uint8Array(0), true);
+    return {
+      columns: table.encoded().map((column) => [...column]),
+      counts: table.terms.map(({ missing, odd, clipped }) => [missing, odd, clipped]),
+    };
+  },
   fit: (vector) => {
     const data = vector.stream ? fromCoins(vector) : vector;
     const rows = rowsOf(data), passes = [];
