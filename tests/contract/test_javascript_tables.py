@@ -158,9 +158,7 @@ def strange_file(coins: random.Random) -> bytes:
     rows = [sign.join("abcd")]
     for _ in range(coins.randint(0, 6)):
         n_cells = 4 if coins.random() < 0.97 else coins.choice([3, 5])
-        usual = coins.choices(
-            ["1", "2", "x", *cells], [200, 200, 200] + [5] * len(cells), k=n_cells
-        )
+        usual = coins.choices(["1", "x", *STRANGE], [300, 300] + [5] * len(STRANGE), k=n_cells)
         rows.append(sign.join(usual))
     return end.join(rows).encode() + coins.choice([b"", end.encode()])
 
