@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.codes.coins import Coins
+from replearn.codes.nets import NetSpace
 from replearn.codes.space import CodeSpace
+from replearn.codes.votes import VoteSpace
 from replearn.documents import MAX_WHOLE, Document, Integers, Label, Length, Unfit
 from replearn.errors import ReplearnError
 from replearn.exact.lanes import row_products, unit
@@ -16,7 +18,7 @@ from replearn.facts import Facts, Row, Spoken
 from replearn.types import Codes, Vector, is_sparse
 
 #: What turns codes into a direction; each has ``n_inputs``, ``check_codes`` and ``decode``.
-Space = CodeSpace
+Space = CodeSpace | NetSpace | VoteSpace
 
 #: Codes that a file may hold.
 MAX_CODES = 1 << 20

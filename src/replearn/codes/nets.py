@@ -8,30 +8,88 @@ whose cosine with that normal is larger than the radius.
 """
 
 import math
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from typing import Annotated, Literal
 
 import numpy as np
 
 from replearn.codes.coins import Coins
-from replearn.types import Matrix, Order
+from replearn.codes.projection import check_components, lift, n_draws
+from replearn.codes.space import MAX_INPUTS
+from replearn.documents import Part, Range, Text, Unfit
+from replearn.errors import ReplearnError
+from replearn.exact.draws import normals
+from replearn.types import Codes, Matrix, Order, Vector
+
+#: Of a net in a file, at most: candidates, components, and numbers that its decoding draws. The
+#: file is tiny, so its cost is bounded here: about a second.
+MAX_CANDIDATES = 1 << 32
+MAX_COMPONENTS = 1 << 16
+MAX_DRAWS = 1 << 24
 
 #: Candidates that share a row of the stream: one call draws them all.
-_TOGETHER = 256
+_TOGETHER = 64
 
 
 def candidates(indices: Order, n_components: int, coins: Coins) -> Matrix:
     """The candidates with these indices, as rows.
 
-    Candidate ``i`` is part ``i % 256`` of the normals in row ``i // 256`` of "net/candidates".
-    Only its direction matters, which is uniform on the sphere.
+    Candidate ``i`` is part ``i % 64`` of the normals in row ``i // 64`` of "net/candidates". Only
+    its direction matters, which is uniform on the sphere.
     """
     rows, places = np.divmod(indices, _TOGETHER)
-    out = np.empty((indices.size, n_components))
-    for row in np.unique(rows):
-        drawn = coins.normals("net/candidates", _TOGETHER * n_components, row=int(row))
-        here = rows == row
-        out[here] = drawn.reshape(_TOGETHER, n_components)[places[here]]
-    return out
+    words = np.empty((indices.size, n_components), dtype=np.uint64)
+    order = np.argsort(rows, kind="stable")
+    starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
+    for here in np.split(order, starts[1:]):
+        drawn = coins.words("net/candidates", _TOGETHER * n_components, row=int(rows[here[0]]))
+        words[here] = drawn.reshape(_TOGETHER, n_components)[places[here]]
+    return normals(words.ravel()).reshape(words.shape)
+
+
+@dataclass(frozen=True)
+class NetSpace(Part):
+    """A net of directions: what turns the index of a candidate into a direction.
+
+    Attributes
+    ----------
+    kind : "net"
+    n_inputs : int
+        Length of a direction: features, and one more for the intercept.
+    projection : str
+        Name in `replearn.codes.projection`.
+    n_components : int
+        Of a candidate.
+    n_candidates : int
+        Indices run from 0 to ``n_candidates - 1``.
+    """
+
+    kind: Literal["net"]
+    n_inputs: Annotated[int, Range(1, MAX_INPUTS)]
+    projection: Annotated[str, Text(20)]
+    n_components: Annotated[int, Range(1, MAX_COMPONENTS)]
+    n_candidates: Annotated[int, Range(1, MAX_CANDIDATES)]
+
+    def check(self) -> None:
+        """Refuse spaces that do not exist, or that nobody could decode."""
+        try:
+            check_components(self.projection, self.n_components, self.n_inputs)
+        except ReplearnError as problem:
+            raise Unfit(str(problem).split(". ")[0]) from None
+        drawn = n_draws(self.projection, self.n_inputs, self.n_components)
+        if drawn > MAX_DRAWS:
+            raise Unfit(f"decoding must draw at most {MAX_DRAWS:,} numbers, got {drawn:,}")
+
+    def check_codes(self, codes: Codes) -> None:
+        """Refuse codes that the space does not have."""
+        if codes.size != 1 or not 0 <= codes[0] < self.n_candidates:
+            raise Unfit(f"codes must be one number below {self.n_candidates:,}, got {codes[:2]}")
+
+    def decode(self, codes: Codes, coins: Coins) -> Vector:
+        """Direction of a candidate: a function of its index and of coins alone."""
+        chosen = candidates(codes, self.n_components, coins)[0]
+        return lift(self.projection, chosen, self.n_inputs, coins)
 
 
 def log_cap(n_components: int, radius: float) -> float:

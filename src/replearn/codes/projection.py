@@ -101,7 +101,18 @@ def lift(name: str, components: Vector, n_inputs: int, coins: Coins) -> Vector:
 
 def projection_matrix(name: str, n_inputs: int, n_components: int, coins: Coins) -> Matrix:
     """The map as a matrix of shape (n_inputs, n_components), for many points at once."""
+    if name == "gaussian":
+        parts = [rows for _, rows in _gaussian_rows(n_inputs, n_components, coins)]
+        return np.concatenate(parts).T / math.sqrt(n_components)
+    if name == "hadamard":  # few components of many inputs
+        axes = np.eye(n_components)
+        return np.stack([lift(name, axis, n_inputs, coins) for axis in axes], axis=1)
     return project(name, np.eye(n_inputs), n_components, coins)
+
+
+def n_draws(name: str, n_inputs: int, n_components: int) -> int:
+    """Numbers that are drawn to project or lift once."""
+    return n_inputs * (n_components if name in ("gaussian", "rotation") else 1)
 
 
 def check_components(name: str, n_components: int, n_inputs: int) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from replearn.codes.cells import Run, is_rounding, n_codes, runs
 from replearn.codes.coins import Coins
 from replearn.codes.lattices import DITHER, UNITS, nearest_codes
-from replearn.codes.projection import check_components, lift, project
+from replearn.codes.projection import check_components, lift, n_draws, project
 from replearn.codes.sketch import Cells
 from replearn.documents import DecimalText, Part, Range, Text, Unfit
 from replearn.errors import ReplearnError
@@ -81,8 +81,7 @@ class CodeSpace(Part):
     @property
     def n_draws(self) -> int:
         """Numbers that are drawn to project or lift once."""
-        drawn = self.projection in ("gaussian", "rotation")
-        return self.n_inputs * (self.n_components if drawn else 1)
+        return n_draws(self.projection, self.n_inputs, self.n_components)
 
     def project(self, points: Matrix, coins: Coins) -> Matrix:
         """Components of points, one in each row."""

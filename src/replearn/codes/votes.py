@@ -5,16 +5,26 @@ No draw depends on data.
 """
 
 import math
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 
 from replearn.codes.coins import Coins
-from replearn.codes.foam import foam_centre, foam_codes, share_leaving_foam
+from replearn.codes.foam import (
+    MAX_FOAM_INPUTS,
+    MAX_PROPOSAL,
+    foam_centre,
+    foam_codes,
+    share_leaving_foam,
+)
+from replearn.codes.space import MAX_INPUTS, Decimal6
+from replearn.documents import Part, Range, Unfit
 from replearn.exact.algebra import total
 from replearn.types import Codes, Matrix, Vector
 
 #: Rounds of a model at the most: each costs its reader a look at the stream.
-MAX_ROUNDS = 1 << 16
+MAX_ROUNDS = 1 << 14
 
 
 def codes_per_round(rounding: str, n_inputs: int) -> int:
@@ -66,3 +76,46 @@ def share_leaving(
 
 def _offsets(n_inputs: int, t: int, coins: Coins) -> Vector:
     return coins.uniforms("boost/box", n_inputs, row=t)
+
+
+@dataclass(frozen=True)
+class VoteSpace(Part):
+    """A shared map from the means of the rounds to integer codes.
+
+    Attributes
+    ----------
+    kind : "vote"
+    n_inputs : int
+        Length of a direction: features, and one more for the intercept.
+    rounding : {"box", "foam"}
+    grid_width : str
+        Side of a box, or of the cube of a droplet.
+    """
+
+    kind: Literal["vote"]
+    n_inputs: Annotated[int, Range(1, MAX_INPUTS)]
+    rounding: Literal["box", "foam"]
+    grid_width: Decimal6
+
+    def check(self) -> None:
+        """Refuse foam that nobody could fill."""
+        if self.rounding == "foam" and self.n_inputs > MAX_FOAM_INPUTS:
+            raise Unfit(f"foam has at most {MAX_FOAM_INPUTS} inputs, got {self.n_inputs:,}")
+
+    def check_codes(self, codes: Codes) -> None:
+        """Refuse codes that the space does not have, and rounds that cost their reader too much."""
+        size = codes_per_round(self.rounding, self.n_inputs)
+        n_rounds, left = divmod(codes.size, size)
+        if left or not 1 <= n_rounds <= MAX_ROUNDS:
+            raise Unfit(
+                f"codes must be {size:,} numbers for each of 1 to {MAX_ROUNDS:,} rounds, got "
+                f"{codes.size:,}"
+            )
+        if self.rounding == "foam":
+            proposals = codes[::size]
+            if proposals.min() < 0 or proposals.max() >= MAX_PROPOSAL:
+                raise Unfit(f"proposals must be below {MAX_PROPOSAL:,}, got others")
+
+    def decode(self, codes: Codes, coins: Coins) -> Vector:
+        """Sum of the weak hypotheses: a function of codes and coins alone."""
+        return vote(self.rounding, codes, self.n_inputs, coins)

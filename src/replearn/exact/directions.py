@@ -50,7 +50,7 @@ def unit_rows(X: Any, signs: Signs, n_inputs: int) -> Any:
     # squares of so few bits add up below 2^53
     bits = min(24, (52 - n_inputs.bit_length()) // 2)
     sparse = is_sparse(X)
-    largest = abs(X).max(axis=1) if X.shape[1] else np.zeros(X.shape[0])
+    largest: Any = abs(X).max(axis=1)
     tops = np.maximum(largest.toarray().ravel() if sparse else largest, constant)
     shifts = bits - np.frexp(tops.astype(np.float64))[1]
     constant = np.rint(np.ldexp(constant, shifts))

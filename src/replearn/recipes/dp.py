@@ -257,7 +257,7 @@ def run(sample: Sample, plan: DPPlan, coins: Coins, work: BlockMap = map) -> Fit
     found, n_tested = largest_score(net, heat, noise, reach)
     counts = {"zero_rows": n_zero, "tested": n_tested, "below": 1}
     spread = _noisy_spread(net, found, heat, noise)
-    return Fitted(np.array([found.index]), spread, net.n_points, counts)
+    return Fitted(np.array([found.candidate]), spread, net.n_points, counts)
 
 
 def largest_score(net: Net, heat: float, noise: Vector, reach: float) -> tuple[Found, int]:
@@ -300,8 +300,8 @@ def _noisy_spread(net: Net, found: Found, heat: float, noise: Vector) -> Rivals:
     """Rivals whose score may get above the chosen one's."""
     scores = _scores(noise, found.near, found.near_counts, net.n_points, heat)
     nearest = np.argsort(-scores, kind="stable")[:MAX_RIVALS]
-    best = float(noise[found.index] - heat * (found.n_errors / net.n_points))
-    moves = net.moves(np.append(found.near[nearest], found.index))
+    best = float(noise[found.candidate] - heat * (found.n_errors / net.n_points))
+    moves = net.moves(np.append(found.near[nearest], found.candidate))
     moves = heat * (moves[:, -1:] - moves[:, :-1])
     return Rivals(n_parts=len(moves), slacks=best - scores[nearest], moves=moves)
 

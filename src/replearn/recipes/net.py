@@ -392,7 +392,7 @@ def run(sample: Sample, plan: NetPlan, coins: Coins, work: BlockMap = map) -> Fi
     if found is None:
         index = fewest_errors(net)
     else:
-        index = found.index
+        index = found.candidate
         spread = _threshold_spread(net, found, threshold)
     return Fitted(np.array([index]), spread, net.n_points, counts)
 
@@ -447,7 +447,7 @@ def fewest_errors(net: "Net") -> int:
 def _threshold_spread(net: "Net", found: "Found", threshold: float) -> Rivals:
     """Earlier candidates that may get below the threshold, and the chosen one above it."""
     nearest = np.argsort(found.near_counts, kind="stable")[:MAX_RIVALS]
-    rivals = np.append(found.near[nearest], found.index)
+    rivals = np.append(found.near[nearest], found.candidate)
     counts = np.append(found.near_counts[nearest], found.n_errors)
     signs = np.append(np.full(nearest.size, -1.0), 1.0)
     slacks = signs * (threshold - counts / net.n_points)
@@ -470,7 +470,7 @@ _FEWEST_POINTS = 16  # in a group
 class Found(NamedTuple):
     """A candidate, its errors, and those that were looked at before and missed narrowly."""
 
-    index: int
+    candidate: int
     n_errors: int
     near: Counts
     near_counts: Counts
@@ -529,10 +529,11 @@ class Net:
 
     def counts(self, indices: Counts, limits: Counts) -> Counts:
         """Errors of these candidates, each counted up to ``limit + 1``."""
+        whole = self._whole(indices)
 
         def count(first: int) -> Counts:
             part = slice(first, first + _CANDIDATES_PER_BLOCK)
-            return count_errors(self.points, self._whole(indices[part]), limits[part])
+            return count_errors(self.points, whole[part], limits[part])
 
         parts = list(self.work(count, range(0, indices.size, _CANDIDATES_PER_BLOCK)))
         return np.concatenate(parts)
