@@ -1,7 +1,9 @@
 // Answers calls of the JavaScript modules: a JSON list of [name, arguments] in, a list of answers out.
+import { File } from "node:buffer";
 import { readFileSync } from "node:fs";
 import * as exact from "../../src/replearn/web/exact.js";
 import { Table } from "../../src/replearn/web/table.js";
+import { fitted, readRows } from "../../src/replearn/web/replicate.js";
 
 const columnsOf = (terms) => Array.from({ length: terms[0].length }, (_, j) =>
   Int16Array.from(terms, (row) => row[j]));
@@ -47,6 +49,13 @@ const calls = {
       counts: table.terms.map(({ missing, odd, clipped }) => [missing, odd, clipped]),
     };
   },
+  replicate: async ({ study, path, options }) => {
+    const started = performance.now();
+    const file = new File([readFileSync(path)], "table.csv");
+    const { rows, findings } = await readRows(study, file, options);
+    const found = fitted(study, rows);
+    return { ...found, findings, seconds: (performance.now() - started) / 1000 };
+  },
   fit: (vector) => {
     const data = vector.stream ? fromCoins(vector) : vector;
     const rows = rowsOf(data), passes = [];
@@ -79,12 +88,13 @@ const calls = {
   },
 };
 
-const answers = JSON.parse(readFileSync(0, "utf8")).map(([name, given]) => {
+const answers = [];
+for (const [name, given] of JSON.parse(readFileSync(0, "utf8"))) {
   try {
-    return calls[name](given);
+    answers.push(await calls[name](given));
   } catch (problem) {
-    if (problem instanceof exact.Refusal) return { refused: problem.message };
-    throw problem;
+    if (!(problem instanceof exact.Refusal)) throw problem;
+    answers.push({ refused: problem.message });
   }
-});
+}
 process.stdout.write(JSON.stringify(answers));

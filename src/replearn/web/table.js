@@ -46,7 +46,7 @@ export function textNumber(text) {
 export const levelText = (text) =>
   NUMBER.test(text) ? String(Number(text)) : BOOLS.get(text) ?? text;
 
-const quoted = (name) => {
+export const quoted = (name) => {
   const shown = JSON.stringify(name.length <= 60 ? name : name.slice(0, 57) + "...");
   return name.includes("'") ? shown : `'${shown.slice(1, -1).replaceAll('\\"', '"')}'`;
 };
@@ -330,7 +330,7 @@ function plainNumber(bytes, start, end) {
 
 // --- columns to terms ----------------------------------------------------------------------------
 
-const ONE = 1 << 12;
+const ONE = 1 << 12, MOST_KEPT = 1 << 16;
 
 /** Columns of a growing number of rows. */
 class Store {
@@ -359,8 +359,10 @@ class Store {
 class NumberTerms {
   constructor(column, store) {
     const { centre, spread, knots, indicator } = column;
-    Object.assign(this, { column, store, missing: 0, odd: 0, clipped: 0, row: 0, kept: [] });
+    Object.assign(this, { column, store, missing: 0, odd: 0, clipped: 0, row: 0 });
     this.oddTexts = new Set();
+    this.kept = [];  // some of the values, evenly spaced, to look at their quantiles
+    this.stride = 1;
     this.centre = Number(centre);
     this.spread = Number(spread);
     const low = this.centre - 4 * this.spread, high = this.centre + 4 * this.spread;
@@ -383,7 +385,10 @@ class NumberTerms {
   }
 
   number(value) {
-    this.kept.push(value);
+    if (this.row % this.stride === 0 && this.kept.push(value) > MOST_KEPT) {
+      this.kept = this.kept.filter((_, i) => i % 2 === 0);
+      this.stride *= 2;
+    }
     if (value < this.nodes[0] || value > this.nodes[this.nodes.length - 1]) this.clipped++;
     this.put(value);
   }

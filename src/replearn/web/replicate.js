@@ -1,0 +1,195 @@
+// A replication of a study: a CSV file in, a model file out.
+import * as exact from "./exact.js";
+import { Refusal } from "./exact.js";
+import { Table, counted, levelText, quoted, textNumber } from "./table.js";
+import { findings, refuseUnknown } from "./check.js";
+
+const PIECE = 1 << 22;  // bytes of a file that are read at once
+
+// --- labels, numbers, weights --------------------------------------------------------------------
+
+const labelText = (label) => String(label);
+
+/** The place of each row's label among the classes. */
+class Labels {
+  constructor(classes) {
+    this.classes = classes;
+    this.places = new Map(classes.map((label, place) => [labelText(label), place]));
+    const yesNo = { 0: "false", 1: "true", false: "0", true: "1" };
+    const texts = [...this.places.keys()].sort().join();
+    if (texts === "0,1" || texts === "false,true") {
+      for (const [text, place] of [...this.places]) this.places.set(yesNo[text], place);
+    }
+    this.values = [];
+    this.missing = 0;
+    this.odd = new Map();
+  }
+
+  cell(text) {
+    if (text === null) this.missing++;
+    const level = text === null ? "" : levelText(text);
+    const place = this.places.get(level);
+    if (place === undefined) this.odd.set(level, (this.odd.get(level) ?? 0) + 1);
+    this.values.push(place);
+  }
+
+  finished() {
+    const n = this.values.length;
+    if (this.missing) {
+      throw new Refusal(`the target must hold a label in every row, got ${counted(this.missing)} ` +
+        `missing labels (NaN) in ${counted(n)} rows. Fill in or leave out such rows.`);
+    }
+    if (this.odd.size) {
+      const total = [...this.odd.values()].reduce((sum, count) => sum + count, 0);
+      const shown = [...this.odd].filter(([, count]) => count >= 10)
+        .sort(([, a], [, b]) => b - a).slice(0, 4).map(([text]) => quoted(text));
+      const wanted = this.classes.slice(0, 6)
+        .map((label) => (typeof label === "string" ? quoted(label) : label)).join(", ");
+      throw new Refusal(`the target must hold the labels of the study, ${wanted}, got others in ` +
+        `${counted(total)} of ${counted(n)} rows${shown.length ? `: ${shown.join(", ")}` : ""}. ` +
+        "Recode them as the study has them.");
+    }
+    return Float64Array.from(this.values);
+  }
+}
+
+/** Numbers of a column, one in every row. */
+class Numbers {
+  constructor(place, { whole = false, least = -Infinity } = {}) {
+    Object.assign(this, { place, whole, least, values: [], missing: 0, odd: 0 });
+  }
+
+  cell(text) {
+    const value = text === null ? null : textNumber(text);
+    if (text === null) this.missing++;
+    else if (value === null) this.odd++;
+    this.values.push(value ?? 0);
+  }
+
+  number(value) {
+    this.values.push(value);
+  }
+
+  finished() {
+    const { place, values, missing, odd, least } = this, n = counted(values.length);
+    if (odd || missing) {
+      const what = odd ? `${counted(odd)} texts` : `${counted(missing)} missing values (NaN)`;
+      throw new Refusal(`${place} must hold a number in every row, got ${what} in ${n} rows. Fill ` +
+        "in or leave out such rows.");
+    }
+    const below = values.filter((value) => value < least).length;
+    if (below) {
+      throw new Refusal(`${place} must hold numbers of at least ${least}, got smaller ones in ` +
+        `${counted(below)} of ${n} rows. Check the column.`);
+    }
+    const fractions = this.whole ? values.filter((value) => !Number.isInteger(value)).length : 0;
+    if (fractions) {
+      throw new Refusal(`${place} must hold counts, got fractions in ${counted(fractions)} of ${n} ` +
+        "rows. Check the column; exposure belongs into an offset.");
+    }
+    return Float64Array.from(values);
+  }
+}
+
+function targetOf({ loss, classes }) {
+  if (classes) return new Labels(classes);
+  return new Numbers("the target", loss.kind === "poisson" ? { whole: true, least: 0 } : {});
+}
+
+/** Class numbers, standardised numbers or counts. */
+function targetsOf({ loss }, found) {
+  if (loss.kind === "gaussian") {
+    const centre = Number(loss.centre), spread = Number(loss.spread);
+    return found.map((y) =>
+      Math.floor(Math.min(Math.max((y - centre) / spread, -16), 16) * 65536 + 0.5) / 65536);
+  }
+  const most = 1 << loss.cap_bits;
+  return loss.kind === "poisson" ? found.map((y) => Math.min(y, most)) : found;
+}
+
+/** Weights on their grid, scaled by a power of two that exceeds all of them; null if all are 1. */
+function weightsOf({ class_weight: byClass }, given, targets) {
+  if (!given && !byClass) return null;
+  const masses = targets.map((target, i) => {
+    const weight = byClass ? Number(byClass[target]) : 1;
+    return given ? given[i] * weight : weight;
+  });
+  const largest = masses.reduce((most, mass) => Math.max(most, mass), 0);
+  if (!(largest > 0)) {
+    throw new Refusal("sample_weight must be positive in some row, got 0 in all. Pass others.");
+  }
+  let scale = 1;
+  while (scale <= largest) scale *= 2;
+  while (scale / 2 > largest) scale /= 2;
+  return masses.map((mass) => Math.floor(mass / scale * 65536 + 0.5) / 65536);
+}
+
+/** Published combinations of encoded numbers, on the same grid and clipped like them. */
+function projected(columns, directions, nRows) {
+  return directions.map((direction) => {
+    const whole = new Float64Array(nRows);
+    direction.forEach((factor, j) => {
+      for (let i = 0; i < nRows; i++) whole[i] += columns[j][i] * factor;
+    });
+    return Int16Array.from(whole, (value) =>
+      Math.min(Math.max(Math.floor(value / 4096 + 0.5), -16384), 16384));
+  });
+}
+
+// --- the whole way -------------------------------------------------------------------------------
+
+/**
+ * Read a table as a study says: encoded rows, and what looks different.
+ *
+ * @param study the content of a study file
+ * @param file a File or Blob
+ * @param options {delimiter, decimal, thousands}
+ * @param onProgress is told the share of the file that has been read
+ */
+export async function readRows(study, file, options = {}, onProgress = () => {}) {
+  const { design } = study;
+  const target = targetOf(design);
+  const weights = design.weights ? new Numbers("sample_weight", { least: 0 }) : null;
+  const offset = design.offset ? new Numbers("offset") : null;
+  const roles = [[design.target, target], [design.weights, weights], [design.offset, offset]]
+    .filter(([, handler]) => handler !== null);
+  const table = new Table(file.name ?? "the table", design.encoding, roles, options);
+  for (let start = 0; start < file.size; start += PIECE) {
+    table.feed(new Uint8Array(await file.slice(start, start + PIECE).arrayBuffer()), false);
+    onProgress(Math.min(1, (start + PIECE) / file.size));
+  }
+  table.feed(new Uint8Array(0), true);
+  let targets = targetsOf(design, target.finished());
+  let masses = weightsOf(design, weights && weights.finished(), targets);
+  let offsets = offset && offset.finished();
+  let columns = table.encoded();
+  if (design.directions) columns = projected(columns, design.directions, table.nRows);
+  refuseUnknown(table);
+  if (masses && !masses.every((mass) => mass > 0)) {  // rows without weight are left out
+    const kept = (array) => array && array.filter((_, i) => masses[i] > 0);
+    [columns, targets, offsets] = [columns.map(kept), kept(targets), kept(offsets)];
+    masses = kept(masses);
+  }
+  const counts = design.classes &&
+    design.classes.map((_, place) => targets.reduce((n, t) => n + (t === place ? 1 : 0), 0));
+  return {
+    rows: { columns, targets, weights: masses, offset: offsets, nRows: targets.length },
+    findings: study.profile ? findings(study.profile, table, counts) : [],
+  };
+}
+
+/** The fit of a study to rows: codes, where they lie in their cells, and the model file. */
+export function fitted(study, rows, onPass) {
+  const { design } = study;
+  const theta = exact.fit(rows, design.loss, Number(design.ridge), onPass);
+  const offsets = exact.offsetsOf(design, exact.coordinatesOf(design.coordinates, theta));
+  const codes = exact.codesOf(offsets);
+  const content = { format: "replearn/model", version: 1, design, codes };
+  const fingerprint = exact.fingerprintOf(content);
+  return {
+    codes,
+    fingerprint,
+    places: Array.from(offsets, (offset, i) => offset - codes[i]),  // in cells, 0 at the centre
+    model: exact.canonicalJson({ ...content, fingerprint }) + "\n",
+  };
+}

@@ -1,0 +1,155 @@
+"""Recorded tables of two labs, and small studies of them: what other languages must get too."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from replearn.codes.sketch import width_factor
+from replearn.documents import decimal_text
+from replearn.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
+from replearn.recipes.coordinates import Coordinates
+from replearn.recipes.design import Design
+from replearn.recipes.glm import Summary, fit, second_moments
+from replearn.recipes.model import Model
+from replearn.study.rows import Reading, TableRows, read_rows
+from replearn.study.study import Study
+from replearn.tables import CsvOptions, Profile, learn_encoding, make_profile, open_table
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kind of table, and how its study is made."""
+
+    n_rows: int = 800
+    target: str = "died"
+    loss: Loss = Bernoulli()  # noqa: RUF009
+    weights: str | None = None
+    offset: str | None = None
+    class_weight: tuple[str, ...] | None = None
+    csv: CsvOptions = CsvOptions()  # noqa: RUF009
+    encoding: Any = ()
+    n_directions: int = 0
+    style: str = "plain"
+
+
+CASES = {
+    "text levels and missing values": Case(),
+    "splines": Case(encoding={"basis": "splines"}),
+    "products": Case(encoding={"interactions": "all"}, n_rows=1500),
+    "weights": Case(weights="mass"),
+    "class weights": Case(class_weight=("0.6", "1.7")),
+    "weights of both kinds": Case(weights="mass", class_weight=("3", "1")),
+    "many classes": Case(target="ward", loss=Multinomial(4)),
+    "numbers": Case(target="bmi", loss=Gaussian("25", "4")),
+    "counts": Case(target="visits", loss=Poisson(6), offset="exposure"),
+    "far values": Case(style="far"),
+    "quoted line ends": Case(style="quoted"),
+    "byte order mark and Windows line ends": Case(style="windows"),
+    "decimal commas": Case(style="commas", csv=CsvOptions(";", ",", ".")),
+    "directions": Case(n_directions=3),
+}
+
+
+def write_table(path: Path, case: Case, seed: int, n_rows: int | None = None) -> Path:
+    """Invented patients of one lab, in a file as the case has it."""
+    n = n_rows or case.n_rows
+    rng = np.random.default_rng(seed)
+    age = np.round(rng.normal(60, 12, n), 1)
+    bmi = np.round(rng.normal(25, 4, n) + (age - 60) / 20, 2)
+    if case.style == "far":
+        bmi[:: n // 9] *= 1e6
+    ward = rng.choice(["A", "B", "C d", "É"], n, p=[0.4, 0.3, 0.2, 0.1])
+    score = (age - 60) / 12 + (ward == "B") - 0.3
+    columns: dict[str, list[str]] = {
+        "age": [f"{v:.1f}" for v in age],
+        "bmi": [f"{v:.2f}" for v in bmi],
+        "ward": list(ward),
+        "smoker": list(np.where(rng.random(n) < 0.3, "TRUE", "false")),
+        "mass": [f"{v:.3f}" for v in np.maximum(rng.gamma(2, 0.7, n) - 0.2, 0)],
+        "exposure": [f"{v:.4f}" for v in rng.normal(0, 0.5, n)],
+        "visits": [str(v) for v in rng.poisson(np.exp(score / 3 + 0.5))],
+        "died": [str(int(v)) for v in rng.logistic(size=n) < score],
+        "note": ["x"] * n,
+    }  # fmt: skip
+    if case.target != "bmi":
+        columns["bmi"][::7] = ["NA"] * len(columns["bmi"][::7])
+    sign, end = ",", "\n"
+    if case.style == "quoted":
+        columns["note"] = ['"one, two\nthree ""four"""'] * n
+        columns["ward"] = [f'"{text}"' for text in columns["ward"]]
+    if case.style == "windows":
+        end = "\r\n"
+    if case.style == "commas":
+        sign = ";"
+        columns = {name: [t.replace(".", ",") for t in texts] for name, texts in columns.items()}
+    lines = [sign.join(columns), *(sign.join(row) for row in zip(*columns.values(), strict=True))]
+    text = end.join(lines) + end
+    path.write_bytes((("\ufeff" if case.style == "windows" else "") + text).encode())
+    return path
+
+
+def make_study(path: Path, case: Case) -> tuple[Study, Model]:
+    """A study of the table, with cells of a plausible width, and the original's model."""
+    features = [n for n in ("age", "bmi", "ward", "smoker") if n != case.target]
+    table = open_case(path, case, features)
+    learned = learn_encoding(table, **dict(case.encoding))
+    classes = {"died": (0, 1), "ward": ("A", "B", "C d", "É")}.get(case.target)
+    n_terms = learned.encoding.n_terms
+    directions = None
+    if case.n_directions:
+        rng = np.random.default_rng(5)
+        directions = rng.integers(-3000, 3000, (case.n_directions, n_terms))
+        n_terms = case.n_directions
+    q = case.loss.n_scores * (n_terms + 1)
+    design = Design(
+        target=case.target,
+        encoding=learned.encoding,
+        loss=case.loss,
+        ridge="0.003",
+        coordinates=Coordinates.of(np.eye(case.loss.n_scores), np.eye(n_terms + 1), 0.0),
+        widths=("1",) * q,
+        bits=0,
+        seed="a test",
+        classes=classes,
+        class_weight=case.class_weight,
+        weights=case.weights,
+        offset=case.offset,
+        directions=directions,
+    )
+    rows = read_rows(TableRows(table, Reading.of(design)))
+    summary = Summary.of(rows, case.loss)
+    coordinates = Coordinates.of(
+        case.loss.information(summary.shares), second_moments(rows, summary.n_rows), 0.003
+    )
+    width = width_factor(q, 0.01, 3) * 1.5 * np.sqrt(2 / summary.n_rows)
+    widths = (decimal_text(1.5 * width),) * q
+    design = replace(design, coordinates=coordinates, widths=widths, bits=3)
+    theta = fit(rows, case.loss, design.ridge, summary)
+    codes, sketch = design.cells.publish(design.numbers(theta))
+    design = replace(design, sketch=sketch)
+    model = Model(design, codes)
+    labels = np.concatenate([block.targets for block in rows.blocks()])
+    profile: Profile = make_profile(learned, labels.astype(np.int64) if classes else labels)
+    n = summary.n_rows
+    return Study(design, "0.01", n, n, ("1.5",) * q, profile, model.fingerprint), model
+
+
+def open_case(path: Path, case: Case, features: Any) -> Any:
+    return open_table(
+        path,
+        target=case.target,
+        weights=case.weights,
+        offset=case.offset,
+        columns=features,
+        csv=case.csv,
+    )
+
+
+def replicate(study: Study, path: Path, case: Case) -> Model:
+    """What Python makes of a second lab's table."""
+    table = open_case(path, case, study.design.encoding.names)
+    rows = read_rows(TableRows(table, Reading.of(study.design)))
+    theta = fit(rows, case.loss, study.design.ridge, Summary.of(rows, case.loss).check(case.loss))
+    return Model(study.design, study.design.codes(theta))
