@@ -125,10 +125,10 @@ def sampled(rows: Rows, n_rows: int, most: int, salt: int) -> Kept:
     if share == 1 << 32 and isinstance(rows, Kept):
         return rows
     kept = [block.part(row_marks(block, salt) < share) for block in rows.blocks()]
-    return Kept(_joined(kept))
+    return Kept(joined(kept))
 
 
-def _joined(blocks: list[Block]) -> Block:
+def joined(blocks: list[Block]) -> Block:
     """One block of several."""
 
     def join(name: str) -> Any:

@@ -1,0 +1,1 @@
+"""Studies: an original publishes one, replications read it."""

@@ -1,0 +1,442 @@
+"""The original: from a table to a study that others can replicate."""
+
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from replearn.codes.coins import Coins, seed_text
+from replearn.codes.sketch import Cells
+from replearn.documents import decimal_text
+from replearn.errors import ReplearnError, short
+from replearn.exact.rows import Kept, Rows
+from replearn.facts import Facts, Row, Spoken
+from replearn.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
+from replearn.recipes import glm
+from replearn.recipes.design import Design
+from replearn.recipes.glm import Promise, Summary, Trial, row_marks, scored, stability
+from replearn.recipes.model import Model
+from replearn.study.rows import Reading, TableRows, read_rows
+from replearn.study.study import Study, sealed_commitment
+from replearn.study.worth import Worth
+from replearn.tables import (
+    Remark,
+    Table,
+    class_numbers,
+    join_columns,
+    learn_classes,
+    learn_encoding,
+    make_profile,
+    target_numbers,
+)
+from replearn.types import Vector
+
+#: Rows of the rarer class behind a level, at the original and at the smallest replication.
+LEAST_EVENTS, LEAST_EVENTS_THERE = 10, 5
+#: Rows below which nothing is promised.
+LEAST_ROWS = 50
+#: A coordinate with fewer effective rows than this has no normal tails.
+LEAST_EFFECTIVE = 5.0
+#: Parts of the original's rows may differ by this factor more than influences say.
+MOST_INFLATION = 4.0
+
+Kind = Literal["logistic", "linear", "poisson"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an original is asked for; see `replearn.ReplicableLogisticClassifier`."""
+
+    kind: Kind = "logistic"
+    target: str = "y"
+    max_disagreement: float = 0.01
+    sketch_bits: int = 3
+    basis: Literal["linear", "splines", "auto"] = "linear"
+    interactions: Literal["all"] | Sequence[tuple[str, str]] | None = None
+    ridge: float | Literal["auto"] = "auto"
+    missing: Literal["indicator", "refuse"] = "indicator"
+    replication_rows: int | None = None
+    shared_seed: int | str = 0
+    class_weight: Literal["balanced"] | Mapping[Any, float] | None = None
+    categories: Sequence[str] = ()
+    numeric: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    weights: str | None = None
+    offset: str | None = None
+    sealed: bool = False
+
+    def check(self) -> None:
+        """Refuse values that no study can have."""
+        rho = self.max_disagreement
+        if isinstance(rho, bool) or not isinstance(rho, int | float) or not 0 < rho < 1:
+            raise ReplearnError(
+                f"max_disagreement must be in (0, 1), got {short(rho)}. It is a probability; for "
+                "1% pass 0.01."
+            )
+        _check_choice("sketch_bits", self.sketch_bits, (0, 1, 2, 3, 4))
+        _check_choice("basis", self.basis, ("linear", "splines", "auto"))
+        _check_choice("missing", self.missing, ("indicator", "refuse"))
+        ridge = self.ridge
+        if ridge != "auto" and not (
+            isinstance(ridge, int | float) and not isinstance(ridge, bool) and 1e-9 <= ridge <= 1e3
+        ):
+            raise ReplearnError(
+                f'ridge must be "auto" or from 1e-9 to 1e3, got {short(ridge)}. It is a weight on '
+                "the mean loss of a row."
+            )
+        rows = self.replication_rows
+        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
+            raise ReplearnError(
+                f"replication_rows must be a number of rows, got {short(rows)}. Leave it out for "
+                "as many as here."
+            )
+        seed_text(self.shared_seed)
+
+
+def _check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    if isinstance(value, bool) or value not in choices:
+        words = ", ".join(map(repr, choices))
+        raise ReplearnError(f"{name} must be one of {words}, got {short(value)}.")
+
+
+@dataclass(frozen=True)
+class Certificate(Spoken):
+    """How likely a replication gets this model; estimated, not proved.
+
+    Attributes
+    ----------
+    expected : float
+        Estimated probability that a replication with ``n_replication`` rows gets a different
+        model, given where this original lies in its cells.
+    planned : float
+        What was asked for, as a mean over originals.
+    n_original, n_replication : int
+    n_numbers : int
+    effective_rows : float
+        Behind the coefficient that the fewest rows carry.
+    weakest : str
+        Its name.
+    inflation : float
+        How much more parts of these rows differ than single rows let expect, in squares.
+    n_repeated : int
+        Rows that occur before among those that were looked at.
+    problems : tuple of str
+        Why the study must not be published.
+    """
+
+    expected: float
+    planned: float
+    n_original: int
+    n_replication: int
+    n_numbers: int
+    effective_rows: float
+    weakest: str
+    inflation: float
+    n_repeated: int
+    problems: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+
+    def facts(self) -> Facts:
+        """In words."""
+        verdict = (
+            f"A lab with {self.n_replication:,} rows of this population gets the same model in "
+            f"{1 - max(self.expected, 1e-4):.2%} of the cases (estimated)."
+        )
+        if self.problems:
+            verdict = "No promise can be made for these rows."
+        return Facts(
+            verdict,
+            [
+                *self.problems,
+                Row("planned agreement", 1 - self.planned, "%"),
+                Row("rows here", self.n_original),
+                Row("coefficients", self.n_numbers),
+                Row("weakest coefficient", self.weakest, note=f"{self.effective_rows:,.0f} rows"),
+                *self.cautions,
+            ],
+            details=[
+                Row("parts of these rows differ", self.inflation, "times the expected square"),
+                Row("repeated rows", self.n_repeated),
+            ],
+        )
+
+
+@dataclass(frozen=True)
+class Original:
+    """What an original has: the study to publish, and the rest to keep.
+
+    Attributes
+    ----------
+    study : Study
+    model : Model
+    certificate : Certificate
+    worth : Worth
+        Held-out worth of the model after rounding.
+    own_worth : Worth
+        The same before rounding.
+    remarks : tuple of Remark
+        About columns.
+    basis : str
+    nonce : str or None
+        Opens a sealed study.
+    """
+
+    study: Study
+    model: Model
+    certificate: Certificate
+    worth: Worth
+    own_worth: Worth
+    remarks: tuple[Remark, ...]
+    basis: str
+    nonce: str | None = None
+
+
+@dataclass
+class _Candidate:
+    """An original with one basis."""
+
+    basis: str
+    learned: Any
+    rows: Rows
+    reading: Reading
+    summary: Summary
+    trial: Trial
+
+
+def publish(table: Table, request: Request) -> Original:
+    """Fit an original: encoding, ridge, coordinates, cells and sketch from its own rows.
+
+    Parameters
+    ----------
+    table : Table
+        With a target.
+    request : Request
+
+    Returns
+    -------
+    original : Original
+    """
+    request.check()
+    classes, labels = _labels(table, request.kind)
+    n_rows = len(labels)
+    n_there = request.replication_rows or n_rows
+    promise = Promise(request.max_disagreement, request.sketch_bits, n_rows, n_there)
+    loss = _loss(request.kind, classes, labels)
+    bases = ("linear", "splines") if request.basis == "auto" else (request.basis,)
+    candidates = [_candidate(table, request, basis, classes, labels, loss, promise) for basis in bases]
+    best = min(candidates, key=lambda candidate: candidate.trial.loss)
+    return _published(best, request, promise, classes, labels)
+
+
+def _labels(table: Table, kind: Kind) -> tuple[tuple[Any, ...] | None, Any]:
+    """The classes, and the target of each row."""
+    parts = [batch.y for batch in table.batches()]
+    column = join_columns(parts)  # type: ignore[arg-type]
+    if kind == "logistic":
+        classes = learn_classes([column])
+        return classes, class_numbers(column, classes)
+    return None, target_numbers(column, whole=kind == "poisson", least=0 if kind == "poisson" else None)
+
+
+def _loss(kind: Kind, classes: tuple[Any, ...] | None, labels: Vector) -> Loss:
+    if classes is not None:
+        return Bernoulli() if len(classes) == 2 else Multinomial(len(classes))
+    if kind == "poisson":
+        largest = float(labels.max())
+        cap_bits = max(2, math.ceil(math.log2(4 * largest + 1)))
+        if cap_bits > 16:
+            raise ReplearnError(
+                f"counts must be at most {1 << 14:,}, got larger ones. Use "
+                "ReplicableLinearRegressor, or count in larger units."
+            )
+        return Poisson(cap_bits)
+    low, centre, high = np.quantile(labels, [0.05, 0.5, 0.95]).tolist()
+    spread = (high - low) / 3.29 or float(labels.std()) or 1.0
+    return Gaussian(decimal_text(centre), decimal_text(spread))
+
+
+def _candidate(
+    table: Table,
+    request: Request,
+    basis: str,
+    classes: tuple[Any, ...] | None,
+    labels: Any,
+    loss: Loss,
+    promise: Promise,
+) -> _Candidate:
+    shrink = max(1.0, promise.n_here / promise.n_there)
+    events = max(LEAST_EVENTS, math.ceil(LEAST_EVENTS_THERE * shrink))
+    learned = learn_encoding(
+        table,
+        labels,
+        basis=basis,  # type: ignore[arg-type]
+        interactions=request.interactions,
+        missing=request.missing,
+        categories=request.categories,
+        numeric=request.numeric,
+        drop=request.drop,
+        least_rows=max(LEAST_ROWS, math.ceil(20 * shrink)),
+        least_events=events if isinstance(loss, Bernoulli) else 0,
+    )
+    weight = _class_weight(request.class_weight, classes, labels)
+    reading = Reading(learned.encoding, loss, classes, weight)
+    rows = read_rows(TableRows(table, reading))
+    ridge = None if request.ridge == "auto" else decimal_text(float(request.ridge))
+    summary, trial = glm.original(rows, loss, promise, ridge)
+    return _Candidate(basis, learned, rows, reading, summary, trial)
+
+
+def _class_weight(given: Any, classes: tuple[Any, ...] | None, labels: Any) -> Vector | None:
+    """One weight for each class, in three digits."""
+    if given is None:
+        return None
+    if classes is None:
+        raise ReplearnError("class_weight must be None for numbers. Use sample_weight.")
+    if given == "balanced":
+        counts = np.bincount(labels, minlength=len(classes))
+        weights = len(labels) / (len(classes) * counts)
+    elif isinstance(given, Mapping):
+        weights = np.array([float(given.get(label, 1.0)) for label in classes])
+    else:
+        raise ReplearnError(
+            f'class_weight must be None, "balanced" or a dict, got {short(given)}.'
+        )
+    return np.array([float(decimal_text(weight)) for weight in weights])
+
+
+def _published(
+    best: _Candidate, request: Request, promise: Promise, classes: Any, labels: Any
+) -> Original:
+    trial, seed = best.trial, seed_text(request.shared_seed)
+    widths = np.array([float(width) for width in trial.widths])
+    cells = Cells.drawn(widths, promise.bits, Coins(seed))
+    codes, sketch = cells.publish(trial.coordinates.of_theta(trial.theta))
+    weight = best.reading.class_weight
+    design = Design(
+        target=request.target,
+        encoding=best.learned.encoding,
+        loss=best.reading.loss,
+        ridge=trial.ridge,
+        coordinates=trial.coordinates,
+        widths=trial.widths,
+        bits=promise.bits,
+        seed=seed,
+        classes=classes,
+        class_weight=None if weight is None else tuple(map(decimal_text, weight.tolist())),
+        weights=request.weights,
+        offset=request.offset,
+        sketch=sketch if promise.bits else None,
+    )
+    model = Model(design, codes)
+    own_worth, worth = (
+        worth_of(best.reading.loss, folds)
+        for folds in (trial.validation.folds, trial.folds)
+    )
+    certificate = _certificate(best, promise, design, model, worth)
+    nonce = secrets.token_hex(16) if request.sealed else None
+    spreads = trial.spread.differences(1.0, math.inf)
+    commitment = model.fingerprint if nonce is None else sealed_commitment(nonce, model.fingerprint)
+    study = Study(
+        design=design,
+        max_disagreement=decimal_text(promise.max_disagreement),
+        n_original=promise.n_here,
+        n_replication=promise.n_there,
+        spreads=tuple(map(decimal_text, spreads.tolist())),
+        profile=make_profile(best.learned, labels),
+        commitment=commitment if promise.bits else None,
+        sealed=request.sealed,
+        problems=certificate.problems,
+    )
+    return Original(
+        study, model, certificate, worth, own_worth, best.learned.remarks, best.basis, nonce
+    )
+
+
+def worth_of(loss: Loss, folds: tuple[glm.Fold, ...]) -> Worth:
+    """Worth of fits on the rows that they have not seen."""
+    parts = [(found, piece) for fold in folds for found, piece in scored(fold)]
+    weights = None
+    if parts[0][1].weights is not None:
+        weights = np.concatenate([piece.weights for _, piece in parts])  # type: ignore[misc]
+    return Worth.of(
+        loss,
+        np.concatenate([found for found, _ in parts]),
+        np.concatenate([piece.targets for _, piece in parts]),
+        weights,
+    )
+
+
+def _certificate(
+    best: _Candidate, promise: Promise, design: Design, model: Model, worth: Worth
+) -> Certificate:
+    trial = best.trial
+    z = trial.coordinates.of_theta(trial.theta)
+    residual = z - design.cells.decode(model.codes, design.published)
+    deviations = trial.spread.differences(promise.n_here, promise.n_there)
+    expected = stability(design.cells.widths, deviations, promise.bits, residual).expected
+    assert expected is not None
+    effective = trial.spread.influence.effective
+    weakest = int(np.argmin(effective))
+    names = ("(constant)", *design.encoding.term_names)
+    place = weakest % len(names)
+    n_repeated = _repeated(best.rows)
+    problems, cautions = [], []
+    if promise.n_here < LEAST_ROWS:
+        problems.append(
+            f"{promise.n_here} rows are too few for any promise. Get at least {LEAST_ROWS}."
+        )
+    if float(effective[weakest]) < LEAST_EFFECTIVE:
+        needed = math.ceil(promise.n_here * 2 * LEAST_EFFECTIVE / float(effective[weakest]))
+        problems.append(
+            f"The coefficient of {names[place]!r} rests on about {effective[weakest]:.0f} rows. "
+            f"Get about {_round_up(needed):,} rows, or leave that column out."
+        )
+    if trial.spread.inflation > MOST_INFLATION:
+        needed = math.ceil(promise.n_here * trial.spread.inflation / 2)
+        problems.append(
+            f"Parts of these rows differ {trial.spread.inflation:.1f} times as much as single rows "
+            f"let expect. Get about {_round_up(needed):,} rows, use fewer columns, or pass groups "
+            "if rows come in clusters."
+        )
+    if worth.is_useless:
+        cautions.append("The model is no better than the base rate.")
+    if n_repeated > 0.2 * min(promise.n_here, glm.MOST_TRIED):
+        cautions.append(
+            f"{n_repeated:,} rows occur before. If the same person stands in several rows, pass "
+            "groups; else the promise is too good."
+        )
+    return Certificate(
+        expected,
+        promise.max_disagreement,
+        promise.n_here,
+        promise.n_there,
+        design.n_numbers,
+        float(effective[weakest]),
+        names[place],
+        trial.spread.inflation,
+        n_repeated,
+        tuple(problems),
+        tuple(cautions),
+    )
+
+
+def _round_up(number: float) -> int:
+    """Two digits, upwards."""
+    digits = 10 ** max(0, math.floor(math.log10(number)) - 1)
+    return math.ceil(number / digits) * digits
+
+
+def _repeated(rows: Rows) -> int:
+    """Rows whose encoded numbers and target occurred before."""
+    if not isinstance(rows, Kept):
+        return 0
+    kept = glm.sampled(rows, rows.block.n_rows, glm.MOST_TRIED, salt=4).block
+    mixed = row_marks(replace(kept, groups=None), 5).astype(np.uint64) << np.uint64(32)
+    mixed |= row_marks(replace(kept, groups=None), 6).astype(np.uint64)
+    pairs = np.stack([mixed, kept.targets.view(np.uint64)], axis=1)
+    return len(pairs) - len(np.unique(pairs, axis=0))
+
+

@@ -1,0 +1,159 @@
+"""The one door from a table to encoded rows: every fit, pass and check comes through here."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.documents import Label
+from replearn.errors import ReplearnError
+from replearn.exact.rows import MAX_ROW, WEIGHT_BITS, Block, Kept, Rows, on_grid
+from replearn.losses import Bernoulli, Gaussian, Loss, Multinomial
+from replearn.recipes.design import DIRECTION_BITS, Design
+from replearn.recipes.glm import joined
+from replearn.tables import Batch, Encoding, Seen, Table, class_numbers, levels_of, target_numbers
+from replearn.types import Codes, Grid, Vector, is_sparse
+
+#: Encoded rows are kept in memory up to so many bytes, and read again at each pass beyond.
+MOST_KEPT = 1 << 32
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a batch of a table becomes a block: all that a design says about rows."""
+
+    encoding: Encoding
+    loss: Loss
+    classes: tuple[Label, ...] | None = None
+    class_weight: Vector | None = None
+    directions: Codes | None = None
+
+    @classmethod
+    def of(cls, design: Design) -> "Reading":
+        """That of a study's design."""
+        weights = design.class_weight
+        return cls(
+            design.encoding,
+            design.loss,
+            design.classes,
+            None if weights is None else np.array([float(weight) for weight in weights]),
+            design.directions,
+        )
+
+    @property
+    def n_terms(self) -> int:
+        """Encoded numbers of a row, without the constant."""
+        return self.encoding.n_terms if self.directions is None else len(self.directions)
+
+    def targets(self, batch: Batch) -> Vector:
+        """Class numbers, standardised numbers or counts."""
+        assert batch.y is not None
+        if isinstance(self.loss, Bernoulli | Multinomial):
+            return class_numbers(batch.y, self.classes or ()).astype(np.float64)
+        if isinstance(self.loss, Gaussian):
+            numbers = target_numbers(batch.y)
+            units = (numbers - float(self.loss.centre)) / float(self.loss.spread)
+            cut = np.minimum(np.maximum(units, -self.loss.cut), self.loss.cut)
+            return on_grid(cut, WEIGHT_BITS) * 2.0**-WEIGHT_BITS
+        return np.minimum(target_numbers(batch.y, whole=True, least=0), self.loss.cut)
+
+    def masses(self, batch: Batch, targets: Vector) -> Vector | None:
+        """Weights of rows before they are scaled; None if all are 1."""
+        found = None
+        if batch.weights is not None:
+            found = target_numbers(batch.weights, "sample_weight", least=0)
+        if self.class_weight is not None:
+            by_class = self.class_weight[targets.astype(np.int64)]
+            found = by_class if found is None else found * by_class
+        return found
+
+    def block(self, batch: Batch, scale: float, seen: Seen | None = None) -> Block:
+        """Encode some rows; rows without weight are left out."""
+        targets = self.targets(batch)
+        terms = self.encoding.encode(batch, seen)
+        if self.directions is not None:
+            terms = projected(terms, self.directions)
+        offset = None if batch.offset is None else target_numbers(batch.offset, "offset")
+        groups = None
+        if batch.groups is not None:
+            codes, names = levels_of(batch.groups)
+            groups = np.array([*names, ""], dtype=object)[codes]
+        masses = self.masses(batch, targets)
+        if masses is None:
+            return Block(terms, targets, None, offset, groups)
+        weights = on_grid(masses / scale, WEIGHT_BITS) * 2.0**-WEIGHT_BITS
+        return Block(terms, targets, weights, offset, groups).part(weights > 0)
+
+
+def projected(terms: Any, directions: Codes) -> Grid:
+    """Published combinations of encoded numbers, on the same grid and clipped like them."""
+    whole = np.asarray(terms @ directions.T.astype(np.float64))  # exact: whole numbers
+    scaled = np.floor(whole * 2.0**-DIRECTION_BITS + 0.5)
+    return np.clip(scaled, -MAX_ROW, MAX_ROW).astype(np.int16)
+
+
+@dataclass
+class TableRows(Rows):
+    """Encoded rows of a table, read anew at each pass."""
+
+    table: Table
+    reading: Reading
+    seen: Seen = field(init=False)
+    label_counts: NDArray[np.int64] | None = field(init=False, default=None)
+    _scale: float = field(init=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        self.seen = Seen(self.reading.encoding)
+
+    @property
+    def n_terms(self) -> int:
+        """Encoded numbers of a row, without the constant."""
+        return self.reading.n_terms
+
+    @property
+    def scale(self) -> float:
+        """A power of two that no weight exceeds."""
+        if not self._scale:
+            largest = 0.0
+            weighted = self.table.roles["weights"] is not None
+            if weighted or self.reading.class_weight is not None:
+                for batch in self.table.batches():
+                    masses = self.reading.masses(batch, self.reading.targets(batch))
+                    largest = max(largest, float(masses.max()) if masses is not None else 1.0)
+                if not largest > 0:
+                    raise ReplearnError(
+                        "sample_weight must be positive in some row, got 0 in all. Pass others."
+                    )
+            self._scale = 2.0 ** math.frexp(largest)[1] if largest else 1.0
+        return self._scale
+
+    def blocks(self) -> Iterator[Block]:
+        """The rows, from the beginning; the first pass counts what it sees."""
+        scale = self.scale
+        fresh = Seen(self.reading.encoding)
+        n_classes = len(self.reading.classes or ())
+        counts = np.zeros(n_classes, dtype=np.int64)
+        for batch in self.table.batches():
+            block = self.reading.block(batch, scale, fresh)
+            if n_classes:
+                counts += np.bincount(block.targets.astype(np.int64), minlength=n_classes)
+            yield block
+        fresh.refuse()
+        self.seen, self.label_counts = fresh, counts if n_classes else None
+
+
+def read_rows(rows: TableRows) -> Rows:
+    """Rows in memory, two bytes a number, if they fit; else the table, read at each pass."""
+    if (rows.table.n_rows or 0) * rows.n_terms * 2 > MOST_KEPT:
+        return rows
+    kept: list[Block] = []
+    size = 0
+    for block in rows.blocks():
+        kept.append(block)
+        size += block.terms.data.nbytes if is_sparse(block.terms) else block.terms.nbytes
+        if size > MOST_KEPT:
+            return rows
+    return Kept(joined(kept))

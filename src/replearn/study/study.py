@@ -1,0 +1,170 @@
+"""A study: what labs share. The original publishes it, replications read it."""
+
+import hashlib
+import math
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated
+
+import numpy as np
+
+from replearn.codes.sketch import width_factor
+from replearn.documents import Document, Length, Positive3, Range, Sha256, Share3, Unfit
+from replearn.errors import ReplearnError
+from replearn.facts import Facts, Row, Spoken
+from replearn.recipes.design import MAX_NUMBERS, Design
+from replearn.recipes.glm import stability
+from replearn.recipes.model import Model
+from replearn.study.evidence import FREE_BITS, Evidence, bits_of, rows_to_find, rows_to_match
+from replearn.tables import Profile
+from replearn.types import Vector
+
+#: Rows that a study may speak of.
+MAX_ROWS = 1 << 40
+#: Widths may exceed what spread and rows imply by upper confidence bounds, up to this factor.
+_MOST_UPPER = 8.0
+
+
+@dataclass(frozen=True)
+class Study(Spoken, Document):
+    """What a replication may know: the design, the promise and a commitment, not the model.
+
+    Attributes
+    ----------
+    design : Design
+        How rows become codes, with the sketch.
+    max_disagreement : decimal text
+        Planned probability that a replication gets a different model.
+    n_original, n_replication : int
+        Rows of the original, and of the smallest replication that is promised the model.
+    spreads : decimal texts
+        Standard deviation of one row's influence on each number, at the original.
+    profile : Profile
+        What the original's columns look like, so that a lab notices other units.
+    commitment : SHA-256 or None
+        Of the original's model: its fingerprint, or, if sealed, that of nonce and fingerprint. None
+        in a registered study, where nobody is first.
+    sealed : bool
+        Whether the commitment hides the fingerprint until the original opens it.
+    """
+
+    FORMAT = "replearn/study"
+
+    design: Design
+    max_disagreement: Share3
+    n_original: Annotated[int, Range(1, MAX_ROWS)]
+    n_replication: Annotated[int, Range(1, MAX_ROWS)]
+    spreads: Annotated[tuple[Positive3, ...], Length(1, MAX_NUMBERS)]
+    profile: Profile
+    commitment: Sha256 | None = None
+    sealed: bool = False
+    problems: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    @classmethod
+    def load(cls, path: "str | os.PathLike[str]") -> "Study":
+        """Read a study file, strictly."""
+        return super().load(path)
+
+    def save(self, path: "str | os.PathLike[str]", private: bool = False) -> None:
+        """Publish the study; refused where its promise cannot be kept."""
+        if self.problems:
+            raise ReplearnError(f"the study was not published: {' '.join(self.problems)}")
+        super().save(path, private)
+
+    def check(self) -> None:
+        """The parts must fit together: nobody believes widths that rows and spreads deny."""
+        if len(self.spreads) != self.design.n_numbers:
+            raise Unfit(f"spreads must be {self.design.n_numbers} numbers")
+        if (self.commitment is None) != (self.design.bits == 0):
+            raise Unfit("a commitment must be there if and only if there is a sketch")
+        if self.sealed and self.commitment is None:
+            raise Unfit("sealed must be false without a commitment")
+        if len(self.profile.columns) != len(self.design.encoding.columns):
+            raise Unfit("the profile must have the columns of the encoding")
+        if not 0 < float(self.max_disagreement) < 1:
+            raise Unfit("max_disagreement must be in (0, 1)")
+        factor = width_factor(self.design.n_numbers, float(self.max_disagreement), self.design.bits)
+        ratio = self.widths / (factor * self.deviations(self.n_replication))
+        if not ((ratio > 0.9) & (ratio < _MOST_UPPER)).all():
+            raise Unfit(
+                "widths must be those that rows, spreads and max_disagreement imply, got some that "
+                f"are {ratio.min():.2g} to {ratio.max():.2g} times as wide"
+            )
+
+    @property
+    def widths(self) -> Vector:
+        """Of the cells."""
+        return self.design.cells.widths
+
+    @cached_property
+    def _spreads(self) -> Vector:
+        return np.array([float(spread) for spread in self.spreads])
+
+    def deviations(self, n_rows: int) -> Vector:
+        """Standard deviations between the original and a lab with so many rows."""
+        return self._spreads * math.sqrt(1 / self.n_original + 1 / n_rows)
+
+    def disagreement(self, n_rows: int) -> float:
+        """Estimated probability that a lab with so many rows gets a different model."""
+        found = stability(self.widths, self.deviations(n_rows), self.design.bits).expected
+        assert found is not None
+        return found
+
+    def commits_to(self, fingerprint: str, nonce: str | None = None) -> bool | None:
+        """Whether the original's model has this fingerprint; None if the seal hides it."""
+        if self.commitment is None or (self.sealed and nonce is None):
+            return None
+        if self.sealed:
+            assert nonce is not None
+            return self.commitment == sealed_commitment(nonce, fingerprint)
+        return self.commitment == fingerprint
+
+    def evidence(self, model: Model) -> Evidence:
+        """What it proves that somebody gets this model, from the study's own numbers."""
+        design = self.design
+        decoded = design.cells.decode(model.codes, design.published)
+        order = np.arange(design.n_numbers).reshape(design.loss.n_scores, -1)
+        known = order[:, 0]  # the base rate gives the constants away
+        places = np.concatenate([known, np.setdiff1d(order.reshape(-1), known)])
+        cells = type(design.cells)(
+            design.cells.widths[places], design.cells.shifts[places], design.bits
+        )
+        bits = bits_of(cells, design.published[places], decoded[places], len(known))
+        rows = rows_to_match(self.widths, self._spreads, self.n_original)
+        if self.sealed or self.commitment is None:
+            return Evidence(rows, None, bits, None)
+        search = rows_to_find(self.widths, self._spreads, self.n_original)
+        return Evidence(rows, min(search, rows), bits, max(0.0, bits - FREE_BITS))
+
+    def facts(self) -> Facts:
+        """What the study says, in words."""
+        design = self.design
+        if self.commitment is None:
+            verdict = "A registered study: nobody is first, every lab may fit it."
+        else:
+            verdict = "A study to replicate: labs with rows of their own can get the same model."
+        promised = 1 - float(self.max_disagreement)
+        return Facts(
+            verdict,
+            [
+                Row("target", design.target),
+                Row("columns", len(design.encoding.columns)),
+                Row("coded numbers", design.n_numbers, note=f"{design.bits} bits each"),
+                Row("rows of the original", self.n_original, note="as the lab states"),
+                Row("rows of a replication", self.n_replication, note="at least"),
+                Row("planned agreement", promised, "%"),
+                Row("commitment", "sealed" if self.sealed else self.commitment or "none"),
+            ],
+            details=[
+                Row("study", self.fingerprint),
+                Row("ridge", design.ridge),
+                Row("seed", design.seed),
+                *(Row(column.name, column.kind) for column in design.encoding.columns),
+            ],
+        )
+
+
+def sealed_commitment(nonce: str, fingerprint: str) -> str:
+    """SHA-256 of a secret nonce and a fingerprint, in hex."""
+    return hashlib.sha256(f"replearn/seal/1\n{nonce}\n{fingerprint}".encode()).hexdigest()

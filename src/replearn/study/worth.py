@@ -1,0 +1,173 @@
+"""What a model is worth on rows: log-loss, AUC and balanced accuracy, beside the base rate."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from replearn.facts import Facts, Row, Spoken
+from replearn.losses import Bernoulli, Loss, Multinomial
+from replearn.recipes.model import decided
+from replearn.types import Matrix, Vector
+
+_NORMAL_95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number with its 95 % confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def mean(cls, values: Vector, weights: Vector) -> "Measure":
+        """A weighted mean over independent rows."""
+        total = float(weights.sum())
+        value = float(values @ weights) / total
+        spread = math.sqrt(float(((values - value) * weights) @ ((values - value) * weights)))
+        return cls(value, value - _NORMAL_95 * spread / total, value + _NORMAL_95 * spread / total)
+
+    def row(self, name: str, note: str = "") -> Row:
+        """As a fact."""
+        return Row(name, self.value, interval=(self.low, self.high), note=note)
+
+
+def area_under_curve(scores: Vector, positive: Vector, weights: Vector) -> Measure:
+    """AUC: the chance that a row of the second class has the larger score; ties count half.
+
+    The interval is DeLong's.
+    """
+    order = np.argsort(scores, kind="stable")
+    placed = scores[order]
+    first = np.searchsorted(placed, placed, side="left")
+    last = np.searchsorted(placed, placed, side="right")
+    share = []
+    for chosen in (positive > 0, positive == 0):
+        mass = np.where(chosen, weights, 0.0)
+        below = np.concatenate([[0.0], np.cumsum(mass[order])])
+        share.append((below[first] + below[last]) / 2 / max(below[-1], 1e-300))
+    among_positive, among_negative = (np.empty_like(part) for part in share)
+    among_positive[order], among_negative[order] = share
+    is_positive = positive > 0
+    ups, downs = among_negative[is_positive], among_positive[~is_positive]
+    if not ups.size or not downs.size:
+        return Measure(math.nan, math.nan, math.nan)
+    up = Measure.mean(ups, weights[is_positive])
+    down = Measure.mean(downs, weights[~is_positive])
+    reach = math.hypot(up.high - up.value, down.high - down.value)
+    return Measure(up.value, max(0.0, up.value - reach), min(1.0, up.value + reach))
+
+
+@dataclass(frozen=True)
+class Worth(Spoken):
+    """What scores say about targets.
+
+    Attributes
+    ----------
+    n_rows : int
+    loss : Measure
+        Mean loss: log-loss in nats, half the squared error in units of the target's spread, or
+        half the Poisson deviance.
+    base : float
+        That of the constant model, the base rate.
+    auc, balanced_accuracy : Measure or None
+        For classes; the AUC for two.
+    explained : float
+        Share of the base's loss that is gone.
+    kind : str
+        Of the loss.
+    """
+
+    n_rows: int
+    loss: Measure
+    base: float
+    auc: Measure | None
+    balanced_accuracy: Measure | None
+    kind: str
+    held_out: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        loss: Loss,
+        scores: Matrix,
+        targets: Vector,
+        weights: Vector | None = None,
+        held_out: bool = True,
+    ) -> "Worth":
+        """From scores and targets of the same rows."""
+        masses = np.ones(len(targets)) if weights is None else weights
+        values = loss.value(scores, targets)
+        if isinstance(loss, Bernoulli | Multinomial):
+            shares = np.bincount(
+                targets.astype(np.int64), weights=masses, minlength=loss.n_scores + 1
+            )
+            shares = np.maximum(shares / shares.sum(), 1e-12)
+        else:
+            shares = np.array([float(targets @ masses) / float(masses.sum())])
+            shares = np.maximum(shares, 1e-12) if loss.kind == "poisson" else shares
+        constant = np.tile(loss.start(shares), (len(targets), 1))
+        base_values = loss.value(constant, targets)
+        base = float(base_values @ masses) / float(masses.sum())
+        auc = balanced = None
+        if isinstance(loss, Bernoulli):
+            auc = area_under_curve(scores[:, 0], targets, masses)
+        if isinstance(loss, Bernoulli | Multinomial):
+            balanced = _balanced_accuracy(decided(scores), targets, masses)
+        return cls(
+            len(targets),
+            Measure.mean(values, masses),
+            base,
+            auc,
+            balanced,
+            loss.kind,
+            held_out,
+        )
+
+    @property
+    def explained(self) -> float:
+        """Share of the constant model's loss that is gone; below 0 for a harmful model."""
+        return 1.0 - self.loss.value / self.base if self.base > 0 else 0.0
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether it is no better than the base rate, or ranks the wrong way round."""
+        return self.loss.value >= self.base or (self.auc is not None and self.auc.high < 0.5)
+
+    @property
+    def words(self) -> str:
+        """What the loss is called."""
+        return {
+            "gaussian": "half the squared error",
+            "poisson": "half the deviance",
+        }.get(self.kind, "log-loss")
+
+    def rows(self) -> list[Row]:
+        """As facts."""
+        found = [self.loss.row(self.words, f"base rate {self.base:.4g}")]
+        if self.auc is not None:
+            found.append(self.auc.row("AUC"))
+        if self.balanced_accuracy is not None:
+            found.append(self.balanced_accuracy.row("balanced accuracy"))
+        return found
+
+    def facts(self) -> Facts:
+        """What the model is worth, in words."""
+        whose = "held-out rows" if self.held_out else "rows"
+        verdict = f"On {self.n_rows:,} {whose} the model removes {self.explained:.1%} of the loss."
+        if self.is_useless:
+            verdict = f"On {self.n_rows:,} {whose} the model is no better than the base rate."
+        return Facts(verdict, self.rows())
+
+
+def _balanced_accuracy(chosen: Vector, targets: Vector, masses: Vector) -> Measure:
+    """Mean share of right labels over the classes."""
+    parts = []
+    for label in np.unique(targets):
+        rows = targets == label
+        parts.append(Measure.mean((chosen[rows] == label).astype(np.float64), masses[rows]))
+    value = sum(part.value for part in parts) / len(parts)
+    reach = math.sqrt(sum((part.high - part.value) ** 2 for part in parts)) / len(parts)
+    return Measure(value, max(0.0, value - reach), min(1.0, value + reach))
