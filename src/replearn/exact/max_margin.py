@@ -20,7 +20,7 @@ a hard margin ``m`` that is at least the floor, ``|u| <= 2/m``. That bounds the 
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -35,17 +35,15 @@ from replearn.exact.packed import (
     UNIT,
     VISITS,
     ZERO_ROWS,
+    RawRows,
     add,
-    as_members,
     count_pair,
     float_product,
     is_zero,
     pack,
-    raw_rows,
     settle,
     whole_product,
 )
-from replearn.types import Order, Signs
 
 _OVERSTEP = 1.3  # over-relaxation of soft sweeps: about 15 % fewer updates
 _ZERO_VECTOR = 1e-10  # below this share of sum a_i, the length of u is rounding noise
@@ -80,73 +78,54 @@ class Problem(NamedTuple):
 
 
 def add_batches(
-    X: Any,
-    signs: Signs,
-    order: Order,
+    rows: RawRows,
     first: int,
     batch_size: int,
-    intercept: bool,
+    bias: int,
     problem: Problem,
     hi: NDArray[np.int64],
     lo: NDArray[np.int64],
     counts: NDArray[np.int64],
-) -> None:
+) -> NDArray[np.int64]:
     """Add the vectors of batches to exact sums, and count what happened.
 
     Parameters
     ----------
-    X : array or CSR matrix
-    signs : int8 array of -1 and +1, one per row of X
-    order : int64 array
-        The rows of one batch after the other.
+    rows : RawRows
+        Of one batch after the other.
     first : int
         Number of the first batch, even; pairs are compared within one call.
     batch_size : int
-    intercept : bool
-        Append a constant 1 to each row; its coefficient is the last entry of a vector.
+    bias : int
+        1 appends a constant to each row; its coefficient is the last entry of a vector.
     problem : Problem
-    hi, lo : int64 arrays of shape (n_groups, n_features + intercept)
+    hi, lo : int64 arrays of shape (n_groups, n_features + bias)
         Limbs of exact sums; batch b goes to group ``(b // 2) % n_groups``.
     counts : int64 array
+
+    Returns
+    -------
+    marks : int64 array
+        Of the rows: equal ones have equal directions and signs.
 
     Notes
     -----
     The same bits for any split into ranges, float32 or float64, dense or CSR, on any machine.
     Twin: ``batch_vector`` in tests/reference.py; tests in tests/unit/test_kernels.py.
     """
-    members, kinds = as_members(order, signs)
     *settings, cap = map(float, problem)  # all floats, or numba would compile anew for C = 1
-    rows = raw_rows(X)
+    marks = np.zeros(rows.members.size, np.int64)
     _add_batches(
-        *rows,
-        kinds,
-        members,
-        first,
-        batch_size,
-        int(intercept),
-        (*settings, min(cap, MAX_ENTRY)),
-        hi,
-        lo,
-        counts,
+        *rows, marks, first, batch_size, bias, (*settings, min(cap, MAX_ENTRY)), hi, lo, counts
     )
+    return marks
 
 
 @njit(cache=True, nogil=True)
 def _add_batches(
-    data,
-    columns,
-    ends,
-    n_features,
-    signs,
-    members,
-    first,
-    batch_size,
-    bias,
-    problem,
-    hi,
-    lo,
-    counts,
-):
+    data, columns, ends, n_features, signs, members, keys,
+    marks, first, batch_size, bias, problem, hi, lo, counts,
+):  # fmt: skip
     weight, _, _, _, floor, _, _, _ = problem
     last = first + members.size // batch_size
     u, factors = np.zeros((2, n_features + bias)), np.zeros(2)
@@ -156,8 +135,10 @@ def _add_batches(
     scale = 2.0 ** (29 - math.frexp(longest)[1])
     for batch in range(first, last, 2):
         stop = min(batch + 2, last)
-        pair = members[(batch - first) * batch_size : (stop - first) * batch_size]
-        rows, places, starts = pack(data, columns, ends, n_features, signs, pair, bias)
+        pair = slice((batch - first) * batch_size, (stop - first) * batch_size)
+        rows, places, starts = pack(
+            data, columns, ends, n_features, signs, members[pair], bias, keys, marks[pair]
+        )
         for side in range(stop - batch):
             mine = starts[side * batch_size : (side + 1) * batch_size + 1]
             found = _solve(rows, places, mine, box, scale, problem, u[side], alpha, active)

@@ -12,7 +12,7 @@ and in any grouping, for entries of at most 8 and fewer than 2^30 summands.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -80,10 +80,11 @@ def fixed_mean(hi: NDArray[np.int64], lo: NDArray[np.int64], count: Any) -> Vect
 
 
 @njit(cache=True, nogil=True)
-def pack(data, columns, ends, n_features, signs, members, bias):
+def pack(data, columns, ends, n_features, signs, members, bias, keys, marks):
     """The rows ``members`` as directions; a row of zeros stays one.
 
-    Row k has the places ``starts[k]`` to ``starts[k + 1]`` of the result.
+    Row k has the places ``starts[k]`` to ``starts[k + 1]`` of the result. Its mark, the sum of its
+    entries times ``keys``, goes to ``marks[k]``: equal directions have equal marks.
     """
     n = members.size
     starts = np.zeros(n + 1, np.int64)
@@ -109,11 +110,18 @@ def pack(data, columns, ends, n_features, signs, members, bias):
                 packed[to + j] = np.int32(factor * math.ldexp(np.float64(data[first + j]), shift))
         if bias:
             packed[to + size] = np.int32(factor * math.ldexp(1.0, shift))
-        if columns is not None:
+        mark = np.int64(0)
+        if columns is None:
+            for j in range(size + np.uint64(bias)):
+                mark += np.int64(packed[to + j]) * np.int64(keys[j])
+        else:
             for j in range(size):
                 places[to + j] = columns[first + j]
             if bias:
                 places[to + size] = n_features
+            for p in range(to, to + size + np.uint64(bias)):
+                mark += np.int64(packed[p]) * np.int64(keys[places[p]])
+        marks[k] = mark
     return packed, places, starts
 
 
@@ -287,9 +295,27 @@ def count_pair(distance, counts):
     counts[PAIR_SQUARES] += np.int64(np.rint(square * square / PAIR_SQUARE_UNIT))
 
 
-def as_members(order: Order, signs: Signs) -> tuple[Order, Signs]:
-    """Row numbers and signs of the types for which the loops are compiled."""
-    return _plain(order, np.int64), _plain(signs, np.int8)
+class RawRows(NamedTuple):
+    """Rows as the compiled loops take them: `raw_rows`, signs, the order of the rows, keys."""
+
+    data: Any
+    columns: Any
+    ends: Any
+    n_features: int
+    signs: Signs
+    members: Order
+    keys: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, X: Any, signs: Signs, order: Order) -> "RawRows":
+        """The rows ``X[order]`` and their signs."""
+        steps = np.arange(1, X.shape[1] + 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        keys = (steps >> np.uint64(33)).astype(np.int32)
+        return cls(*raw_rows(X), _plain(signs, np.int8), _plain(order, np.int64), keys)
+
+    def part(self, start: int, stop: int) -> "RawRows":
+        """Some of the rows, in their order."""
+        return self._replace(members=self.members[start:stop])
 
 
 def _plain(values: NDArray[Any], kind: Any) -> NDArray[Any]:
