@@ -1,6 +1,6 @@
 """Frames and files to blocks of whole numbers."""
 
-from replearn.tables.cells import Column, Texts, levels_of, numbers_of
+from replearn.tables.cells import Column, Texts, join_columns, levels_of, numbers_of
 from replearn.tables.encoding import (
     MISSING,
     OTHER,
@@ -24,6 +24,7 @@ __all__ = [
     "Batch",
     "CsvOptions",
     "Column",
+    "join_columns",
     "Texts",
     "numbers_of",
     "levels_of",

@@ -194,11 +194,10 @@ def from_series(series: Any) -> Column:
 
     kind = series.dtype
     if kind.is_integer() or kind.is_float():
-        array = series.to_numpy()
-        if array.dtype.kind in "iuf" and not (kind.is_integer() and series.null_count()):
-            return _from_array(array)
-        filled = series.cast(nw.Float64).to_numpy()
-        return _from_array(np.asarray(filled, dtype=np.float64))
+        absent = series.is_null().to_numpy()
+        if not absent.any():
+            return _from_array(series.to_numpy())
+        return _from_array(np.ma.MaskedArray(series.fill_null(0).to_numpy(), absent))
     if kind.is_temporal() and not series.is_null().all():
         raise OddCells("dates or times")
     if kind in (nw.String, nw.Categorical, nw.Enum):
@@ -253,6 +252,8 @@ def _from_objects(items: list[Any]) -> Column:
     try:  # the type too: True equals 1, but is not the same cell
         codes = [places.setdefault((type(item), item), len(places)) for item in items]
     except TypeError:
+        if any(item is np.ma.masked for item in items):
+            return _from_objects([None if item is np.ma.masked else item for item in items])
         raise OddCells("lists") from None
     return _coded(np.array(codes, dtype=np.int32), [item for _, item in places])
 
@@ -273,7 +274,7 @@ def _cell_text(value: Any) -> str | None:
         return clean_text(str(value))
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
-    if value is None or value is np.ma.masked:
+    if value is None:
         return None
     if isinstance(value, numbers.Real | Decimal):
         try:

@@ -417,7 +417,7 @@ class ParquetFile:
 
 def load_npz(path: str) -> tuple[Any, Any, Any]:
     """The arrays X, y and names of an npz file; the last two may be absent."""
-    with reading(path), np.load(path, allow_pickle=False) as stored:
+    with reading(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
         if "X" not in stored.files:
             found = ", ".join(stored.files) or "none"
             raise ReplearnError(f"{path} must hold an array X, got {found}. Save X, y and names.")

@@ -309,7 +309,7 @@ def _in_memory(source: Any, names: Sequence[str] | None) -> Source:
             "the table must have different names of columns. Rename them."
         ) from None
     if isinstance(frame, nw.DataFrame):
-        return _columns_in({name: frame[name] for name in frame.columns})
+        return _columns_in(dict(zip(frame.columns, frame.iter_columns(), strict=True)))
     return _array_rows(source, names)
 
 

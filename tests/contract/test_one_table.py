@@ -1,0 +1,275 @@
+"""One meaning of a cell: the same strange table from any source is the same, or is refused."""
+
+import csv
+import io
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from replearn.errors import ReplearnError
+from replearn.tables import (
+    Encoding,
+    LevelColumn,
+    NumberColumn,
+    Product,
+    Seen,
+    learn_encoding,
+    open_table,
+)
+from replearn.tables.cells import clean_text, level_text
+
+FOLDER = Path(tempfile.mkdtemp(prefix="one-table-"))
+
+WORDS = [
+    *("", " ", "NA", " NA\t", "N/A", "NaN", "nan", "null", "NULL", ".", "?", "<NA>", "NAN", "none"),
+    *(
+        "1",
+        "1.0",
+        "01",
+        " 1 ",
+        "+1",
+        "1e0",
+        "-0",
+        "0.1",
+        ".5",
+        "5.",
+        "1e-7",
+        "1e22",
+        "1_000",
+        "0x1",
+    ),
+    *("true", "TRUE", "True", "False", "tRUE", "inf", "-inf", "Infinity", "INF", "1e999", "1e-999"),
+    *(
+        "a",
+        "A",
+        " a",
+        "ä",
+        "a\u0308",
+        '"q"',
+        "a,b",
+        "a;b",
+        "l1\nl2",
+        "it's",
+        "1,5",
+        "50,000",
+        "日本",
+    ),
+    *(
+        "9007199254740993",
+        "123456789012345678901234567890",
+        "-",
+        "--",
+        "\u00a0",
+        "a\u00a0",
+        "nan(1)",
+    ),
+]
+ODD_WORDS = ["a\0b", "x" * 4097, "(other)", "(missing)", "\ufeff"]
+
+whole = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3)
+real = st.floats(allow_infinity=False) | st.sampled_from([0.1, 1.0, -0.0, 1e22, 5e-324])
+text = (
+    st.sampled_from(WORDS)
+    | st.sampled_from(ODD_WORDS[2:])
+    | st.text(max_size=3).filter(lambda t: "\0" not in t and "\r" not in t)
+)
+anything = st.one_of(whole, real, st.booleans(), text, st.just(10**400), st.just(float("inf")))
+KINDS = {
+    "whole": (whole, pl.Int64, pa.int64()),
+    "real": (real | st.just(float("inf")), pl.Float64, pa.float64()),
+    "bool": (st.booleans(), pl.Boolean, pa.bool_()),
+    "text": (text | st.sampled_from(ODD_WORDS), pl.String, pa.string()),
+    "mixed": (anything, None, None),
+}
+
+
+@st.composite
+def tables(draw):
+    """Columns by name, and the kind of each."""
+    n_rows = draw(st.integers(1, 12))
+    kinds = draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=3))
+    columns = {
+        f"c{i}": draw(st.lists(st.none() | KINDS[kind][0], min_size=n_rows, max_size=n_rows))
+        for i, kind in enumerate(kinds)
+    }
+    return columns, dict(zip(columns, kinds, strict=True))
+
+
+def written(cell):
+    """A cell as programs write it into a CSV file."""
+    return "" if cell is None else str(cell)
+
+
+def csv_file(columns, delimiter=","):
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=delimiter, quoting=csv.QUOTE_ALL)
+    writer.writerow(columns)
+    writer.writerows(zip(*(map(written, cells) for cells in columns.values()), strict=True))
+    path = FOLDER / "table.csv"
+    path.write_text(text.getvalue(), encoding="utf-8", newline="")
+    return path
+
+
+def sources(columns, kinds):
+    """The table in every form that can hold it."""
+    yield columns
+    yield {name: np.array([*cells, 0], dtype=object)[:-1] for name, cells in columns.items()}
+    yield pd.DataFrame({n: pd.Series(cells, dtype=object) for n, cells in columns.items()})
+    yield csv_file(columns)
+    yield csv_file(columns, delimiter=";")
+    if "mixed" in kinds.values():
+        return
+    yield pl.DataFrame({n: pl.Series(c, dtype=KINDS[kinds[n]][1]) for n, c in columns.items()})
+    arrow = pa.table({n: pa.array(c, KINDS[kinds[n]][2]) for n, c in columns.items()})
+    yield arrow
+    coded = {n: arrow[n].dictionary_encode() for n in columns}
+    yield pa.table(coded)
+    yield pd.DataFrame({n: arrow[n].to_pandas() for n in columns})
+    yield arrow.to_pandas(types_mapper=pd.ArrowDtype)
+    for name, table in (("plain", arrow), ("coded", pa.table(coded))):
+        path = FOLDER / f"{name}.parquet"
+        pq.write_table(table, path, use_dictionary=name == "coded")
+        yield path
+
+
+def encodings(columns):
+    """Every column as numbers, and every column as levels."""
+    yield Encoding(
+        tuple(NumberColumn(name, "0.1", "1.7", ("0.3", "2"), indicator=True) for name in columns)
+    )
+    levels = []
+    for name, cells in columns.items():
+        texts = ["true" if c is True else "false" if c is False else written(c) for c in cells]
+        known = set()
+        for text_ in texts:
+            try:
+                cleaned = clean_text(text_)
+            except Exception:  # a cell that all sources refuse
+                continue
+            known |= {level_text(cleaned)} if cleaned is not None else set()
+        named = tuple(sorted(known - {"(reference)"})[:2])
+        levels.append(LevelColumn(name, tuple(dict.fromkeys((*named, "(missing)"))), "(reference)"))
+    yield Encoding(tuple(levels), (Product(0, 0),) if levels[0].levels[0] != "(missing)" else ())
+
+
+def outcome(source, encoding):
+    """All that labs compare; or that the table was refused."""
+    seen = Seen(encoding)
+    try:
+        table = open_table(source)
+        blocks = [(encoding.encode(b, seen), encoding.values(b)) for b in table.batches(5)]
+    except ReplearnError as problem:
+        assert "\0" not in str(problem)
+        return "refused"
+    grid, values = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    counts = [seen.missing, seen.unknown, seen.unreadable, seen.clipped]
+    return grid.dtype, grid.tobytes(), values.tobytes(), np.array(counts).tolist()
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(tables())
+def test_one_table_is_one_table(drawn):
+    columns, kinds = drawn
+    for encoding in encodings(columns):
+        expected = None
+        for source in sources(columns, kinds):
+            found = outcome(source, encoding)
+            expected = found if expected is None else expected
+            assert found == expected, (type(source), source if isinstance(source, Path) else "")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_table_is_learned_once(seed):
+    """Numbers with gaps, texts that are numbers, booleans, levels: one encoding from all sources."""
+    rng = np.random.default_rng(seed)
+    n_rows = 400
+    gaps = rng.random(n_rows) < 0.1
+    columns = {
+        "age": [None if gap else float(v) for gap, v in zip(gaps, rng.normal(60, 9, n_rows))],
+        "count": rng.poisson(0.03 * 10 ** rng.integers(0, 3), n_rows).tolist(),
+        "ward": rng.choice(["A", "B", " B", "NA", "c,d"], n_rows).tolist(),
+        "grade": rng.choice(["1", "1.0", "2", "03", "x"], n_rows).tolist(),
+        "digits": rng.choice(["0.5", "1.5", " 2", "-1e1", "?"], n_rows).tolist(),
+        "smoker": (rng.random(n_rows) < 0.3).tolist(),
+    }
+    kinds = dict(zip(columns, ("real", "whole", "text", "text", "text", "bool"), strict=True))
+    labels = (rng.random(n_rows) < 0.3).astype(np.int64)
+    found = []
+    for source in sources(columns, kinds):
+        learned = learn_encoding(
+            open_table(source), labels, basis="splines", interactions="all", least_rows=15
+        )
+        found.append((learned.encoding, learned.remarks))
+    assert all(other == found[0] for other in found)
+    terms = found[0][0].term_names
+    assert {"age", "age missing", "ward = A", "ward missing", "grade = 2"} <= set(terms)
+    assert {"smoker = true", "digits", "age x ward = A", "grade = 2 x smoker = true"} <= set(terms)
+    order = rng.permutation(n_rows)
+    mixed = {name: [cells[i] for i in order] for name, cells in columns.items()}
+    again = learn_encoding(
+        open_table(mixed), labels[order], basis="splines", interactions="all", least_rows=15
+    )
+    assert again.encoding == found[0][0]
+
+
+NO_TABLES = {
+    "dates": pd.DataFrame({"a": pd.to_datetime(["2024-01-01"])}),
+    "dates of polars": pl.DataFrame({"a": [pd.Timestamp("2024-01-01")]}),
+    "dates of Arrow": pa.table({"a": pa.array([1], pa.date32())}),
+    "dates of NumPy": {"a": np.array(["2024-01-01"], dtype="datetime64[D]")},
+    "dates as objects": {"a": [pd.Timestamp("2024-01-01")]},
+    "durations": {"a": np.array([3], dtype="timedelta64[s]")},
+    "complex numbers": np.array([[1 + 2j]]),
+    "complex objects": {"a": [1 + 0j, None]},
+    "bytes": {"a": [b"x"]},
+    "bytes of NumPy": {"a": np.array([b"x"])},
+    "lists": {"a": [[1]]},
+    "lists of Arrow": pa.table({"a": [[1]]}),
+    "2-d columns": {"a": np.zeros((3, 2))},
+    "surrogates": {"a": ["\ud800"]},
+    "long texts": {"a": ["x" * 4097]},
+    "infinity": np.array([[np.inf]]),
+    "infinite objects": {"a": [10**400]},
+    "tuples as names": pd.DataFrame({("a", "b"): [1]}),
+    "None as a name": pd.DataFrame({None: [1]}),
+    "a name twice": pd.DataFrame([[1, 2]], columns=["a", "a"]),
+    "a name twice, trimmed": {"a": [1], "a ": [2]},
+    "no name": {" ": [1]},
+    "columns of different lengths": {"a": [1], "b": [1, 2]},
+    "no rows": pd.DataFrame({"a": []}),
+    "1-d": np.zeros(3),
+    "a ragged list": [[1], [1, 2]],
+    "sparse complex numbers": __import__("scipy.sparse").sparse.csr_array(np.array([[1j]])),
+}
+
+
+@pytest.mark.parametrize("name", NO_TABLES)
+def test_no_table(name):
+    with pytest.raises(ReplearnError) as caught:
+        for batch in open_table(NO_TABLES[name]).batches():
+            for column in batch.names:
+                batch.column(column)
+    assert len(str(caught.value)) > 30
+
+
+def test_masked_cells_are_missing():
+    masked = np.ma.MaskedArray([[1.0, np.inf], [2.0, 3.0]], mask=[[False, True], [True, False]])
+    batch = next(open_table(masked).batches())
+    assert np.array_equal(batch.column("x0"), [1, np.nan], equal_nan=True)
+    assert np.array_equal(batch.column("x1"), [np.nan, 3], equal_nan=True)
+    texts = np.ma.MaskedArray(["a", "b"], mask=[True, False])
+    assert next(open_table({"t": texts}).batches()).column("t").codes.tolist() == [-1, 0]
+
+
+def test_names_that_are_numbers():
+    frame = pd.DataFrame(np.eye(3))
+    assert open_table(frame).names == ("0", "1", "2")
+    assert next(open_table(frame).batches()).column("1").tolist() == [0, 1, 0]
