@@ -90,6 +90,7 @@ from replearn.exact.directions import (
 )
 from replearn.recipes.estimates import Rivals
 from replearn.recipes.recipe import (
+    MAX_ROWS,
     Bound,
     Fitted,
     Mode,
@@ -484,7 +485,7 @@ def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Mat
     matrix = None
     if cover.projection != "none":
         matrix = projection_matrix(cover.projection, plan.n_inputs, cover.n_components, coins)
-    left = plan.n_rows if plan.mode == "paper" else sample.n_rows
+    left = plan.n_rows if plan.mode == "paper" else MAX_ROWS
     parts: list[Matrix] = [np.empty((cover.n_components, 0))]
     n_zero = 0
     for X, signs, order in sample.blocks(1):
