@@ -1,6 +1,7 @@
 // A replication of a study: a CSV file in, a model file out.
-import * as exact from "./exact.js";
-import { Refusal } from "./exact.js";
+import {
+  Refusal, canonicalJson, codesOf, coordinatesOf, fingerprintOf, fit, offsetsOf,
+} from "./exact.js";
 import { Table, counted, levelText, quoted, textNumber } from "./table.js";
 import { findings, refuseUnknown } from "./check.js";
 
@@ -181,15 +182,17 @@ export async function readRows(study, file, options = {}, onProgress = () => {})
 /** The fit of a study to rows: codes, where they lie in their cells, and the model file. */
 export function fitted(study, rows, onPass) {
   const { design } = study;
-  const theta = exact.fit(rows, design.loss, Number(design.ridge), onPass);
-  const offsets = exact.offsetsOf(design, exact.coordinatesOf(design.coordinates, theta));
-  const codes = exact.codesOf(offsets);
+  const theta = fit(rows, design.loss, Number(design.ridge), onPass);
+  const numbers = coordinatesOf(design.coordinates, theta);
+  const offsets = offsetsOf(design, numbers);
+  const codes = codesOf(offsets);
   const content = { format: "replearn/model", version: 1, design, codes };
-  const fingerprint = exact.fingerprintOf(content);
+  const fingerprint = fingerprintOf(content);
   return {
     codes,
     fingerprint,
+    numbers: Array.from(numbers),
     places: Array.from(offsets, (offset, i) => offset - codes[i]),  // in cells, 0 at the centre
-    model: exact.canonicalJson({ ...content, fingerprint }) + "\n",
+    model: canonicalJson({ ...content, fingerprint }) + "\n",
   };
 }

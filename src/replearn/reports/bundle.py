@@ -1,0 +1,202 @@
+"""What a centre needs to replicate a study offline: a page that fits, a rehearsal, a few words.
+
+The page is one file. It holds the study and the JavaScript of ``replearn/web``, which gives the
+same bytes as Python, and a policy by which a browser lets it connect to nothing.
+"""
+
+import base64
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from replearn.codes.coins import Coins
+from replearn.documents import canonical_json, decimal_text, system_words
+from replearn.errors import ReplearnError, printable
+from replearn.study.study import Study
+from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn
+from replearn.types import Vector
+
+_MODULES = ("exact", "table", "check", "evidence", "compare", "replicate", "worker")
+
+#: Rows of a rehearsal, and of each of its classes at least.
+_ROWS, _ROWS_PER_CLASS = 400, 40
+
+_README = """\
+Replicate a study: {target}
+
+1. Open study.html in a browser (Chromium, Firefox, Edge or Safari). It needs no
+   installation and no network: its security policy forbids it to connect.
+2. Rehearse: choose rehearsal.csv. Its rows are invented, so the answer is "A
+   different model". You have seen what will happen, and which columns are needed.
+3. Choose a table of your own, as a CSV file with the same columns.
+4. Send the fingerprint, or the model file, to whoever asked you. It holds no row.
+
+With Python: pip install "replearn[data]", then
+
+    replearn replicate study.json your-table.csv
+
+gives the same model, byte for byte.
+
+study.json      what the original lab has published
+study.html      the page
+rehearsal.csv   invented rows
+Study {fingerprint}
+"""
+
+
+def study_page(study: Study) -> str:
+    """One self-contained page that replicates the study from a CSV file.
+
+    Parameters
+    ----------
+    study : Study
+
+    Returns
+    -------
+    page : str
+        HTML. The same study gives the same page.
+    """
+    content = canonical_json(study.content() | {"fingerprint": study.fingerprint}).decode()
+    parts = {
+        "title": escape(printable(study.design.target)),
+        "style": _source("page.css"),
+        "study": content.replace("<", "\\u003c"),  # nothing may end the element
+        "engine": "".join(_module(name) for name in _MODULES),
+        "script": _source("page.js"),
+    }
+    parts["policy"] = (
+        "default-src 'none'; connect-src 'none'; worker-src blob:; base-uri 'none'; "
+        f"form-action 'none'; script-src {_hash(parts['script'])}; "
+        f"style-src {_hash(parts['style'])}"
+    )
+    return re.sub(r"\$(\w+)", lambda found: parts[found[1]], _source("page.html"))
+
+
+def _source(name: str) -> str:
+    return (files("replearn") / "web" / name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _module(name: str) -> str:
+    """A module as a function of its own, so that many make one script."""
+    text = _source(f"{name}.js")
+    given = re.findall(r"^export (?:async )?(?:function|class|const) (\w+)", text, re.M)
+    text = re.sub(
+        r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', r"const \1 = $\2;", text, flags=re.M
+    )
+    text = re.sub(r"^export ", "", text, flags=re.M)
+    return f"const ${name} = (() => {{\n{text}return {{ {', '.join(given)} }};\n}})();\n"
+
+
+def rehearsal(study: Study) -> str:
+    """Invented rows with the columns of a study, as CSV: from what it publishes, from no row.
+
+    Columns are drawn apart from each other and from the target. The same study gives the same rows.
+    """
+    design, coins = study.design, Coins(study.fingerprint)
+    n_rows = max(_ROWS, _ROWS_PER_CLASS * len(design.classes or ()))
+
+    def draws(name: str) -> Vector:
+        return coins.uniforms(f"rehearsal/{name}", n_rows)
+
+    columns: dict[str, list[str]] = {}
+    for column, theirs in zip(design.encoding.columns, study.profile.columns, strict=True):
+        if isinstance(column, NumberColumn):
+            at = [*map(float, getattr(theirs, "quantiles", ()))]
+            if not at:
+                centre, spread = float(column.centre), float(column.spread)
+                at = [centre + spread * z for z in (-1.6, -0.7, 0.0, 0.7, 1.6)]
+            texts = _numbers(draws(column.name), at)
+            gaps = draws(f"{column.name}/missing") < float(getattr(theirs, "missing", "0"))
+            columns[column.name] = [
+                "" if gap else text for gap, text in zip(gaps, texts, strict=True)
+            ]
+        else:
+            columns[column.name] = _levels(
+                column, getattr(theirs, "shares", ()), draws(column.name)
+            )
+    shares = [float(share) for share in study.profile.target]
+    if design.classes is not None:
+        labels = [str(c).lower() if isinstance(c, bool) else str(c) for c in design.classes]
+        columns[design.target] = _chosen(labels, shares, draws("target"))
+    else:
+        found = _numbers(draws("target"), shares or [0.0, 1.0, 2.0, 3.0, 4.0])
+        whole = design.loss.kind == "poisson"
+        columns[design.target] = [str(max(0, round(float(t)))) if whole else t for t in found]
+    if design.weights is not None:
+        columns[design.weights] = ["1"] * n_rows
+    if design.offset is not None:
+        columns[design.offset] = ["0"] * n_rows
+    lines = [columns.keys(), *zip(*columns.values(), strict=True)]
+    return "".join(",".join(map(_cell, line)) + "\n" for line in lines)
+
+
+def _numbers(u: Vector, at: list[float]) -> list[str]:
+    """Numbers whose quantiles at 5, 25, 50, 75 and 95 % are these."""
+    places = np.interp(u, [0.05, 0.25, 0.5, 0.75, 0.95], at)
+    return [decimal_text(value) for value in places.tolist()]
+
+
+def _levels(column: LevelColumn, shares: tuple[str, ...], u: Vector) -> list[str]:
+    names = [column.reference, *column.levels]
+    named = [float(share) for share in shares] or [1.0] * len(names)
+    texts = ["" if name == MISSING else "other" if name == OTHER else name for name in names]
+    return _chosen(texts, named, u)
+
+
+def _chosen(texts: list[str], shares: list[float], u: Vector) -> list[str]:
+    weights = np.maximum(shares or np.ones(len(texts)), 0.02)
+    ends = np.cumsum(weights / weights.sum())
+    return [texts[min(int(i), len(texts) - 1)] for i in np.searchsorted(ends, u, side="right")]
+
+
+def _cell(text: str) -> str:
+    if re.search(r'[",;\t|\r\n]|^ | $', text):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def write_bundle(study: Study, folder: str | os.PathLike[str]) -> Path:
+    """Write study.json, study.html, rehearsal.csv and README.txt into a new folder, or nothing.
+
+    Raises
+    ------
+    ReplearnError
+        If the folder is there already and not empty, or if the system does not let us write.
+    """
+    target = Path(folder).absolute()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ReplearnError(f"{folder} must be a new or an empty folder. Name a different one.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{target.name[:100]}.", dir=target.parent))
+        try:
+            os.chmod(beside, 0o755)
+            study.save(beside / "study.json")
+            readme = _README.format(
+                target=printable(study.design.target), fingerprint=study.fingerprint
+            )
+            for name, text in (
+                ("study.html", study_page(study)),
+                ("rehearsal.csv", rehearsal(study)),
+                ("README.txt", readme),
+            ):
+                (beside / name).write_text(text, "utf-8", newline="")
+            os.replace(beside, target)  # whoever looks sees all files or none
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
+    except OSError as problem:
+        raise ReplearnError(f"{folder} cannot be written: {system_words(problem)}") from problem
+    return target
