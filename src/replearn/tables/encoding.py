@@ -395,7 +395,7 @@ class Encoding(Part):
             z = out[start : start + step]
             np.copyto(z, x, casting="unsafe")
             if seen is not None and (z.max() >= 4 * ONE or z.min() <= -4 * ONE):
-                n_clipped += np.count_nonzero(np.abs(z) >= 4 * ONE, axis=0)
+                n_clipped += np.count_nonzero((rows < low) | (rows > high), axis=0)
         if n_missing.any() and self.missing == "refuse":
             first = int(np.argmax(n_missing > 0))
             raise _refused_missing(self.names[first], int(n_missing[first]))

@@ -1,0 +1,122 @@
+"""Columns that must not be published, or cannot help, are named; others are left alone."""
+
+import numpy as np
+import pytest
+
+from replearn.errors import ReplearnError
+from replearn.tables import learn_encoding, open_table, refuse_unsafe
+
+N_ROWS = 600
+RNG = np.random.default_rng(0)
+LABELS = (RNG.random(N_ROWS) < 0.3).astype(np.int64)
+AGE = RNG.normal(60, 10, N_ROWS)
+
+
+def remarks(columns, labels=LABELS, **options):
+    learned = learn_encoding(open_table({"age": AGE, **columns}), labels, **options)
+    return {remark.column: remark for remark in learned.remarks}, learned
+
+
+NAMED = {
+    "identifier": [
+        np.arange(N_ROWS),
+        np.arange(N_ROWS)[::-1] * 1.0,
+        [f"P{i:05d}" for i in range(N_ROWS)],
+        [f"{i}-x" for i in range(N_ROWS)],
+    ],
+    "date": [
+        [f"2024-{1 + i % 12:02d}-{1 + i % 28:02d}" for i in range(N_ROWS)],
+        [f"{1 + i % 28}.{1 + i % 12}.2024" for i in range(N_ROWS)],
+        [f"{1 + i % 28} May 2024" for i in range(N_ROWS)],
+        [20240100 + 1 + i % 28 for i in range(N_ROWS)],
+    ],
+    "text": [[f"patient came with {i} and left soon" for i in range(N_ROWS)]],
+    "copy": [LABELS, LABELS * 3 + 1, np.where(LABELS == 1, "dead", "alive")],
+    "tells": [np.where(LABELS == 1, RNG.integers(1, 4, N_ROWS), 0.0)],
+    "constant": [np.ones(N_ROWS), ["x"] * N_ROWS],
+    "empty": [[None] * N_ROWS, [""] * N_ROWS],
+    "folded": [np.where(np.arange(N_ROWS) < 12, "rare", RNG.choice(["a", "b"], N_ROWS))],
+    "rare": [[f"w{i % 100}" for i in range(N_ROWS)]],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"), [(kind, column) for kind, found in NAMED.items() for column in found]
+)
+def test_odd_columns_are_named(kind, column):
+    found, learned = remarks({"odd": column})
+    assert found["odd"].kind == kind
+    refused = kind in ("identifier", "date", "text", "copy")
+    assert found["odd"].refused == refused
+    if refused:
+        with pytest.raises(ReplearnError, match=r"must not publish column 'odd'.*--drop odd"):
+            refuse_unsafe(learned.remarks)
+    else:
+        refuse_unsafe(learned.remarks)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        AGE + 1,
+        RNG.integers(0, 5, N_ROWS),
+        RNG.integers(0, 400, N_ROWS),
+        RNG.integers(10_000, 90_000, N_ROWS),  # incomes: different, but neither counted nor named
+        RNG.choice(["a", "b", "c"], N_ROWS),
+        RNG.choice(["1,2,3", "4,5,6", "may be 12"], N_ROWS),
+    ],
+)
+def test_other_columns_are_left_alone(column):
+    assert remarks({"fine": column})[0] == {}
+
+
+@pytest.mark.parametrize("name", ["patient_id", "PatientID", "case no", "MRN"])
+def test_names_give_identifiers_away(name):
+    numbers = RNG.choice(10**8, N_ROWS, replace=False)
+    assert remarks({name: numbers})[0][name].kind == "identifier"
+    assert remarks({"income": numbers})[0] == {}
+
+
+@pytest.mark.parametrize("name", ["centre", "Site", "hospital_code", "clinicId"])
+def test_a_column_that_numbers_the_centres_is_asked_about(name):
+    for column in (RNG.integers(1, 9, N_ROWS), RNG.choice(["n", "s", "w"], N_ROWS)):
+        found = remarks({name: column})[0][name]
+        assert found.kind == "centre"
+        assert not found.refused
+        assert "cannot replicate" in str(found)
+
+
+def test_what_is_meant_is_not_asked_about():
+    dates = NAMED["date"][3]
+    assert remarks({"day": dates}, numeric=["day"])[0] == {}
+    assert remarks({"site": RNG.integers(1, 4, N_ROWS)}, categories=["site"])[0] == {}
+    told = remarks({"copy": LABELS}, categories=["copy"])[0]["copy"]
+    assert (told.kind, told.refused) == ("tells", False)
+    people = [f"P{i:05d}" for i in range(N_ROWS)]
+    assert remarks({"who": people}, categories=["who"])[0]["who"].refused
+
+
+def test_equal_refusals_are_one_error():
+    columns = {f"id{i}": np.arange(N_ROWS) + i for i in range(3)}
+    _, learned = remarks(columns)
+    with pytest.raises(ReplearnError, match=r"'id0', 'id1', 'id2'.*Leave them out: --drop id0,id1,id2"):
+        refuse_unsafe(learned.remarks)
+
+
+def test_a_rare_copy_of_the_label_is_found():
+    n_rows = 20_000
+    rng = np.random.default_rng(1)
+    labels = np.zeros(n_rows, dtype=np.int64)
+    labels[rng.choice(n_rows, 60, replace=False)] = 1
+    learned = learn_encoding(
+        open_table({"age": rng.normal(size=n_rows), "dead": labels.astype(float)}), labels
+    )
+    assert [(r.column, r.kind) for r in learned.remarks] == [("dead", "copy")]
+
+
+def test_no_levels_of_a_few_people():
+    rng = np.random.default_rng(2)
+    ward = np.where(np.arange(N_ROWS) < 9, "Q", rng.choice(["a", "b"], N_ROWS))
+    _, learned = remarks({"ward": ward}, least_rows=1)
+    assert "Q" not in str(learned.encoding.content())
+    assert not any("Q" in str(remark) for remark in learned.remarks)
