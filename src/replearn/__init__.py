@@ -9,7 +9,17 @@ from typing import Any
 __version__ = "0.3.0"
 
 #: Public names, and the module that each comes from.
-_PLACES: dict[str, str] = {}
+_PLACES = {
+    "ReplicableLogisticClassifier": "estimators.glm",
+    "ReplicableLinearRegressor": "estimators.glm",
+    "ReplicablePoissonRegressor": "estimators.glm",
+    "Study": "study.study",
+    "ReplearnError": "errors",
+    "NotEnoughSamples": "errors",
+    "InvalidFile": "errors",
+    "ReplicabilityWarning": "errors",
+    "UselessModelWarning": "errors",
+}
 
 __all__ = sorted(_PLACES)
 

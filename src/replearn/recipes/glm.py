@@ -50,8 +50,14 @@ N_FOLDS = 5
 MOST_TRIED = 1 << 17
 #: Pairs of disjoint parts of the original's own rows that check the spread.
 N_CHECKS = 4
+#: Rows below which nothing is promised: cells are then arbitrary.
+LEAST_ROWS = 50
+#: Parts of the original's rows may differ by this factor more than influences say, in squares.
+MOST_INFLATION = 4.0
 #: Joint counts below it are not published.
 LEAST_COUNT = 10
+#: Ridge and widths where there are too few rows to choose them.
+_STRONG, _ARBITRARY = "0.1", "0.001"
 #: A model may cost this share of its sampling error, 0.5 q/n nats, for a stronger ridge.
 _RIDGE_PRICE = 0.25
 
@@ -95,16 +101,20 @@ class Summary:
             raise ReplearnError("rows must have some weight, got none. Pass more rows.")
         return cls(n_rows, weight, totals.astype(np.float64) / weight)
 
+    def is_enough(self, loss: Loss) -> bool:
+        """Whether the rows have a model at all: a row of each class, or some count."""
+        return loss.kind == "gaussian" or bool((self.shares > 0).all())
+
     def check(self, loss: Loss) -> "Summary":
         """Refuse rows that have no such model."""
-        if loss.kind in ("bernoulli", "multinomial") and not (self.shares > 0).all():
-            raise ReplearnError(
-                f"rows must have all {len(self.shares)} classes, but some class has no row. Get "
-                "rows of each class."
-            )
-        if loss.kind == "poisson" and not self.shares[0] > 0:
+        if self.is_enough(loss):
+            return self
+        if loss.kind == "poisson":
             raise ReplearnError("counts must not all be zero. Get rows with some events.")
-        return self
+        raise ReplearnError(
+            f"rows must have all {len(self.shares)} classes, but some class has no row. Get rows "
+            "of each class."
+        )
 
 
 def fit(rows: Rows, loss: Loss, ridge: str, summary: Summary, start: Matrix | None = None) -> Matrix:
@@ -193,8 +203,10 @@ def folds_of(kept: Kept, loss: Loss) -> tuple[Fold, ...]:
         learn = Kept(kept.block.part(number != fold))
         held = kept.block.part(number == fold)
         if learn.block.n_rows and held.n_rows:
-            folds.append(Fold(learn, held, Summary.of(learn, loss).check(loss)))
-    return tuple(folds)
+            summary = Summary.of(learn, loss)
+            if summary.is_enough(loss):
+                folds.append(Fold(learn, held, summary))
+    return tuple(folds) or (Fold(kept, kept.block, Summary.of(kept, loss)),)
 
 
 def validate(folds: tuple[Fold, ...], loss: Loss, ridge: str) -> Validation:
@@ -331,11 +343,17 @@ def inflation_of(
         found = []
         for part in (place < share, place >= 1.0 - share):
             half = Kept(kept.block.part(part))
-            summary = Summary.of(half, loss).check(loss)
-            z = coordinates.of_theta(fit(half, loss, ridge, summary, theta))
-            found.append((z, summary.n_rows))
-        (z, n), (other, m) = found
-        ratios.append(((z - other) / influence.differences(n, m, upper=False)) ** 2)
+            if not half.block.n_rows:
+                continue
+            summary = Summary.of(half, loss)
+            if summary.is_enough(loss):
+                z = coordinates.of_theta(fit(half, loss, ridge, summary, theta))
+                found.append((z, summary.n_rows))
+        if len(found) == 2:
+            (z, n), (other, m) = found
+            ratios.append(((z - other) / influence.differences(n, m, upper=False)) ** 2)
+    if not ratios:  # parts as small as the smallest lab have no model
+        return 2 * MOST_INFLATION
     return max(1.0, float(np.mean(ratios)))
 
 
@@ -441,9 +459,14 @@ def attempt(
     theta = fit(rows, loss, ridge, summary, start)
     coordinates = Coordinates.of(loss.information(summary.shares), moments, float(ridge))
     influence = spread_of(rows, loss, ridge, theta, coordinates, summary)
-    checked = inflation_of(kept, loss, ridge, coordinates, influence, promise.n_there, theta)
-    spread = Spread(influence, checked)
-    widths = widths_of(spread, promise)
+    if summary.n_rows < LEAST_ROWS:
+        spread, widths = Spread(influence), (_ARBITRARY,) * influence.variance.size
+    else:
+        n_there = promise.n_there
+        spread = Spread(
+            influence, inflation_of(kept, loss, ridge, coordinates, influence, n_there, theta)
+        )
+        widths = widths_of(spread, promise)
     sizes = np.array([float(width) for width in widths])
     folds = tuple(
         replace(fold, theta=rounded(fold.theta, coordinates, sizes, promise.bits, number))
@@ -473,6 +496,8 @@ def original(
     kept = sampled(rows, summary.n_rows, MOST_TRIED, salt=4)
     moments = second_moments(rows, summary.n_rows)
     folds = folds_of(kept, loss)
+    if summary.n_rows < LEAST_ROWS:
+        folds, ridge = (Fold(kept, kept.block, summary),), ridge or _STRONG
     if ridge is not None:
         validation = validate(folds, loss, ridge)
         return summary, attempt(rows, kept, loss, summary, promise, moments, validation, None)

@@ -174,6 +174,8 @@ def fit(
     last = np.inf
     for _ in range(_MOST_STEPS):
         gradient = _mean_gradient(sums, loss) + penalty.gradient(theta)
+        if np.abs(gradient).max() <= 2.0**-loss.bits:
+            return theta  # the grid of residuals shows no slope any more
         if sums.values["information"].size:
             lower = algebra.cholesky(mean_information(sums, loss, ridge), ridge / 4)
         assert lower is not None
@@ -182,7 +184,8 @@ def fit(
         units = on_grid(step, THETA_BITS)
         if np.abs(units).max() <= LAST_STEP:
             return theta + units
-        if size > last / 4:  # the share of the rows steers badly: take more of them
+        steers_badly = size > last / 4 and share < 1 << 32
+        if steers_badly:  # a larger share of the rows will do better
             share = min(4 * share, 1 << 32)
         last = size
         slope = algebra.total((gradient * step).reshape(-1))
@@ -194,7 +197,8 @@ def fit(
                     raise _separable()
                 length /= 2
                 continue
-            sums = passed(State(there, share if length * size > _LARGE_STEP else 0))
+            steer = steers_badly or length * size > _LARGE_STEP
+            sums = passed(State(there, share if steer else 0))
             ahead = _mean_gradient(sums, loss) + penalty.gradient(there)
             if algebra.total((ahead * step).reshape(-1)) <= -slope / 4:
                 break

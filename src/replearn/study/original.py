@@ -17,7 +17,16 @@ from replearn.facts import Facts, Row, Spoken
 from replearn.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
 from replearn.recipes import glm
 from replearn.recipes.design import Design
-from replearn.recipes.glm import Promise, Summary, Trial, row_marks, scored, stability
+from replearn.recipes.glm import (
+    LEAST_ROWS,
+    MOST_INFLATION,
+    Promise,
+    Summary,
+    Trial,
+    row_marks,
+    scored,
+    stability,
+)
 from replearn.recipes.model import Model
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study, sealed_commitment
@@ -36,12 +45,8 @@ from replearn.types import Vector
 
 #: Rows of the rarer class behind a level, at the original and at the smallest replication.
 LEAST_EVENTS, LEAST_EVENTS_THERE = 10, 5
-#: Rows below which nothing is promised.
-LEAST_ROWS = 50
 #: A coordinate with fewer effective rows than this has no normal tails.
 LEAST_EFFECTIVE = 5.0
-#: Parts of the original's rows may differ by this factor more than influences say.
-MOST_INFLATION = 4.0
 
 Kind = Literal["logistic", "linear", "poisson"]
 
@@ -222,6 +227,8 @@ def publish(table: Table, request: Request) -> Original:
     request.check()
     classes, labels = _labels(table, request.kind)
     n_rows = len(labels)
+    if n_rows < 2:
+        raise ReplearnError(f"rows must be two or more, got n_samples = {n_rows}. Pass more rows.")
     n_there = request.replication_rows or n_rows
     promise = Promise(request.max_disagreement, request.sketch_bits, n_rows, n_there)
     loss = _loss(request.kind, classes, labels)
@@ -238,7 +245,7 @@ def _labels(table: Table, kind: Kind) -> tuple[tuple[Any, ...] | None, Any]:
     if kind == "logistic":
         classes = learn_classes([column])
         return classes, class_numbers(column, classes)
-    return None, target_numbers(column, whole=kind == "poisson", least=0 if kind == "poisson" else None)
+    return None, target_numbers(column, least=0 if kind == "poisson" else None)
 
 
 def _loss(kind: Kind, classes: tuple[Any, ...] | None, labels: Vector) -> Loss:

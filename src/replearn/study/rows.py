@@ -58,7 +58,7 @@ class Reading:
             units = (numbers - float(self.loss.centre)) / float(self.loss.spread)
             cut = np.minimum(np.maximum(units, -self.loss.cut), self.loss.cut)
             return on_grid(cut, WEIGHT_BITS) * 2.0**-WEIGHT_BITS
-        return np.minimum(target_numbers(batch.y, whole=True, least=0), self.loss.cut)
+        return np.minimum(target_numbers(batch.y, least=0), self.loss.cut)
 
     def masses(self, batch: Batch, targets: Vector) -> Vector | None:
         """Weights of rows before they are scaled; None if all are 1."""
@@ -125,7 +125,7 @@ class TableRows(Rows):
                     largest = max(largest, float(masses.max()) if masses is not None else 1.0)
                 if not largest > 0:
                     raise ReplearnError(
-                        "sample_weight must be positive in some row, got 0 in all. Pass others."
+                        "sample_weight must not be zero in all rows. Pass some that are positive."
                     )
             self._scale = 2.0 ** math.frexp(largest)[1] if largest else 1.0
         return self._scale

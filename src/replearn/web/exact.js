@@ -500,12 +500,15 @@ export function fit(rows, loss, ridge, onPass = () => {}) {
   let lower = null, last = Infinity;
   for (let step = 0; step < MOST_STEPS; step++) {
     const gradient = meanGradient(sums, loss, ridge, theta);
+    const flat = POWERS[1022 - lossBits(loss)];
+    if (gradient.every((value) => Math.abs(value) <= flat)) return theta;
     if (sums.information) lower = cholesky(meanInformation(sums, loss, ridge, q, p), ridge / 4);
     const move = solve(lower, gradient).map((value) => -value);
     size = move.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
     const units = move.map((value) => onGrid(value, THETA_BITS));
     if (units.every((value) => Math.abs(value) <= LAST_STEP)) return moved(theta, units);
-    if (size > last / 4) share = Math.min(4 * share, ALL);
+    const steersBadly = size > last / 4 && share < ALL;
+    if (steersBadly) share = Math.min(4 * share, ALL);
     last = size;
     const slope = total(gradient.map((value, i) => value * move[i]));
     for (let length = 1; ;) {
@@ -519,7 +522,7 @@ export function fit(rows, loss, ridge, onPass = () => {}) {
         length /= 2;
         continue;
       }
-      sums = passed(there, length * size > LARGE_STEP ? share : 0);
+      sums = passed(there, steersBadly || length * size > LARGE_STEP ? share : 0);
       const ahead = meanGradient(sums, loss, ridge, there);
       if (total(ahead.map((value, i) => value * move[i])) <= -slope / 4) {
         theta = there;

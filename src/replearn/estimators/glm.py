@@ -1,0 +1,361 @@
+"""Generalised linear models with a sketch, as scikit-learn estimators."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
+from replearn.progress import warn
+from replearn.recipes.model import Model, decided
+from replearn.study.original import Kind, Original, Request, publish
+from replearn.study.replication import Replication, replicate
+from replearn.study.study import Study
+from replearn.study.worth import Worth
+from replearn.tables import Table, classes_like, open_table
+from replearn.types import is_sparse
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class _ReplicableGLM(BaseEstimator):
+    """What the generalised linear models share. Not for direct use."""
+
+    max_disagreement: float = 0.01
+    sketch_bits: int = 3
+    basis: Literal["linear", "splines", "auto"] = "linear"
+    interactions: Literal["all"] | Sequence[tuple[str, str]] | None = None
+    ridge: float | Literal["auto"] = "auto"
+    missing: Literal["indicator", "refuse"] = "indicator"
+    replication_rows: int | None = None
+    shared_seed: int | str = 0
+    study: "Study | str | os.PathLike[str] | None" = None
+    categories: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    _kind: ClassVar[Kind]
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        groups: Any = None,
+    ) -> Self:
+        """Fit an original, or, with ``study``, a replication.
+
+        Parameters
+        ----------
+        X : dataframe, array or sparse matrix of shape (n_samples, n_features)
+            A dataframe may have text and gaps.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+        offset : array-like of shape (n_samples,), optional
+            Added to the score of each row; for counts the logarithm of the exposure.
+        groups : array-like of shape (n_samples,), optional
+            Rows of one person, ward or family; only the original uses them.
+
+        Returns
+        -------
+        self
+        """
+        table = self._table(X, y, sample_weight, offset, groups, fitting=True)
+        if self.study is not None:
+            self._replicate(table)
+        else:
+            self._publish(publish(table, self._request(y, sample_weight, offset)))
+        if self._kind == "logistic":
+            self.classes_ = classes_like(self.model_.classes or (), y)
+        return self
+
+    def _request(self, y: Any, sample_weight: Any, offset: Any) -> Request:
+        return Request(
+            kind=self._kind,
+            target=str(getattr(y, "name", None) or "y"),
+            max_disagreement=self.max_disagreement,
+            sketch_bits=self.sketch_bits,
+            basis=self.basis,
+            interactions=self.interactions,
+            ridge=self.ridge,
+            missing=self.missing,
+            replication_rows=self.replication_rows,
+            shared_seed=self.shared_seed,
+            class_weight=getattr(self, "class_weight", None),
+            categories=tuple(self.categories),
+            drop=tuple(self.drop),
+            weights=None if sample_weight is None else _name(sample_weight, "sample_weight"),
+            offset=None if offset is None else _name(offset, "offset"),
+        )
+
+    def _publish(self, original: Original) -> None:
+        self.study_: Study = original.study
+        self.model_: Model = original.model
+        self.certificate_ = original.certificate
+        self.worth_: Worth | None = original.worth
+        self.replication_: Replication | None = None
+        for problem in original.certificate.problems:
+            warn(f"The study cannot be published: {problem}", ReplicabilityWarning)
+        for remark in original.remarks:
+            if remark.refused:
+                warn(f"The study cannot be published: {remark}.", ReplicabilityWarning)
+        if original.worth.is_useless:
+            warn("The model is no better than the base rate.", UselessModelWarning)
+
+    def _replicate(self, table: Table) -> None:
+        study = self.study if isinstance(self.study, Study) else Study.load(self.study or "")
+        self.study_ = study
+        self.model_, self.replication_ = replicate(study, table)
+        self.certificate_ = None
+        self.worth_ = self.replication_.worth
+
+    def _table(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        groups: Any = None,
+        fitting: bool = False,
+    ) -> Table:
+        """A checked table; without ``fitting`` the columns must be those of the fit."""
+        names: tuple[str, ...] | None = None
+        if _has_columns(X):
+            validate_data(self, X, skip_check_array=True, reset=fitting)
+        else:
+            checked = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+            X = validate_data(self, X, ensure_all_finite="allow-nan", reset=fitting, **checked)
+            if not is_sparse(X):
+                names = tuple(getattr(self, "feature_names_in_", ())) or None
+        if not fitting:
+            return open_table(X, columns=self.model_.feature_names, offset=offset, names=names)
+        y = _column(y)
+        if sample_weight is not None:
+            sample_weight = np.broadcast_to(np.asarray(sample_weight, dtype=np.float64), len(y))
+            if not sample_weight.all() and sample_weight.any():
+                X, y, sample_weight, offset, groups = (
+                    _with_weight(values, sample_weight > 0)
+                    for values in (X, y, sample_weight, offset, groups)
+                )
+        return open_table(
+            X, target=y, weights=sample_weight, offset=offset, groups=groups, names=names
+        )
+
+    def _scores(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
+        check_is_fitted(self, "model_")
+        if offset is None and self.model_.design.offset is not None:
+            offset = self.model_.design.offset
+            if not _has_columns(X) or offset not in X.columns:
+                raise ReplearnError(
+                    "the model was fitted with an offset, got none. Pass offset= to predict."
+                )
+        table = self._table(X, offset=offset)
+        return np.concatenate([self.model_.scores_of(batch) for batch in table.batches()])
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Coefficients of the terms, per unit of their columns."""
+        return self._model().coef
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """Constants that go with `coef_`."""
+        return self._model().intercept
+
+    @property
+    def fingerprint_(self) -> str:
+        """SHA-256 of the model: equal if and only if the models are."""
+        return self._model().fingerprint
+
+    def _model(self) -> Model:
+        model = self.__dict__.get("model_")
+        if model is None:
+            raise NotFittedError(f"{type(self).__name__} has no model yet. Call fit first.")
+        return model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing == "indicator"
+        tags.input_tags.string = True
+        return tags
+
+
+def _name(values: Any, default: str) -> str:
+    return str(getattr(values, "name", None) or default)
+
+
+def _has_columns(X: Any) -> bool:
+    """Whether X is a dataframe or a table with named columns."""
+    return hasattr(X, "columns") or hasattr(X, "column_names") or isinstance(X, Mapping)
+
+
+def _column(y: Any) -> Any:
+    """A target that has one column."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None.")
+    if not hasattr(y, "__array__") or not hasattr(y, "name"):
+        y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        return column_or_1d(y, warn=True)
+    if y.ndim != 1:
+        raise ValueError(f"y should be a 1d array, got an array of shape {y.shape} instead.")
+    return y
+
+
+def _with_weight(values: Any, chosen: NDArray[np.bool_]) -> Any:
+    """Rows with a weight; those without one say nothing about any column."""
+    if values is None:
+        return None
+    if not _has_columns(values):
+        return values[chosen] if hasattr(values, "shape") else np.asarray(values)[chosen]
+    import narwhals as nw
+
+    return nw.from_native(values).filter(chosen.tolist()).to_native()
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
+    """Logistic regression that another lab, with other rows, gets again: the same model.
+
+    Two classes or more. Without ``study`` the fit is an *original*: it makes ``study_``, which is
+    published. With ``study`` it is a *replication*.
+
+    Parameters
+    ----------
+    max_disagreement : float, default=0.01
+        Planned probability that a replication gets a different model.
+    sketch_bits : int, default=3
+        Published about each coefficient, 0 to 4. More bits mean finer rounding.
+    basis : "linear", "splines" or "auto", default="linear"
+        How numbers enter; "auto" takes the one with less held-out loss.
+    interactions : "all" or pairs of columns, optional
+        Products of columns.
+    ridge : float or "auto", default="auto"
+        Weight of half the squared length of the standardised coefficients, on the mean loss.
+    missing : "indicator" or "refuse", default="indicator"
+    replication_rows : int, optional
+        Rows of the smallest replication that is promised the model; by default as many as here.
+    shared_seed : int or str, default=0
+        Published.
+    study : Study or path, optional
+        Replicate this study.
+    class_weight : "balanced" or dict, optional
+        Published as numbers.
+    categories, drop : sequences of str
+        Columns that are levels; columns to leave out.
+    n_jobs : int, optional
+        Threads of a fit; they change no bit.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    study_ : Study
+    model_ : Model
+    fingerprint_ : str
+    certificate_ : Certificate or None
+    worth_ : Worth
+        Cross-validated, after rounding.
+    replication_ : Replication or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(4000, 3))
+    >>> y = X[:, 0] + rng.logistic(size=4000) > 0
+    >>> first = rl.ReplicableLogisticClassifier(shared_seed="draw 7").fit(X[:2000], y[:2000])
+    >>> second = rl.ReplicableLogisticClassifier(study=first.study_).fit(X[2000:], y[2000:])
+    >>> second.fingerprint_ == first.fingerprint_
+    True
+    """
+
+    class_weight: Literal["balanced"] | Mapping[Any, float] | None = None
+
+    _kind: ClassVar[Kind] = "logistic"
+
+    def decision_function(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
+        """Log-odds of the second class; of more classes a column for each."""
+        found = self._scores(X, offset)
+        if found.shape[1] == 1:
+            return found[:, 0]
+        return np.column_stack([np.zeros(len(found)), found])
+
+    def predict_proba(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
+        """Probability of each class."""
+        return self._model().design.loss.mean(self._scores(X, offset))
+
+    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
+        """The most probable class of each row."""
+        found = self._scores(X, offset)
+        return self.classes_[decided(found)]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ReplicableLinearRegressor(RegressorMixin, _ReplicableGLM):
+    """Linear regression that another lab, with other rows, gets again: the same model.
+
+    Parameters and attributes are those of `ReplicableLogisticClassifier`, without class weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(4000, 3))
+    >>> y = X @ [1.0, 0.5, 0.0] + rng.normal(size=4000)
+    >>> first = rl.ReplicableLinearRegressor().fit(X[:2000], y[:2000])
+    >>> second = rl.ReplicableLinearRegressor(study=first.study_).fit(X[2000:], y[2000:])
+    >>> second.fingerprint_ == first.fingerprint_
+    True
+    """
+
+    _kind: ClassVar[Kind] = "linear"
+
+    def predict(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
+        """The expected number of each row."""
+        found = self._scores(X, offset)
+        return self._model().design.loss.mean(found)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ReplicablePoissonRegressor(RegressorMixin, _ReplicableGLM):
+    """Poisson regression of counts that another lab, with other rows, gets again.
+
+    Parameters and attributes are those of `ReplicableLogisticClassifier`, without class weights.
+    An exposure enters as ``offset``, its logarithm.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replearn as rl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(4000, 3))
+    >>> y = rng.poisson(np.exp(0.5 * X[:, 0]))
+    >>> first = rl.ReplicablePoissonRegressor().fit(X[:2000], y[:2000])
+    >>> second = rl.ReplicablePoissonRegressor(study=first.study_).fit(X[2000:], y[2000:])
+    >>> second.fingerprint_ == first.fingerprint_
+    True
+    """
+
+    _kind: ClassVar[Kind] = "poisson"
+
+    def predict(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
+        """The expected count of each row."""
+        found = self._scores(X, offset)
+        return self._model().design.loss.mean(found)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = False
+        tags.target_tags.positive_only = True
+        return tags
