@@ -3,6 +3,7 @@ import { File } from "node:buffer";
 import { readFileSync } from "node:fs";
 import * as exact from "../../src/replearn/web/exact.js";
 import { Table } from "../../src/replearn/web/table.js";
+import { compared, inWords } from "../../src/replearn/web/compare.js";
 import { fitted, readRows } from "../../src/replearn/web/replicate.js";
 
 const columnsOf = (terms) => Array.from({ length: terms[0].length }, (_, j) =>
@@ -49,12 +50,15 @@ const calls = {
       counts: table.terms.map(({ missing, odd, clipped }) => [missing, odd, clipped]),
     };
   },
-  replicate: async ({ study, path, options }) => {
+  replicate: async ({ study, path, options, opened }) => {
     const started = performance.now();
     const file = new File([readFileSync(path)], "table.csv");
     const { rows, findings } = await readRows(study, file, options);
     const found = fitted(study, rows);
-    return { ...found, findings, seconds: (performance.now() - started) / 1000 };
+    const seconds = (performance.now() - started) / 1000;
+    const comparison = compared(study, found, rows.nRows, opened);
+    const words = inWords(study, found.fingerprint, comparison);
+    return { ...found, ...comparison, ...words, findings, seconds };
   },
   fit: (vector) => {
     const data = vector.stream ? fromCoins(vector) : vector;

@@ -13,6 +13,7 @@ from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.design import Design
 from replearn.recipes.glm import Summary, fit, second_moments
 from replearn.recipes.model import Model
+from replearn.study.replication import Replication, replicate
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study
 from replearn.tables import CsvOptions, Profile, learn_encoding, make_profile, open_table
@@ -147,9 +148,8 @@ def open_case(path: Path, case: Case, features: Any) -> Any:
     )
 
 
-def replicate(study: Study, path: Path, case: Case) -> Model:
+def replicated(
+    study: Study, path: Path, case: Case, opened: Model | None = None
+) -> tuple[Model, Replication]:
     """What Python makes of a second lab's table."""
-    table = open_case(path, case, study.design.encoding.names)
-    rows = read_rows(TableRows(table, Reading.of(study.design)))
-    theta = fit(rows, case.loss, study.design.ridge, Summary.of(rows, case.loss).check(case.loss))
-    return Model(study.design, study.design.codes(theta))
+    return replicate(study, open_case(path, case, study.design.encoding.names), opened)

@@ -5,32 +5,52 @@ from typing import Any
 import pytest
 
 from replearn.errors import ReplearnError
-from tests.contract.replications import CASES, Case, make_study, replicate, write_table
+from replearn.study.replication import Replication
+from replearn.study.study import Study
+from tests.contract.replications import CASES, Case, make_study, replicated, write_table
 from tests.contract.test_javascript import answers, needs_node
 
 
-def call(study: Any, path: Any, case: Case) -> tuple[str, dict[str, Any]]:
+def call(study: Study, path: Any, case: Case, opened: Any = None) -> tuple[str, dict[str, Any]]:
+    given = {"study": study.content(), "path": str(path), "opened": opened and opened.content()}
     signs = {"decimal": case.csv.decimal, "thousands": case.csv.thousands}
-    return "replicate", {"study": study.content(), "path": str(path), "options": signs}
+    return "replicate", given | {"options": signs}
 
 
 @needs_node
 def test_model_files_are_equal(tmp_path):
-    calls, expected, n_same = [], [], 0
+    calls, expected = [], []
     for number, (name, case) in enumerate(CASES.items()):
         study, original = make_study(write_table(tmp_path / "a.csv", case, seed=number), case)
         n_rows = case.n_rows if number % 2 else 90  # too few rows: a different model
         path = write_table(tmp_path / f"{number}.csv", case, seed=100 + number, n_rows=n_rows)
-        model = replicate(study, path, case)
+        opened = original if number % 3 == 0 else None
+        model, replication = replicated(study, path, case, opened)
         model.save(tmp_path / "model.json")
-        expected.append((name, (tmp_path / "model.json").read_text(), model.fingerprint))
-        calls.append(call(study, path, case))
-        n_same += model == original
-    for (name, file, fingerprint), found in zip(expected, answers(calls), strict=True):
+        expected.append((name, (tmp_path / "model.json").read_text(), replication))
+        calls.append(call(study, path, case, opened))
+    for (name, file, replication), found in zip(expected, answers(calls), strict=True):
         assert found["model"] == file, name
-        assert found["fingerprint"] == fingerprint
-        assert max(map(abs, found["places"])) <= 0.5
-    assert 0 < n_same < len(CASES)
+        assert_same_words(replication, found)
+    verdicts = {replication.same for _, _, replication in expected}
+    assert verdicts == {True, False}
+
+
+def assert_same_words(python: Replication, found: dict[str, Any]) -> None:
+    """What is not a code is the same to six digits, and in the same words."""
+    assert found["verdict"] == python.facts().verdict
+    assert (found["same"], found["fingerprint"]) == (python.same, python.fingerprint)
+    assert found["positions"] == pytest.approx(python.positions.tolist(), abs=1e-12)
+    assert found["nearest"] == list(python.nearest)
+    assert found["findings"] == [list(finding) for finding in python.findings]
+    ours = [(d.name, d.cells, pytest.approx(d.standardised)) for d in python.differences]
+    assert [tuple(difference.values()) for difference in found["differences"]] == ours
+    assert found["disagreement"] == pytest.approx(python.disagreement, rel=1e-4)
+    p_value = python.same_population
+    assert found["samePopulation"] == (p_value and pytest.approx(p_value, rel=1e-5))
+    assert found["evidence"]["rows"] == pytest.approx(python.evidence.rows, abs=1)
+    assert found["evidence"]["rowsSearch"] == pytest.approx(python.evidence.rows_search, abs=1)
+    assert found["evidence"]["bits"] == pytest.approx(python.evidence.bits, rel=1e-5)
 
 
 BAD_ROWS = {
@@ -51,9 +71,39 @@ def test_refusals_are_the_same(tmp_path):
         path = write_table(tmp_path / f"{number}.csv", case, seed=1)
         path.write_text(path.read_text() + rows)
         with pytest.raises(ReplearnError) as caught:
-            replicate(study, path, case)
+            replicated(study, path, case)
         expected.append((name, str(caught.value).replace(str(path), "table.csv"), words))
         calls.append(call(study, path, case))
     for (name, message, words), found in zip(expected, answers(calls), strict=True):
         assert words in message, name
         assert found == {"refused": message}, name
+
+
+CHANGES = {
+    "a different unit": lambda row: row | {"age": f"{float(row['age']) * 12:.1f}"},
+    "larger throughout": lambda row: row | {"age": f"{float(row['age']) + 50:.1f}"},
+    "very different": lambda row: row | {"age": f"{float(row['age']) ** 2:.0f}"},
+    "constant": lambda row: row | {"age": "60", "ward": "A"},
+    "missing": lambda row: row | ({"age": ""} if row["ward"] == "A" else {}),
+    "nowhere": lambda row: row | {"age": "", "smoker": "NA"},
+    "exchanged levels": lambda row: row | {"ward": {"A": "É", "É": "A"}.get(row["ward"], "B")},
+    "other labels": lambda row: row | {"died": "1" if float(row["age"]) > 40 else "0"},
+}
+
+
+@needs_node
+def test_the_same_columns_look_strange(tmp_path):
+    case = CASES["text levels and missing values"]
+    study, _ = make_study(write_table(tmp_path / "a.csv", case, seed=0), case)
+    calls, expected = [], []
+    for name, change in CHANGES.items():
+        path = write_table(tmp_path / f"{name}.csv", case, seed=1)
+        head, *lines = path.read_text().splitlines()
+        rows = [dict(zip(head.split(","), line.split(","), strict=True)) for line in lines]
+        texts = [",".join(change(row).values()) for row in rows]
+        path.write_text("\n".join([head, *texts]))
+        expected.append(replicated(study, path, case)[1])
+        calls.append(call(study, path, case))
+    for name, replication, found in zip(CHANGES, expected, answers(calls), strict=True):
+        assert replication.findings, name
+        assert_same_words(replication, found)

@@ -4,7 +4,7 @@
   const byId = (id) => document.getElementById(id);
   const study = JSON.parse(byId("study").textContent);
   const { design, profile } = study;
-  let worker = null, result = null;
+  let worker = null, result = null, chosen = null;
 
   const element = (name, text = "", attributes = {}) => {
     const found = document.createElement(name);
@@ -58,6 +58,7 @@
   }
 
   async function start(file) {
+    chosen = file;
     finished();
     byId("result").hidden = true;
     say(`Reading ${file.name}.`);
@@ -174,6 +175,9 @@
 
   fillColumns();
   byId("file").addEventListener("change", ({ target: { files } }) => files[0] && start(files[0]));
+  for (const name of ["decimal", "thousands", "delimiter", "opened"]) {
+    byId(name).addEventListener("change", () => chosen && start(chosen));
+  }
   byId("stop").addEventListener("click", () => {
     finished();
     say("Stopped.");

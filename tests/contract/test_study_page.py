@@ -1,0 +1,138 @@
+"""The page study.html: it fits in a browser what Python fits, and connects to nothing."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from replearn.errors import ReplearnError
+from replearn.reports import bundle
+from replearn.study.study import Study
+from tests.contract.browser import Browser
+from tests.contract.replications import CASES, make_study, replicated, write_table
+
+needs_browser = pytest.mark.skipif(
+    not (shutil.which("chromium") and shutil.which("chromedriver")),
+    reason="chromium and chromedriver are not installed",
+)
+CASE = CASES["text levels and missing values"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A bundle, and tables of three labs beside it."""
+    place = tmp_path_factory.mktemp("bundle")
+    study, model = make_study(write_table(place / "a.csv", CASE, seed=0), CASE)
+    model.save(place / "original.json")
+    write_table(place / "same.csv", CASE, seed=100)
+    write_table(place / "commas.csv", CASES["decimal commas"], seed=100)
+    (place / "odd.csv").write_text("age,bmi\n1,2\n")
+    bundle.write_bundle(study, place / "out")
+    return place
+
+
+def test_a_bundle_is_the_same_each_time(folder):
+    names = ["README.txt", "rehearsal.csv", "study.html", "study.json"]
+    assert sorted(path.name for path in (folder / "out").iterdir()) == names
+    study = Study.load(folder / "out" / "study.json")
+    assert bundle.study_page(study) == (folder / "out" / "study.html").read_text()
+    assert bundle.rehearsal(study) == (folder / "out" / "rehearsal.csv").read_text()
+
+
+def test_a_page_holds_no_address(folder):
+    page = (folder / "out" / "study.html").read_text()
+    assert "connect-src 'none'" in page
+    assert set(re.findall(r"https?://[^\"' ]*", page)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"<(link|img|iframe)|\bsrc=|\bfetch\(|XMLHttpRequest", page)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_rehearsal_can_be_replicated(tmp_path, name):
+    study, _ = make_study(write_table(tmp_path / "a.csv", CASES[name], seed=1), CASES[name])
+    (tmp_path / "rehearsal.csv").write_text(bundle.rehearsal(study))
+    case = CASES["text levels and missing values"] if name == "decimal commas" else CASES[name]
+    _, replication = replicated(study, tmp_path / "rehearsal.csv", case)
+    assert replication.findings == ()
+
+
+def test_a_bundle_is_there_as_a_whole_or_not_at_all(folder, tmp_path, monkeypatch):
+    study = Study.load(folder / "out" / "study.json")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    with pytest.raises(ReplearnError, match="new or an empty folder"):
+        bundle.write_bundle(study, tmp_path / "full")
+
+    def stop(_: Study) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bundle, "rehearsal", stop)
+    with pytest.raises(KeyboardInterrupt):
+        bundle.write_bundle(study, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["full"]
+
+
+def wait_for_answer(browser: Browser) -> tuple[str, str]:
+    """The verdict, or what the page says in its place."""
+    browser.wait(
+        "document.getElementById('busy').hidden && document.getElementById('status').innerText"
+    )
+    browser.wait("!document.getElementById('status').innerText.startsWith('Reading')")
+    shown = browser.run(
+        "return [document.getElementById('result').hidden, "
+        "document.getElementById('verdict').innerText, document.getElementById('status').innerText]"
+    )
+    return ("", shown[2]) if shown[0] else (shown[1], shown[2])
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [1000, 360])
+def test_a_browser_replicates(folder, tmp_path, width):
+    study = Study.load(folder / "out" / "study.json")
+    model, replication = replicated(study, folder / "same.csv", CASE)
+    assert replication.same
+    model.save(tmp_path / "model.json")
+    with Browser(tmp_path, width) as browser:
+        browser.open(folder / "out" / "study.html")
+        browser.choose("file", folder / "same.csv")
+        assert wait_for_answer(browser)[0] == replication.facts().verdict
+        assert browser.run("return document.activeElement.id") == "verdict"
+        assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+        assert browser.run("return document.querySelector('svg').getAttribute('aria-label')")
+        browser.click("save-model")
+        assert browser.download("model.json") == (tmp_path / "model.json").read_bytes()
+        browser.click("save-report")
+        report = browser.download("report.html").decode()
+        assert replication.facts().verdict in report
+        assert model.fingerprint in report
+        assert "<script" not in report
+        assert browser.complaints() == []
+
+
+@needs_browser
+def test_a_browser_refuses_and_goes_on(folder, tmp_path):
+    with Browser(tmp_path) as browser:
+        browser.open(folder / "out" / "study.html")
+        browser.choose("file", folder / "odd.csv")
+        verdict, words = wait_for_answer(browser)
+        assert verdict == ""
+        assert words.startswith("odd.csv has no columns 'ward', 'smoker', 'died'")
+        browser.choose("file", folder / "commas.csv")
+        assert 'give decimal=","' in wait_for_answer(browser)[1]
+        browser.run(
+            "const sign = document.getElementById('decimal'); sign.value = ',';"
+            "sign.dispatchEvent(new Event('change'))"
+        )
+        assert wait_for_answer(browser)[0].startswith("The same model")
+        browser.choose("file", folder / "out" / "rehearsal.csv")
+        assert "point where the decimal sign is a comma" in wait_for_answer(browser)[1]
+        browser.run("document.getElementById('decimal').value = '.'")
+        browser.choose("opened", folder / "original.json")
+        assert wait_for_answer(browser)[0].startswith("A different model")
+        refused = browser.run(
+            "try { new XMLHttpRequest().open('GET', 'http://127.0.0.1:9/'); "
+            "return fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused'); }"
+            "catch { return 'refused'; }"
+        )
+        assert refused == "refused"
+        assert any("Content Security Policy" in words for words in browser.complaints())
