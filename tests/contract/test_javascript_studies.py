@@ -1,5 +1,6 @@
 """The second implementation replicates a study from a raw CSV file: model files are equal."""
 
+import re
 from typing import Any
 
 import pytest
@@ -54,6 +55,7 @@ def assert_same_words(python: Replication, found: dict[str, Any]) -> None:
 
 
 BAD_ROWS = {
+    "one class": ("", "some class has no row"),
     "a label that is missing": ("60,25,A,true,1,0,1,,x", "missing labels"),
     "a label that is unknown": ("60,25,A,true,1,0,1,2,x\n" * 10, "in 10 of 810 rows: '2'"),
     "a level that is unknown": ("60,25,Z,true,1,0,1,1,x\n" * 60, "60 of 860 cells (7.0%)"),
@@ -70,6 +72,8 @@ def test_refusals_are_the_same(tmp_path):
     for number, (name, (rows, words)) in enumerate(BAD_ROWS.items()):
         path = write_table(tmp_path / f"{number}.csv", case, seed=1)
         path.write_text(path.read_text() + rows)
+        if name == "one class":
+            path.write_text(re.sub(",1,x$", ",0,x", path.read_text(), flags=re.M))
         with pytest.raises(ReplearnError) as caught:
             replicated(study, path, case)
         expected.append((name, str(caught.value).replace(str(path), "table.csv"), words))

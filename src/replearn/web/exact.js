@@ -500,7 +500,7 @@ export function fit(rows, loss, ridge, onPass = () => {}) {
   let lower = null, last = Infinity;
   for (let step = 0; step < MOST_STEPS; step++) {
     const gradient = meanGradient(sums, loss, ridge, theta);
-    const flat = POWERS[1022 - lossBits(loss)];
+    const flat = POWERS[WEIGHT_BITS + 1023 - lossBits(loss)] * rows.nRows / sums.weight;
     if (gradient.every((value) => Math.abs(value) <= flat)) return theta;
     if (sums.information) lower = cholesky(meanInformation(sums, loss, ridge, q, p), ridge / 4);
     const move = solve(lower, gradient).map((value) => -value);

@@ -56,8 +56,8 @@ class Labels {
 
 /** Numbers of a column, one in every row. */
 class Numbers {
-  constructor(place, { whole = false, least = -Infinity } = {}) {
-    Object.assign(this, { place, whole, least, values: [], missing: 0, odd: 0 });
+  constructor(place, least = -Infinity) {
+    Object.assign(this, { place, least, values: [], missing: 0, odd: 0 });
   }
 
   cell(text) {
@@ -83,18 +83,13 @@ class Numbers {
       throw new Refusal(`${place} must hold numbers of at least ${least}, got smaller ones in ` +
         `${counted(below)} of ${n} rows. Check the column.`);
     }
-    const fractions = this.whole ? values.filter((value) => !Number.isInteger(value)).length : 0;
-    if (fractions) {
-      throw new Refusal(`${place} must hold counts, got fractions in ${counted(fractions)} of ${n} ` +
-        "rows. Check the column; exposure belongs into an offset.");
-    }
     return Float64Array.from(values);
   }
 }
 
 function targetOf({ loss, classes }) {
   if (classes) return new Labels(classes);
-  return new Numbers("the target", loss.kind === "poisson" ? { whole: true, least: 0 } : {});
+  return new Numbers("the target", loss.kind === "poisson" ? 0 : -Infinity);
 }
 
 /** Class numbers, standardised numbers or counts. */
@@ -117,7 +112,7 @@ function weightsOf({ class_weight: byClass }, given, targets) {
   });
   const largest = masses.reduce((most, mass) => Math.max(most, mass), 0);
   if (!(largest > 0)) {
-    throw new Refusal("sample_weight must be positive in some row, got 0 in all. Pass others.");
+    throw new Refusal("sample_weight must not be zero in all rows. Pass some that are positive.");
   }
   let scale = 1;
   while (scale <= largest) scale *= 2;
@@ -150,7 +145,7 @@ function projected(columns, directions, nRows) {
 export async function readRows(study, file, options = {}, onProgress = () => {}) {
   const { design } = study;
   const target = targetOf(design);
-  const weights = design.weights ? new Numbers("sample_weight", { least: 0 }) : null;
+  const weights = design.weights ? new Numbers("sample_weight", 0) : null;
   const offset = design.offset ? new Numbers("offset") : null;
   const roles = [[design.target, target], [design.weights, weights], [design.offset, offset]]
     .filter(([, handler]) => handler !== null);
