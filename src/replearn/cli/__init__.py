@@ -1,0 +1,159 @@
+"""The command line: ``replearn COMMAND``, with one module of this package for each command.
+
+Exit codes: 0 done, or the same model; 1 the models differ, or a check finds what would stop a fit;
+2 bad usage or bad input, with one line on standard error; 130 interrupted; 141 the reader of a pipe
+went away. With ``--json`` a command prints one JSON object and nothing else on standard output.
+
+Nothing heavy is imported before the arguments are parsed: functions of commands import what they
+need.
+"""
+
+import argparse
+import json
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from replearn import __version__
+from replearn.cli.command import (
+    BAD_INPUT,
+    CLOSED_PIPE,
+    INTERRUPTED,
+    Outcome,
+    Parser,
+    complain,
+    in_options,
+    width,
+)
+from replearn.errors import ReplearnError
+
+__all__ = ["main", "COMMANDS"]
+
+#: Commands in the order of the help; each is a module with EPILOG, add_arguments and run.
+COMMANDS = {
+    "demo": "two simulated labs, end to end, in seconds",
+    "publish": "fit an original and write the study that others replicate",
+    "replicate": "fit a study on your own rows: the same model?",
+    "check": "what would go wrong with your table, without fitting",
+    "bundle": "a folder with all that a lab needs to replicate, offline",
+    "show": "explain a file of replearn",
+    "compare": "are these models the same?",
+    "evaluate": "what a model is worth on labelled rows",
+    "predict": "predictions of a model for the rows of a table",
+    "export": "write a model as SQL, CSV or ONNX",
+    "audit": "how often two labs get the same model, by counting",
+    "sums": "a lab's part of a joint fit: sums, no rows",
+    "combine": "add up the sums of labs: the next round, or the model",
+    "fit": "fit one of the paper's algorithms",
+    "plan": "how many rows the paper's algorithms need",
+    "table": "Table 1 of the paper, with numbers",
+    "choose": "choose one of several finished models, the same at every lab",
+    "shuffle": "put the rows of a file into a random order",
+}
+
+_EPILOG = """\
+examples:
+  replearn demo
+  replearn publish a.csv --target died --out study.json
+  replearn replicate study.json b.csv
+
+exit codes: 0 done, or the same model; 1 a different model, or something would
+  stop a fit; 2 bad usage or input; 130 interrupted
+"""
+
+
+def _parser(chosen: str | None) -> Parser:
+    """The parser; only the chosen command has its options yet."""
+    parser = Parser(
+        prog="replearn",
+        description="Fit a model, publish a study, and let other labs get exactly the same model.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("--version", action="version", version=f"replearn {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, line in COMMANDS.items():
+        if name != chosen:
+            commands.add_parser(name, help=line)
+            continue
+        module = import_module(f"replearn.cli.{name}")
+        command = commands.add_parser(
+            name, help=line, description=f"{line[0].upper()}{line[1:]}.", epilog=module.EPILOG
+        )
+        module.add_arguments(command)
+        command.add("--json", "print one JSON object instead of text", action="store_true")
+        command.add("--details", "show everything, not eight lines", action="store_true")
+        command.set_defaults(run=module.run, command=command)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Default: those of the process.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    command: argparse.ArgumentParser | None = None
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")  # names are not ours
+        if sys.stdout is None:
+            complain("error", "standard output is closed. Send it to a file, or to /dev/null.")
+            return BAD_INPUT
+        options = _parser(next((word for word in given if word in COMMANDS), None)).parse_args(given)
+        command = options.command
+        with _warnings_in_one_line(command) as warned:
+            outcome: Outcome = options.run(options)
+        _print(outcome, options, warned)
+        return outcome.code
+    except ReplearnError as problem:
+        complain("error", problem, command)
+        return BAD_INPUT
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
+    except OSError as problem:
+        from replearn.documents import system_words
+
+        where = f"{problem.filename}: " if problem.filename else ""
+        complain("error", f"{where}{system_words(problem)}", command)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("replearn: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except MemoryError:
+        complain("error", "there is not enough memory for this table. Use fewer columns or rows.")
+        return BAD_INPUT
+
+
+def _print(outcome: Outcome, options: argparse.Namespace, warned: list[str]) -> None:
+    if options.json:
+        print(json.dumps(outcome.facts.data() | {"warnings": warned}, allow_nan=False))
+    elif outcome.raw is not None:
+        sys.stdout.write(outcome.raw)
+    else:
+        print(outcome.facts.text(width(), options.details))
+    sys.stdout.flush()
+
+
+@contextmanager
+def _warnings_in_one_line(command: argparse.ArgumentParser) -> Iterator[list[str]]:
+    """Show warnings without file names and source lines; collect them for ``--json``."""
+    collected: list[str] = []
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        if (line := in_options(str(message), command)) not in collected:
+            collected.append(line)
+            complain("warning", message, command)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = show
+        yield collected

@@ -1,0 +1,193 @@
+"""What all commands share: their outcome, their parser, options that mean the same everywhere."""
+
+import argparse
+import os
+import re
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from replearn.errors import ReplearnError, printable
+from replearn.facts import Facts
+
+if TYPE_CHECKING:
+    from replearn.recipes.design import Design
+    from replearn.tables import CsvOptions, Table
+
+DONE = 0  # or: the same model, or an audit within its bound
+DIFFERENT = 1  # the models differ, or an audit exceeds, or a check finds what would stop a fit
+BAD_INPUT = 2  # or bad usage
+INTERRUPTED = 130
+CLOSED_PIPE = 141
+
+#: Columns of text that nobody exceeds.
+WIDEST = 78
+#: Seconds before a word about the work: short work needs none.
+PATIENCE = 2.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command has to say, and its exit code; ``raw`` is for a different program."""
+
+    facts: Facts
+    code: int = DONE
+    raw: str | None = None
+
+
+def width() -> int:
+    """Columns of a line: those of the terminal, at most 78."""
+    return max(20, min(shutil.get_terminal_size().columns, WIDEST))
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps the lines of examples; no line is wider than text is elsewhere."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **({"width": width()} | settings))
+
+
+class Parser(argparse.ArgumentParser):
+    """Takes arguments as its help shows them, and complains in one line."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(
+            *args,
+            **({"formatter_class": _Formatter, "allow_abbrev": False} | settings),
+        )
+
+    def add(self, usage: str, text: str, **settings: Any) -> None:
+        """Add an argument: its name and that of its value, as "--out FILE", and its help."""
+        name, _, value = usage.partition(" ")
+        if value:
+            settings["metavar"] = value
+        self.add_argument(name, help=text.replace("%", "%%"), **settings)
+
+    def add_csv(self) -> None:
+        """Add how a CSV file is written."""
+        self.add("--delimiter SIGN", 'between cells: "," ";" "|" or tab (default: as the header)')
+        self.add("--decimal SIGN", 'before decimals: "." or ","', default=".")
+        self.add("--thousands SIGN", "between groups of three digits (default: none)", default="")
+
+    def add_page(self) -> None:
+        """Add the page for people."""
+        self.add("--page FILE", "write the result as a page, too (HTML, printable)")
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with the code of bad usage."""
+        line = printable(" ".join(message.split()))  # it may hold what was typed
+        self.exit(BAD_INPUT, f"{self.prog}: error: {line}. See {self.prog} --help.\n")
+
+
+def in_options(message: str, command: argparse.ArgumentParser | None) -> str:
+    """A message of the library in the words of the command line: one line, options for parameters.
+
+    An option is stored under the name of the parameter that it sets.
+    """
+    message = " ".join(message.split())
+    for action in command._actions if command else ():
+        if "_" in action.dest and action.option_strings:
+            option = action.option_strings[0]
+            message = re.sub(rf"(?<![\w'-]){action.dest}(?![\w'=-])", option, message)
+    return message
+
+
+def complain(kind: str, message: object, command: argparse.ArgumentParser | None = None) -> None:
+    """Say what is wrong in one line on standard error."""
+    if sys.stderr is not None:
+        print(printable(f"replearn: {kind}: {in_options(str(message), command)}"), file=sys.stderr)
+
+
+@contextmanager
+def working(label: str) -> Iterator[None]:
+    """Show on a terminal, after two seconds, what goes on and for how long."""
+    stream = sys.stderr
+    if stream is None or not stream.isatty():
+        yield
+        return
+    done = threading.Event()
+
+    def show() -> None:
+        start = time.monotonic()
+        if done.wait(PATIENCE):
+            return
+        while True:
+            stream.write(f"\r{printable(label)}: {time.monotonic() - start:.0f} s")
+            stream.flush()
+            if done.wait(1.0):
+                stream.write("\r\x1b[K")  # a clean line for what comes next
+                stream.flush()
+                return
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def names(text: str) -> list[str]:
+    """Names with commas between them."""
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"must be names with commas between them, got {text!r}")
+    return found
+
+
+def csv_options(options: argparse.Namespace) -> "CsvOptions":
+    """How the CSV files of this command are written."""
+    from replearn.tables import CsvOptions
+
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(options.delimiter, options.delimiter)
+    return CsvOptions(delimiter, options.decimal, options.thousands)
+
+
+def own_target(path: str, target: str | None) -> str | None:
+    """The target of a table; files of npz and svmlight bring their own."""
+    ends = (".npz", ".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
+    return None if path.lower().endswith(ends) else target
+
+
+def lab_table(options: argparse.Namespace, design: "Design") -> "Table":
+    """The rows of a lab, with the columns that a study needs and no others."""
+    from replearn.tables import open_table
+
+    return open_table(
+        options.table,
+        target=own_target(options.table, design.target),
+        weights=design.weights,
+        offset=design.offset,
+        columns=design.encoding.names,
+        csv=csv_options(options),
+    )
+
+
+def check_target(path: str | None) -> None:
+    """Refuse before the work what could not be written after it."""
+    if path is None:
+        return
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path) or (os.path.exists(path) and not os.path.isfile(path)):
+        raise ReplearnError(f"{path} must be a file, got a folder or a device. Name a file.")
+    if not os.path.isdir(folder):
+        raise ReplearnError(f"{path} cannot be written: {folder} is no folder. Make it first.")
+    if not os.access(folder, os.W_OK):
+        raise ReplearnError(f"{path} cannot be written: no right to write to {folder}.")
+
+
+def write_page(facts: Facts, path: str | None, title: str) -> None:
+    """Write facts as a page, if one was asked for."""
+    if path is not None:
+        from replearn.documents import write_atomically
+
+        write_atomically(path, facts.html(title).encode("utf-8", "replace"))

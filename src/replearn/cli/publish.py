@@ -1,0 +1,201 @@
+"""``replearn publish``: fit an original and write its study."""
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any
+
+from replearn.cli.command import (
+    Outcome,
+    Parser,
+    check_target,
+    csv_options,
+    names,
+    own_target,
+    working,
+    write_page,
+)
+from replearn.errors import ReplearnError
+from replearn.facts import Facts, Row, percent
+
+if TYPE_CHECKING:
+    from replearn.study.original import Original
+
+EPILOG = """\
+examples:
+  replearn publish a.csv --target died --out study.json
+  replearn publish a.csv --target died --out study.json --basis splines --sealed
+
+writes study.json to send; beside it a.model.json to keep (and a.opening.json
+if sealed). exit codes: 0 published; 2 no promise can be kept, or bad input
+"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the options of the command."""
+    parser.add("table TABLE", "your rows: .csv, .csv.gz, .parquet, .npz or .svm")
+    parser.add("--target COLUMN", "what to predict")
+    parser.add("--out FILE", "the study, to send to other labs", required=True)
+    parser.add(
+        "--kind",
+        "what the target is: classes (default), a measurement, a count",
+        choices=("logistic", "linear", "poisson"),
+        default="logistic",
+    )
+    parser.add("--sealed", "hide the model's fingerprint until you open it", action="store_true")
+    parser.add(
+        "--basis",
+        "straight lines (default), curves, or the better of both",
+        choices=("linear", "splines", "auto"),
+        default="linear",
+    )
+    parser.add("--interactions PAIRS", 'all, or pairs of columns: "age:sex,age:bmi"')
+    parser.add(
+        "--bits N", "published per coefficient, 0 to 4 (default 3)", type=int, default=3,
+        dest="sketch_bits",
+    )
+    parser.add(
+        "--max-disagreement X",
+        "probability of a different model (default 0.01)",
+        type=float,
+        default=0.01,
+    )
+    parser.add(
+        "--rows N",
+        "rows of the smallest replication (default: as many as here)",
+        type=int,
+        dest="replication_rows",
+    )
+    parser.add("--ridge X", "penalty per row (default: by cross-validation)", type=float)
+    parser.add(
+        "--missing",
+        "missing numbers get a coefficient of their own (default), or stop the fit",
+        choices=("indicator", "refuse"),
+        default="indicator",
+    )
+    parser.add("--class-weight", "give classes equal weight", choices=("balanced",))
+    for name, text in (
+        ("categories", "columns whose numbers are names of levels"),
+        ("numeric", "columns that are measurements, whatever they look like"),
+        ("drop", "columns to leave out"),
+    ):
+        parser.add(f"--{name} COLUMNS", f"{text}, with commas", type=names, default=[])
+    parser.add("--weights COLUMN", "weights of rows")
+    parser.add("--offset COLUMN", "a known part of the score, such as log exposure")
+    parser.add("--groups COLUMN", "rows of one group belong together, such as a person's")
+    parser.add("--seed TEXT", "published; any text (default 0)", default="0", dest="shared_seed")
+    parser.add_csv()
+    parser.add_page()
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Fit, refuse what must not be published, write."""
+    from replearn.reports.files import Opening
+    from replearn.study.original import Request, publish
+    from replearn.tables import open_table, refuse_unsafe
+
+    stem = os.path.basename(options.table).split(".")[0] or "original"
+    beside = os.path.join(os.path.dirname(options.out), stem)
+    model_path, opening_path = f"{beside}.model.json", f"{beside}.opening.json"
+    for path in (options.out, model_path, options.page):
+        check_target(path)
+    _refuse_forgotten(options)
+    target = own_target(options.table, options.target)
+    table = open_table(
+        options.table,
+        target=target,
+        weights=options.weights,
+        offset=options.offset,
+        groups=options.groups,
+        drop=options.drop,
+        csv=csv_options(options),
+    )
+    if table.roles["target"] is None:
+        raise ReplearnError("publish needs a target. Name the column with --target.")
+    fields = ("kind", "max_disagreement", "sketch_bits", "basis", "missing", "replication_rows",
+              "shared_seed", "class_weight", "categories", "numeric", "drop", "weights",
+              "offset", "sealed")
+    request = Request(
+        **{name: getattr(options, name) for name in fields},
+        target=options.target or "y",
+        interactions=_pairs(options.interactions),
+        ridge="auto" if options.ridge is None else options.ridge,
+    )
+    with working("fitting the original"):
+        original = publish(table, request)
+    refuse_unsafe(original.remarks)
+    original.study.save(options.out)
+    original.model.save(model_path, private=True)
+    files = [
+        Row("send", options.out, note="not the model"),
+        Row("keep", model_path, note="your model"),
+    ]
+    if original.nonce is not None:
+        opening = Opening(original.study.fingerprint, original.model.fingerprint, original.nonce)
+        opening.save(opening_path, private=True)
+        files.append(Row("keep", opening_path, note="opens the seal", key="opening"))
+    facts = _facts(original, files)
+    write_page(facts, options.page, f"Original of {options.out}")
+    return Outcome(facts)
+
+
+def _refuse_forgotten(options: argparse.Namespace) -> None:
+    """Stop where a second lab seems to publish instead of replicating."""
+    from replearn.errors import InvalidFile
+    from replearn.study.study import Study
+
+    if not os.path.exists(options.out):
+        return
+    try:
+        Study.load(options.out)
+    except InvalidFile:
+        return
+    raise ReplearnError(
+        f"{options.out} is a study already. To get the same model, run replearn replicate "
+        f"{options.out} {options.table}; to publish a new one, name a different file."
+    )
+
+
+def _pairs(text: str | None) -> Any:
+    if text is None or text == "all":
+        return text
+    pairs = [tuple(pair.split(":")) for pair in names(text)]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ReplearnError(
+            f'--interactions must be all, or pairs like "age:sex,age:bmi", got {text!r}.'
+        )
+    return pairs
+
+
+def _facts(original: "Original", files: list[Row]) -> Facts:
+    certificate, study = original.certificate, original.study
+    verdict = (
+        f"The study is published: a lab with {certificate.n_replication:,} rows of this "
+        f"population gets exactly this model in {percent(1 - certificate.expected)} of the cases "
+        f"(estimated; {percent(1 - certificate.planned)} planned)."
+    )
+    if study.commitment is None:
+        verdict = f"The study is registered: nobody is first. {certificate.facts().verdict}"
+    own = original.own_worth
+    notes = [f"Column {r.column!r} {r.reason}." for r in original.remarks]
+    evidence = study.evidence(original.model)
+    return Facts(
+        verdict,
+        [
+            *files,
+            *certificate.cautions,
+            *original.worth.rows()[:2],
+            *notes[:2],
+        ],
+        details=[
+            *original.worth.rows()[2:],
+            Row(f"{own.words} before rounding", own.loss.value),
+            Row("basis", original.basis),
+            Row("ridge", study.design.ridge),
+            Row("numbers", study.design.n_numbers, note=f"{study.design.bits} bits each"),
+            Row("fingerprint", original.model.fingerprint),
+            Row("study", study.fingerprint),
+            *certificate.facts().items[1:],
+            Row("a match needs rows of one's own", evidence.rows, note="about"),
+            *notes[2:],
+        ],
+    )

@@ -1,0 +1,80 @@
+"""``replearn replicate``: fit a study on a lab's own rows."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from replearn.cli.command import (
+    DIFFERENT,
+    DONE,
+    Outcome,
+    Parser,
+    check_target,
+    lab_table,
+    working,
+    write_page,
+)
+from replearn.errors import ReplearnError
+
+if TYPE_CHECKING:
+    from replearn.recipes.model import Model
+
+EPILOG = """\
+examples:
+  replearn replicate study.json b.csv
+  replearn replicate study.json b.parquet --out b.model.json --page b.html
+  replearn replicate study.json b.csv --opened a.model.json
+
+exit codes: 0 the same model (or the study does not tell: sealed, registered);
+  1 a different model; 2 bad usage or input
+"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the options of the command."""
+    parser.add("study STUDY", "the study file")
+    parser.add("table TABLE", "your rows: .csv, .csv.gz, .parquet, .npz or .svm")
+    parser.add("--out FILE", "write your model")
+    parser.add(
+        "--opened FILE",
+        "the original's model, or what opens a sealed study; or both",
+        action="append",
+        default=[],
+    )
+    parser.add_csv()
+    parser.add_page()
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Fit and compare."""
+    from replearn.study.replication import replicate
+    from replearn.study.study import Study
+
+    study = Study.load(options.study)
+    opened, nonce = _opened(options.opened, study)
+    for path in (options.out, options.page):
+        check_target(path)
+    with working("fitting the study"):
+        model, found = replicate(study, lab_table(options, study.design), opened, nonce)
+    facts = found.facts()
+    if options.out is not None:
+        model.save(options.out)
+    write_page(facts, options.page, f"Replication of {options.study}")
+    return Outcome(facts, DIFFERENT if found.same is False else DONE)
+
+
+def _opened(paths: list[str], study: object) -> "tuple[Model | None, str | None]":
+    """The original's model and the nonce, as far as they are given."""
+    from replearn.documents import document_of
+    from replearn.recipes.model import Model
+    from replearn.reports.files import Opening
+
+    model, nonce = None, None
+    for path in paths:
+        found = document_of(path, (Model, Opening))
+        if isinstance(found, Opening):
+            if found.study != study.fingerprint:  # type: ignore[attr-defined]
+                raise ReplearnError(f"{path} opens a different study. Ask the original for this.")
+            nonce = found.nonce
+        else:
+            model = found
+    return model, nonce

@@ -1,0 +1,205 @@
+"""Seeded data to try things on: a hospital table, and the paper's populations with a margin."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.codes.coins import Coins
+from replearn.errors import ReplearnError
+from replearn.types import Matrix, Vector
+
+#: Centres of the hospital table.
+CENTRES = ("Ashford", "Birchwood", "Castleton", "Dunmore")
+
+
+def load_readmission(
+    centre: str | None = None, n_rows: int = 6000, *, seed: int | str = 0, as_frame: bool = True
+) -> Any:
+    """Invented patients with heart failure: are they readmitted within 30 days?
+
+    Numbers, texts and gaps, as a hospital's export has them. All centres draw from one population,
+    about a fifth of whose patients return. Sodium and age have effects that are no straight lines.
+
+    Parameters
+    ----------
+    centre : str, optional
+        "Ashford", "Birchwood", "Castleton" or "Dunmore"; by default all, with a column ``centre``.
+    n_rows : int, default=6000
+        Of each centre.
+    seed : int or str, default=0
+        Different seeds give different patients.
+    as_frame : bool, default=True
+        A dataframe of pandas; else a dict of columns, which all estimators take, too.
+
+    Returns
+    -------
+    table : DataFrame or dict
+        The target is ``readmitted``.
+
+    Examples
+    --------
+    >>> table = load_readmission("Ashford", 500, as_frame=False)
+    >>> sorted(set(table["readmitted"].tolist())), len(table["age"])
+    ([0, 1], 500)
+    """
+    if centre is not None and centre not in CENTRES:
+        raise ReplearnError(f"centre must be one of {', '.join(CENTRES)}, got {centre!r}.")
+    parts = {
+        name: _patients(Coins(f"readmission/{seed}/{name}"), n_rows)
+        for name in (CENTRES if centre is None else (centre,))
+    }
+    first = next(iter(parts.values()))
+    columns = {name: np.concatenate([part[name] for part in parts.values()]) for name in first}
+    if centre is None:
+        columns = {"centre": np.repeat(np.array(CENTRES, dtype=object), n_rows)} | columns
+    if not as_frame:
+        return columns
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ReplearnError(
+            "as_frame=True needs pandas, which is not installed. Pass as_frame=False for a dict of "
+            "columns."
+        ) from None
+    return pd.DataFrame(columns)
+
+
+def _patients(coins: Coins, n_rows: int) -> dict[str, NDArray[Any]]:
+    """Columns of invented patients, with the outcome last."""
+
+    def normal(name: str, mean: float, spread: float, decimals: int, low: float = 0.0) -> Vector:
+        drawn = mean + spread * coins.normals(name, n_rows)
+        return np.round(np.maximum(drawn, low), decimals)
+
+    def level(name: str, **shares: float) -> NDArray[Any]:
+        ends = np.cumsum(list(shares.values()))[:-1]
+        places = np.searchsorted(ends, coins.uniforms(name, n_rows))
+        return np.array([text.replace("_", " ") for text in shares], dtype=object)[places]
+
+    age = np.minimum(normal("age", 72, 11, 0, 35), 99)
+    nyha = level("nyha", I=0.12, II=0.38, III=0.36, IV=0.14)
+    discharge = level("discharge", home=0.58, home_care=0.2, nursing_home=0.14, rehabilitation=0.08)
+    stay = np.round(1 + 5 * np.exp(0.6 * coins.normals("stay", n_rows)))
+    prior = np.floor(1.3 * coins.exponentials("prior", n_rows))
+    creatinine = np.round(1.15 * np.exp(0.35 * coins.normals("creatinine", n_rows)), 2)
+    sodium = normal("sodium", 138, 4, 0, 110)
+    haemoglobin = normal("haemoglobin", 12.6, 1.8, 1, 5)
+    systolic = normal("systolic", 128, 20, 0, 70)
+    diabetes = level("diabetes", no=0.64, yes=0.36)
+    score = (
+        -2.0
+        + 0.00025 * (age - 68) * np.abs(age - 68)
+        + np.array([{"I": -0.5, "II": -0.2, "III": 0.15, "IV": 0.6}[text] for text in nyha])
+        + 0.35 * (discharge == "nursing home")
+        - 0.25 * (discharge == "rehabilitation")
+        + 0.03 * (stay - 6)
+        + 0.28 * np.minimum(prior, 6)
+        + 0.5 * (creatinine - 1.15)
+        + 0.02 * np.abs(sodium - 139) ** 1.5
+        - 0.09 * (haemoglobin - 12.6)
+        - 0.006 * (systolic - 128)
+        + 0.22 * (diabetes == "yes")
+    )
+    readmitted = coins.uniforms("outcome", n_rows) < 1 / (1 + np.exp(-score))
+    gaps = {"creatinine": 0.04, "sodium": 0.04, "haemoglobin": 0.07}
+    numbers = {"creatinine": creatinine, "sodium": sodium, "haemoglobin": haemoglobin}
+    for name, share in gaps.items():
+        numbers[name][coins.uniforms(f"gaps/{name}", n_rows) < share] = np.nan
+    diabetes[coins.uniforms("gaps/diabetes", n_rows) < 0.03] = None
+    return {
+        "age": age.astype(np.int64),
+        "sex": level("sex", female=0.46, male=0.54),
+        "nyha": nyha,
+        "admission": level("admission", emergency=0.68, planned=0.22, transfer=0.1),
+        "length_of_stay": stay.astype(np.int64),
+        "prior_admissions": prior.astype(np.int64),
+        **numbers,
+        "systolic": systolic.astype(np.int64),
+        "diabetes": diabetes,
+        "discharge_to": discharge,
+        "readmitted": readmitted.astype(np.int64),
+    }
+
+
+def make_margin(
+    n_samples: int,
+    n_features: int,
+    margin: float,
+    *,
+    max_margin: float | None = None,
+    decoy: float = 0.0,
+    label_noise: float = 0.0,
+    population: int = 0,
+    random_state: int | np.random.Generator | None = None,
+) -> tuple[Matrix, NDArray[np.int64]]:
+    """Draw a sample from a population of unit vectors with a margin.
+
+    Each row is ``y t w + sqrt(1 - t^2) g`` with a fixed normal ``w``, a fair label ``y``, a
+    margin ``t`` uniform on ``[margin, max_margin]`` and a direction ``g`` orthogonal to ``w``.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+        At least 2 features.
+    margin : float in (0, 1)
+        Smallest margin of the population.
+    max_margin : float, optional
+        Largest margin; default the smaller of ``4 * margin`` and 0.95.
+    decoy : float in [0, 1)
+        Length of a second direction, orthogonal to ``w``, that agrees with the label on 75%
+        of the rows: learners that follow the mean of ``y x`` are drawn to it.
+    label_noise : float in [0, 0.5)
+        Share of labels that are flipped.
+    population : int
+        Which population; two labs that share it draw from the same one.
+    random_state : int, Generator or None
+        Which sample of it.
+
+    Returns
+    -------
+    X : array of shape (n_samples, n_features)
+    y : int array of -1 and +1
+
+    Examples
+    --------
+    >>> X, y = make_margin(5, 3, 0.2, random_state=1)
+    >>> bool((y * (X @ margin_direction(3)) >= 0.2 - 1e-12).all())
+    True
+    """
+    top = min(4 * margin, 0.95) if max_margin is None else max_margin
+    if n_features < 2:
+        raise ReplearnError(f"n_features must be at least 2, got {n_features}.")
+    if not 0 < margin <= top < 1:
+        raise ReplearnError(
+            f"margins must satisfy 0 < margin <= max_margin < 1, got {margin} and {top}."
+        )
+    rng = np.random.default_rng(random_state)
+    normal = margin_direction(n_features, population)
+    labels = rng.choice(np.array([-1, 1]), size=n_samples)
+    heights = rng.uniform(margin, top, size=n_samples)
+    side = rng.standard_normal((n_samples, n_features))
+    side -= np.outer(side @ normal, normal)
+    side /= np.linalg.norm(side, axis=1, keepdims=True)
+    if decoy:
+        agrees = np.where(rng.random(n_samples) < 0.75, labels, -labels)
+        side = np.sqrt(1 - decoy**2) * side + np.outer(decoy * agrees, _decoy(n_features, normal))
+        side /= np.linalg.norm(side, axis=1, keepdims=True)
+    side *= np.sqrt(1 - heights**2)[:, None]
+    side += np.outer(labels * heights, normal)
+    flipped = rng.random(n_samples) < label_noise
+    return side, np.where(flipped, -labels, labels)
+
+
+def margin_direction(n_features: int, population: int = 0) -> Vector:
+    """Normal of the boundary of a population: a unit vector that depends on its number alone."""
+    normal = np.random.default_rng([population, 7_919]).standard_normal(n_features)
+    return np.asarray(normal / np.linalg.norm(normal), dtype=np.float64)
+
+
+def _decoy(n_features: int, normal: Vector) -> Vector:
+    """A fixed unit vector orthogonal to the normal."""
+    axis = np.zeros(n_features)
+    axis[np.argmin(np.abs(normal))] = 1.0
+    axis -= (axis @ normal) * normal
+    return np.asarray(axis / np.linalg.norm(axis), dtype=np.float64)

@@ -1,0 +1,1 @@
+"""What results say: evaluations, comparisons, checks, audits, and any file of ours."""

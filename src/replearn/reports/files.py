@@ -1,0 +1,100 @@
+"""Files of replearn: any of them, by what its header says."""
+
+import os
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from replearn.documents import Document, Sha256, Text, document_of
+from replearn.errors import ReplearnError, short
+from replearn.facts import Facts, Row, Spoken
+
+
+@dataclass(frozen=True)
+class Opening(Spoken, Document):
+    """What opens a sealed study: the original keeps it, and sends it when all labs are done.
+
+    Attributes
+    ----------
+    study : SHA-256
+        Fingerprint of the study.
+    model : SHA-256
+        Fingerprint of the original's model.
+    nonce : str
+        With both, the study's commitment follows.
+    """
+
+    FORMAT = "replearn/opening"
+
+    study: Sha256
+    model: Sha256
+    nonce: Annotated[str, Text(64, r"[0-9a-f]{32}")]
+
+    def facts(self) -> Facts:
+        """What it opens, in words."""
+        return Facts(
+            "This opens a sealed study. Keep it private until all labs have sent fingerprints.",
+            [
+                Row("study", self.study),
+                Row("the original's model", self.model),
+                "Labs pass it with --opened: then they see whether their models are the same.",
+            ],
+        )
+
+
+def file_classes() -> tuple[type[Document], ...]:
+    """All kinds of files that replearn writes."""
+    from replearn.codes.choices import ChoiceModel
+    from replearn.codes.model import HalfspaceModel
+    from replearn.recipes.model import Model
+    from replearn.study.study import Study
+
+    return Study, Model, HalfspaceModel, ChoiceModel, Opening
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a file of replearn: a study, a model, or what else its header says.
+
+    Parameters
+    ----------
+    path : path
+
+    Raises
+    ------
+    InvalidFile
+        If it is none of ours, was altered, or is torn.
+    OSError
+        If it cannot be opened.
+    """
+    return document_of(path, file_classes())
+
+
+def save(thing: Any, path: str | os.PathLike[str], private: bool = False) -> None:
+    """Write a study, a model or a fitted estimator's model, whole or not at all.
+
+    Parameters
+    ----------
+    thing : Study, Model, or fitted estimator of replearn
+    path : path
+    private : bool, default=False
+        Only the owner may read it.
+    """
+    document = getattr(thing, "model_", thing)
+    if not isinstance(document, Document):
+        raise ReplearnError(
+            f"save must get a study, a model or a fitted estimator, got {short(thing)}."
+        )
+    document.save(path, private)
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Read a model of any kind.
+
+    Raises
+    ------
+    InvalidFile
+        If the file holds none.
+    """
+    from replearn.codes.model import HalfspaceModel
+    from replearn.recipes.model import Model
+
+    return document_of(path, (Model, HalfspaceModel))
