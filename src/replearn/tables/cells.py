@@ -148,12 +148,6 @@ def levels_of(column: Column) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     return np.array([*joined, -1], dtype=np.int32)[codes], tuple(places)
 
 
-def n_missing(column: Column) -> int:
-    """Cells without a value."""
-    absent = column.codes < 0 if isinstance(column, Texts) else np.isnan(column)
-    return int(np.count_nonzero(absent))
-
-
 def join_columns(parts: list[Column]) -> Column:
     """Consecutive parts of one column as a whole."""
     if all(isinstance(part, np.ndarray) for part in parts):
@@ -300,15 +294,20 @@ def _cell_text(value: Any) -> str | None:
 
 def clean_text(text: str) -> str | None:
     """A text, trimmed and fit to be published as far as its characters go; None if missing."""
-    text = text.strip(WHITE_SPACE)
+    text = check_text(text.strip(WHITE_SPACE))
     if text in MISSING_WORDS:
         return None
+    if text in _INFINITE or (_NUMBER.fullmatch(text) and np.isinf(float(text))):
+        raise OddCells("infinite numbers")
+    return text
+
+
+def check_text(text: str) -> str:
+    """The same text, if its length and its characters can be published."""
     if len(text) > MAX_TEXT:
         raise OddCells("texts of more than 4,096 characters")
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise OddCells("texts with a NUL or half of a character")
-    if text in _INFINITE or (_NUMBER.fullmatch(text) and np.isinf(float(text))):
-        raise OddCells("infinite numbers")
     return text
 
 
@@ -385,12 +384,14 @@ def named_columns(names: Iterable[str], most: int = 8) -> str:
 
 # --- decimal commas and thousands -------------------------------------------------------------
 
-_GROUPED = {
-    sign: re.compile(rf"[+-]?[0-9]{{1,3}}({re.escape(sign)}[0-9]{{3}})+") for sign in ".,' "
+_SIGNS = {  # what a text is in the first pattern that it fits
+    "both": re.compile(r"[+-]?[0-9]{1,3}(\.[0-9]{3})+,[0-9]+"),
+    ",": re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?"),
+    "decimal": re.compile(r"[+-]?[0-9]+,[0-9]+"),
+    ".": re.compile(r"[+-]?[0-9]{1,3}(\.[0-9]{3})+"),
+    "'": re.compile(r"[+-]?[0-9]{1,3}('[0-9]{3})+"),
+    " ": re.compile(r"[+-]?[0-9]{1,3}( [0-9]{3})+"),
 }
-_WITH_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
-_POINTS_THEN_COMMA = re.compile(r"[+-]?[0-9]{1,3}(\.[0-9]{3})+,[0-9]+")
-_COMMAS_THEN_POINT = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]+")
 
 
 def signs_meant(texts: Iterable[str]) -> str:
@@ -399,38 +400,14 @@ def signs_meant(texts: Iterable[str]) -> str:
     Texts of one column that are no numbers. A comma before three digits each time separates
     thousands; any other comma is a decimal sign.
     """
-    n_texts, found = 0, set()
-    n_found = 0
-    for text in texts:
-        n_texts += 1
-        kind = _sign_kind(text)
-        n_found += kind is not None
-        found.add(kind)
-    if 2 * n_found <= n_texts:
+    kinds = [next((k for k, sign in _SIGNS.items() if sign.fullmatch(t)), "") for t in texts]
+    if 2 * kinds.count("") >= len(kinds):
         return ""
-    if "both" in found or {"decimal", "points"} <= found:
+    if "both" in kinds or {"decimal", "."} <= set(kinds):
         return 'decimal="," and thousands="."'
-    if "decimal" in found:
+    if "decimal" in kinds:
         return 'decimal=","'
-    thousands = next(
-        kind for kind in ("commas", "points", "apostrophes", "spaces") if kind in found
-    )
-    sign = {"commas": ",", "points": ".", "apostrophes": "'", "spaces": " "}[thousands]
-    return f'thousands="{sign}"'
-
-
-def _sign_kind(text: str) -> str | None:
-    if _POINTS_THEN_COMMA.fullmatch(text):
-        return "both"
-    if _GROUPED[","].fullmatch(text) or _COMMAS_THEN_POINT.fullmatch(text):
-        return "commas"
-    if _WITH_COMMA.fullmatch(text):
-        return "decimal"
-    if _GROUPED["."].fullmatch(text):
-        return "points"
-    if _GROUPED["'"].fullmatch(text):
-        return "apostrophes"
-    return "spaces" if _GROUPED[" "].fullmatch(text) else None
+    return f'thousands="{next(sign for sign in _SIGNS if sign in kinds)}"'
 
 
 def sign_reader(decimal: str, thousands: str) -> Callable[[str], str]:

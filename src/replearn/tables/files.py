@@ -13,9 +13,10 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -28,12 +29,16 @@ from replearn.tables.cells import (
     Column,
     OddCells,
     check_arrow_type,
-    clean_text,
+    check_text,
     columns_from,
     from_arrow,
     is_number_text,
     named_columns,
     sign_reader,
+)
+
+_UNREADABLE = (
+    *(OSError, EOFError, ValueError, MemoryError, csv.Error, zlib.error, zipfile.BadZipFile),
 )
 
 #: Rows of a batch at most.
@@ -84,6 +89,31 @@ class CsvOptions:
             )
 
 
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Where rows come from.
+
+    Attributes
+    ----------
+    path : str
+        The file, or what the rows are called in messages.
+    names : tuple of str
+        All columns.
+    n_rows : int or None
+        None if only reading tells.
+    read : function
+        ``read(names, n_rows)`` gives some columns of consecutive rows: by name, or as one array.
+    is_sparse : bool
+        Whether rows are CSR arrays.
+    """
+
+    path: str
+    names: tuple[str, ...]
+    n_rows: int | None
+    read: Callable[[Sequence[str], int], Iterator[Any]]
+    is_sparse: bool = False
+
+
 @contextmanager
 def reading(path: str) -> Iterator[None]:
     """Turn what the system, Arrow or NumPy says about a file into one line."""
@@ -91,7 +121,7 @@ def reading(path: str) -> Iterator[None]:
         yield
     except ReplearnError:
         raise
-    except (OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile, MemoryError) as problem:
+    except _UNREADABLE as problem:
         reason = getattr(problem, "strerror", None) or " ".join(str(problem).split())[:200]
         raise ReplearnError(
             f"{path} cannot be read: {reason.rstrip('.') or 'it ends too early'}. Check the path, "
@@ -122,24 +152,15 @@ def checked_names(place: str, names: Sequence[Any]) -> tuple[str, ...]:
                 f"{number}."
             )
         try:
-            text = clean_text(str(name)) if name.strip(WHITE_SPACE) else ""
+            found.append(check_text(name.strip(WHITE_SPACE)))
         except OddCells as odd:
-            if odd.what != "infinite numbers":
-                raise ReplearnError(
-                    f"{place}: the name of column {number} has {odd.what}."
-                ) from None
-            text = name.strip(WHITE_SPACE)
-        if text == "":
-            raise ReplearnError(
-                f"{place} must name every column, but column {number} has no name. Name it, or "
-                "leave it out if it numbers the rows (pandas: to_csv(..., index=False))."
-            )
-        found.append(name.strip(WHITE_SPACE))
-    twice = (
-        sorted({name for name in found if found.count(name) > 1})
-        if len(set(found)) < len(found)
-        else []
-    )
+            raise ReplearnError(f"{place}: the name of column {number} has {odd.what}.") from None
+    if "" in found:
+        raise ReplearnError(
+            f"{place} must name every column, but column {found.index('') + 1} has no name. Name "
+            "it, or leave it out if it numbers the rows (pandas: to_csv(..., index=False))."
+        )
+    twice = [name for name, count in Counter(found).items() if count > 1]
     if twice:
         raise ReplearnError(
             f"{place} must have different names of columns, got {named_columns(twice)} more than "
@@ -151,36 +172,28 @@ def checked_names(place: str, names: Sequence[Any]) -> tuple[str, ...]:
 # --- CSV ----------------------------------------------------------------------------------------
 
 
-@dataclass(eq=False)
 class CsvFile:
     """Comma-separated text with a header line."""
 
-    path: str
-    options: CsvOptions
-    names: tuple[str, ...] = ()
-    n_rows: int | None = None
-    is_sparse: bool = False
-    _raw: dict[str, str] = field(default_factory=dict)  # names as they stand in the file
-    _numbers: set[str] = field(default_factory=set)  # columns that look like numbers so far
-
-    def __post_init__(self) -> None:
+    def __init__(self, path: str, options: CsvOptions) -> None:
         arrow("reading CSV")
-        text, is_all = _head(self.path)
-        delimiter = self.options.delimiter or _delimiter(text)
-        self.options = CsvOptions(delimiter, self.options.decimal, self.options.thousands)
-        rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-        try:
+        text, is_all = _head(path)
+        self.path = path
+        self.options = replace(options, delimiter=options.delimiter or _delimiter(text))
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=str(self.options.delimiter))
+        with reading(path):
             records = [row for row, _ in zip(rows, range(_SNIFFED_ROWS + 2), strict=False) if row]
-        except csv.Error as problem:
-            raise ReplearnError(f"{self.path} cannot be read as CSV: {problem}.") from None
         if not records or (len(records) == 1 and not is_all):
-            raise ReplearnError(
-                f"{self.path} must begin with a line of column names, got none. Check the file."
-            )
-        self.names = checked_names(self.path, records[0])
+            raise ReplearnError(f"{path} must begin with a line of column names, got none.")
+        self.names = checked_names(path, records[0])
         self._raw = dict(zip(self.names, records[0], strict=True))
+        self._numbers: set[str] = set()  # columns that look like numbers so far
         if not self.options.thousands:
             self._guess(records[1:] if is_all else records[1:-1])
+
+    def source(self) -> Source:
+        """Its rows."""
+        return Source(self.path, self.names, None, self.read)
 
     def _guess(self, records: list[list[str]]) -> None:
         """Guess which columns Arrow may read as numbers; a wrong guess costs time, no more."""
@@ -336,40 +349,37 @@ def _delimiter(text: str) -> str:
 # --- Parquet, npz, svmlight -----------------------------------------------------------------------
 
 
-@dataclass(eq=False)
 class ParquetFile:
     """A Parquet file, read in batches; a text that many rows share is stored only once."""
 
-    path: str
-    names: tuple[str, ...] = ()
-    n_rows: int | None = None
-    is_sparse: bool = False
-    _raw: dict[str, str] = field(default_factory=dict)
-    _texts: list[str] = field(default_factory=list)  # columns that are read as dictionaries
-    _prefixed: dict[str, int] = field(default_factory=dict)  # texts that share parts, their bytes
-
-    def __post_init__(self) -> None:
+    def __init__(self, path: str) -> None:
         arrow("reading Parquet")
         from pyarrow import parquet, types
 
-        with reading(self.path):
-            n_bytes = os.stat(self.path).st_size
-            metadata = parquet.read_metadata(self.path)
+        self.path = path
+        with reading(path):
+            n_bytes = os.stat(path).st_size
+            metadata = parquet.read_metadata(path)
             schema = metadata.schema.to_arrow_schema()
         self.n_rows = metadata.num_rows
         if self.n_rows > max(_CHEAP_ROWS, _ROWS_PER_BYTE * n_bytes):
             raise self._bomb(f"{self.n_rows:,} rows in {n_bytes:,} bytes")
-        skipped = pandas_index(schema)
-        kept = [name for name in schema.names if name not in skipped]
-        self.names = checked_names(self.path, kept)
-        self._raw = dict(zip(self.names, kept, strict=True))
+        kept = [name for name in schema.names if name not in pandas_index(schema)]
+        self._raw = dict(zip(checked_names(path, kept), kept, strict=True))
+        self._prefixed: dict[str, int] = {}  # texts that share parts, and their bytes
         for group in range(metadata.num_row_groups):
             for place in range(metadata.num_columns):
                 self._look_at_chunk(metadata.row_group(group).column(place))
-        for name in kept:
-            kind = schema.field(name).type
-            if types.is_string(kind) or types.is_large_string(kind):
-                self._texts += [name] if name not in self._prefixed else []
+        kinds = {name: schema.field(name).type for name in kept if name not in self._prefixed}
+        self._texts = [  # columns that are read as dictionaries
+            name
+            for name, kind in kinds.items()
+            if types.is_string(kind) or types.is_large_string(kind)
+        ]
+
+    def source(self) -> Source:
+        """Its rows."""
+        return Source(self.path, tuple(self._raw), self.n_rows, self.read)
 
     def _look_at_chunk(self, chunk: Any) -> None:
         """Refuse columns that unpack to far more than they are, before they do."""

@@ -196,6 +196,11 @@ def _scales(
     alike: dict[str, float] = {}
     for name in names:
         values = look.numbers(name)
+        if 0 < values.size < LEAST_ROWS and values[-1] > values[0]:
+            # too few to publish: the ends, which repeated rows do not move
+            low, high = float(values[0]), float(values[-1])
+            found[name] = 0.0 if table.is_sparse else (low + high) / 2, (high - low) / 3.29
+            continue
         centre = 0.0 if table.is_sparse or not values.size else quantile(values, 0.5)
         tail = min(max(_TAIL, LEAST_ROWS / max(1, values.size)), 0.25)
         width = quantile(values, 1 - tail) - quantile(values, tail) if values.size else 0.0

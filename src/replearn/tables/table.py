@@ -2,15 +2,13 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from replearn.errors import ReplearnError, short
+from replearn.errors import ReplearnError
 from replearn.tables.cells import (
     Column,
     OddCells,
@@ -25,12 +23,13 @@ from replearn.tables.files import (
     CsvFile,
     CsvOptions,
     ParquetFile,
+    Source,
     checked_names,
     load_npz,
     load_svmlight,
     pandas_index,
 )
-from replearn.types import Matrix, is_sparse
+from replearn.types import is_sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,56 +71,29 @@ class Batch:
         return self.matrix[:, place].astype(np.float64, copy=False)
 
 
-class Source(Protocol):
-    """Where rows come from."""
-
-    @property
-    def path(self) -> str:
-        """The file, or what the rows are called in messages."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All columns."""
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows; None if only reading tells."""
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether rows are CSR arrays."""
-
-    def read(self, names: Sequence[str], n_rows: int) -> Iterator[Any]:
-        """Some columns of consecutive rows: by name, or as one array of numbers."""
-
-
-_ROLES = ("target", "weights", "offset", "groups")
-
-
 @dataclass(eq=False)
 class Table:
     """Rows of named columns; see `open_table`.
 
     Attributes
     ----------
-    place : str
-        What the table is called in messages.
+    source : Source
+        Where the rows come from.
     names : tuple of str
         Feature columns, in order.
+    roles : dict
+        Of target, weights, offset and groups the name of a column, a column, or None.
     n_rows : int or None
         None before a first pass over a file that does not tell.
-    is_sparse : bool
-        Whether batches hold CSR arrays.
     """
 
     source: Source
     names: tuple[str, ...]
-    roles: dict[str, Any]  # of _ROLES: the name of a column, or a column, or None
+    roles: dict[str, Any]
     n_rows: int | None
-    _stamp: Any = None
 
     def __post_init__(self) -> None:
-        self._stamp = self._stamp or _stamp(self.place)
+        self._stamp = _stamp(self.place)
 
     @property
     def place(self) -> str:
@@ -161,23 +133,19 @@ class Table:
         self.n_rows = done
 
     def _batch(self, wanted: Sequence[str], found: Any, start: int) -> Batch:
-        is_named = isinstance(found, dict)
-        n_rows = len(next(iter(found.values()))) if is_named else found.shape[0]
-        given: dict[str, Any] = {}
+        stored = found if isinstance(found, dict) else {}
+        n_rows = len(next(iter(found.values()))) if stored else found.shape[0]
+        whole = Batch(tuple(wanted), n_rows, None if stored else found, stored)
+        given = {}
         for name, role in self.roles.items():
-            column = None if role is None else role
-            if isinstance(role, str):
-                column = found[role] if is_named else found[:, wanted.index(role)]
-                if is_sparse(column):
-                    column = column.toarray()
-                column = np.ravel(column) if isinstance(column, np.ndarray) else column
-            elif role is not None:
+            column = whole.column(role) if isinstance(role, str) else role
+            if role is not None and not isinstance(role, str):
                 column = role[start : start + n_rows]
             given["y" if name == "target" else name] = column
-        if is_named:
-            return Batch(self.names, n_rows, stored=found, **given)
-        matrix = found if len(wanted) == len(self.names) else found[:, : len(self.names)]
-        return Batch(self.names, n_rows, matrix, **given)
+        matrix = whole.matrix
+        if matrix is not None and len(wanted) > len(self.names):
+            matrix = matrix[:, : len(self.names)]
+        return Batch(self.names, n_rows, matrix, stored, **given)
 
 
 def open_table(
@@ -225,7 +193,7 @@ def open_table(
         target = own if target is None else target
     else:
         found = _in_memory(source, names)
-    roles = dict(zip(_ROLES, (target, weights, offset, groups), strict=True))
+    roles = {"target": target, "weights": weights, "offset": offset, "groups": groups}
     for name, role in roles.items():
         if role is not None and not isinstance(role, str):
             try:
@@ -251,15 +219,15 @@ def _open_file(path: str, csv: CsvOptions, columns: Sequence[str] | None) -> tup
     """A source of rows for a file, by the end of its name; and the labels that belong to it."""
     name = path.lower()
     if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".xlsx", ".xls", ".ods")):
-        return CsvFile(path, csv), None
+        return CsvFile(path, csv).source(), None
     if name.endswith((".parquet", ".pq")):
-        return ParquetFile(path), None
+        return ParquetFile(path).source(), None
     if name.endswith(".npz"):
         X, y, names = load_npz(path)
-        return replace(_array_rows(X, names), path=path), y
+        return _array_source(X, names, path), y
     if name.removesuffix(".gz").endswith((".svm", ".svmlight", ".libsvm")):
         rows, labels = load_svmlight(path, columns)
-        return _SparseRows(rows, _array_names(rows.shape[1], None), path), labels
+        return _matrix_source(rows, None, path), labels
     raise ReplearnError(
         f"{path} must end in .csv, .csv.gz, .parquet, .npz or .svm. Convert it, or rename it if it "
         "has one of these formats."
@@ -289,28 +257,47 @@ def _stamp(place: str) -> tuple[int, int] | None:
 
 def _in_memory(source: Any, names: Sequence[str] | None) -> Source:
     if is_sparse(source):
-        return _SparseRows(source, _array_names(source.shape[1], names))
+        if source.dtype.kind not in "fiub" or source.ndim != 2:
+            raise ReplearnError(f"a sparse table must be 2-d and of numbers, got {source.dtype}.")
+        return _matrix_source(source.tocsr(), names)
     if isinstance(source, Mapping):
-        return _columns_in(dict(source))
+        return _column_source(dict(source))
     if type(source).__module__.startswith("pyarrow"):
-        return _arrow_rows(source)
-    if isinstance(source, np.ndarray | list | tuple):
-        return _array_rows(source, names)
-    import narwhals.stable.v1 as nw
-    from narwhals.exceptions import DuplicateError
+        import pyarrow as pa
 
-    labels = getattr(source, "columns", None)  # those of pandas need not be texts
-    if labels is not None:
-        checked_names("the table", list(labels))
-    try:
-        frame = nw.from_native(source, eager_only=True, pass_through=True)
-    except DuplicateError:
-        raise ReplearnError(
-            "the table must have different names of columns. Rename them."
-        ) from None
+        table = pa.Table.from_batches([source]) if isinstance(source, pa.RecordBatch) else source
+        kept = [name for name in table.column_names if name not in pandas_index(table.schema)]
+        checked_names("the table", kept)
+        return _column_source({name: table.column(name) for name in kept})
+    if isinstance(source, np.ndarray | list | tuple):
+        return _array_source(source, names)
+    import narwhals.stable.v1 as nw
+
+    if hasattr(source, "columns"):  # narwhals wants names that are texts, and different
+        checked_names("the table", list(source.columns))
+    frame = nw.from_native(source, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        return _columns_in(dict(zip(frame.columns, frame.iter_columns(), strict=True)))
-    return _array_rows(source, names)
+        return _column_source(dict(zip(frame.columns, frame.iter_columns(), strict=True)))
+    return _array_source(source, names)
+
+
+def _array_source(source: Any, names: Sequence[str] | None, path: str = "the table") -> Source:
+    try:
+        array = source if isinstance(source, np.ndarray) else np.asarray(source)
+    except ValueError:
+        raise ReplearnError(f"{path} must have rows of one length, got a ragged list.") from None
+    if array.dtype.kind == "U" and not isinstance(source, np.ndarray):
+        array = np.asarray(source, dtype=object)  # NumPy wrote numbers among texts in its own way
+    if array.ndim != 2:
+        raise ReplearnError(
+            f"{path} must be a 2-d array, got {array.ndim}-d. Reshape your data: one row for each "
+            "sample, X.reshape(-1, 1) for one column."
+        )
+    is_masked = isinstance(array, np.ma.MaskedArray)
+    if array.dtype.kind in "fiu" and array.dtype.itemsize <= 8 and not is_masked:
+        return _matrix_source(array, names, path)
+    labels = _array_names(array.shape[1], names)
+    return _column_source({name: array[:, i] for i, name in enumerate(labels)}, path)
 
 
 def _array_names(n_columns: int, names: Sequence[str] | None) -> tuple[str, ...]:
@@ -320,144 +307,58 @@ def _array_names(n_columns: int, names: Sequence[str] | None) -> tuple[str, ...]
     return checked_names("the table", found)
 
 
-def _array_rows(source: Any, names: Sequence[str] | None) -> "_MatrixRows | _Columns":
-    array = source if isinstance(source, np.ndarray) else _as_array(source)
-    if array.ndim != 2:
-        raise ReplearnError(
-            f"the table must be a 2-d array, got {array.ndim}-d. Reshape your data: one row for "
-            "each sample, X.reshape(-1, 1) for one column."
-        )
-    labels = _array_names(array.shape[1], names)
-    is_masked = isinstance(array, np.ma.MaskedArray)
-    if array.dtype.kind in "fiu" and array.dtype.itemsize <= 8 and not is_masked:
-        return _MatrixRows(np.asarray(array), labels)
-    return _Columns({name: array[:, place] for place, name in enumerate(labels)}, array.shape[0])
-
-
-def _as_array(source: Any) -> NDArray[Any]:
-    try:
-        array = np.asarray(source)
-    except ValueError:
-        raise ReplearnError("the table must have rows of one length, got a ragged list.") from None
-    if array.dtype.kind == "U":  # NumPy turned the numbers among texts into texts of its own
-        array = np.asarray(source, dtype=object)
-    return array
-
-
-def _arrow_rows(source: Any) -> Source:
-    import pyarrow as pa
-
-    table = pa.Table.from_batches([source]) if isinstance(source, pa.RecordBatch) else source
-    if not isinstance(table, pa.Table):
-        raise ReplearnError(f"the table must be a table of Arrow, got {type(source).__name__}.")
-    skipped = pandas_index(table.schema)
-    checked_names("the table", table.column_names)
-    return _columns_in(
-        {name: table.column(name) for name in table.column_names if name not in skipped}
-    )
-
-
-def _columns_in(columns: dict[Any, Any]) -> Source:
-    names = checked_names("the table", list(columns))
-    lengths = {name: len(values) for name, values in zip(names, columns.values(), strict=True)}
+def _column_source(columns: dict[Any, Any], path: str = "the table") -> Source:
+    """Columns of any kind, which become cells as they are read."""
+    names = checked_names(path, list(columns))
+    found = dict(zip(names, columns.values(), strict=True))
+    lengths = {name: len(values) for name, values in found.items()}
     if len(set(lengths.values())) > 1:
-        shortest, longest = (pick(lengths, key=lambda n: lengths[n]) for pick in (min, max))
         raise ReplearnError(
-            f"all columns must have the same number of rows, got {lengths[shortest]:,} in "
-            f"{shortest!r} and {lengths[longest]:,} in {longest!r}."
+            f"all columns must have the same number of rows, got {min(lengths.values()):,} and "
+            f"{max(lengths.values()):,}."
         )
-    n_rows = next(iter(lengths.values()), 0)
-    return _Columns(dict(zip(names, columns.values(), strict=True)), n_rows)
+    total = next(iter(lengths.values()), 0)
 
+    def read(wanted: Sequence[str], n_rows: int) -> Iterator[dict[str, Column]]:
+        for start in range(0, total, n_rows):
+            rows = slice(start, start + n_rows)
+            yield columns_from(path, {name: partial(_part, found[name], rows) for name in wanted})
 
-@dataclass(eq=False)
-class _Columns:
-    """Columns of any kind in memory."""
-
-    columns: dict[str, Any]
-    n_rows: int | None
-    path: str = "the table"
-    is_sparse: bool = False
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.columns)
-
-    def read(self, names: Sequence[str], n_rows: int) -> Iterator[dict[str, Column]]:
-        for start, stop in pairwise([*range(0, self.n_rows or 0, n_rows), self.n_rows or 0]):
-            readers = {
-                name: partial(_part, self.columns[name], slice(start, stop)) for name in names
-            }
-            yield columns_from(self.path, readers)
+    return Source(path, names, total, read)
 
 
 def _part(values: Any, rows: slice) -> Column:
     """Some rows of a column in memory."""
     if hasattr(values, "to_native"):  # a series of narwhals
         return from_series(values[rows])
-    if hasattr(values, "iloc"):
-        values = values.iloc
-    return column_from(values[rows])
+    return column_from(values.iloc[rows] if hasattr(values, "iloc") else values[rows])
 
 
-@dataclass(eq=False)
-class _MatrixRows:
-    """A 2-d array of numbers."""
+def _matrix_source(matrix: Any, names: Sequence[str] | None, path: str = "the table") -> Source:
+    """A 2-d array of numbers, or a CSR array."""
+    labels = _array_names(matrix.shape[1], names)
+    places = {name: place for place, name in enumerate(labels)}
 
-    matrix: NDArray[Any]
-    names: tuple[str, ...]
-    path: str = "the table"
-    is_sparse: bool = False
-
-    @property
-    def n_rows(self) -> int | None:
-        return int(self.matrix.shape[0])
-
-    def read(self, names: Sequence[str], n_rows: int) -> Iterator[Matrix]:
-        chosen = None if tuple(names) == self.names else [self.names.index(name) for name in names]
-        for start in range(0, self.matrix.shape[0], n_rows):
-            rows = self.matrix[start : start + n_rows]
-            if chosen is not None:
-                rows = rows[:, chosen]
+    def read(wanted: Sequence[str], n_rows: int) -> Iterator[Any]:
+        chosen = None if tuple(wanted) == labels else [places[name] for name in wanted]
+        for start in range(0, matrix.shape[0], n_rows):
+            rows = matrix[start : start + n_rows]
+            rows = rows if chosen is None else rows[:, chosen]
+            rows = rows.astype(np.float64) if is_sparse(rows) else rows
             try:
-                yield finite(rows)
-            except OddCells as odd:
-                columns = [n for n, c in zip(names, rows.T, strict=True) if np.isinf(c).any()]
+                finite(rows.data if is_sparse(rows) else rows)
+            except OddCells:
+                found = rows.tocoo() if is_sparse(rows) else rows
+                odd = (
+                    found.col[np.isinf(found.data)]
+                    if is_sparse(rows)
+                    else np.isinf(found).nonzero()[1]
+                )
+                names = named_columns(wanted[place] for place in np.unique(odd).tolist())
                 raise ReplearnError(
-                    f"{self.path}: {named_columns(columns)} must hold numbers or text, got "
-                    f"{odd.what} (infinity). Leave such cells empty, or drop the column."
-                ) from None
-
-
-@dataclass(eq=False)
-class _SparseRows:
-    """A sparse matrix of SciPy."""
-
-    matrix: Any
-    names: tuple[str, ...]
-    path: str = "the table"
-    is_sparse: bool = True
-
-    def __post_init__(self) -> None:
-        if self.matrix.dtype.kind not in "fiub" or self.matrix.ndim != 2:
-            raise ReplearnError(
-                f"a sparse table must be 2-d and hold numbers, got {short(self.matrix.dtype)}."
-            )
-        self.matrix = self.matrix.tocsr()
-
-    @property
-    def n_rows(self) -> int | None:
-        return int(self.matrix.shape[0])
-
-    def read(self, names: Sequence[str], n_rows: int) -> Iterator[Any]:
-        chosen = None if tuple(names) == self.names else [self.names.index(name) for name in names]
-        for start in range(0, self.matrix.shape[0], n_rows):
-            rows = self.matrix[start : start + n_rows]
-            rows = (rows if chosen is None else rows[:, chosen]).astype(np.float64)
-            try:
-                finite(rows.data)
-            except OddCells as odd:
-                raise ReplearnError(
-                    f"{self.path} must hold finite numbers, got {odd.what}."
+                    f"{path}: {names} must hold numbers or text, got infinite numbers (infinity). "
+                    "Leave such cells empty, or drop the column."
                 ) from None
             yield rows
+
+    return Source(path, labels, matrix.shape[0], read, is_sparse(matrix))
