@@ -75,8 +75,9 @@ export function canonicalJson(value) {
     return "[" + Array.from(value, canonicalJson).join(",") + "]";
   }
   if (value !== null && typeof value === "object") {
-    const keys = Object.keys(value).filter((key) => value[key] !== undefined).sort();
-    return "{" + keys.map((key) => JSON.stringify(key) + ":" + canonicalJson(value[key])).join(",") + "}";
+    const parts = Object.keys(value).filter((key) => value[key] !== undefined).sort()
+      .map((key) => `${JSON.stringify(key)}:${canonicalJson(value[key])}`);
+    return `{${parts.join(",")}}`;
   }
   return JSON.stringify(value);
 }

@@ -75,7 +75,8 @@
       say("The original's model file cannot be read. Get it again from its source.", true);
       return;
     }
-    const url = URL.createObjectURL(new Blob([byId("engine").textContent], { type: "text/javascript" }));
+    const engine = new Blob([byId("engine").textContent], { type: "text/javascript" });
+    const url = URL.createObjectURL(engine);
     worker = new Worker(url);
     worker.onmessage = ({ data }) => {
       if (data.progress !== undefined) {
@@ -135,7 +136,8 @@
     const label = `Where the numbers lie in their cells: ${names.length - outside} of ` +
       `${names.length} are inside, the furthest at ` +
       `${Math.max(...positions.map(Math.abs)).toFixed(2)} cells from the centre.`;
-    const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, width, role: "img", "aria-label": label });
+    const viewBox = `0 0 ${width} ${height}`;
+    const svg = draw("svg", { viewBox, width, role: "img", "aria-label": label });
     shown.forEach((i, line) => {
       const y = 16 + line * step, place = positions[i], isOutside = Math.abs(place) > 0.5;
       const name = names[i].length <= 32 ? names[i] : `${names[i].slice(0, 31)}…`;

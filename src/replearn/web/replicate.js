@@ -117,7 +117,8 @@ function weightsOf({ class_weight: byClass }, given, targets) {
   let scale = 1;
   while (scale <= largest) scale *= 2;
   while (scale / 2 > largest) scale /= 2;
-  return masses.map((mass) => Math.floor(mass / scale * 65536 + 0.5) / 65536);
+  return masses.map((mass) =>
+    Math.max(Math.floor(mass / scale * 65536 + 0.5), mass > 0 ? 1 : 0) / 65536);
 }
 
 /** Published combinations of encoded numbers, on the same grid and clipped like them. */

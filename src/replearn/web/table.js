@@ -258,9 +258,9 @@ class CsvReader {
     }
     this.grow(++this.nRows);
     if (nCells !== this.names.length) {
-      throw new Refusal(`${this.place}, row ${this.nRows + 1}, must have ${this.names.length} cells in ` +
-        `every row, got ${nCells}. Put texts that hold the delimiter in quotes; with a decimal comma ` +
-        "separate cells by semicolons.");
+      throw new Refusal(`${this.place}, row ${this.nRows + 1}, must have ${this.names.length} cells ` +
+        `in every row, got ${nCells}. Put texts that hold the delimiter in quotes; with a decimal ` +
+        "comma separate cells by semicolons.");
     }
     for (let place = 0; place < nCells; place++) {
       const handler = this.handlers[place];
