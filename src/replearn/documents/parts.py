@@ -142,7 +142,10 @@ class DecimalText(_Kind):
 
 @dataclass(frozen=True)
 class Integers(_Kind):
-    """An array of whole numbers, as lists; a triangle holds row i up to the diagonal."""
+    """An array of whole numbers, as lists; a triangle holds row i up to the diagonal.
+
+    If some may be beyond 2^53, all are written as text, and read as Python integers.
+    """
 
     ndim: int = 1
     low: int = -MAX_WHOLE
@@ -156,6 +159,9 @@ class Integers(_Kind):
             _refuse("a list" if self.ndim == 1 else "a list of rows", value)
         if len(rows) * max(map(len, rows), default=0) > self.max_size:
             _refuse(f"an array of at most {self.max_size:,} numbers", value)
+        if self._as_text:
+            one = Range(self.low, self.high)
+            rows = [[one._read(cell) for cell in row] for row in rows]
         for number, row in enumerate(rows):
             if len(row) != (number + 1 if self.triangular else len(rows[0])):
                 _refuse("triangular" if self.triangular else "rectangular", value)
@@ -166,13 +172,25 @@ class Integers(_Kind):
                 _refuse(f"whole numbers from {self.low:,} to {self.high:,}", odd)
         n_columns = len(rows[-1]) if rows else 0
         padded = [row + [0] * (n_columns - len(row)) for row in rows]
-        found = np.array(padded, dtype=np.int64).reshape((len(rows), n_columns)[-self.ndim :])
+        kind = object if self._as_text else np.int64
+        found = np.array(padded, dtype=kind).reshape((len(rows), n_columns)[-self.ndim :])
         found.setflags(write=False)
         return found
 
     def _write(self, value: Any) -> list[Any]:
-        rows: list[Any] = np.asarray(value).tolist()
+        array = np.asarray(value)
+        if self._as_text:
+            array = np.array([str(int(cell)) for cell in array.flat], dtype=object).reshape(
+                array.shape
+            )
+        elif array.dtype.kind == "f":
+            array = array.astype(np.int64)
+        rows: list[Any] = array.tolist()
         return [row[: i + 1] for i, row in enumerate(rows)] if self.triangular else rows
+
+    @property
+    def _as_text(self) -> bool:
+        return max(abs(self.low), abs(self.high)) > MAX_WHOLE
 
 
 @dataclass(frozen=True)

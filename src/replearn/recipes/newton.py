@@ -6,10 +6,14 @@ the multiset of rows: no order, chunk, thread, BLAS kernel or machine changes a 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from replearn.documents import Integers, Part, Range, Unfit
 from replearn.errors import ReplearnError
 from replearn.exact import algebra
 from replearn.exact.rows import (
@@ -26,6 +30,7 @@ from replearn.exact.rows import (
     with_constant,
 )
 from replearn.exact.sums import ExactSums, integers
+from replearn.exact.sums import Integers as Integers_
 from replearn.losses import Loss
 from replearn.types import Matrix, Vector, is_sparse
 
@@ -38,10 +43,91 @@ ROWS_PER_COEFFICIENT = 128
 #: It is made again while steps are larger than this.
 _LARGE_STEP = 2.0**-5
 _MOST_STEPS = 200
+#: A step is halved so often at most.
+_MOST_HALVINGS = 20
+#: Rows whose sums int64 holds: an entry of the information has at most 2^42 of each.
+_MOST_ADDED = 1 << 18
+#: Coefficients in whole units, and sums over all rows that there are, stay below these.
+_MOST_UNITS, _MOST_SUM = 1 << 31, 1 << 100
 
 
 @dataclass(frozen=True)
-class State:
+class Behind(Part):
+    """The last good point, with all that gives the step from there.
+
+    Attributes
+    ----------
+    theta : array of shape (n_scores, n_columns)
+        Whole units of 2^-26.
+    gradient : exact sums at that point
+    information : exact sums there or before, a row for each pair of scores: its lower triangle
+    weight, sampled : int
+        Of the rows behind the two, in units of 2^-16.
+    share : int
+        Of the rows, for the next information matrix.
+    steers_badly : bool
+        Whether the information is to be made anew, however small the step.
+    halvings : int
+        How often the step was halved.
+    n_steps : int
+        That were taken before.
+    direction : Direction or None
+        What follows from the rest, so that it is computed once.
+    """
+
+    theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
+    gradient: Annotated[Integers_, Integers(2, -_MOST_SUM, _MOST_SUM)]
+    information: Annotated[Integers_, Integers(2, -_MOST_SUM, _MOST_SUM, 1 << 24)]
+    weight: Annotated[int, Range(1, _MOST_SUM)]
+    sampled: Annotated[int, Range(0, _MOST_SUM)]
+    share: Annotated[int, Range(1, 1 << 32)]
+    steers_badly: bool = False
+    halvings: Annotated[int, Range(0, _MOST_HALVINGS + 1)] = 0
+    n_steps: Annotated[int, Range(0, _MOST_STEPS)] = 0
+    direction: "Direction | None" = field(default=None, compare=False, repr=False)
+
+    def check(self) -> None:
+        """Shapes must fit together."""
+        n_scores, n_columns = self.theta.shape
+        n_pairs, n_entries = n_scores * (n_scores + 1) // 2, n_columns * (n_columns + 1) // 2
+        if self.gradient.shape != self.theta.shape:
+            raise Unfit(f"gradient must have the shape of theta, {self.theta.shape}")
+        if self.information.shape != (n_pairs, n_entries):
+            raise Unfit(f"information must have {n_pairs} rows of {n_entries} numbers")
+
+    @property
+    def sums(self) -> ExactSums:
+        """As a pass gives them."""
+        return ExactSums(
+            "a Newton step",
+            {
+                "gradient": self.gradient,
+                "weight": integers([self.weight]),
+                "sampled": integers([self.sampled]),
+                "information": unpacked(self.information, self.theta.shape[1]),
+            },
+        )
+
+
+class Direction(NamedTuple):
+    """A Newton step in real numbers, and what it came from."""
+
+    factor: Matrix
+    gradient: Matrix
+    step: Matrix
+
+    @property
+    def size(self) -> float:
+        """Of the largest coefficient."""
+        return float(np.abs(self.step).max())
+
+    def slope(self, gradient: Matrix) -> float:
+        """Of the loss along the step, at a point with this gradient."""
+        return algebra.total((gradient * self.step).reshape(-1))
+
+
+@dataclass(frozen=True)
+class State(Part):
     """Where Newton's method stands: what a pass over the rows needs to know.
 
     Attributes
@@ -50,10 +136,20 @@ class State:
         Coefficients, whole numbers of units of 2^-26, the constant first.
     share : int
         Rows whose mark is below it make the information matrix; 2^32 takes all, 0 none.
+    behind : Behind or None
+        Where the step to ``theta`` began; None at the start.
     """
 
-    theta: Matrix
-    share: int
+    theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
+    share: Annotated[int, Range(0, 1 << 32)]
+    behind: Behind | None = None
+
+    def check(self) -> None:
+        """The first state asks for information, and later ones have its shape."""
+        if self.behind is None and not self.share:
+            raise Unfit("share must be positive at the start")
+        if self.behind is not None and self.behind.theta.shape != self.theta.shape:
+            raise Unfit(f"behind must have the shape of theta, {self.theta.shape}")
 
 
 def sums_at(blocks: Iterable[Block], loss: Loss, state: State) -> ExactSums:
@@ -65,26 +161,35 @@ def sums_at(blocks: Iterable[Block], loss: Loss, state: State) -> ExactSums:
         ``rows``, ``weight``, ``gradient`` (n_scores, n_columns), ``sampled`` (weight) and
         ``information`` (pairs of scores, n_columns, n_columns).
     """
+    parts = (
+        _few_sums(block.part(slice(start, start + _MOST_ADDED)), loss, state)
+        for block in blocks
+        for start in range(0, max(block.n_rows, 1), _MOST_ADDED)
+    )
+    return reduce(add, parts)
+
+
+def _few_sums(block: Block, loss: Loss, state: State) -> ExactSums:
+    """Sums of so few rows that int64 holds them."""
     n_scores, n_columns = state.theta.shape
     n_pairs = n_scores * (n_scores + 1) // 2
     rows = weight = sampled = 0
     gradient = np.zeros((n_scores, n_columns), dtype=np.int64)
     information = np.zeros((n_pairs if state.share else 0, n_columns, n_columns), dtype=np.int64)
-    for block in blocks:
-        for piece in pieces(block, n_columns):
-            X = with_constant(piece.terms)
-            found = scores(X, state.theta, piece.offset)
-            residual = loss.residual(found, piece.targets)
-            if piece.weights is not None:
-                residual *= piece.weights[:, None]
-            gradient += (X.T @ on_grid(residual, loss.bits)).T.astype(np.int64)
-            rows += piece.n_rows
-            weight += _total_weight(piece.weights, piece.n_rows)
-            if state.share:
-                chosen = marks(X) < state.share
-                sampled += _add_information(
-                    information, loss, X[chosen], found[chosen], _cut(piece.weights, chosen)
-                )
+    for piece in pieces(block, n_columns):
+        X = with_constant(piece.terms)
+        found = scores(X, state.theta, piece.offset)
+        residual = loss.residual(found, piece.targets)
+        if piece.weights is not None:
+            residual *= piece.weights[:, None]
+        gradient += (X.T @ on_grid(residual, loss.bits)).T.astype(np.int64)
+        rows += piece.n_rows
+        weight += _total_weight(piece.weights, piece.n_rows)
+        if state.share:
+            chosen = marks(X) < state.share
+            sampled += _add_information(
+                information, loss, X[chosen], found[chosen], _cut(piece.weights, chosen)
+            )
     return ExactSums(
         "a Newton step",
         {
@@ -130,6 +235,115 @@ def _add_information(
     return _total_weight(weights, len(found))
 
 
+def start(
+    loss: Loss, shares: Vector, n_rows: int, n_columns: int, theta: Matrix | None = None
+) -> State:
+    """The first state.
+
+    Parameters
+    ----------
+    loss : Loss
+    shares : array
+        Shares of the classes, or the mean target, of all rows.
+    n_rows, n_columns : int
+        Rows, and coefficients of a score with its constant.
+    theta : array of shape (n_scores, n_columns), optional
+        Where to begin, in whole units; by default at the constant model.
+    """
+    if theta is None:
+        theta = np.zeros((loss.n_scores, n_columns))
+        theta[:, 0] = on_grid(loss.start(shares), THETA_BITS)
+    return State(theta, _share(n_rows, theta.size))
+
+
+def advance(state: State, sums: ExactSums, loss: Loss, ridge: float) -> State | Matrix:
+    """What follows from a pass over all rows: the next state, or the coefficients.
+
+    Parameters
+    ----------
+    state : State
+    sums : ExactSums
+        Of all rows at that state.
+    loss : Loss
+    ridge : float
+        Per row: weight of half the squared length of the coefficients, without the constant,
+        on the mean loss. Labs with different numbers of rows have one target.
+
+    Returns
+    -------
+    found : State or array of shape (n_scores, n_columns)
+        Coefficients are whole numbers of units of 2^-26.
+    """
+    old, share, n_steps, before = state.behind, state.share, 0, None
+    gradient = mean_gradient(sums, state.theta, loss, ridge)
+    if old is not None:
+        before = direction_of(old, loss, ridge)
+        if not before.slope(gradient) <= -before.slope(before.gradient) / 4:
+            if old.halvings >= _MOST_HALVINGS:
+                raise ReplearnError(
+                    "the fit must converge, but its steps do not shrink. Use a larger ridge."
+                )
+            return _ahead(replace(old, halvings=old.halvings + 1, direction=before))
+        share, n_steps = old.share, old.n_steps + 1
+    if n_steps == _MOST_STEPS:
+        raise ReplearnError(
+            f"the fit must converge, but {_MOST_STEPS} steps were not enough. Use a larger ridge."
+        )
+    if np.abs(gradient).max() <= 2.0**-loss.bits:
+        return state.theta  # the grid of residuals shows no slope any more
+    new = Behind(
+        state.theta,
+        sums.values["gradient"],
+        packed(sums.values["information"]),
+        sums.count("weight"),
+        sums.count("sampled"),
+        share,
+        n_steps=n_steps,
+    )
+    factor = None
+    if old is not None and before is not None and not state.share:
+        new = replace(new, information=old.information, sampled=old.sampled)
+        factor = before.factor
+    found = direction_of(new, loss, ridge, factor)
+    units = on_grid(found.step, THETA_BITS)
+    if np.abs(units).max() <= LAST_STEP:
+        return state.theta + units
+    if before is not None and found.size > before.size / 4 and share < 1 << 32:
+        # the share of the rows steers badly: a larger one will do better
+        new = replace(new, share=min(4 * share, 1 << 32), steers_badly=True)
+    return _ahead(replace(new, direction=found))
+
+
+def direction_of(
+    behind: Behind, loss: Loss, ridge: float, factor: Matrix | None = None
+) -> Direction:
+    """The Newton step from a point; ``factor`` is that of its information, if it is known."""
+    if behind.direction is not None:
+        return behind.direction
+    sums = behind.sums
+    if factor is None:
+        factor = algebra.cholesky(mean_information(sums, loss, ridge), ridge / 4)
+    gradient = mean_gradient(sums, behind.theta, loss, ridge)
+    step = -algebra.solve(factor, gradient.reshape(-1)).reshape(gradient.shape)
+    return Direction(factor, gradient, step)
+
+
+def _ahead(behind: Behind) -> State:
+    """The state at the end of a step, which is halved until coefficients stay in bounds."""
+    assert behind.direction is not None
+    step, size = behind.direction.step, behind.direction.size
+    for halvings in range(behind.halvings, _MOST_HALVINGS + 2):
+        length = 2.0**-halvings
+        there = behind.theta + on_grid(length * step, THETA_BITS)
+        if np.abs(there).max() < MAX_THETA * 2.0**THETA_BITS:
+            steer = behind.steers_badly or length * size > _LARGE_STEP
+            return State(there, behind.share if steer else 0, replace(behind, halvings=halvings))
+    raise ReplearnError(
+        f"coefficients of standardised columns must stay below {MAX_THETA:g}, but these rows drive "
+        "them further: some column nearly separates the classes. Use a larger ridge."
+    )
+
+
 def fit(
     passed: Callable[[State], ExactSums],
     loss: Loss,
@@ -137,87 +351,16 @@ def fit(
     shares: Vector,
     n_rows: int,
     n_columns: int,
-    start: Matrix | None = None,
+    theta: Matrix | None = None,
 ) -> Matrix:
     """Coefficients at which the mean loss with its ridge is smallest.
 
-    Parameters
-    ----------
-    passed : function from State to ExactSums
-        One pass over all rows, wherever they are.
-    loss : Loss
-    ridge : float
-        Per row: weight of half the squared length of the coefficients, without the constant,
-        on the mean loss. Labs with different numbers of rows have one target.
-    shares : array
-        Shares of the classes, or the mean target, of all rows.
-    n_rows, n_columns : int
-        Rows, and coefficients of a score with its constant.
-    start : array of shape (n_scores, n_columns), optional
-        Where to begin, in whole units; by default at the constant model.
-
-    Returns
-    -------
-    theta : array of shape (n_scores, n_columns)
-        Whole numbers of units of 2^-26.
+    ``passed`` makes one pass over all rows, wherever they are; see `start` and `advance`.
     """
-    n_scores = loss.n_scores
-    if start is None:
-        theta = np.zeros((n_scores, n_columns))
-        theta[:, 0] = on_grid(loss.start(shares), THETA_BITS)
-    else:
-        theta = start
-    penalty = Penalty(ridge, n_scores, n_columns)
-    share = _share(n_rows, n_scores * n_columns)
-    sums = passed(State(theta, share))
-    lower = None
-    last = np.inf
-    for _ in range(_MOST_STEPS):
-        gradient = _mean_gradient(sums, loss) + penalty.gradient(theta)
-        if np.abs(gradient).max() <= 2.0**-loss.bits:
-            return theta  # the grid of residuals shows no slope any more
-        if sums.values["information"].size:
-            lower = algebra.cholesky(mean_information(sums, loss, ridge), ridge / 4)
-        assert lower is not None
-        step = -algebra.solve(lower, gradient.reshape(-1)).reshape(theta.shape)
-        size = float(np.abs(step).max())
-        units = on_grid(step, THETA_BITS)
-        if np.abs(units).max() <= LAST_STEP:
-            return theta + units
-        steers_badly = size > last / 4 and share < 1 << 32
-        if steers_badly:  # a larger share of the rows will do better
-            share = min(4 * share, 1 << 32)
-        last = size
-        slope = algebra.total((gradient * step).reshape(-1))
-        length = 1.0
-        while True:
-            there = theta + on_grid(length * step, THETA_BITS)
-            if not np.abs(there).max() < MAX_THETA * 2.0**THETA_BITS:
-                if length < 2.0**-20:
-                    raise _separable()
-                length /= 2
-                continue
-            steer = steers_badly or length * size > _LARGE_STEP
-            sums = passed(State(there, share if steer else 0))
-            ahead = _mean_gradient(sums, loss) + penalty.gradient(there)
-            if algebra.total((ahead * step).reshape(-1)) <= -slope / 4:
-                break
-            length /= 2
-            if length < 2.0**-20:
-                raise ReplearnError(
-                    "the fit must converge, but its steps do not shrink. Use a larger ridge."
-                )
-        theta = there
-    raise ReplearnError(
-        f"the fit must converge, but {_MOST_STEPS} steps were not enough. Use a larger ridge."
-    )
-
-
-def _separable() -> ReplearnError:
-    return ReplearnError(
-        f"coefficients of standardised columns must stay below {MAX_THETA:g}, but these rows drive "
-        "them further: some column nearly separates the classes. Use a larger ridge."
-    )
+    found: State | Matrix = start(loss, shares, n_rows, n_columns, theta)
+    while isinstance(found, State):
+        found = advance(found, passed(found), loss, ridge)
+    return found
 
 
 @dataclass(frozen=True)
@@ -257,9 +400,11 @@ def _share(n_rows: int, n_coefficients: int) -> int:
     return 1 << 32 if 2 * wanted > n_rows else (wanted << 32) // n_rows
 
 
-def _mean_gradient(sums: ExactSums, loss: Loss) -> Matrix:
+def mean_gradient(sums: ExactSums, theta: Matrix, loss: Loss, ridge: float) -> Matrix:
+    """Gradient of the mean loss with its ridge."""
     unit = 2.0 ** (WEIGHT_BITS - ROW_BITS - loss.bits)
-    return sums.reals("gradient") * unit / float(sums.count("weight"))
+    found = sums.reals("gradient") * unit / float(sums.count("weight"))
+    return found + Penalty(ridge, *theta.shape).gradient(theta)
 
 
 def mean_information(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:
@@ -269,8 +414,23 @@ def mean_information(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:
     unit = 2.0 ** (WEIGHT_BITS - loss.bits) / (2.0**ROW_BITS / COARSE) ** 2
     parts = parts * unit / float(max(sums.count("sampled"), 1))
     whole = np.empty((n_scores, n_columns, n_scores, n_columns))
-    for pair, (k, l) in enumerate(zip(*np.triu_indices(n_scores), strict=True)):
-        whole[k, :, l, :] = parts[pair]
-        whole[l, :, k, :] = parts[pair].T
+    for pair, (k, m) in enumerate(zip(*np.triu_indices(n_scores), strict=True)):
+        whole[k, :, m, :] = parts[pair]
+        whole[m, :, k, :] = parts[pair].T
     penalty = Penalty(ridge, n_scores, n_columns).matrix
     return whole.reshape(n_scores * n_columns, n_scores * n_columns) + penalty
+
+
+def packed(information: Integers_) -> Integers_:
+    """Symmetric matrices as the rows of their lower triangles, one row for each."""
+    below = np.tril_indices(information.shape[1])
+    return information[:, below[0], below[1]]
+
+
+def unpacked(rows: Integers_, n_columns: int) -> Integers_:
+    """The matrices again."""
+    below = np.tril_indices(n_columns)
+    found = np.zeros((len(rows), n_columns, n_columns), dtype=object)
+    found[:, below[0], below[1]] = rows
+    found[:, below[1], below[0]] = rows
+    return found
