@@ -188,6 +188,7 @@ def test_missing_numbers_of_arrays():
         Encoding((LevelColumn("a", ("x", "x"), "y"),)),
         Encoding((LevelColumn("a", ("x",), "x"),)),
         Encoding((AGE,), (Product(0, 9),)),
+        Encoding((AGE, DOSE), (Product(0, 5), Product(0, 6), Product(0, 99))),
         Encoding((AGE, DOSE), (Product(1, 5),)),
         Encoding((AGE, DOSE), (Product(4, 5),)),
         Encoding((NumberColumn("a", "0.10", "1"),)),

@@ -324,21 +324,36 @@ def from_arrow(array: Any, rewrite: Callable[[str], str] | None = None) -> Colum
     if types.is_null(kind):
         return np.full(len(array), np.nan)
     if types.is_integer(kind) or types.is_floating(kind):
-        return finite(array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False))
+        return finite(arrow_numbers(array).astype(np.float64, copy=False))
     if types.is_decimal(kind) or str(kind) == "string_view":
         array = array.cast(pa.large_string())
     if not types.is_dictionary(kind):
         array = array.dictionary_encode()
-    codes = array.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+    codes = arrow_numbers(array.indices.cast(pa.int32()), -1)
     used = np.unique(codes[codes >= 0])  # a dictionary may hold what no row has
     try:
-        items = array.dictionary.take(pa.array(used)).to_pylist()
+        places = pa.Array.from_buffers(pa.int32(), used.size, [None, pa.py_buffer(used)])
+        items = array.dictionary.take(places).to_pylist()
     except UnicodeDecodeError:
         raise OddCells("texts with a NUL or half of a character") from None
     if rewrite is not None:
         items = [rewrite(item) if isinstance(item, str) else item for item in items]
-    places = np.searchsorted(used, codes).astype(np.int32)
-    return _coded(np.where(codes < 0, -1, places).astype(np.int32), items)
+    found = np.searchsorted(used, codes)
+    return _coded(np.where(codes < 0, -1, found).astype(np.int32), items)
+
+
+def arrow_numbers(array: Any, missing: float = np.nan) -> NDArray[Any]:
+    """Numbers of an Arrow array, in its own memory if none is missing.
+
+    Arrow's ``to_numpy`` imports pandas, which takes a second.
+    """
+    valid, data = array.buffers()
+    place = slice(array.offset, array.offset + len(array))
+    values = np.frombuffer(data or b"", dtype=array.type.to_pandas_dtype())[place]
+    if not array.null_count:
+        return values
+    known = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), bitorder="little")[place]
+    return np.where(known, values, missing)
 
 
 def check_arrow_type(kind: Any) -> Any:

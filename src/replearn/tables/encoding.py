@@ -5,7 +5,7 @@ decimals by float64 additions, multiplications, divisions and floors in a stated
 every machine and every language gets the same one; `docs/format-encoding.md` is the specification.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
@@ -18,7 +18,7 @@ from replearn.errors import ReplearnError
 from replearn.tables.cells import MAX_TEXT, Column, levels_of, named_columns, numbers_of
 from replearn.tables.seen import Seen
 from replearn.tables.table import Batch
-from replearn.types import Grid, Matrix, Vector, is_sparse
+from replearn.types import Matrix, Vector, is_sparse
 
 #: One, in units of the grid.
 ONE = 1 << 12
@@ -72,10 +72,17 @@ class NumberColumn(Part):
         if not (np.diff(self.nodes) > 0).all():
             raise Unfit(f"knots must increase within four spreads of the centre, got {self.knots}")
 
-    def term_names(self) -> list[str]:
-        """What its terms are called."""
-        missing = [f"{self.name} missing"] if self.indicator else []
-        return [self.name, *(f"{self.name} ~ {knot}" for knot in self.knots), *missing]
+    @cached_property
+    def terms(self) -> tuple[tuple[str, str], ...]:
+        """Kind and name of each term."""
+        hats = [("hat", f"{self.name} ~ {knot}") for knot in self.knots]
+        missing = [("missing", f"{self.name} missing")] if self.indicator else []
+        return ("z", self.name), *hats, *missing
+
+    @property
+    def n_terms(self) -> int:
+        """Number of terms."""
+        return 1 + len(self.knots) + self.indicator
 
 
 @dataclass(frozen=True)
@@ -106,12 +113,20 @@ class LevelColumn(Part):
         if len({*self.levels, self.reference}) <= len(self.levels):
             raise Unfit(f"levels of {self.name!r} must be different from each other")
 
-    def term_names(self) -> list[str]:
-        """What its terms are called."""
-        return [
-            f"{self.name} missing" if level == MISSING else f"{self.name} = {level}"
+    @cached_property
+    def terms(self) -> tuple[tuple[str, str], ...]:
+        """Kind and name of each term."""
+        return tuple(
+            ("missing", f"{self.name} missing")
+            if level == MISSING
+            else ("level", f"{self.name} = {level}")
             for level in self.levels
-        ]
+        )
+
+    @property
+    def n_terms(self) -> int:
+        """Number of terms."""
+        return len(self.levels)
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -172,11 +187,10 @@ class Encoding(Part):
         """Refuse columns of one name, and products of what has none."""
         if len(set(self.names)) < len(self.names):
             raise Unfit("columns must have different names")
+        kinds = [kind for column in self.columns for kind, _ in column.terms]
         for product in self.products:
-            kinds = [
-                self._basic[i].kind for i in (product.first, product.second) if i < self.n_basic
-            ]
-            if len(kinds) < 2 or not set(kinds) <= {"z", "level"}:
+            pair = [kinds[i] for i in (product.first, product.second) if i < len(kinds)]
+            if len(pair) < 2 or not set(pair) <= {"z", "level"}:
                 raise Unfit(f"products must be of two terms, z or levels, got {product.content()}")
         if self.n_terms > MAX_TERMS:
             raise Unfit(f"there must be at most {MAX_TERMS:,} terms, got {self.n_terms:,}")
@@ -187,36 +201,27 @@ class Encoding(Part):
         return tuple(column.name for column in self.columns)
 
     @cached_property
-    def _basic(self) -> tuple[Term, ...]:
-        found = []
-        for place, column in enumerate(self.columns):
-            for i, name in enumerate(column.term_names()):
-                kind = "level"
-                if isinstance(column, NumberColumn):
-                    kind = "z" if i == 0 else "hat" if i <= len(column.knots) else "missing"
-                elif column.levels[i] == MISSING:
-                    kind = "missing"
-                found.append(Term((place,), kind, name))
+    def terms(self) -> tuple[Term, ...]:
+        """What each term is."""
+        found = [
+            Term((place,), kind, name)
+            for place, column in enumerate(self.columns)
+            for kind, name in column.terms
+        ]
+        for product in self.products:
+            a, b = found[product.first], found[product.second]
+            found.append(Term(a.columns + b.columns, "product", f"{a.name} x {b.name}"))
         return tuple(found)
 
     @cached_property
-    def terms(self) -> tuple[Term, ...]:
-        """What each term is."""
-        products = []
-        for product in self.products:
-            a, b = self._basic[product.first], self._basic[product.second]
-            products.append(Term(a.columns + b.columns, "product", f"{a.name} x {b.name}"))
-        return (*self._basic, *products)
-
-    @property
     def n_basic(self) -> int:
         """Terms that are no products."""
-        return len(self._basic)
+        return sum(column.n_terms for column in self.columns)
 
     @property
     def n_terms(self) -> int:
         """Whole numbers of a row, without the constant."""
-        return len(self._basic) + len(self.products)
+        return self.n_basic + len(self.products)
 
     @property
     def term_names(self) -> tuple[str, ...]:
@@ -239,36 +244,30 @@ class Encoding(Part):
             CSR where the rows are sparse and no term has to be centred.
         """
         self._require(batch.names)
-        if is_sparse(batch.matrix):
-            if self._stays_sparse:
-                return self._encode_sparse(batch, seen)
-            batch = _dense(batch)
-        if batch.matrix is not None and self._only_z:
-            return self._encode_matrix(batch, seen)
+        if is_sparse(batch.matrix) and self._stays_sparse:
+            return self._encode_sparse(batch, seen)
         out = np.empty((batch.n_rows, self.n_terms), dtype=np.int16)
         self._write(batch, out, seen)
         for place, product in enumerate(self.products, start=self.n_basic):
             a, b = out[:, product.first].astype(np.int32), out[:, product.second]
-            shift = 14 if self._is_z(product.first) and self._is_z(product.second) else 12
+            shift = 14 if self._is_of_z(product) else 12
             out[:, place] = (a * b + (1 << (shift - 1))) >> shift
         return out
 
     def values(self, batch: Batch) -> Matrix:
         """The same terms before they are rounded to the grid: for predictions and exports."""
         self._require(batch.names)
-        batch = _dense(batch) if is_sparse(batch.matrix) else batch
         out = np.empty((batch.n_rows, self.n_terms))
         self._write(batch, out, None)
         for place, product in enumerate(self.products, start=self.n_basic):
-            np.multiply(out[:, product.first], out[:, product.second], out=out[:, place])
-            if self._is_z(product.first) and self._is_z(product.second):
-                out[:, place] *= 0.25
+            factor = 0.25 if self._is_of_z(product) else 1.0
+            out[:, place] = out[:, product.first] * out[:, product.second] * factor
         return out
 
     # --- how ------------------------------------------------------------------------------------
 
-    def _is_z(self, term: int) -> bool:
-        return self._basic[term].kind == "z"
+    def _is_of_z(self, product: Product) -> bool:
+        return all(self.terms[i].kind == "z" for i in (product.first, product.second))
 
     @cached_property
     def _only_z(self) -> bool:
@@ -276,22 +275,15 @@ class Encoding(Part):
 
     @cached_property
     def _stays_sparse(self) -> bool:
-        return self._only_z and all(float(c.centre) == 0 for c in self._numbers)
-
-    @property
-    def _numbers(self) -> Iterator[NumberColumn]:
-        return (column for column in self.columns if isinstance(column, NumberColumn))
+        return self._only_z and not self._scales[2].any()
 
     @cached_property
-    def _scales(self) -> tuple[Vector, Vector, Vector, Vector]:
+    def _scales(self) -> Matrix:
         """Lower ends, upper ends, centres and spreads of all numbers."""
-        columns = list(self._numbers)
-        return (
-            np.array([column.nodes[0] for column in columns]),
-            np.array([column.nodes[-1] for column in columns]),
-            np.array([float(column.centre) for column in columns]),
-            np.array([float(column.spread) for column in columns]),
-        )
+        columns = [column for column in self.columns if isinstance(column, NumberColumn)]
+        return np.array(
+            [(c.nodes[0], c.nodes[-1], float(c.centre), float(c.spread)) for c in columns]
+        ).T.copy()
 
     def _require(self, names: Sequence[str]) -> None:
         if names == self.names:
@@ -306,17 +298,20 @@ class Encoding(Part):
 
     def _write(self, batch: Batch, out: NDArray[Any], seen: Seen | None) -> None:
         """All terms but the products: on the grid if ``out`` holds whole numbers."""
-        start = 0
         if seen is not None:
             seen.n_rows += batch.n_rows
+        if batch.matrix is not None and self._only_z:
+            self._write_matrix(batch, out, seen)
+            return
+        start = 0
         for place, column in enumerate(self.columns):
-            stop = start + len(column.term_names())
-            part = out[:, start:stop]
+            part = out[:, start : start + column.n_terms]
+            cells = batch.column(column.name)
             if isinstance(column, NumberColumn):
-                self._write_number(place, column, batch.column(column.name), part, seen)
+                self._write_number(place, column, cells, part, seen)
             else:
-                self._write_levels(place, column, batch.column(column.name), part, seen)
-            start = stop
+                self._write_levels(place, column, cells, part, seen)
+            start += column.n_terms
 
     def _write_number(
         self, place: int, column: NumberColumn, cells: Column, out: NDArray[Any], seen: Seen | None
@@ -325,9 +320,8 @@ class Encoding(Part):
         absent = np.isnan(values)
         n_absent = int(np.count_nonzero(absent))
         n_odd = 0 if odd is None else int(np.count_nonzero(odd))
-        if n_absent and self.missing == "refuse":
-            raise _refused_missing(column.name, n_absent)
         if n_absent:
+            self._refuse_missing(np.bincount([place], [n_absent]).astype(np.int64))
             values = np.where(absent, float(column.centre), values)
         nodes = column.nodes
         x = np.minimum(np.maximum(values, nodes[0]), nodes[-1])
@@ -354,8 +348,7 @@ class Encoding(Part):
         terms = [known.get(text, known[OTHER]) for text in texts]
         found = np.array([*terms, known[MISSING]], dtype=np.int64)[codes]
         n_absent = int(np.count_nonzero(codes < 0))
-        if n_absent and self.missing == "refuse":
-            raise _refused_missing(column.name, n_absent)
+        self._refuse_missing(np.bincount([place], [n_absent]).astype(np.int64))
         if seen is not None:
             unknown = np.array([text not in known for text in texts] + [False])[codes]
             n_unknown = int(np.count_nonzero(unknown))
@@ -367,15 +360,14 @@ class Encoding(Part):
         rows = np.flatnonzero(found >= 0)
         out[rows, found[rows]] = ONE if out.dtype.kind == "i" else 1.0
 
-    def _encode_matrix(self, batch: Batch, seen: Seen | None) -> Grid:
+    def _write_matrix(self, batch: Batch, out: NDArray[Any], seen: Seen | None) -> None:
         """Only z: a whole array at a time, in pieces that stay in the cache."""
-        matrix = batch.matrix
-        if batch.names != self.names:
-            matrix = matrix[:, [batch.places[name] for name in self.names]]
+        matrix = self._ordered(batch)
+        matrix = matrix.toarray() if is_sparse(matrix) else matrix
         low, high, centres, spreads = self._scales
         n_rows, n_columns = matrix.shape
-        out = np.empty((n_rows, n_columns), dtype=np.int16)
-        units = spreads / ONE  # a division by a power of two is exact
+        is_grid = out.dtype.kind == "i"
+        units = spreads / ONE if is_grid else spreads  # to divide by a power of two is exact
         step = max(1, _CACHED // n_columns)
         buffer = np.empty((min(step, n_rows), n_columns))
         n_missing, n_clipped = np.zeros((2, n_columns), dtype=np.int64)
@@ -390,43 +382,49 @@ class Encoding(Part):
                 np.copyto(x, np.broadcast_to(centres, x.shape), where=absent)
             x -= centres
             x /= units
-            x += 0.5
-            np.floor(x, out=x)
-            z = out[start : start + step]
+            if is_grid:
+                x += 0.5
+                np.floor(x, out=x)
+            z = out[start : start + step, :n_columns]
             np.copyto(z, x, casting="unsafe")
             if seen is not None and (z.max() >= 4 * ONE or z.min() <= -4 * ONE):
                 n_clipped += np.count_nonzero((rows < low) | (rows > high), axis=0)
-        if n_missing.any() and self.missing == "refuse":
-            first = int(np.argmax(n_missing > 0))
-            raise _refused_missing(self.names[first], int(n_missing[first]))
+        self._refuse_missing(n_missing)
         if seen is not None:
-            seen.n_rows += n_rows
             seen.missing += n_missing
             seen.clipped += n_clipped
             seen.keep_matrix(matrix)
-        return out
+
+    def _ordered(self, batch: Batch) -> Any:
+        """The columns of a matrix in the order of this encoding."""
+        if batch.names == self.names:
+            return batch.matrix
+        return batch.matrix[:, [batch.places[name] for name in self.names]]
+
+    def _refuse_missing(self, n_missing: NDArray[np.int64]) -> None:
+        if self.missing == "refuse" and n_missing.any():
+            first = int(np.argmax(n_missing > 0))
+            raise ReplearnError(
+                f"column {self.names[first]!r} must have a value in every row, got "
+                f"{n_missing[first]:,} missing ones. Fill or leave out such rows, or make the "
+                'study with missing="indicator".'
+            )
 
     def _encode_sparse(self, batch: Batch, seen: Seen | None) -> Any:
         """Only z around 0: zeros stay zeros."""
         from scipy import sparse
 
-        rows = batch.matrix
-        if batch.names != self.names:
-            rows = rows[:, [batch.places[name] for name in self.names]]
+        rows = self._ordered(batch)
         low, high, _, spreads = self._scales
         values, columns = rows.data.astype(np.float64), rows.indices
         absent = np.isnan(values)
-        if absent.any():
-            counts = np.bincount(columns[absent], minlength=len(self.names))
-            if self.missing == "refuse":
-                first = int(np.argmax(counts > 0))
-                raise _refused_missing(self.names[first], int(counts[first]))
-            if seen is not None:
-                seen.missing += counts
-            values = np.where(absent, 0.0, values)
+        n_missing = np.bincount(columns[absent], minlength=len(self.names))
+        self._refuse_missing(n_missing)
+        values = np.where(absent, 0.0, values)
         x = np.minimum(np.maximum(values, low[columns]), high[columns])
         if seen is not None:
             seen.n_rows += batch.n_rows
+            seen.missing += n_missing
             seen.clipped += np.bincount(columns[x != values], minlength=len(self.names))
         z = np.floor(x / spreads[columns] * ONE + 0.5).astype(np.int16)
         found = sparse.csr_array((z, columns, rows.indptr), shape=rows.shape)
@@ -439,23 +437,3 @@ def _put(out: NDArray[Any], place: int, term: Vector) -> None:
     if out.dtype.kind == "i":
         term = np.floor(term * ONE + 0.5)
     out[:, place] = term
-
-
-def _dense(batch: Batch) -> Batch:
-    """The same rows, not sparse."""
-    return Batch(
-        batch.names,
-        batch.n_rows,
-        np.asarray(batch.matrix.toarray()),
-        y=batch.y,
-        weights=batch.weights,
-        offset=batch.offset,
-        groups=batch.groups,
-    )
-
-
-def _refused_missing(name: str, n_missing: int) -> ReplearnError:
-    return ReplearnError(
-        f"column {name!r} must have a value in every row, got {n_missing:,} missing ones. Fill or "
-        'leave out such rows, or make the study with missing="indicator".'
-    )

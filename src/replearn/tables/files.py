@@ -28,6 +28,7 @@ from replearn.tables.cells import (
     WHITE_SPACE,
     Column,
     OddCells,
+    arrow_numbers,
     check_arrow_type,
     check_text,
     columns_from,
@@ -240,7 +241,7 @@ class CsvFile:
             if name not in self._numbers:
                 texts[name] = partial(from_arrow, array, rewrite)
                 continue
-            values = array.to_numpy(zero_copy_only=False)
+            values = arrow_numbers(array)
             if np.count_nonzero(~np.isfinite(values)) != array.null_count:
                 raise _NoNumbers({name})  # such as NAN, which is a text, or inf
             columns[name] = values
