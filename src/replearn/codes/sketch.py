@@ -126,4 +126,3 @@ def width_factor(n_numbers: int, max_disagreement: float, bits: int) -> float:
         else:
             high = middle
     return high
-

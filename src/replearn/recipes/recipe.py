@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from replearn.codes.coins import Coins
 from replearn.errors import NotEnoughSamples, ReplearnError, short
-from replearn.types import BlockMap, Codes, Order, Signs, Vector
+from replearn.types import BlockMap, Codes, Order, Signs
 
 Mode = Literal["practical", "certified", "paper"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -274,8 +274,8 @@ class Fitted:
         What happened on the way, such as ``{"zero_rows": 3}``.
     sketch : Codes or None
         Bits that an original publishes.
-    widths : Vector or None
-        Widths of the cells, where the original's rows chose them.
+    space : object or None
+        Where the codes live, if the rows had a part in it: an original chooses its own width.
     """
 
     codes: Codes
@@ -283,7 +283,7 @@ class Fitted:
     n_used: int
     counts: Mapping[str, int] = field(default_factory=dict)
     sketch: Codes | None = None
-    widths: Vector | None = None
+    space: Any = None
 
 
 #: Rows to codes; the last argument maps a function over blocks: serial, threads or a cluster.

@@ -1,0 +1,294 @@
+"""What Algorithms 1 and 2 share: rows to batches to exact sums of batch vectors to codes.
+
+The two differ in the vector of a batch alone. Both average these vectors, project the mean, and
+round it. What they prove about the mean and its rounding is in `replearn.recipes.rounded`.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.codes.coins import Coins
+from replearn.errors import ReplearnError
+from replearn.recipes.recipe import Fitted, Sample
+from replearn.recipes.rounded import BatchPlan, BatchSpread, sketched_width
+from replearn.types import BlockMap, Matrix, Order, Signs, Vector, is_sparse
+
+#: Groups of batches whose sums are kept apart, so that their spread can be seen; fewer for wide
+#: rows, so that they take at most 8 MB.
+_MAX_GROUPS, _MIN_GROUPS, _GROUP_ENTRIES = 64, 4, 1 << 19
+
+#: Batches in one block of work, and rows of it.
+_BLOCK_BATCHES, _BLOCK_ROWS = 64, 1 << 15
+
+#: Marks of rows that are kept to count repeated rows.
+_MAX_MARKS = 1 << 18
+
+#: Adds the vectors of batches to sums: ``add(rows, first, batch_size, bias, hi, lo, counts)``.
+AddBatches = Callable[..., NDArray[np.int64]]
+
+
+# --- samples ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MemoryRows:
+    """Training rows in memory.
+
+    Attributes
+    ----------
+    X : array or CSR matrix
+    signs : int8 array of -1 and +1
+    order : int64 array
+        Canonical order; batches are consecutive rows of it.
+    """
+
+    X: Any
+    signs: Signs
+    order: Order
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.order.size)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.X.shape[1])
+
+    def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
+        """All rows at once."""
+        yield self.X, self.signs, self.order
+
+
+@dataclass
+class StreamedRows:
+    """Training rows that come in pieces, in their canonical order.
+
+    Attributes
+    ----------
+    pieces : callable
+        Gives pieces (X, signs) from the beginning: arrays or CSR matrices.
+    n_features : int
+    n_rows : int
+        Counted while the pieces come by.
+    """
+
+    pieces: Callable[[], Iterable[tuple[Any, Signs]]]
+    n_features: int
+    n_rows: int = 0
+
+    def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
+        """The pieces, cut anew so that all but the last have whole multiples of ``step`` rows."""
+        self.n_rows, waiting, n_waiting = 0, [], 0
+        for X, signs in self.pieces():
+            waiting.append((X, signs))
+            n_waiting += signs.size
+            if n_waiting >= step:
+                X, signs = _joined(waiting)
+                n_whole = n_waiting // step * step
+                self.n_rows += n_whole
+                yield X[:n_whole], signs[:n_whole], np.arange(n_whole)
+                waiting, n_waiting = [(X[n_whole:], signs[n_whole:])], n_waiting - n_whole
+        self.n_rows += n_waiting
+        if n_waiting:
+            yield *_joined(waiting), np.arange(n_waiting)
+
+
+def _joined(pieces: list[tuple[Any, Signs]]) -> tuple[Any, Signs]:
+    if len(pieces) == 1:
+        return pieces[0]
+    if is_sparse(pieces[0][0]):
+        from scipy import sparse
+
+        X = sparse.vstack([X for X, _ in pieces], format="csr")
+    else:
+        X = np.concatenate([X for X, _ in pieces])
+    return X, np.concatenate([signs for _, signs in pieces])
+
+
+def refuse_sorted(signs: Signs) -> None:
+    """Refuse rows in given order whose labels are sorted or clustered.
+
+    Runs test: in random order the number of runs of equal labels is nearly normal; more than eight
+    standard deviations too few happen with probability below 1e-14.
+    """
+    n, n_positive = signs.size, int(np.count_nonzero(signs > 0))
+    product = 2.0 * n_positive * (n - n_positive)
+    if n < 50 or product == 0:
+        return
+    n_runs = 1 + int(np.count_nonzero(signs[1:] != signs[:-1]))
+    variance = product * (product - n) / (n**2 * (n - 1.0))
+    if n_runs < product / n + 1 - 8 * math.sqrt(max(variance, 0.0)):
+        raise ReplearnError(
+            "y must not be sorted or clustered with shuffle=False, since batches of consecutive "
+            f"rows would not be independent samples; got {n_runs:,} runs of labels in {n:,} rows. "
+            "Use shuffle=True, or shuffle the rows once and keep that order."
+        )
+
+
+# --- exact sums ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BatchSums:
+    """Exact sums of batch vectors, by group: batch b is in group ``(b // 2) % n_groups``.
+
+    Integers throughout, so that sums of blocks can be merged in any order, on any machine.
+    """
+
+    hi: NDArray[np.int64]
+    lo: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    marks: NDArray[np.int64]
+    level: int = 0  # marks with this many zero bits are kept
+
+    def __add__(self, other: "BatchSums") -> "BatchSums":
+        level, marks = max(self.level, other.level), np.concatenate([self.marks, other.marks])
+        marks = marks[_kept(marks, level)]
+        while marks.size > _MAX_MARKS:
+            level += 1
+            marks = marks[_kept(marks, level)]
+        return BatchSums(
+            self.hi + other.hi, self.lo + other.lo, self.counts + other.counts, marks, level
+        )
+
+    def named(self) -> dict[str, int]:
+        """The counts by name."""
+        from replearn.exact.packed import COUNTS
+
+        return dict(zip(COUNTS, self.counts.tolist(), strict=True))
+
+    def mean(self) -> Vector:
+        """Mean of all batch vectors: within 2^-62 of the exact one."""
+        from replearn.exact.packed import fixed_mean
+
+        return fixed_mean(self.hi.sum(axis=0), self.lo.sum(axis=0), self.counts[0])
+
+    def deviations(self) -> Matrix:
+        """``sqrt(count) * (group mean - mean)`` of each group that has batches.
+
+        With n groups, their second moments over n - 1 estimate the covariance of a batch vector.
+        """
+        from replearn.exact.packed import fixed_mean
+
+        n_batches, n_groups = int(self.counts[0]), len(self.hi)
+        counts = np.bincount(np.arange(n_batches) // 2 % n_groups, minlength=1)[:, None]
+        means = fixed_mean(self.hi[: len(counts)], self.lo[: len(counts)], counts)
+        return np.asarray(np.sqrt(counts) * (means - self.mean()))
+
+    @property
+    def n_repeated(self) -> int:
+        """Rows that are there a second time or more often, estimated from those with kept marks."""
+        found = self.marks.size - np.unique(self.marks).size
+        return int(found) << self.level
+
+
+def _kept(marks: NDArray[np.int64], level: int) -> NDArray[np.bool_]:
+    return ((marks >> 5) * 0x9E3779B1 >> 16) & ((1 << level) - 1) == 0
+
+
+def _no_sums(n_inputs: int) -> BatchSums:
+    from replearn.exact.packed import new_counts
+
+    n_groups = max(_MIN_GROUPS, min(_MAX_GROUPS, _GROUP_ENTRIES // n_inputs))
+    hi, lo = np.zeros((2, n_groups, n_inputs), dtype=np.int64)
+    return BatchSums(hi, lo, new_counts(), np.zeros(0, dtype=np.int64))
+
+
+def _sum_some(
+    add: AddBatches,
+    rows: Any,
+    n_before: int,
+    n_batches: int,
+    batch_size: int,
+    bias: int,
+    at_once: int,
+    start: int,
+) -> BatchSums:
+    """Sums of some batches of a block, from number ``start`` on."""
+    stop = min(start + at_once, n_batches)
+    part, sums = rows.part(start * batch_size, stop * batch_size), _no_sums(rows.n_features + bias)
+    marks = add(part, n_before + start, batch_size, bias, sums.hi, sums.lo, sums.counts)
+    return replace(sums, marks=marks)
+
+
+def sum_batches(
+    sample: Sample, plan: BatchPlan, add: AddBatches, work: BlockMap = map
+) -> tuple[BatchSums, int]:
+    """Cut rows into batches, turn each into a vector, and add these up exactly.
+
+    Fewer rows than one batch make one batch; a remainder is left over. The same bits for every
+    ``work`` and any pieces of a stream.
+
+    Returns
+    -------
+    sums : BatchSums
+    batch_size : int
+    """
+    from replearn.exact.packed import RawRows
+
+    bias = plan.n_inputs - sample.n_features
+    total, batch_size, n_before = _no_sums(plan.n_inputs), plan.batch_size, 0
+    for X, signs, order in sample.blocks(2 * plan.batch_size):
+        if n_before == 0:
+            batch_size = max(1, min(plan.batch_size, order.size))
+        n_batches = order.size // batch_size
+        if plan.exact_batches:
+            n_batches = max(0, min(n_batches, plan.n_batches - n_before))
+        rows = RawRows.of(X, signs, order)
+        at_once = 2 * max(1, min(_BLOCK_BATCHES, _BLOCK_ROWS // batch_size) // 2)
+        solve = partial(_sum_some, add, rows, n_before, n_batches, batch_size, bias, at_once)
+        starts = range(0, n_batches, at_once)
+        total = reduce(BatchSums.__add__, work(solve, starts), total)
+        n_before += n_batches
+    return total, batch_size
+
+
+# --- mean to codes ------------------------------------------------------------------------------
+
+
+def round_mean(
+    sums: BatchSums, batch_size: int, plan: BatchPlan, coins: Coins, n_rows: int
+) -> Fitted:
+    """Project the mean of the batch vectors and round it.
+
+    An original with sketch bits in practical mode chooses the width from its own spread; a
+    replication has width and sketch in its plan.
+    """
+    n_batches = int(sums.counts[0])
+    if n_batches == 0:
+        raise ReplearnError("rows must make at least one batch, got none. Give more rows.")
+    loose = plan.space("1")
+    mean, *spread = loose.project(np.vstack([sums.mean(), sums.deviations()]), coins)
+    deviations = np.array(spread).reshape(-1, plan.n_components)
+    counts = sums.named()
+    width = plan.grid_width
+    if plan.sketch_bits and not width:
+        width = sketched_width(plan, deviations, n_batches)
+    space = plan.space(width)
+    codes = space.encode(mean, coins, plan.sketch)
+    return Fitted(
+        codes=codes,
+        spread=BatchSpread(
+            n_parts=len(deviations),
+            n_repeated=sums.n_repeated,
+            n_batches=n_batches,
+            batch_size=batch_size,
+            grid_width=width,
+            place=space.place(mean, codes, coins),
+            deviations=deviations,
+            counts=counts,
+        ),
+        n_used=n_batches * batch_size,
+        counts={name: counts[name] for name in ("zero_rows", "unconverged", "infeasible")}
+        | {"batches": n_batches, "left_over": n_rows - n_batches * batch_size},
+        space=space,
+        sketch=space.sketch(codes) if plan.sketch_bits else None,
+    )

@@ -1,0 +1,605 @@
+"""What is proved, and what is expected, when two labs round the means of their batches.
+
+Both labs average B batch vectors, independent and of one law, none longer than R, with variance
+``s^2 = E|w - E w|^2``. They project the mean z to k components and round these in cells of width w.
+
+**Without a sketch** codes differ with probability at most ``c E|z - z'| / w``, as a mean over
+seeds, with the constant c of `replearn.codes.cells.proved_flips`; and
+``E|z - z'| <= sqrt(2 s^2 / B)``. So B grows like ``k / (w rho)^2``.
+
+**With a sketch of b >= 1 bits** (the seventh row of Table 1) codes differ only if some component of
+``A (z - z')`` is larger than ``a = w (1/2 - 2^-(b+1))``: the original's residual is at most
+``w / 2^(b+1)``.
+
+*Theorem.* Let A be Gaussian with k rows, or a Haar rotation (k = d). For every ``0 < q < 1``, with
+``L = ln(2/q)``,
+
+    ``P[the codes differ] <= q + k t(a / D)``,
+    ``D = min( sqrt(4 s^2 L / B) + 4 R L / B,  sqrt(2 s^2 / B) + 2 R sqrt(L / B) )``,
+
+where ``t(x) = 2 Q(x sqrt(k))`` for the Gaussian map, Q the normal tail, and
+``t(x) = (1 - x^2)_+^((k-1)/2)`` for the rotation.
+
+*Proof.* The vectors ``w_i - w'_i`` of B pairs of batches are independent, have mean 0, length at
+most 2 R and mean square ``2 s^2``. Bernstein's inequality in Hilbert space [PS85; SZ07, Lemma 2]
+bounds the length of their mean by the first number D, but with probability q. So does McDiarmid's
+inequality by the second one: one batch moves ``|z - z'|`` by at most ``2 R / B``, and the mean of
+it is at most ``sqrt(2 s^2 / B)``. A and the offsets are independent of all rows. Given the rows, a
+component of ``A (z - z')`` is normal with standard deviation ``|z - z'| / sqrt(k)``, or is
+``|z - z'|`` times a coordinate of a random unit vector, whose two tails are together at most
+``(1 - x^2)^((k-1)/2)``. A union over the k components ends the proof.
+
+So B = O(log(k / rho)) batches are enough, in place of O(k / (w rho)^2): the sketch makes the
+algorithm replicable at the rate of plain learning. It is a secure sketch [DORS08] and a form of
+certificate replicability [DPVV23]. What is weaker than Definition 1.1 of the paper: somebody is
+first, and publishes ``b k`` bits about their sample; the second lab's model depends on these bits.
+Tested in tests/theory/test_sketched.py.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from replearn.codes.cells import (
+    CELLS,
+    CUBES,
+    isotropic_flips,
+    proved_flips,
+    runs,
+    second_moment,
+    walls,
+)
+from replearn.codes.projection import FULL, check_components
+from replearn.codes.space import CodeSpace
+from replearn.documents import decimal_text
+from replearn.errors import ReplearnError
+from replearn.recipes.estimates import MIN_GROUPS, share_beyond
+from replearn.recipes.recipe import Bound, Plan, Promise, Sizes, Spread
+from replearn.types import Codes, Matrix, Vector
+
+#: A practical plan has this many batches at least: fewer show nothing of their own spread.
+MIN_BATCHES = 10
+
+_ASSUMES = "rows drawn independently from one population, as many at each lab"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchPlan(Plan):
+    """Sizes of Algorithms 1 and 2. Reals that define the code space are decimal text.
+
+    Attributes
+    ----------
+    batch_size, n_batches : int
+        ``n_batches`` is what the promise needs; a fit uses what its rows allow.
+    regularization : str
+        Weight lambda of ``lambda/2 |u|^2`` beside the mean hinge loss; "0" is the hard margin.
+    length_cap : float
+        Longer batch vectors are shortened to this length.
+    projection, n_components, rounding, grid_width
+        The code space. An empty width is chosen from the spread of an original.
+    noise : float
+        Practical mode: standard deviation of what projection and rounding add to the score of a
+        row of length 1.
+    calibrated : float
+        Practical mode: expected variance of a batch vector.
+    abs_gap, rel_gap : float
+        Algorithm 1: duality gap at which a solver may stop, absolute and relative.
+    unit_vectors : bool
+        Algorithm 1: average unit normals, as printed, instead of ``margin * u``.
+    n_repetitions, n_validation : int
+        Algorithm 2: runs of a batch, and rows on which the best of them is found.
+    sketch_bits : int
+    sketch : Codes or None
+        Of a replication: what the original published.
+    """
+
+    batch_size: int
+    n_batches: int = 0
+    regularization: str
+    length_cap: float = 1.0
+    projection: str
+    n_components: int
+    rounding: str
+    grid_width: str
+    noise: float = 0.0
+    calibrated: float = 1.0
+    abs_gap: float = 0.0
+    rel_gap: float = 3e-4
+    unit_vectors: bool = False
+    n_repetitions: int = 1
+    n_validation: int = 0
+    sketch_bits: int = 0
+    sketch: Codes | None = field(default=None, compare=False)
+
+    @property
+    def exact_batches(self) -> bool:
+        """Use ``n_batches`` and no more: as printed in the paper, or as set by hand."""
+        return self.mode == "paper" or "n_batches" in self.by_hand
+
+    def space(self, width: str) -> CodeSpace:
+        """The code space with cells of this width."""
+        return CodeSpace(
+            "rounded", self.n_inputs, self.projection, self.n_components, self.rounding, width,
+            self.sketch_bits,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchSpread(Spread):
+    """What the batches of one lab showed.
+
+    Attributes
+    ----------
+    n_batches, batch_size : int
+    grid_width : str
+        Of the cells that were used.
+    place : array
+        Where the mean lies in its cell, in widths.
+    deviations : array of shape (n_groups, n_components)
+        Projected deviations of group means; their second moments over ``n_groups - 1`` estimate
+        the covariance of one batch vector.
+    counts : dict
+        Of pairs of batches, and of trouble.
+    """
+
+    n_batches: int
+    batch_size: int
+    grid_width: str
+    place: Vector
+    deviations: Matrix
+    counts: dict[str, int]
+
+
+# --- the bound ----------------------------------------------------------------------------------
+
+
+def rounded_bound(plan: BatchPlan, n_rows: int, spread: BatchSpread | None, prior: float) -> Bound:
+    """How likely two labs of ``n_rows`` rows are to differ: the one place of this bound.
+
+    Parameters
+    ----------
+    plan : BatchPlan
+    n_rows : int
+    spread : BatchSpread or None
+        None: before any row is seen.
+    prior : float
+        Proved bound of the variance of a batch vector, whatever the population that keeps the
+        promise; it is the recipe's own.
+
+    Notes
+    -----
+    With a spread the variance may be bounded by what pairs of batches showed, at confidence
+    ``1 - failure_prob / 2``. The expected number is then an estimate under this seed: given my
+    mean, a second lab's is normal around it with twice the variance of a mean, which groups of
+    batches show.
+    """
+    size = plan.batch_size if spread is None else spread.batch_size
+    n_batches = max(1, n_rows // size)
+    if plan.exact_batches and plan.n_batches:
+        n_batches = min(n_batches, plan.n_batches)
+    variance, confidence = min(prior, plan.length_cap**2), 1.0
+    if spread is not None:
+        failure = plan.promise.failure_prob / 2
+        seen = largest_variance(spread.counts, plan.length_cap, failure)
+        if seen < variance:
+            variance, confidence = seen, 1 - failure
+    width = plan.grid_width if spread is None else spread.grid_width
+    return Bound(
+        proved=_proved(plan, variance, n_batches, width),
+        confidence=confidence,
+        expected=_calibrated(plan, n_batches)
+        if spread is None
+        else _estimated(plan, spread, n_batches),
+        assumes=_assumptions(plan, spread),
+    )
+
+
+def _assumptions(plan: BatchPlan, spread: BatchSpread | None) -> str:
+    words = _ASSUMES
+    if plan.mode == "certified":
+        words += f", which keeps the margin {plan.promise.margin:.3g}"
+    if spread is not None and spread.n_repeated:
+        words += (
+            f"; {spread.n_repeated:,} rows occur again here, so rows that belong together may be "
+            "in several batches, and these numbers may be too small"
+        )
+    return words
+
+
+def _proved(plan: BatchPlan, variance: float, n_batches: int, width: str) -> float:
+    """Upper bound over seeds; 1 says nothing."""
+    if not width:  # it will be chosen by the rows
+        return 1.0
+    if not plan.sketch_bits:
+        flips = proved_flips(plan.projection, plan.rounding, plan.n_components)
+        return min(1.0, flips * math.sqrt(2 * variance / n_batches) / float(width))
+    if plan.projection not in ("gaussian", "rotation") or plan.mode == "practical":
+        return 1.0  # a width that the rows chose is not independent of them
+    reach = float(width) * (0.5 - 2.0 ** -(plan.sketch_bits + 1))
+    best = 1.0
+    for exponent in range(1, 60):  # of q, on a grid: any is right
+        q = plan.promise.max_disagreement * 2.0 ** (1 - exponent / 2)
+        if q < 1:
+            distance = far_distance(variance, plan.length_cap, n_batches, q)
+            tail = component_tail(plan.projection, plan.n_components, reach / distance)
+            best = min(best, q + plan.n_components * tail)
+    return best
+
+
+def far_distance(variance: float, longest: float, n_batches: int, q: float) -> float:
+    """``|z - z'|`` of two labs is larger with probability q at most; see the module."""
+    log = math.log(2 / q)
+    bernstein = math.sqrt(4 * variance * log / n_batches) + 4 * longest * log / n_batches
+    mcdiarmid = math.sqrt(2 * variance / n_batches) + 2 * longest * math.sqrt(log / n_batches)
+    return min(bernstein, mcdiarmid)
+
+
+def component_tail(projection: str, n_components: int, x: float) -> float:
+    """``P[|component| > x |difference|]``, at most, after a Gaussian map or a Haar rotation."""
+    if projection == "gaussian":
+        return math.erfc(x * math.sqrt(n_components / 2))
+    if x >= 1:
+        return 0.0
+    return math.exp((n_components - 1) / 2 * math.log1p(-x * x))
+
+
+def _calibrated(plan: BatchPlan, n_batches: int) -> float:
+    """What calibration expects, over seeds, before any row is seen."""
+    if n_batches < MIN_BATCHES and plan.mode == "practical" and not plan.exact_batches:
+        return 1.0
+    distance = math.sqrt(2 * plan.calibrated / n_batches)
+    if not plan.sketch_bits:
+        flips = isotropic_flips(plan.rounding, plan.n_components)
+        return min(1.0, flips * distance / float(plan.grid_width))
+    # an original's width keeps the promise; the question is whether its cells are fine enough
+    width = plan.promise.max_disagreement
+    per_component = distance / math.sqrt(plan.n_components)
+    needed = per_component * student_factor(
+        plan.n_components, width, plan.sketch_bits, _degrees(n_batches)
+    )
+    fine = needed / 2**plan.sketch_bits <= math.sqrt(12) * plan.noise
+    return plan.promise.max_disagreement if fine else 1.0
+
+
+def _degrees(n_batches: int) -> int:
+    """Degrees of freedom of a spread: groups are pairs of batches, 64 at most."""
+    return max(1, min((n_batches + 1) // 2, 64) - 1)
+
+
+def _estimated(plan: BatchPlan, spread: BatchSpread, n_batches: int) -> float | None:
+    """Share of draws under which a second lab leaves the cell, under this seed."""
+    n_groups = len(spread.deviations)
+    if n_groups < MIN_GROUPS:
+        return None
+    scale = math.sqrt(2 / (n_batches * (n_groups - 1))) / float(spread.grid_width)
+    slacks, moves = walls(plan.rounding, spread.place, spread.deviations * scale)
+    return share_beyond(slacks, moves) if slacks.size else 0.0
+
+
+def largest_variance(counts: dict[str, int], length_cap: float, failure: float) -> float:
+    """Upper confidence bound of the variance of a batch vector, from disjoint pairs of batches.
+
+    Half of a squared distance has the variance as its mean and is between 0 and twice the squared
+    cap. Empirical Bernstein [MP09]: the mean is at most
+    ``mean + sqrt(2 V ln(2/f) / n) + 7 m ln(2/f) / (3 (n - 1))``. inf: nothing is known.
+    """
+    from replearn.exact.packed import PAIR_SQUARE_UNIT, PAIR_UNIT
+
+    n = counts["pairs"]
+    if n < 2 or not math.isfinite(length_cap):
+        return math.inf
+    mean = counts["pair_sum"] * PAIR_UNIT / 2 / n
+    square = counts["pair_squares"] * PAIR_SQUARE_UNIT / 4 / n
+    spread = max(0.0, square - mean**2) * n / (n - 1)
+    log = math.log(2 / failure)
+    return mean + math.sqrt(2 * spread * log / n) + 7 * 2 * length_cap**2 * log / (3 * (n - 1))
+
+
+# --- widths of an original ------------------------------------------------------------------------
+
+
+def sketched_width(plan: BatchPlan, deviations: Matrix, n_batches: int) -> str:
+    """Width of an original's cells in practical mode, from its own spread.
+
+    The largest standard deviation of a component, times what Student's law needs: groups are few,
+    and a covariance of low rank leaves components unequal and dependent, which a union covers.
+    Wide cells are nearly free with three bits.
+    """
+    n_groups = len(deviations)
+    if n_groups < 2:
+        raise ReplearnError(
+            f"a sketch needs the spread of at least 4 batches, got {n_batches} of "
+            f"{plan.batch_size:,} rows. Give more rows, or set batch_size by hand."
+        )
+    variances = (deviations**2).sum(axis=0) * (2 / (n_batches * (n_groups - 1)))
+    factor = student_factor(
+        plan.n_components, plan.promise.max_disagreement, plan.sketch_bits, n_groups - 1
+    )
+    return decimal_text(max(1.005 * factor * math.sqrt(float(variances.max())), 1e-9))
+
+
+@lru_cache(maxsize=256)
+def student_factor(n_numbers: int, disagreement: float, bits: int, degrees: int) -> float:
+    """Width over standard deviation at which all numbers agree, by a union of Student's tails.
+
+    The residual is uniform on ``+-width / 2^(bits + 1)``.
+    """
+    from scipy.special import stdtr
+
+    residuals = (np.arange(16) + 0.5) / 16 * 2 - 1
+
+    def missed(factor: float) -> float:
+        away = factor / 2 + residuals * factor / 2 ** (bits + 1)
+        return 2 * n_numbers * float(stdtr(degrees, -away).mean())
+
+    low = high = 1.0
+    while missed(high) > disagreement:
+        low, high = high, 2 * high
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if missed(middle) > disagreement else (low, middle)
+    return high
+
+
+# --- sizes of the code space ----------------------------------------------------------------------
+
+#: Fewest components of a projection that is not set by hand: its noise must average out.
+_FEWEST = 48
+
+#: Certified mode with a sketch: what is left of the margin for the rounding, at least. Less would
+#: save rows and take ever more components, each of which has bits in the study.
+LEAST_SKETCHED = 0.5
+
+#: With a sketch all inputs are kept up to this number: the file has bits for each.
+_MAX_SKETCHED = 4096
+
+
+def by_hand_text(sizes: Sizes, name: str, planned: float) -> str:
+    """A real as text: the user's number in six digits, a planned one in three."""
+    given = sizes.get(name)
+    return decimal_text(planned) if given is None else decimal_text(float(given), 6)
+
+
+def practical_space(
+    promise: Promise, n_inputs: int, noise: float, sizes: Sizes, squared: float
+) -> dict[str, Any]:
+    """The code space with the fewest flips at the given noise.
+
+    ``squared`` is the squared length of the mean vector that is expected; it is proved to be at
+    most 1.
+    """
+    bits = sizes.sketch_bits
+    if bits:
+        return _sketched_space(n_inputs, noise, sizes, squared)
+    names = [sizes.get("projection")] if sizes.get("projection") else ["none", "hadamard"]
+    cells = [sizes.get("rounding")] if sizes.get("rounding") else ["leech", "e8", "centre"]
+    options = []
+    for projection in names:
+        for rounding in cells:
+            k, left = _noise_split(projection, rounding, n_inputs, noise, sizes, squared)
+            width = float(sizes.get("grid_width", left / math.sqrt(second_moment(rounding, k))))
+            options.append((isotropic_flips(rounding, k) / width, projection, rounding, k, width))
+    _, projection, rounding, k, width = min(options)
+    return {
+        "projection": projection,
+        "n_components": k,
+        "rounding": rounding,
+        "grid_width": by_hand_text(sizes, "grid_width", width),
+    }
+
+
+def _sketched_space(n_inputs: int, noise: float, sizes: Sizes, squared: float) -> dict[str, Any]:
+    """Cubes behind a mixing map; their width is chosen by the rows of the original."""
+    if sizes.get("rounding", "centre") != "centre" or sizes.get("grid_width"):
+        raise ReplearnError(
+            "sketch_bits need cubes whose width is planned, got rounding or grid_width by hand. "
+            "Leave them out."
+        )
+    projection = sizes.get("projection", "hadamard")
+    k = n_inputs
+    if projection not in FULL and (n_inputs > _MAX_SKETCHED or sizes.get("n_components")):
+        k, _ = _noise_split(projection, "centre", n_inputs, noise, sizes, squared)
+    check_components(projection, k, n_inputs)
+    return {"projection": projection, "n_components": k, "rounding": "centre", "grid_width": ""}
+
+
+def _noise_split(
+    projection: str, rounding: str, n_inputs: int, noise: float, sizes: Sizes, squared: float
+) -> tuple[int, float]:
+    """Components, and the noise left for the rounding.
+
+    A projection to k components adds variance |z|^2/k (independent entries) or |z|^2 (1/k - 1/d)
+    (orthonormal rows). Flips grow like sqrt(k) over the rounding noise; they are fewest when
+    |z|^2/k takes half of noise^2, plus |z|^2/d for orthonormal rows.
+    """
+    orthonormal = projection != "gaussian"
+    budget = noise**2 + (squared / n_inputs if orthonormal else 0.0)
+    given = sizes.get("n_components")
+    k = int(given) if given else max(_FEWEST, math.ceil(2 * squared / budget))
+    if not given:
+        block = CELLS[rounding.split("+")[-1]].block
+        k = -(-k // block) * block
+        k = n_inputs if projection in FULL else min(k, n_inputs) if projection == "hadamard" else k
+    check_components(projection, k, n_inputs)
+    left = budget - squared / k
+    if not (orthonormal and k == n_inputs):
+        left = max(left, budget / 2)  # too few, set by hand, leave nothing: half, and more error
+    return k, math.sqrt(left)
+
+
+#: Squared covering radius of the unit cell, and mean squared length of a place in it (Leech: our
+#: measurement plus five standard errors).
+_LATTICES = {"leech": (2.0, 24 * 0.06576), "e8": (1.0, 8 * 929 / 12960), "centre": (1 / 4, 1 / 12)}
+_MAX_ROTATED = 1024  # beyond that a rotation takes long, and so does its plan
+_ROUNDINGS = ("centre", "leech", "e8", "leech+centre", "e8+centre", "leech+e8+centre")
+
+
+def proved_spaces(sizes: Sizes, n_inputs: int) -> list[tuple[str, str]]:
+    """Projections and roundings of a certified plan; refuses sizes that break its proof."""
+    for name in ("n_components", "grid_width", "regularization"):
+        if sizes.get(name) is not None:
+            raise ReplearnError(
+                f"{name} must be left out in certified mode, got {sizes.get(name)!r}: the proof "
+                'derives it. Or use mode="practical".'
+            )
+    given, rounding = sizes.get("projection"), sizes.get("rounding")
+    if given not in (None, "gaussian", "rotation"):
+        raise ReplearnError(
+            f'projection must be "gaussian" or "rotation" in certified mode, got {given!r}. Leave '
+            'it out, or use mode="practical".'
+        )
+    names = [given] if given else ["gaussian", "rotation"]
+    if n_inputs > _MAX_ROTATED and not given:
+        names = ["gaussian"]
+    lattices: dict[Any, str] = {}
+    if rounding is None and not sizes.sketch_bits:
+        lattices = {runs(name, n_inputs): name for name in reversed(_ROUNDINGS)}
+    wanted = [rounding] if rounding else sorted({"centre", *lattices.values()})
+    pairs = [
+        (projection, cells)
+        for projection in names
+        for cells in wanted
+        if cells in CUBES
+        or (projection == "rotation" and all(part in _LATTICES for part in cells.split("+")))
+    ]
+    if not pairs or (sizes.sketch_bits and rounding not in (None, "centre")):
+        raise ReplearnError(
+            f'rounding must be "centre" or "ak" in certified mode, or without a sketch and behind '
+            f'a rotation of "leech", "e8" and "centre", got {rounding!r}. Leave it out.'
+        )
+    return pairs
+
+
+#: How a promise is divided among the steps of a proof: each share in hundredths, by name.
+Split = dict[str, int]
+
+
+def best_split(
+    plan_of: Callable[[Split], BatchPlan], start: Split, ranges: dict[str, tuple[int, int]]
+) -> BatchPlan:
+    """The plan with the fewest rows among neighbours of a split, and theirs, until none is better.
+
+    In a neighbour one share is different, or what "slack" gives up "shift" takes.
+    """
+    split, best = start, plan_of(start)
+    for step in (16, 8, 4, 2, 1):
+        better = True
+        while better:
+            better = False
+            moves = [{name: sign * step} for name in ranges for sign in (-1, 1)]
+            moves += [{"slack": sign * step, "shift": -sign * step} for sign in (-1, 1)]
+            for move in moves:
+                other = split | {name: split[name] + change for name, change in move.items()}
+                if all(low <= other[name] <= high for name, (low, high) in ranges.items()):
+                    plan = plan_of(other)
+                    if plan.n_rows < best.n_rows:
+                        split, best, better = other, plan, True
+                        break
+    return best
+
+
+def finished(best: BatchPlan, sizes: Sizes) -> BatchPlan:
+    """A certified plan with the sizes that the user set, which may only be larger."""
+    require_at_least(sizes, n_batches=best.n_batches, batch_size=best.batch_size)
+    return replace(
+        best,
+        batch_size=int(sizes.get("batch_size", best.batch_size)),
+        n_batches=int(sizes.get("n_batches", best.n_batches)),
+    )
+
+
+def require_at_least(sizes: Sizes, **needed: int) -> None:
+    """Refuse sizes by hand that are too small for a proof."""
+    for name, least in needed.items():
+        by_hand = sizes.get(name)
+        if by_hand is not None and by_hand < least:
+            raise ReplearnError(
+                f"{name} must be at least {least:,} in certified mode, got {by_hand:,}. Leave it "
+                'out, relax the promise, or use mode="practical".'
+            )
+
+
+def proved_space(
+    projection: str, rounding: str, margin: float, failure: float, n_inputs: int, bits: int
+) -> tuple[int, str]:
+    """Components and grid width that keep the sign of a margin, but with this probability.
+
+    With a Gaussian map, ``P[sign wrong] <= (1 + m^2/(k V))^(-k/2)`` with ``V = (1 - m^2)/k + v``,
+    v the variance proxy of the rounding error: Chernoff given A x, then the Laplace transform of
+    chi-square. The split ``k v = 1`` needs the fewest batches. Behind a rotation there is only the
+    rounding: ``P <= exp(-m^2 / (2 v))``. Tested in tests/theory/test_projection.py.
+    """
+    log = math.log(1 / failure)
+    proxy = CELLS[rounding].second_moment / 4**bits if rounding in CUBES else 0.0
+    if projection == "gaussian":
+        n_components = math.ceil(2 * log / math.log(1 + margin**2 / (2 - margin**2)))
+        width = math.sqrt(1 / (proxy * n_components))
+    else:
+        n_components = n_inputs
+        if rounding in CUBES:
+            width = margin / math.sqrt(2 * proxy * log)
+        else:
+            exponent = _lattice_exponent(rounding, n_inputs, failure)
+            width = margin * math.sqrt(n_inputs / (2 * exponent))
+    return n_components, decimal_text(width * 0.995)  # what is used is on the safe side
+
+
+@lru_cache(maxsize=4096)
+def _lattice_exponent(rounding: str, n_inputs: int, failure: float) -> float:
+    """The least A for which ``E exp(-A / |r|^2)`` is proved to be at most ``failure``.
+
+    r is the place in the cells of all blocks, uniform and independent of the rotation R, so
+    ``<r, R x>`` has the law of ``|r|`` times a coordinate of a random unit vector:
+    ``P[width <r, R x> > m] <= E exp(-n m^2 / (2 width^2 |r|^2))``. The squared length of each block
+    is at most the squared covering radius, and its mean is known. ``exp(-A/q)`` is convex in q up
+    to A/2, so the worst law with these has two points: 0 and the largest.
+    """
+    unit, chances = 0.25, np.ones(1)  # all squared covering radii are multiples of the unit
+    for run in runs(rounding, n_inputs):
+        largest, mean = _LATTICES[run.name]
+        jump = np.zeros(round(largest / unit) + 1)
+        jump[0], jump[-1] = 1 - mean / largest, mean / largest
+        for _ in range(run.n_blocks):
+            chances = np.convolve(chances, jump)
+    squares = unit * np.arange(1, chances.size)
+    low = 2 * float(squares[-1])  # convex from there on
+    high = low + float(squares[-1]) * math.log(1 / failure)  # enough, as 0 is the least
+    for _ in range(24):
+        middle = math.sqrt(low * high)
+        small = float((chances[1:] * np.exp(-middle / squares)).sum()) <= failure
+        low, high = (low, middle) if small else (middle, high)
+    return high
+
+
+def paper_space(n_inputs: int, sizes: Sizes, n_components: int, width: float) -> dict[str, Any]:
+    """Gaussian projection and AKround, as printed; each may be set by hand."""
+    if sizes.sketch_bits:
+        raise ReplearnError(
+            f'sketch_bits must be 0 in mode="paper", got {sizes.sketch_bits}. Leave them out, or '
+            'use mode="practical" or "certified".'
+        )
+    projection = sizes.get("projection", "gaussian")
+    k = n_inputs if projection in FULL else int(sizes.get("n_components", n_components))
+    k = min(k, n_inputs) if projection == "hadamard" else k
+    check_components(projection, k, n_inputs)
+    return {
+        "projection": projection,
+        "n_components": k,
+        "rounding": sizes.get("rounding", "ak"),
+        "grid_width": by_hand_text(sizes, "grid_width", width),
+    }
+
+
+def noise_of(margin: float, max_error: float, share: float) -> float:
+    """Practical mode: noise in units of ``margin * u`` that costs about ``max_error``.
+
+    Regularisation margin^2 makes the functional margin about 1 on most rows of a population with
+    that margin, so noise of standard deviation ``1/z`` costs about max_error, with z the normal
+    quantile of ``1 - share max_error``; the share is calibrated for each algorithm.
+    """
+    return margin / NormalDist().inv_cdf(1 - share * max_error)

@@ -1,0 +1,306 @@
+"""Algorithm 1: replicable large-margin halfspaces from batches of SVMs.
+
+As the paper prints it [KKLVZ24, Sec. 3], with ``l = log(1 / (eps tau rho delta))``:
+
+1.  ``k = C1 tau^-2 l`` components, ``B = C2 tau^-4 rho^-2 l`` batches, ``n = C3 eps^-1 tau^-3 l``
+    rows each, grid width ``beta = C4 tau / l``.
+2.  For each batch ``w_i = SVM(S_i, tau/2)``: a unit normal with margin tau/2 on all its rows.
+3.  ``z`` is the mean of the ``w_i``.
+4.  A is a Gaussian matrix, k x d, variance 1/k: shared randomness.
+5.  ``b = AKround(A z, beta)``: shared randomness. The codes are the whole numbers of b.
+6.  Return ``A^T b / |A^T b|``.
+
+**Theorem** (there). The algorithm is rho-replicable, and its error is at most eps with probability
+1 - delta; it needs ``eps^-1 tau^-7 rho^-2`` rows, without logarithms.
+
+**Our constants** (certified mode). We average ``tau u_i``, u_i the soft-margin SVM with box
+constraint C of a batch, shortened to length 1. Notation: slack s, shift t, error e1 before and e2
+after rounding.
+
+1.  Leave-one-out: ``E hinge <= h/(tau^2 (n+1))`` with ``h = max(1, (1 + C)/(2 C))``. So with
+    ``n = h/(0.95 s e1 tau^2)`` the expected vector has a margin below ``(1-s) tau`` on at most e1
+    of the population (Jensen, Markov; 5 % of the budget pay for the duality gap,
+    ``|u - u*| <= sqrt(2 gap)``). No power of the margin is lost, and no logarithm.
+2.  Efron-Stein with leave-one-out: the variance of ``tau u`` is at most C, and at most 1.
+3.  Bernstein: the mean of B batches is within t of the expected vector on each row.
+4.  Projection and rounding keep the sign of a margin ``(1-s) tau - t``
+    (`replearn.recipes.rounded.proved_space`).
+5.  B batches make the codes agree with probability 1 - rho (`replearn.recipes.rounded`).
+
+In place of step 3 one may take the mean of this lab's batches itself: the hinge loss is convex, so
+its expected loss is at most that of a batch, and Markov pays for the failure probability: e1 and
+e2 add up to ``eps delta``. That needs more rows per batch and hardly any batches. With a sketch it
+is the shorter way: ``O(eps^-1 delta^-1 tau^-2 log(k/rho))`` rows.
+
+**Departures of mode="paper"** from what is printed: none but these.
+
+===================  =============================================================================
+printed              here
+===================  =============================================================================
+``O(.)``, constants  ``constants={"C1": ...}``, 1 unless given
+SVM(S, tau/2)        certified to half of the batch's largest margin, which is tau/2 at least if the
+                     population keeps its promise; a batch that is proved to have no margin tau/2
+                     gives the zero vector (the paper says nothing)
+x of any length      rows are scaled to length 1, as the paper's margin is
+real numbers         A z in float64, in one fixed order
+===================  =============================================================================
+
+**Practical mode** takes sizes from a noise budget (`replearn.recipes.rounded.noise_of`): max_error
+sets the noise of projection and rounding, and all rows go into stability. It is calibrated on
+synthetic populations, not proved. The SVMs have regularisation margin^2, batches 1/margin^2 rows.
+"""
+
+import math
+from dataclasses import replace
+from functools import partial
+
+from replearn.codes.coins import Coins
+from replearn.documents import decimal_text
+from replearn.recipes.batches import round_mean, sum_batches
+from replearn.recipes.recipe import Bound, Fitted, Mode, Promise, Recipe, Sample, Sizes, rows_for
+from replearn.recipes.rounded import (
+    LEAST_SKETCHED,
+    BatchPlan,
+    BatchSpread,
+    Split,
+    best_split,
+    by_hand_text,
+    finished,
+    noise_of,
+    paper_space,
+    practical_space,
+    proved_space,
+    proved_spaces,
+    rounded_bound,
+)
+from replearn.types import BlockMap
+
+BY_HAND = {
+    "n_batches": "batches of all rows",
+    "batch_size": "rows of a batch",
+    "n_components": "components of the projection",
+    "grid_width": "side of a cell",
+    "projection": "none, hadamard, rotation or gaussian",
+    "rounding": "ak, centre, e8, leech, or several joined by +",
+    "regularization": "weight of |u|^2 / 2",
+}
+CONSTANTS = {"C1": "components", "C2": "batches", "C3": "batch size", "C4": "grid width"}
+
+
+def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> Fitted:
+    """Rows to codes: a large-margin vector per batch, then mean, project, round."""
+    from replearn.exact.max_margin import Problem, add_batches
+
+    problem = Problem(
+        weight=float(plan.regularization),
+        abs_gap=plan.abs_gap,
+        rel_gap=plan.rel_gap,
+        share=_MARGIN_SHARE,
+        floor=plan.promise.margin / 2,
+        max_sweeps=_MAX_SWEEPS,
+        length=0.0 if plan.unit_vectors else plan.promise.margin,
+        cap=plan.length_cap,
+    )
+
+    def add(rows, first, batch_size, bias, hi, lo, counts):  # type: ignore[no-untyped-def]
+        return add_batches(rows, first, batch_size, bias, problem, hi, lo, counts)
+
+    sums, batch_size = sum_batches(sample, plan, add, work)
+    return round_mean(sums, batch_size, plan, coins, sample.n_rows)
+
+
+#: SVM(S, tau/2): half of the largest margin is at least tau/2 if the promise holds.
+_MARGIN_SHARE = 0.5
+_MAX_SWEEPS = 100_000
+
+
+def stability(plan: BatchPlan, n_rows: int, spread: BatchSpread | None = None) -> Bound:
+    """How likely two labs are to get different codes; see `replearn.recipes.rounded`."""
+    return rounded_bound(plan, n_rows, spread, _variance(plan, spread))
+
+
+def _variance(plan: BatchPlan, spread: BatchSpread | None) -> float:
+    """Variance of one batch vector, at most, whatever the population.
+
+    Vectors of length at most R have variance at most R^2. For soft-margin SVMs leave-one-out and
+    Efron-Stein give ``tau^2 sum a_i^2 <= tau^2 C / lambda`` for the exact solution (certified mode:
+    C, under the promise of a margin), with the box constraint ``C = 1 / (n lambda)`` of the n rows
+    that a batch *has*. A solver that stops at a duality gap g is within ``sqrt(2 g)`` of it, which
+    adds to the standard deviation; batches that it gave up on may be anywhere.
+    """
+    ball, weight, margin = plan.length_cap**2, float(plan.regularization), plan.promise.margin
+    if plan.unit_vectors or weight == 0 or (spread is not None and spread.counts["unconverged"]):
+        return ball
+    n = plan.batch_size if spread is None else spread.batch_size
+    exact = margin / (weight * math.sqrt(n))
+    if plan.mode == "certified":  # the promise of a margin bounds the sum of the a_i
+        exact = min(exact, math.sqrt(1 / (n * weight)))
+    longest = plan.length_cap / margin  # of u: longer ones are shortened to it
+    gap = max(plan.abs_gap, plan.rel_gap * longest**2 / 2)
+    return min(ball, (exact + margin * math.sqrt(2 * gap)) ** 2)
+
+
+def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> BatchPlan:
+    """Sizes of Algorithm 1 in one of the three modes: arithmetic, no rows."""
+    given.check(mode, BY_HAND, CONSTANTS)
+    plan = {"practical": _practical, "certified": _certified, "paper": _paper}[mode](
+        promise, n_inputs, given
+    )
+    if plan.n_batches == 0:  # what the promise needs: the bound, inverted
+        plan = replace(
+            plan, n_batches=rows_for(stability, plan, plan.batch_size) // plan.batch_size
+        )
+    return replace(plan, n_rows=plan.n_batches * plan.batch_size)
+
+
+# --- as printed -----------------------------------------------------------------------------------
+
+
+def _paper(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
+    """Lines 1 to 4."""
+    tau, eps = promise.margin, promise.max_error
+    rho, delta = promise.max_disagreement, promise.failure_prob
+    log = math.log(1 / (eps * tau * rho * delta))
+    k = math.ceil(given.constant("C1") * log / tau**2)
+    n_batches = math.ceil(given.constant("C2") * log / (tau**4 * rho**2))
+    batch_size = math.ceil(given.constant("C3") * log / (eps * tau**3))
+    width = given.constant("C4") * tau / log
+    return BatchPlan(
+        recipe="svm",
+        mode="paper",
+        promise=promise,
+        n_inputs=n_inputs,
+        origin="sizes as printed, with constants "
+        + ", ".join(f"{given.constant(name):g}" for name in CONSTANTS),
+        by_hand=tuple(given.by_hand),
+        batch_size=int(given.get("batch_size", batch_size)),
+        n_batches=int(given.get("n_batches", n_batches)),
+        regularization=by_hand_text(given, "regularization", 0.0),
+        unit_vectors=True,
+        rel_gap=1e-3,
+        **paper_space(n_inputs, given, k, width),
+    )
+
+
+# --- calibrated -----------------------------------------------------------------------------------
+
+#: Share of max_error that noise of one over the normal quantile may cost; calibrated on several
+#: populations.
+_NOISE_SHARE = 0.28
+
+#: Rows of a batch are one over margin^2, within limits: with regularisation margin^2 the box
+#: constraint is 1. Longer batches give longer vectors that vary more, in many dimensions.
+_BATCH_LIMITS = (100, 2000)
+
+#: Calibrated: batch size times the variance of margin * u; the proved bound is 1 / margin^2.
+_CALIBRATED = 0.1
+
+
+def expected_squared_length(margin: float) -> float:
+    """Squared length of the mean of margin * u, calibrated; it is proved to be at most 1.
+
+    That of a vector with functional margin 1 where margins are spread from ``margin`` to four times
+    as much, and 0.2 at least: 0.12 to 0.17 were found there, and up to 0.4 if all margins are close
+    to ``margin`` = 0.1.
+    """
+    return max(0.2, (2 * margin / (margin + min(4 * margin, 1.0))) ** 2)
+
+
+def _practical(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
+    """Sizes from the noise budget: max_error sets the noise, all rows go into stability."""
+    tau = promise.margin
+    noise = noise_of(tau, promise.max_error, _NOISE_SHARE)
+    low, high = _BATCH_LIMITS
+    batch_size = int(given.get("batch_size", min(max(math.ceil(1 / tau**2), low), high)))
+    weight = by_hand_text(given, "regularization", tau**2)
+    if float(weight) == 0:
+        weight = decimal_text(tau**2 * 1e-6)  # a hard margin, nearly
+    return BatchPlan(
+        recipe="svm",
+        mode="practical",
+        promise=promise,
+        n_inputs=n_inputs,
+        origin="calibrated on synthetic populations, not proved",
+        by_hand=tuple(given.by_hand),
+        batch_size=batch_size,
+        n_batches=int(given.get("n_batches", 0)),
+        regularization=weight,
+        length_cap=max(1.0, tau / math.sqrt(float(weight))),
+        noise=noise,
+        calibrated=_CALIBRATED / max(float(weight), tau**2 / 10) / batch_size,
+        sketch_bits=given.sketch_bits,
+        **practical_space(promise, n_inputs, noise, given, expected_squared_length(tau)),
+    )
+
+
+# --- proved ---------------------------------------------------------------------------------------
+
+#: Share of the hinge budget that is reserved for the solver's duality gap.
+_GAP_SHARE = 0.05
+
+
+#: How the promise is divided: "before" is the share of the error that the mean vector may have
+#: before it is rounded, "slack" and "shift" what the expected vector and a lab's mean may lose of
+#: the margin (s and t), "tail" the share of the failure probability that goes to the rounding,
+#: "box" is C. A smaller C saves up to 9 % of the rows, in batches that take long to solve.
+_RANGES = {"before": (5, 98), "slack": (2, 95), "shift": (1, 90), "tail": (5, 99), "box": (10, 200)}
+_MANY_BATCHES = {"before": 88, "slack": 32, "shift": 6, "tail": 98, "box": 10}
+#: Without a shift: Markov's inequality in place of Bernstein's.
+_FEW_BATCHES = {"before": 80, "slack": 40, "shift": 0, "tail": 100, "box": 100}
+
+
+def _certified(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
+    """Sizes for which error and disagreement are proved, with the fewest rows that are found."""
+    found = []
+    for projection, rounding in proved_spaces(given, n_inputs):
+        plan_of = partial(_split_plan, promise, n_inputs, given, projection, rounding)
+        found.append(best_split(plan_of, _MANY_BATCHES, _RANGES))
+        few = _RANGES | {"shift": (0, 0), "tail": (100, 100)}
+        found.append(best_split(plan_of, _FEW_BATCHES, few))
+    return finished(min(found, key=lambda plan: plan.n_rows), given)
+
+
+def _split_plan(
+    promise: Promise, n_inputs: int, given: Sizes, projection: str, rounding: str, split: Split
+) -> BatchPlan:
+    """The plan of one split of the proof."""
+    tau, eps, delta = promise.margin, promise.max_error, promise.failure_prob
+    s, t, box = split["slack"] / 100, split["shift"] / 100 * tau, split["box"] / 100
+    left = (1 - s) * tau - t
+    least = LEAST_SKETCHED * tau if given.sketch_bits else 0.01 * tau
+    if left < least:
+        s, left, t = 1e-3, least, 1e-3 * tau  # too little is left: a plan that nobody would take
+    before, after = split["before"] / 100 * eps, (1 - split["before"] / 100) * eps * delta
+    tail = split["tail"] / 100
+    if split["shift"] == 0:  # Markov: both parts of the error are small in expectation
+        before = before * delta
+    hinge = max(1.0, (1 + box) / (2 * box)) / tau**2
+    batch_size = math.ceil(hinge / ((1 - _GAP_SHARE) * s * before))
+    k, width = proved_space(projection, rounding, left, tail * after, n_inputs, given.sketch_bits)
+    plan = BatchPlan(
+        recipe="svm",
+        mode="certified",
+        promise=promise,
+        n_inputs=n_inputs,
+        origin="proved for every population with this margin",
+        by_hand=tuple(given.by_hand),
+        batch_size=batch_size,
+        regularization=repr(1 / (box * batch_size)),
+        projection=projection,
+        n_components=k,
+        rounding=rounding,
+        grid_width=width,
+        abs_gap=(_GAP_SHARE * s * before) ** 2 / 2,
+        rel_gap=0.0,
+        sketch_bits=given.sketch_bits,
+    )
+    bernstein = 1.0
+    if split["shift"]:
+        log = math.log(1 / ((1 - tail) * after))
+        bernstein = log / t**2 * (2 * _variance(plan, None) + 4 * t / 3)
+    free = replace(plan, by_hand=())  # the number of batches is what is searched
+    n_batches = max(rows_for(stability, free, batch_size) // batch_size, math.ceil(bernstein))
+    return replace(plan, n_batches=n_batches, n_rows=n_batches * batch_size)
+
+
+SVM = Recipe("svm", "Algorithm 1", "eps^-1 tau^-7 rho^-2", sizes, run, stability)
