@@ -86,7 +86,7 @@ def fit_vector(block: Block, loss: Loss, ridge: str) -> dict[str, Any]:
         rows.blocks(), loss, newton.State(np.array(passes[0]["theta"], float), passes[0]["share"])
     )
     coordinates = Coordinates.of(
-        loss.information(summary.shares), second_moments(rows, summary.n_rows), float(ridge)
+        loss.information(summary.shares), second_moments(rows), float(ridge)
     )
     z = coordinates.of_theta(theta)
     cells = Cells.drawn(np.full(z.size, 0.0625), 3, Coins("vectors"))

@@ -38,7 +38,7 @@ from replearn.recipes import newton
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.influence import Influence, influence_of
 from replearn.recipes.recipe import Bound
-from replearn.types import Codes, Matrix, Vector
+from replearn.types import Matrix, Vector, is_sparse
 
 #: Ridges that are tried, from the strongest on.
 RIDGES = (
@@ -56,6 +56,8 @@ LEAST_ROWS = 50
 MOST_INFLATION = 4.0
 #: Joint counts below it are not published.
 LEAST_COUNT = 10
+#: Weights of rows in second moments have units of 2^-8.
+_MOMENT_BITS = 8
 #: Ridge and widths where there are too few rows to choose them.
 _STRONG, _ARBITRARY = "0.1", "0.001"
 #: A model may cost this share of its sampling error, 0.5 q/n nats, for a stronger ridge.
@@ -286,23 +288,27 @@ class Spread:
         return self.influence.differences(n_here, n_there, upper) * math.sqrt(self.inflation)
 
 
-def second_moments(rows: Rows, n_rows: int) -> Matrix:
+def second_moments(rows: Rows) -> Matrix:
     """Mean products of encoded columns, the constant first; small joint counts are left out."""
     n_columns = rows.n_terms + 1
     total = np.zeros((n_columns, n_columns), dtype=np.int64)
+    weight = 0
     for block in rows.blocks():
         for piece in pieces(block, n_columns):
             X = with_constant(piece.terms)
-            product = X.T @ X  # exact: 2^14 rows x 2^28
-            total += (product if isinstance(product, np.ndarray) else product.toarray()).astype(
-                np.int64
-            )
-    small = np.abs(total) < LEAST_COUNT << (2 * ROW_BITS)
+            masses = np.full(piece.n_rows, 2.0**_MOMENT_BITS)
+            if piece.weights is not None:
+                masses = np.maximum(on_grid(piece.weights, _MOMENT_BITS), 1.0)
+            weighted = X.multiply(masses[:, None]) if is_sparse(X) else X * masses[:, None]
+            product = weighted.T @ X  # exact: 2^14 rows x 2^28 x 2^8
+            total += (product.toarray() if is_sparse(product) else product).astype(np.int64)
+            weight += int(masses.sum())
+    small = np.abs(total) < LEAST_COUNT << (2 * ROW_BITS + _MOMENT_BITS)
     np.fill_diagonal(small, False)
     # what is left out goes to the diagonal, so that the matrix stays positive
     total[np.diag_indices(n_columns)] += np.where(small, np.abs(total), 0).sum(axis=1)
     total[small] = 0
-    return total.astype(np.float64) * 2.0 ** (-2 * ROW_BITS) / n_rows
+    return total.astype(np.float64) * 2.0 ** (-2 * ROW_BITS) / weight
 
 
 def spread_of(
@@ -494,7 +500,7 @@ def original(
     """
     summary = Summary.of(rows, loss).check(loss)
     kept = sampled(rows, summary.n_rows, MOST_TRIED, salt=4)
-    moments = second_moments(rows, summary.n_rows)
+    moments = second_moments(rows)
     folds = folds_of(kept, loss)
     if summary.n_rows < LEAST_ROWS:
         folds, ridge = (Fold(kept, kept.block, summary),), ridge or _STRONG

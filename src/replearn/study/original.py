@@ -261,7 +261,10 @@ def _loss(kind: Kind, classes: tuple[Any, ...] | None, labels: Vector) -> Loss:
             )
         return Poisson(cap_bits)
     low, centre, high = np.quantile(labels, [0.05, 0.5, 0.95]).tolist()
-    spread = (high - low) / 3.29 or float(labels.std()) or 1.0
+    if len(labels) < LEAST_ROWS:  # too few to publish: the ends, which repeated rows do not move
+        low, high = float(labels.min()), float(labels.max())
+        centre = (low + high) / 2
+    spread = (high - low) / 3.29 or float(np.ptp(labels)) or 1.0
     return Gaussian(decimal_text(centre), decimal_text(spread))
 
 

@@ -84,7 +84,8 @@ class Reading:
         masses = self.masses(batch, targets)
         if masses is None:
             return Block(terms, targets, None, offset, groups)
-        weights = on_grid(masses / scale, WEIGHT_BITS) * 2.0**-WEIGHT_BITS
+        units = np.maximum(on_grid(masses / scale, WEIGHT_BITS), masses > 0)
+        weights = units * 2.0**-WEIGHT_BITS
         return Block(terms, targets, weights, offset, groups).part(weights > 0)
 
 
