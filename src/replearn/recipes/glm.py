@@ -84,21 +84,16 @@ class Summary:
     @classmethod
     def of(cls, rows: Rows, loss: Loss) -> "Summary":
         """One pass over the targets."""
-        n_classes = loss.n_scores + 1 if loss.kind in ("bernoulli", "multinomial") else 0
         n_rows = weight = 0
-        totals: Integers = integers(np.zeros(max(n_classes, 1)))
+        totals: Integers | int = 0
         for block in rows.blocks():
-            masses = np.full(block.n_rows, 1 << WEIGHT_BITS, dtype=np.int64)
-            if block.weights is not None:
-                masses = on_grid(block.weights, WEIGHT_BITS).astype(np.int64)
-            n_rows += block.n_rows
-            weight += int(masses.sum())
-            if n_classes:
-                places = block.targets.astype(np.int64)
-                counts = np.bincount(places, weights=masses, minlength=n_classes)
-                totals = totals + integers(counts)
-            else:
-                totals = totals + int(np.floor(block.targets * masses + 0.5).sum())
+            found, parts = totals_of(block, loss)
+            n_rows, weight, totals = n_rows + block.n_rows, weight + found, totals + parts
+        return cls.from_totals(n_rows, weight, integers(totals))
+
+    @classmethod
+    def from_totals(cls, n_rows: int, weight: int, totals: Integers) -> "Summary":
+        """From what `totals_of` gave, summed up over all rows."""
         if not weight:
             raise ReplearnError("rows must have some weight, got none. Pass more rows.")
         return cls(n_rows, weight, totals.astype(np.float64) / weight)
@@ -117,6 +112,19 @@ class Summary:
             f"rows must have all {len(self.shares)} classes, but some class has no row. Get rows "
             "of each class."
         )
+
+
+def totals_of(block: Block, loss: Loss) -> tuple[int, Integers]:
+    """Weight of some rows, and that of each class or the weighted targets, in units of 2^-16."""
+    masses = np.full(block.n_rows, 1 << WEIGHT_BITS, dtype=np.int64)
+    if block.weights is not None:
+        masses = on_grid(block.weights, WEIGHT_BITS).astype(np.int64)
+    if loss.kind in ("bernoulli", "multinomial"):
+        places = block.targets.astype(np.int64)
+        totals = integers(np.bincount(places, weights=masses, minlength=loss.n_scores + 1))
+    else:
+        totals = integers([np.floor(block.targets * masses + 0.5).sum()])
+    return int(masses.sum()), totals
 
 
 def fit(rows: Rows, loss: Loss, ridge: str, summary: Summary, start: Matrix | None = None) -> Matrix:
