@@ -11,7 +11,7 @@ from replearn.documents import decimal_text
 from replearn.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.design import Design
-from replearn.recipes.glm import Summary, fit, second_moments
+from replearn.recipes.glm import Summary, fit
 from replearn.recipes.model import Model
 from replearn.study.replication import Replication, replicate
 from replearn.study.rows import Reading, TableRows, read_rows
@@ -121,9 +121,10 @@ def make_study(path: Path, case: Case) -> tuple[Study, Model]:
     )
     rows = read_rows(TableRows(table, Reading.of(design)))
     summary = Summary.of(rows, case.loss)
-    coordinates = Coordinates.of(
-        case.loss.information(summary.shares), second_moments(rows, summary.n_rows), 0.003
-    )
+    (block,) = rows.blocks()
+    X = np.column_stack([np.ones(block.n_rows), block.terms / 4096])
+    information = case.loss.information(summary.shares)
+    coordinates = Coordinates.of(information, X.T @ X / block.n_rows, 0.003)
     width = width_factor(q, 0.01, 3) * 1.5 * np.sqrt(2 / summary.n_rows)
     widths = (decimal_text(1.5 * width),) * q
     design = replace(design, coordinates=coordinates, widths=widths, bits=3)

@@ -2,7 +2,7 @@
 
 A column is either numbers (float64, NaN where a cell is missing) or `Texts`. Which of the two a
 source hands over never matters: a text that is a decimal number counts as that number, and a number
-has one canonical text. `docs/format-encoding.md` is the specification.
+has one canonical text. `docs/format.md` is the specification.
 """
 
 import datetime

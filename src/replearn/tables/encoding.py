@@ -2,7 +2,7 @@
 
 Every term of a row is a whole number in units of 2^-12. It follows from the cell and the published
 decimals by float64 additions, multiplications, divisions and floors in a stated order, so that
-every machine and every language gets the same one; `docs/format-encoding.md` is the specification.
+every machine and every language gets the same one; `docs/format.md` is the specification.
 """
 
 from collections.abc import Sequence
