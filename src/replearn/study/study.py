@@ -3,20 +3,24 @@
 import hashlib
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
 from replearn.codes.sketch import width_factor
 from replearn.documents import Document, Length, Positive3, Range, Sha256, Share3, Unfit
 from replearn.errors import ReplearnError
+from replearn.exact.sums import ExactSums
 from replearn.facts import Facts, Row, Spoken
 from replearn.recipes.design import MAX_NUMBERS, Design
 from replearn.recipes.glm import stability
 from replearn.recipes.model import Model
+from replearn.study import passes
 from replearn.study.evidence import FREE_BITS, Evidence, bits_of, rows_to_find, rows_to_match
+from replearn.study.passes import Fitted, State
 from replearn.tables import Profile
 from replearn.types import Vector
 
@@ -137,6 +141,34 @@ class Study(Spoken, Document):
         search = rows_to_find(self.widths, self._spreads, self.n_original)
         return Evidence(rows, min(search, rows), bits, max(0.0, bits - FREE_BITS))
 
+    def begin(self, opened: Model | None = None) -> State:
+        """What the first pass over rows is asked for; from an opened model one pass is enough."""
+        return passes.begin(self.design, self.fingerprint, opened)
+
+    def sums(self, batches: Iterable[Any], state: State) -> ExactSums:
+        """What a pass gives on some of the rows: whole numbers that add up with ``+``.
+
+        Parameters
+        ----------
+        batches : iterable of Arrow record batches, dataframes, paths or tables
+        state : State
+            Of `begin`, or of the last `step`.
+        """
+        self._check_state(state)
+        return passes.add_up(self.design, state, batches)
+
+    def step(self, state: State, sums: ExactSums) -> State | Fitted:
+        """What follows from the sums of all rows: the next state, or the fit."""
+        self._check_state(state)
+        return passes.advance(self.design, state, sums)
+
+    def _check_state(self, state: State) -> None:
+        if state.study != self.fingerprint:
+            raise ReplearnError(
+                f"the state must be one of this study, {self.fingerprint[:16]}, got one of "
+                f"{state.study[:16]}. Use the files of one study."
+            )
+
     def facts(self) -> Facts:
         """What the study says, in words."""
         design = self.design
@@ -152,7 +184,7 @@ class Study(Spoken, Document):
                 Row("columns", len(design.encoding.columns)),
                 Row("coded numbers", design.n_numbers, note=f"{design.bits} bits each"),
                 Row("rows of the original", self.n_original, note="as the lab states"),
-                Row("rows of a replication", self.n_replication, note="at least"),
+                Row("rows of a lab", self.n_replication, note="at least"),
                 Row("planned agreement", promised, "%"),
                 Row("commitment", "sealed" if self.sealed else self.commitment or "none"),
             ],

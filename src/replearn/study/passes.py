@@ -1,0 +1,290 @@
+"""Passes over rows wherever they are: batches in, whole numbers out, and what follows from them.
+
+A fit is a row of passes. A `State` says what a pass is asked for; `add_up` makes its sums on any
+part of the rows; sums of parts add up with ``+``; `advance` gives the next state, or the fit. One
+machine, a cluster and labs that write letters do the same steps, so they get the same bits.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import chain
+from operator import add
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from replearn.documents import Document, Integers, Length, Part, Range, Sha256, Text, Unfit
+from replearn.errors import ReplearnError
+from replearn.exact.rows import THETA_BITS, Block, on_grid
+from replearn.exact.sums import ExactSums, integers
+from replearn.exact.sums import Integers as Whole
+from replearn.recipes import newton
+from replearn.recipes.design import Design
+from replearn.recipes.glm import Summary, totals_of
+from replearn.recipes.model import Model
+from replearn.recipes.newton import State as NewtonState
+from replearn.study.rows import Reading
+from replearn.tables import Batch, Seen, Table, open_table
+from replearn.types import Matrix
+
+#: Rows of all labs, and sums over them, stay below these.
+MAX_ROWS, MAX_SUM = 1 << 50, 1 << 100
+#: A Newton step from an opened model may promise so many nats a row; beyond, one is not enough.
+LARGEST_GAIN = 0.05
+
+_EXPONENTS = 1100  # float64 has none beyond
+
+Asked = Literal["scale", "counts", "one step", "a step"]
+
+
+@dataclass(frozen=True)
+class Counts(Part):
+    """Rows, their weight, and the weight of each class (or the weighted targets).
+
+    Weights are in units of 2^-16.
+    """
+
+    rows: Annotated[int, Range(0, MAX_ROWS)]
+    weight: Annotated[int, Range(0, MAX_SUM)]
+    totals: Annotated[Whole, Integers(1, -MAX_SUM, MAX_SUM, 100)]
+
+    @classmethod
+    def of(cls, sums: ExactSums) -> "Counts":
+        """Those of a pass."""
+        return cls(sums.count("rows"), sums.count("weight"), sums.values["totals"])
+
+
+@dataclass(frozen=True)
+class Member(Part):
+    """A lab that takes part, and what it counted in the first round."""
+
+    lab: Annotated[str, Text(200)]
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class State(Document):
+    """What the next pass over the rows is asked for.
+
+    Attributes
+    ----------
+    study : SHA-256
+    scale : int or None
+        No weight of a row exceeds two to this power. None: the pass has to find it.
+    counts : Counts or None
+        Of all rows. None: the pass counts.
+    newton : State of Newton's method, or None
+        None: the pass only counts. With it and without counts, one step is taken and no more.
+    members : tuple of Member
+        The labs of a coalition.
+    """
+
+    FORMAT = "replearn/state"
+
+    study: Sha256
+    scale: Annotated[int, Range(-_EXPONENTS, _EXPONENTS)] | None = None
+    counts: Counts | None = None
+    newton: NewtonState | None = None
+    members: Annotated[tuple[Member, ...], Length(0, 10_000)] = ()
+
+    def check(self) -> None:
+        """Each part needs the one before."""
+        if self.scale is None and (self.counts is not None or self.newton is not None):
+            raise Unfit("scale must be known before rows are counted")
+        if self.counts is not None and self.newton is None:
+            raise Unfit("newton must be there once rows are counted")
+
+    @property
+    def asks(self) -> Asked:
+        """What the pass is for."""
+        if self.scale is None:
+            return "scale"
+        if self.newton is None:
+            return "counts"
+        return "one step" if self.counts is None else "a step"
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The end of all passes: coefficients in whole units of 2^-26, and what was counted."""
+
+    theta: Matrix
+    counts: Counts
+
+
+def begin(design: Design, study: str, opened: Model | None = None) -> State:
+    """The first state of a study with this fingerprint.
+
+    Parameters
+    ----------
+    design : Design
+    study : SHA-256
+    opened : Model, optional
+        Then a single Newton step from its coefficients is the fit.
+    """
+    if design.weights is not None:
+        if opened is not None:
+            raise ReplearnError(
+                "one round must do without weights of rows, but the study has the column "
+                f"{design.weights!r}. Take several rounds: leave out the opened model."
+            )
+        return State(study)
+    largest = max(map(float, design.class_weight or ("0.5",)))
+    scale = math.frexp(largest)[1]  # without weights 0: rows count 1
+    if opened is None:
+        return State(study, scale)
+    if opened.design != design:
+        raise ReplearnError(
+            "the opened model must be one of the study, got a different one. Ask the original for "
+            "its model file."
+        )
+    theta = on_grid(design.decode(opened.codes), THETA_BITS)
+    return State(study, scale, newton=NewtonState(theta, 1 << 32))
+
+
+def add_up(
+    design: Design, state: State, batches: Iterable[Any], seen: Seen | None = None
+) -> ExactSums:
+    """What a pass gives on some of the rows.
+
+    Parameters
+    ----------
+    design : Design
+    state : State
+    batches : iterable of Table, Arrow record batches, dataframes, or other sources of a table
+        With the columns that the design names. There may be none.
+    seen : Seen, optional
+        Counts what is missing, unknown or unreadable, where rows are counted.
+
+    Returns
+    -------
+    sums : ExactSums
+        Of this state; those of all parts add up.
+    """
+    reading = Reading.of(design)
+    found = (batch for source in batches for batch in _batches(design, source))
+    if state.scale is None:
+        return ExactSums(state.fingerprint, _exponents(reading, found))
+    scale, asks = 2.0**state.scale, state.asks
+    if asks == "a step":
+        seen = None
+    else:
+        seen = Seen(design.encoding) if seen is None else seen
+    none = Block(np.zeros((0, reading.n_terms), dtype=np.int16), np.zeros(0))
+    blocks = chain([none], (reading.block(batch, scale, seen) for batch in found))
+    total = reduce(add, (_of_block(design, state, block) for block in blocks))
+    cells = np.zeros((4, len(design.encoding.columns)), dtype=np.int64)
+    if seen is not None:
+        cells[:] = seen.missing, seen.unknown, seen.unreadable, seen.clipped
+    return ExactSums(state.fingerprint, {**total.values, "cells": integers(cells)})
+
+
+def _batches(design: Design, source: Any) -> Iterator[Batch]:
+    if not isinstance(source, Table):
+        if hasattr(source, "__len__") and not isinstance(source, str) and not len(source):
+            return  # a partition without rows
+        source = table_of(design, source)
+    yield from source.batches()
+
+
+def table_of(design: Design, source: Any) -> Table:
+    """The columns of a study in a file, a dataframe or Arrow data."""
+    return open_table(
+        source,
+        target=design.target,
+        columns=design.encoding.names,
+        weights=design.weights,
+        offset=design.offset,
+    )
+
+
+def _exponents(reading: Reading, batches: Iterable[Batch]) -> dict[str, Whole]:
+    """How many rows have a weight up to each power of two: the largest sets the scale."""
+    counts = np.zeros(2 * _EXPONENTS + 1, dtype=np.int64)
+    rows = 0
+    for batch in batches:
+        masses = reading.masses(batch, reading.targets(batch))
+        assert masses is not None
+        places = np.frexp(masses[masses > 0])[1] + _EXPONENTS
+        counts += np.bincount(places, minlength=counts.size)
+        rows += batch.n_rows
+    return {"rows": integers([rows]), "exponents": integers(counts)}
+
+
+def _of_block(design: Design, state: State, block: Block) -> ExactSums:
+    weight, totals = totals_of(block, design.loss)
+    found = {"rows": integers([block.n_rows]), "weight": integers([weight]), "totals": totals}
+    if state.newton is not None:
+        found |= newton.sums_at([block], design.loss, state.newton).values
+    return ExactSums(state.fingerprint, found)
+
+
+def advance(design: Design, state: State, sums: ExactSums) -> State | Fitted:
+    """What follows from the sums of all rows: the next state, or the fit.
+
+    Raises
+    ------
+    ReplearnError
+        If the sums are of a different state, if the rows are coded differently from the study, or
+        if they have no model.
+    """
+    if sums.of != state.fingerprint:
+        raise ReplearnError(
+            "sums must be of this round, got those of a different one. Make them with this state."
+        )
+    if state.scale is None:
+        places = np.flatnonzero(sums.values["exponents"])
+        if not places.size:
+            raise ReplearnError(
+                "sample_weight must not be zero in all rows. Pass some that are positive."
+            )
+        return replace(state, scale=int(places[-1]) - _EXPONENTS)
+    loss, ridge, counts = design.loss, float(design.ridge), Counts.of(sums)
+    if state.asks != "a step":
+        refuse_other_codes(design, sums)
+    if state.newton is None:
+        summary = Summary.from_totals(counts.rows, counts.weight, counts.totals).check(loss)
+        first = newton.start(loss, summary.shares, summary.n_rows, Reading.of(design).n_terms + 1)
+        return replace(state, counts=counts, newton=first)
+    if state.counts is None:
+        return Fitted(_one_step(design, state.newton, sums), counts)
+    if counts != state.counts:
+        raise ReplearnError(
+            f"all passes must be over the same rows, got {state.counts.rows:,} rows and then "
+            f"{counts.rows:,}, or other targets. Use rows that do not change between passes."
+        )
+    found = newton.advance(state.newton, sums, loss, ridge)
+    if isinstance(found, NewtonState):
+        return replace(state, newton=found)
+    return Fitted(found, counts)
+
+
+def _one_step(design: Design, state: NewtonState, sums: ExactSums) -> Matrix:
+    values = sums.values
+    behind = newton.Behind(
+        state.theta,
+        values["gradient"],
+        newton.packed(values["information"]),
+        sums.count("weight"),
+        sums.count("sampled"),
+        state.share,
+    )
+    found = newton.direction_of(behind, design.loss, float(design.ridge))
+    gain = -found.slope(found.gradient) / 2
+    if not gain < LARGEST_GAIN:
+        raise ReplearnError(
+            f"one round must begin near its end, but these rows would gain {gain:.2g} nats each (at "
+            f"most {LARGEST_GAIN}): they differ from the opened model. Take several rounds."
+        )
+    return state.theta + on_grid(found.step, THETA_BITS)
+
+
+def refuse_other_codes(design: Design, sums: ExactSums) -> None:
+    """Stop where columns are coded differently from the study."""
+    seen = Seen(design.encoding)
+    seen.n_rows = sums.count("rows")
+    counts = sums.values["cells"].astype(np.int64)
+    seen.missing, seen.unknown, seen.unreadable, seen.clipped = counts
+    seen.refuse()
