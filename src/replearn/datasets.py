@@ -16,7 +16,7 @@ CENTRES = ("Ashford", "Birchwood", "Castleton", "Dunmore")
 def load_readmission(
     centre: str | None = None, n_rows: int = 6000, *, seed: int | str = 0, as_frame: bool = True
 ) -> Any:
-    """Invented patients with heart failure: are they readmitted within 30 days?
+    """Invented patients with heart failure, some of whom are readmitted within 30 days.
 
     Numbers, texts and gaps, as a hospital's export has them. All centres draw from one population,
     about a fifth of whose patients return. Sodium and age have effects that are no straight lines.

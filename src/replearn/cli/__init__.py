@@ -1,8 +1,8 @@
 """The command line: ``replearn COMMAND``, with one module of this package for each command.
 
 Exit codes: 0 done, or the same model; 1 the models differ, or a check finds what would stop a fit;
-2 bad usage or bad input, with one line on standard error; 130 interrupted; 141 the reader of a pipe
-went away. With ``--json`` a command prints one JSON object and nothing else on standard output.
+2 bad usage or bad input, with one line on standard error; 70 a bug of replearn; 130 interrupted;
+141 the reader of a pipe went away. With ``--json`` a command prints one JSON object and nothing else on standard output.
 
 Nothing heavy is imported before the arguments are parsed: functions of commands import what they
 need.
@@ -21,6 +21,7 @@ from typing import Any
 from replearn import __version__
 from replearn.cli.command import (
     BAD_INPUT,
+    BUG,
     CLOSED_PIPE,
     INTERRUPTED,
     Outcome,
@@ -107,7 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is None:
             complain("error", "standard output is closed. Send it to a file, or to /dev/null.")
             return BAD_INPUT
-        options = _parser(next((word for word in given if word in COMMANDS), None)).parse_args(given)
+        options = _parser(next((word for word in given if word in COMMANDS), None)).parse_args(
+            given
+        )
         command = options.command
         with _warnings_in_one_line(command) as warned:
             outcome: Outcome = options.run(options)
@@ -131,6 +134,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         complain("error", "there is not enough memory for this table. Use fewer columns or rows.")
         return BAD_INPUT
+    except Exception as problem:
+        if sys.flags.dev_mode:
+            raise
+        what = f"{type(problem).__name__}: {problem}"
+        complain(
+            "internal error",
+            f"{what}. This is a bug of replearn; report it with what python -X dev -m replearn "
+            "prints in its place.",
+        )
+        return BUG
 
 
 def _print(outcome: Outcome, options: argparse.Namespace, warned: list[str]) -> None:

@@ -50,7 +50,10 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add("--interactions PAIRS", 'all, or pairs of columns: "age:sex,age:bmi"')
     parser.add(
-        "--bits N", "published per coefficient, 0 to 4 (default 3)", type=int, default=3,
+        "--bits N",
+        "published per coefficient, 0 to 4 (default 3)",
+        type=int,
+        default=3,
         dest="sketch_bits",
     )
     parser.add(
@@ -111,9 +114,22 @@ def run(options: argparse.Namespace) -> Outcome:
     )
     if table.roles["target"] is None:
         raise ReplearnError("publish needs a target. Name the column with --target.")
-    fields = ("kind", "max_disagreement", "sketch_bits", "basis", "missing", "replication_rows",
-              "shared_seed", "class_weight", "categories", "numeric", "drop", "weights",
-              "offset", "sealed")
+    fields = (
+        "kind",
+        "max_disagreement",
+        "sketch_bits",
+        "basis",
+        "missing",
+        "replication_rows",
+        "shared_seed",
+        "class_weight",
+        "categories",
+        "numeric",
+        "drop",
+        "weights",
+        "offset",
+        "sealed",
+    )
     request = Request(
         **{name: getattr(options, name) for name in fields},
         target=options.target or "y",

@@ -102,6 +102,17 @@ class Design(Part):
         """Coded numbers."""
         return self.loss.n_scores * self.coordinates.n_columns
 
+    @property
+    def number_names(self) -> tuple[str, ...]:
+        """Names of the coded numbers: the term, and the class where there are several scores."""
+        terms = self.encoding.term_names
+        if self.directions is not None:
+            terms = tuple(f"direction {i + 1}" for i in range(len(self.directions)))
+        named = ("(constant)", *terms)
+        if self.loss.n_scores == 1:
+            return named
+        return tuple(f"{term}, {label}" for label in (self.classes or ())[1:] for term in named)
+
     @cached_property
     def cells(self) -> Cells:
         """The cells, shifted by the shared coins."""
@@ -124,5 +135,3 @@ class Design(Part):
     def decode(self, codes: Codes) -> Matrix:
         """Coefficients that codes stand for, a row for each score, the constant first."""
         return self.coordinates.to_theta(self.cells.decode(codes, self.published))
-
-

@@ -18,7 +18,7 @@ _MOST_ROWS = 10**12
 
 
 def match_rate(widths: Vector, deviations: Vector) -> float:
-    """Chance that all numbers stay in their cells, if they lie at the centre and differ normally."""
+    """Chance that numbers at the centre of their cells stay there, if they differ normally."""
     log = sum(
         math.log(max(math.erf(w / (2 * math.sqrt(2) * s)), 1e-300))
         for w, s in zip(widths, deviations, strict=True)
@@ -141,3 +141,14 @@ class Evidence:
     rows_search: int | None
     bits: float
     bits_search: float | None
+
+    def words(self) -> str:
+        """In rows, in a sentence."""
+        honest = f"A lab needs about {_two_digits(self.rows)} rows of its own to get this model"
+        if self.rows_search is None:
+            return f"{honest}."
+        return f"{honest}; one that tries 2^40 neighbours, about {_two_digits(self.rows_search)}."
+
+
+def _two_digits(number: int) -> str:
+    return f"{float(f'{number:.1e}'):,.0f}"

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.facts import Facts, Figure, Row, Spoken, Table as FactTable, p_value
 from replearn.exact.rows import Kept
+from replearn.facts import Facts, Figure, Row, Spoken, counted, p_value, percent
+from replearn.facts import Table as FactTable
 from replearn.recipes import glm
 from replearn.recipes.glm import Summary
 from replearn.recipes.model import Model
@@ -89,82 +90,83 @@ class Replication(Spoken):
 
     def facts(self) -> Facts:
         """In words: the verdict first."""
-        few = self.n_rows < self.planned_rows
-        items: list[Any] = []
+        items: list[Any] = [f"Fingerprint {self.fingerprint}"]
         if self.same:
             verdict = "The same model: these rows give exactly the original's model."
-            items.append(_proof(self.evidence))
+            items.append(self.evidence.words())
         elif self.same is None:
             verdict = "A model was made; the study does not tell whether it is the original's."
             items.append("Send the fingerprint to the original, or pass --opened with its model.")
         else:
             verdict = "A different model: these rows do not give the original's model."
             items += self._what_differs()
-        items.append(Row("fingerprint", self.fingerprint))
         items.append(Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}"))
-        chance = Row(
-            "chance of a different model", self.disagreement, "%", note="estimated beforehand"
+        items.append(
+            Row(
+                "planned agreement", 1 - self.disagreement, "%", note="with so many rows, estimated"
+            )
         )
-        items.append(chance)
-        if few and not self.same:
-            items.append("These rows are fewer than the study was planned for.")
         if self.worth is not None:
             items += self.worth.rows()[:2]
-        return Facts(
-            verdict,
-            items,
-            details=[
-                *(f"{finding.column}: {finding.sentence}" for finding in self.findings),
-                FactTable(
-                    "Where the numbers differ",
-                    ("number", "cells apart", "standard deviations"),
-                    [(d.name, d.cells, d.standardised) for d in self.differences],
-                ),
-                Row("proof in bits", self.evidence.bits, note="against a guess without rows"),
-                Row("the same after 2^40 guesses", self.evidence.bits_search),
-            ],
-            figures=[
-                Figure("Where this lab's numbers lie in their cells", self._picture, "Agreement: all marks are inside.")
-            ],
-            values={"same": self.same},
+        details: list[Any] = self._asked()
+        if self.differences:
+            table = FactTable(
+                "Where the numbers differ",
+                ("number", "cells apart", "standard deviations"),
+                [(d.name, d.cells, d.standardised) for d in self.differences],
+            )
+            details.append(table)
+        details.append(
+            Row("proof in bits", self.evidence.bits, note="against a guess without rows")
         )
+        if self.evidence.bits_search is not None:
+            details.append(Row("after 2^40 guesses", self.evidence.bits_search))
+        picture = Figure(
+            "Where this lab's numbers lie in their cells",
+            self._picture,
+            "Agreement: all marks are inside.",
+        )
+        values = {
+            "same": self.same,
+            "fingerprint": self.fingerprint,
+            "disagreement": self.disagreement,
+            "same_population": self.same_population,
+        }
+        return Facts(verdict, items, details, [picture], values)
+
+    def _asked(self) -> list[str]:
+        """Questions about columns that look different."""
+        return [
+            f"{f'Column {name!r}' if name else 'The target:'} {sentence}."
+            for name, sentence in self.findings
+        ]
 
     def _what_differs(self) -> list[Any]:
-        found: list[Any] = [
-            f"{finding.column or 'The target'}: {finding.sentence}" for finding in self.findings[:2]
-        ]
-        if self.same_population is not None:
+        """The likely reasons, the likeliest first."""
+        found: list[Any] = [*self._asked()[:2]]
+        p = self.same_population
+        if self.n_rows < self.planned_rows and self.disagreement > 0.05:
             found.append(
-                Row(
-                    "same population?",
-                    f"p = {p_value(self.same_population)}",
-                    key="same_population",
-                )
+                f"{self.n_rows:,} rows are few: such labs get a different model in "
+                f"{percent(self.disagreement)} of the cases."
             )
+        elif p is None or p > 0.01:
+            found.append(f"By chance it happens to {percent(self.disagreement)} of such labs.")
+        if p is not None:
+            word = "not shown to differ" if p > 0.01 else "they differ"
+            found.append(Row("populations", word, note=f"p = {p_value(p)}", key="populations"))
         for difference in self.differences[:3]:
-            apart = f"{abs(difference.cells)} cell{'s' if abs(difference.cells) > 1 else ''} apart"
-            found.append(
-                Row(difference.name, apart, note=f"{difference.standardised:+.1f} standard deviations")
-            )
+            apart = f"{counted(abs(difference.cells), 'cell')} apart"
+            note = f"{difference.standardised:+.1f} standard deviations"
+            found.append(Row(difference.name, apart, note=note))
         if not self.differences and self.nearest:
-            found.append(f"Next to a wall: {', '.join(self.nearest[:3])}.")
+            found.append(f"Nearest to the edge of their cells: {', '.join(self.nearest[:3])}.")
         return found
 
     def _picture(self) -> str:
         from replearn.study.pictures import where_we_landed
 
         return where_we_landed(self.names, {"this lab": self.positions})
-
-
-def _proof(evidence: Evidence) -> str:
-    honest = f"A lab needs about {_two(evidence.rows)} rows of its own to get this model"
-    if evidence.rows_search is None:
-        return f"{honest}."
-    return f"{honest}; one that tries 2^40 neighbours, about {_two(evidence.rows_search)}."
-
-
-def _two(number: int) -> str:
-    return f"{float(f'{number:.1e}'):,.0f}"
 
 
 def replicate(
@@ -231,7 +233,7 @@ def compare_with_original(
     if known is None and same is False and not study.sealed:
         known = _neighbour(study, model, design.numbers(theta))
     z = design.numbers(theta)
-    names = _names(study)
+    names = design.number_names
     offsets = design.cells.offsets(z, design.published)
     differences: tuple[Difference, ...] = ()
     p = None
@@ -263,18 +265,6 @@ def compare_with_original(
     )
 
 
-def _names(study: Study) -> tuple[str, ...]:
-    """Names of the coded numbers."""
-    design = study.design
-    terms = ("(constant)", *design.encoding.term_names)
-    if design.directions is not None:
-        terms = ("(constant)", *(f"direction {i + 1}" for i in range(len(design.directions))))
-    if design.loss.n_scores == 1:
-        return terms
-    labels = (design.classes or ())[1:]
-    return tuple(f"{term}, {label}" for label in labels for term in terms)
-
-
 def _same_population(scaled: Vector) -> float:
     """p-value of the largest standardised difference, for any correlation (Bonferroni)."""
     largest = float(np.abs(scaled).max())
@@ -292,5 +282,3 @@ def _neighbour(study: Study, model: Model, z: Vector) -> Codes | None:
         if study.commits_to(Model(study.design, codes).fingerprint):
             return codes
     return None
-
-

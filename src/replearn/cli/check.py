@@ -1,0 +1,35 @@
+"""``replearn check``: what would go wrong, without fitting."""
+
+import argparse
+
+from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser, lab_table, working, write_page
+
+EPILOG = """\
+examples:
+  replearn check study.json b.csv
+  replearn check study.json b.csv --details --show-values
+
+exit codes: 0 a fit would go through; 1 something would stop it; 2 bad input
+"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the options of the command."""
+    parser.add("study STUDY", "the study file")
+    parser.add("table TABLE", "your rows: .csv, .csv.gz, .parquet, .npz or .svm")
+    parser.add("--show-values", "quote cells that the study does not know", action="store_true")
+    parser.add_csv()
+    parser.add_page()
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Read the table as a replication would."""
+    from replearn.reports.check import check
+    from replearn.study.study import Study
+
+    study = Study.load(options.study)
+    with working("reading the table"):
+        found = check(study, lab_table(options, study.design), options.show_values)
+    facts = found.facts()
+    write_page(facts, options.page, f"Check of {options.table}")
+    return Outcome(facts, DONE if found.ok else DIFFERENT)

@@ -1,0 +1,32 @@
+"""``replearn compare``: whether models are the same."""
+
+import argparse
+
+from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser, write_page
+
+EPILOG = """\
+examples:
+  replearn compare a.model.json b.model.json
+  replearn compare a.model.json b.model.json --study study.json
+
+exit codes: 0 the same model; 1 different models; 2 bad input
+"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the options of the command."""
+    parser.add("models MODEL", "two or more model files", nargs="+")
+    parser.add("--study FILE", "the study that they replicate: says what a match proves")
+    parser.add_page()
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Compare codes."""
+    from replearn.reports.compare import compare
+    from replearn.study.study import Study
+
+    study = None if options.study is None else Study.load(options.study)
+    found = compare(*options.models, study=study)
+    facts = found.facts()
+    write_page(facts, options.page, "Comparison of models")
+    return Outcome(facts, DONE if found.same else DIFFERENT)

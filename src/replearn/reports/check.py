@@ -1,0 +1,155 @@
+"""What would go wrong with a lab's table, without fitting."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from replearn.errors import ReplearnError
+from replearn.facts import Facts, Row, Spoken, counted, percent
+from replearn.facts import Table as FactTable
+from replearn.study.rows import Reading
+from replearn.study.study import Study
+from replearn.tables import Finding, Seen, Table, class_numbers, compare_profiles
+from replearn.types import Codes
+
+
+@dataclass(frozen=True)
+class Check(Spoken):
+    """What a table says to a study before anything is fitted. It quotes no cell of a row.
+
+    Attributes
+    ----------
+    stops : tuple of str
+        What would stop a fit.
+    findings : tuple of Finding
+        What looks different here: questions, no proofs.
+    n_rows : int
+    planned_rows : int
+        Rows for which the study promises the model.
+    disagreement : float
+        Estimated probability that so many rows give a different model.
+    seen : Seen
+        Counts per column.
+    """
+
+    stops: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    n_rows: int
+    planned_rows: int
+    disagreement: float
+    seen: Seen
+
+    @property
+    def ok(self) -> bool:
+        """Whether a fit would go through."""
+        return not self.stops
+
+    def facts(self) -> Facts:
+        """In words."""
+        questions = _questions(self.findings)
+        verdict = "The table is ready: nothing would stop a replication."
+        if self.stops:
+            verdict = f"{counted(len(self.stops), 'thing')} would stop a replication."
+        elif questions:
+            asked = counted(len(questions), "question")
+            verdict = f"A replication would go through; {asked} to answer first."
+        items: list[Any] = [*self.stops, *questions]
+        items.append(Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}"))
+        items.append(
+            Row("same model", 1 - self.disagreement, "%", note="of the cases, with so many rows")
+        )
+        return Facts(verdict, items, details=[self._counts()], values={"ok": self.ok})
+
+    def _counts(self) -> FactTable:
+        columns = self.seen.encoding.columns
+        n_rows = max(1, self.n_rows)
+        return FactTable(
+            "Cells of each column",
+            ("column", "missing", "unknown", "no number", "beyond the range"),
+            [
+                (
+                    column.name,
+                    self.seen.missing[place] / n_rows,
+                    self.seen.unknown[place] / n_rows,
+                    self.seen.unreadable[place] / n_rows,
+                    self.seen.clipped[place] / n_rows,
+                )
+                for place, column in enumerate(columns)
+            ],
+            ("", "%", "%", "%", "%"),
+        )
+
+
+def check(study: Study, table: Table, show_values: bool = False) -> Check:
+    """Read a lab's table as a replication would, and say what is odd.
+
+    Parameters
+    ----------
+    study : Study
+    table : Table
+        With the study's columns and its target.
+    show_values : bool, default=False
+        Quote some of the cells that the study does not know. They may be a person's.
+    """
+    design = study.design
+    reading = Reading.of(design)
+    seen = Seen(design.encoding)
+    counts = np.zeros(len(design.classes or ()), dtype=np.int64)
+    wrong: Counter[str] = Counter()
+    for batch in table.batches():
+        design.encoding.encode(batch, seen)
+        try:
+            if design.classes:
+                assert batch.y is not None
+                found = class_numbers(batch.y, design.classes, show_values=show_values)
+                counts += np.bincount(found, minlength=counts.size)
+            else:
+                reading.targets(batch)
+        except ReplearnError as problem:
+            wrong[str(problem)] += 1
+    stops = [f"Column {name!r}: {what}." for name, what in seen.troubles(show_values)]
+    stops += [_sentence(problem) for problem in list(wrong)[:1]]
+    stops += _alone(counts)
+    findings = compare_profiles(
+        design.encoding, study.profile, seen, counts.tolist() if counts.any() else None
+    )
+    named = {name for name, _ in seen.troubles()}
+    return Check(
+        tuple(stops),
+        tuple(finding for finding in findings if finding.column not in named),
+        seen.n_rows,
+        study.n_replication,
+        study.disagreement(seen.n_rows),
+        seen,
+    )
+
+
+def _alone(counts: Codes) -> list[str]:
+    """A class without rows cannot be learned."""
+    if counts.size and counts.any() and (counts == 0).any():
+        absent = percent(float(np.mean(counts == 0)))
+        return [f"{absent} of the classes have no row here, so nothing can be said about them."]
+    return []
+
+
+def _questions(findings: tuple[Finding, ...]) -> list[str]:
+    """A line for each kind of complaint: equal ones are said once, with all columns."""
+    by_sentence: dict[str, list[str]] = {}
+    for finding in findings:
+        by_sentence.setdefault(finding.sentence, []).append(finding.column)
+    lines = []
+    for sentence, names in by_sentence.items():
+        if names == [""]:
+            lines.append(_sentence(f"{sentence}."))
+        elif len(names) == 1:
+            lines.append(f"Column {names[0]!r} {sentence}.")
+        else:
+            listed = ", ".join(map(repr, names[:4])) + (", ..." if len(names) > 4 else "")
+            lines.append(f"{len(names)} columns ({listed}): each {sentence}.")
+    return lines
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]

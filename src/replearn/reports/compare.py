@@ -1,0 +1,184 @@
+"""Are these models the same? An integer comparison, and what differs if not."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from replearn.errors import ReplearnError
+from replearn.facts import Facts, Row, Spoken, Table, counted
+from replearn.reports.files import load_model
+from replearn.study.evidence import Evidence
+from replearn.study.study import Study
+
+
+@dataclass(frozen=True)
+class Comparison(Spoken):
+    """Models of several labs beside each other.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Files, or what the models are called.
+    fingerprints : tuple of str
+    one_study : bool
+        Whether all models have one design: only those can be the same.
+    differences : tuple of (str, tuple of int)
+        Coded numbers that are not equal everywhere, and how many cells each model is away from
+        the first.
+    evidence : Evidence or None
+        What a match proves, from the study's own numbers; None without the study.
+    original : bool or None
+        Whether the common model is the one that the study commits to.
+    """
+
+    names: tuple[str, ...]
+    fingerprints: tuple[str, ...]
+    one_study: bool
+    differences: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    evidence: Evidence | None = None
+    original: bool | None = None
+
+    @property
+    def same(self) -> bool:
+        """Whether all are one model, bit for bit."""
+        return len(set(self.fingerprints)) == 1
+
+    def facts(self) -> Facts:
+        """In words."""
+        items: list[Any] = []
+        n_models = len(self.names)
+        if self.same:
+            verdict = f"The same model: all {n_models} files are identical bit for bit."
+            if self.evidence is not None:
+                items.append(self.evidence.words())
+            else:
+                items.append("What that proves, the study tells: pass --study study.json.")
+            if self.original is not None:
+                items.append(
+                    "It is the original's model, to which the study commits."
+                    if self.original
+                    else "It is not the model to which the study commits."
+                )
+        elif not self.one_study:
+            verdict = "Models of different studies: they cannot be the same."
+            items.append("Compare models that labs made from one study file.")
+        else:
+            n_kinds = len(set(self.fingerprints))
+            verdict = f"Different models: {n_models} files hold {n_kinds} models."
+            n_apart = len(self.differences)
+            items.append(Row("numbers that differ", n_apart))
+            items += [
+                Row(name, f"{_cells(cells)} from {self.names[0]}")
+                for name, cells in self.differences[:3]
+            ]
+        files = Table(
+            "Files",
+            ("file", "model"),
+            [(name, mark[:16]) for name, mark in zip(self.names, self.fingerprints, strict=True)],
+        )
+        if self.same:
+            items.append(Row("fingerprint", self.fingerprints[0]))
+        details: list[Any] = [files]
+        if self.differences:
+            details.append(
+                Table(
+                    "Cells from the first file",
+                    ("number", *(name for name in self.names[1:])),
+                    [(name, *cells[1:]) for name, cells in self.differences],
+                    key="differences",
+                )
+            )
+        return Facts(
+            verdict,
+            items,
+            details,
+            values={"same": self.same, "fingerprints": list(self.fingerprints)},
+        )
+
+
+def _cells(cells: Sequence[int]) -> str:
+    return f"{counted(max(map(abs, cells)), 'cell')} apart"
+
+
+def compare(*models: Any, study: Study | None = None) -> Comparison:
+    """Compare models bit for bit.
+
+    Parameters
+    ----------
+    *models : paths, models or fitted estimators of replearn
+        At least two.
+    study : Study, optional
+        The study that they replicate: then the answer says what a match proves.
+
+    Returns
+    -------
+    comparison : Comparison
+        ``comparison.same`` is the answer.
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> labs = [rl.datasets.load_readmission(name, 600) for name in ("Ashford", "Dunmore")]
+    >>> target = [lab.pop("readmitted") for lab in labs]
+    >>> first = rl.ReplicableLogisticClassifier(replication_rows=600).fit(labs[0], target[0])
+    >>> rl.compare(first, first).same
+    True
+    """
+    if len(models) < 2:
+        raise ReplearnError(f"compare needs at least two models, got {len(models)}.")
+    found, names = [], []
+    for place, model in enumerate(models, start=1):
+        if isinstance(model, str | os.PathLike):
+            names.append(Path(model).name)
+            found.append(load_model(model))
+            continue
+        model = getattr(model, "model_", model)
+        if not hasattr(model, "fingerprint") or not hasattr(model, "codes"):
+            raise ReplearnError(f"compare takes models of replearn, got {type(model).__name__}.")
+        names.append(f"model {place}")
+        found.append(model)
+    if len(set(names)) < len(names):
+        names = [
+            str(m) if isinstance(m, str | os.PathLike) else n
+            for m, n in zip(models, names, strict=True)
+        ]
+    first = found[0]
+    one_study = all(_design(model) == _design(first) for model in found)
+    if study is not None and any(_design(model) != study.design for model in found):
+        raise ReplearnError(
+            "all models must be of the study that was passed, got one of a different study. "
+            "Compare without it, or pass the right one."
+        )
+    prints = tuple(model.fingerprint for model in found)
+    same = len(set(prints)) == 1
+    return Comparison(
+        tuple(names),
+        prints,
+        one_study,
+        _differences(found) if one_study and not same else (),
+        study.evidence(first) if study is not None and same else None,
+        study.commits_to(first.fingerprint) if study is not None and same else None,
+    )
+
+
+def _design(model: Any) -> Any:
+    """All but the codes."""
+    found = model.content()
+    return getattr(model, "design", None) or {k: v for k, v in found.items() if k != "codes"}
+
+
+def _differences(models: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Numbers that are not equal, the largest difference first."""
+    codes = np.stack([model.codes for model in models])
+    away = codes - codes[0]
+    most = np.abs(away).max(axis=0)
+    design = getattr(models[0], "design", None)
+    names = [f"code {i + 1}" for i in range(codes.shape[1])]
+    if design is not None:
+        names = list(design.number_names)
+    order = [int(i) for i in np.argsort(-most, kind="stable") if most[i]]
+    return tuple((names[i], tuple(away[:, i].tolist())) for i in order)
