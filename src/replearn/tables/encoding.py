@@ -34,6 +34,7 @@ Spread = Annotated[str, DecimalText(digits=3, low=1e-100, high=1e100)]
 Name = Annotated[str, Text(most=MAX_TEXT)]
 
 _CACHED = 1 << 15  # numbers of a piece that stays in a core's cache
+_TURNED = 1 << 9  # rows that are turned at once
 
 
 @dataclass(frozen=True)
@@ -247,22 +248,30 @@ class Encoding(Part):
         if is_sparse(batch.matrix) and self._stays_sparse:
             return self._encode_sparse(batch, seen)
         out = np.empty((batch.n_rows, self.n_terms), dtype=np.int16)
-        self._write(batch, out, seen)
+        if batch.matrix is not None and self._only_z:
+            self._write_matrix(batch, out, seen)
+            return out
+        columns = self._columns(batch, np.int16, seen)
         for place, product in enumerate(self.products, start=self.n_basic):
-            a, b = out[:, product.first].astype(np.int32), out[:, product.second]
+            a, b = columns[product.first].astype(np.int32), columns[product.second]
             shift = 14 if self._is_of_z(product) else 12
-            out[:, place] = (a * b + (1 << (shift - 1))) >> shift
+            columns[place] = (a * b + (1 << (shift - 1))) >> shift
+        for start in range(0, batch.n_rows, _TURNED):  # some rows at a time stay in the cache
+            out[start : start + _TURNED] = columns[:, start : start + _TURNED].T
         return out
 
     def values(self, batch: Batch) -> Matrix:
         """The same terms before they are rounded to the grid: for predictions and exports."""
         self._require(batch.names)
-        out = np.empty((batch.n_rows, self.n_terms))
-        self._write(batch, out, None)
+        if batch.matrix is not None and self._only_z:
+            out = np.empty((batch.n_rows, self.n_terms))
+            self._write_matrix(batch, out, None)
+            return out
+        columns = self._columns(batch, np.float64, None)
         for place, product in enumerate(self.products, start=self.n_basic):
             factor = 0.25 if self._is_of_z(product) else 1.0
-            out[:, place] = out[:, product.first] * out[:, product.second] * factor
-        return out
+            columns[place] = columns[product.first] * columns[product.second] * factor
+        return columns.T
 
     # --- how ------------------------------------------------------------------------------------
 
@@ -296,22 +305,22 @@ class Encoding(Part):
                 "Rename the columns, or use the study of this table."
             )
 
-    def _write(self, batch: Batch, out: NDArray[Any], seen: Seen | None) -> None:
-        """All terms but the products: on the grid if ``out`` holds whole numbers."""
+    def _columns(self, batch: Batch, dtype: Any, seen: Seen | None) -> NDArray[Any]:
+        """All terms, a row for each; products are left open."""
         if seen is not None:
             seen.n_rows += batch.n_rows
-        if batch.matrix is not None and self._only_z:
-            self._write_matrix(batch, out, seen)
-            return
+        # a length that is no power of two: rows then do not fight for the same lines of the cache
+        out = np.empty((self.n_terms, batch.n_rows + 96), dtype=dtype)[:, : batch.n_rows]
         start = 0
         for place, column in enumerate(self.columns):
-            part = out[:, start : start + column.n_terms]
+            part = out[start : start + column.n_terms]
             cells = batch.column(column.name)
             if isinstance(column, NumberColumn):
                 self._write_number(place, column, cells, part, seen)
             else:
                 self._write_levels(place, column, cells, part, seen)
             start += column.n_terms
+        return out
 
     def _write_number(
         self, place: int, column: NumberColumn, cells: Column, out: NDArray[Any], seen: Seen | None
@@ -331,14 +340,17 @@ class Encoding(Part):
             seen.keep(place, values[~absent] if n_absent else values)
             if n_odd:
                 seen.keep_odd(place, cells, odd)
-        _put(out, 0, (x - float(column.centre)) / float(column.spread))
-        for j in range(1, len(nodes) - 1):
-            below, top, above = nodes[j - 1 : j + 2]
-            rises, falls = (x - below) / (top - below), (above - x) / (above - top)
-            inside = (below <= x) & (x <= above)
-            _put(out, j, np.where(inside, np.where(x <= top, rises, falls), 0.0))
+        unit = ONE if out.dtype.kind == "i" else 1
+        for start in range(0, len(x), _CACHED >> 3):
+            part = slice(start, start + (_CACHED >> 3))
+            _put(out[0, part], (x[part] - float(column.centre)) / float(column.spread))
+            for j in range(1, len(nodes) - 1):
+                below, top, above = nodes[j - 1 : j + 2]
+                rises, falls = (x[part] - below) / (top - below), (above - x[part]) / (above - top)
+                # below the top the first is the smaller one, above it the second
+                _put(out[j, part], np.maximum(np.minimum(rises, falls), 0.0))
         if column.indicator:
-            _put(out, len(nodes) - 1, absent.astype(np.float64))
+            out[-1] = absent * unit
 
     def _write_levels(
         self, place: int, column: LevelColumn, cells: Column, out: NDArray[Any], seen: Seen | None
@@ -358,7 +370,7 @@ class Encoding(Part):
                 seen.keep_odd(place, cells, unknown)
         out[:] = 0
         rows = np.flatnonzero(found >= 0)
-        out[rows, found[rows]] = ONE if out.dtype.kind == "i" else 1.0
+        out[found[rows], rows] = ONE if out.dtype.kind == "i" else 1
 
     def _write_matrix(self, batch: Batch, out: NDArray[Any], seen: Seen | None) -> None:
         """Only z: a whole array at a time, in pieces that stay in the cache."""
@@ -391,6 +403,7 @@ class Encoding(Part):
                 n_clipped += np.count_nonzero((rows < low) | (rows > high), axis=0)
         self._refuse_missing(n_missing)
         if seen is not None:
+            seen.n_rows += n_rows
             seen.missing += n_missing
             seen.clipped += n_clipped
             seen.keep_matrix(matrix)
@@ -432,8 +445,10 @@ class Encoding(Part):
         return found
 
 
-def _put(out: NDArray[Any], place: int, term: Vector) -> None:
-    """A term of all rows: as it is, or on the grid."""
+def _put(out: NDArray[Any], term: Vector) -> None:
+    """A term of some rows: as it is, or on the grid. The term is overwritten."""
     if out.dtype.kind == "i":
-        term = np.floor(term * ONE + 0.5)
-    out[:, place] = term
+        term *= ONE
+        term += 0.5
+        np.floor(term, out=term)
+    np.copyto(out, term, casting="unsafe")
