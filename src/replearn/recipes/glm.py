@@ -59,7 +59,7 @@ LEAST_COUNT = 10
 #: Weights of rows in second moments have units of 2^-8.
 _MOMENT_BITS = 8
 #: Ridge and widths where there are too few rows to choose them.
-_STRONG, _ARBITRARY = "0.1", "0.001"
+_STRONG, _ARBITRARY = "0.1", "0.1"
 #: A model may cost this share of its sampling error, 0.5 q/n nats, for a stronger ridge.
 _RIDGE_PRICE = 0.25
 
@@ -300,8 +300,9 @@ def second_moments(rows: Rows) -> Matrix:
     """Mean products of encoded columns, the constant first; small joint counts are left out."""
     n_columns = rows.n_terms + 1
     total = np.zeros((n_columns, n_columns), dtype=np.int64)
-    weight = 0
+    n_rows = weight = 0
     for block in rows.blocks():
+        n_rows += block.n_rows
         for piece in pieces(block, n_columns):
             X = with_constant(piece.terms)
             masses = np.full(piece.n_rows, 2.0**_MOMENT_BITS)
@@ -313,6 +314,7 @@ def second_moments(rows: Rows) -> Matrix:
             weight += int(masses.sum())
     small = np.abs(total) < LEAST_COUNT << (2 * ROW_BITS + _MOMENT_BITS)
     np.fill_diagonal(small, False)
+    small &= n_rows >= LEAST_ROWS  # fewer are not published at all
     # what is left out goes to the diagonal, so that the matrix stays positive
     total[np.diag_indices(n_columns)] += np.where(small, np.abs(total), 0).sum(axis=1)
     total[small] = 0

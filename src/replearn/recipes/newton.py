@@ -36,6 +36,8 @@ from replearn.types import Matrix, Vector, is_sparse
 
 #: A step of at most this many units of 2^-26 in every coefficient is the last one: 2^-17.
 LAST_STEP = 1 << 9
+#: Pivots of the information matrix are raised to it: what the grid of curvatures can show.
+LEAST_PIVOT = 2.0**-24
 #: Coefficients of standardised columns stay below this; beyond, the classes are separable.
 MAX_THETA = 16.0
 #: The information matrix comes from about so many rows for each coefficient.
@@ -289,8 +291,8 @@ def advance(state: State, sums: ExactSums, loss: Loss, ridge: float) -> State | 
         raise ReplearnError(
             f"the fit must converge, but {_MOST_STEPS} steps were not enough. Use a larger ridge."
         )
-    if np.abs(gradient).max() <= 2.0**-loss.bits:
-        return state.theta  # the grid of residuals shows no slope any more
+    if np.abs(gradient).max() <= _flat(sums, loss):
+        return state.theta
     new = Behind(
         state.theta,
         sums.values["gradient"],
@@ -322,7 +324,7 @@ def direction_of(
         return behind.direction
     sums = behind.sums
     if factor is None:
-        factor = algebra.cholesky(mean_information(sums, loss, ridge), ridge / 4)
+        factor = algebra.cholesky(mean_information(sums, loss, ridge), LEAST_PIVOT)
     gradient = mean_gradient(sums, behind.theta, loss, ridge)
     step = -algebra.solve(factor, gradient.reshape(-1)).reshape(gradient.shape)
     return Direction(factor, gradient, step)
@@ -405,6 +407,12 @@ def mean_gradient(sums: ExactSums, theta: Matrix, loss: Loss, ridge: float) -> M
     unit = 2.0 ** (WEIGHT_BITS - ROW_BITS - loss.bits)
     found = sums.reals("gradient") * unit / float(sums.count("weight"))
     return found + Penalty(ridge, *theta.shape).gradient(theta)
+
+
+def _flat(sums: ExactSums, loss: Loss) -> float:
+    """A slope that the grid of residuals can make: half a unit in each row, times 4."""
+    rows, weight = float(sums.count("rows")), float(sums.count("weight"))
+    return 2.0 ** (WEIGHT_BITS + 1 - loss.bits) * rows / weight
 
 
 def mean_information(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:

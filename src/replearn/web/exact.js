@@ -503,7 +503,7 @@ export function fit(rows, loss, ridge, onPass = () => {}) {
     const gradient = meanGradient(sums, loss, ridge, theta);
     const flat = POWERS[WEIGHT_BITS + 1023 - lossBits(loss)] * rows.nRows / sums.weight;
     if (gradient.every((value) => Math.abs(value) <= flat)) return theta;
-    if (sums.information) lower = cholesky(meanInformation(sums, loss, ridge, q, p), ridge / 4);
+    if (sums.information) lower = cholesky(meanInformation(sums, loss, ridge, q, p), POWERS[1022 - 24]);
     const move = solve(lower, gradient).map((value) => -value);
     size = move.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
     const units = move.map((value) => onGrid(value, THETA_BITS));
