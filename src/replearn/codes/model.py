@@ -1,6 +1,6 @@
 """A halfspace as the whole numbers that two labs compare, and what is needed to read them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -43,8 +43,6 @@ class HalfspaceModel(Spoken, Document):
     classes : tuple of two labels
         ``decision_function(x) > 0`` is the second.
     codes : int64 array
-    names : tuple of str or None
-        Of the columns. Not part of the fingerprint: a lab may hold the same columns without names.
     """
 
     FORMAT = "replearn/halfspace"
@@ -55,7 +53,6 @@ class HalfspaceModel(Spoken, Document):
     seed: str
     classes: Annotated[tuple[Label, ...], Length(2, 2)]
     codes: Annotated[Codes, Integers(1, -MAX_WHOLE, MAX_WHOLE, MAX_CODES)]
-    names: tuple[str, ...] | None = field(default=None, compare=False)
 
     def check(self) -> None:
         """As many codes as the space has."""
@@ -67,6 +64,17 @@ class HalfspaceModel(Spoken, Document):
     def n_features(self) -> int:
         """Columns of a row."""
         return self.space.n_inputs - self.fit_intercept
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the columns, if the provenance has them.
+
+        They are no part of the fingerprint: a lab may hold the same columns without names.
+        """
+        found = (self.provenance or {}).get("columns")
+        if not isinstance(found, list) or len(found) != self.n_features:
+            return None
+        return tuple(str(name) for name in found)
 
     @property
     def feature_names(self) -> tuple[str, ...]:

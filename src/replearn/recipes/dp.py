@@ -269,6 +269,7 @@ def largest_score(net: Net, heat: float, noise: Vector, reach: float) -> tuple[F
     """
     n = net.n_points
     best = -math.inf
+    n_tested = 0
     seen: list[Counts] = []
     seen_counts: list[Counts] = []
     for block in net.blocks(np.argsort(-noise, kind="stable")):
@@ -278,6 +279,7 @@ def largest_score(net: Net, heat: float, noise: Vector, reach: float) -> tuple[F
         room = (noise[indices] - (best - reach)) * (n / heat) + 2
         limits = np.clip(room, -1, n).astype(np.int64)
         counts = net.counts(indices, limits)
+        n_tested += indices.size
         inside = counts <= limits
         seen.append(indices[inside])
         seen_counts.append(counts[inside])
@@ -288,7 +290,7 @@ def largest_score(net: Net, heat: float, noise: Vector, reach: float) -> tuple[F
     top = int(np.argmax(scores))
     near = np.flatnonzero((scores >= best - reach) & (every != every[top]))
     found = Found(int(every[top]), int(counts[top]), every[near], counts[near])
-    return found, every.size
+    return found, n_tested
 
 
 def _scores(noise: Vector, indices: Counts, counts: Counts, n: int, heat: float) -> Vector:

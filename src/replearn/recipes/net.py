@@ -81,13 +81,7 @@ from replearn.codes.nets import (
 )
 from replearn.codes.projection import projection_matrix
 from replearn.errors import ReplearnError
-from replearn.exact.directions import (
-    count_errors,
-    nonzero_rows,
-    project_rows,
-    unit_rows,
-    whole_candidates,
-)
+from replearn.exact.directions import Points, nonzero_rows, project_rows, unit_rows
 from replearn.recipes.estimates import Rivals
 from replearn.recipes.recipe import (
     MAX_ROWS,
@@ -121,7 +115,7 @@ _DEVIATION_SHARE = 0.05
 _CLEARANCE = 4
 
 #: Practical: candidates, components, and failure of a net that is not larger than need be.
-_FEWEST, _BUDGET, _COMPONENTS, _PRACTICAL_FAILURE = 1000, 1 << 20, 24, 0.01
+_FEWEST, _BUDGET, _COMPONENTS, _PRACTICAL_FAILURE = 1000, 1 << 19, 24, 0.01
 #: Practical: the threshold lies between these shares of max_error.
 _PRACTICAL_ENDS = 1 / 16, 0.9
 #: Practical, calibrated: rows are this many times ``components^2 / (rho^2 eps)``. On eighteen
@@ -477,7 +471,7 @@ class Found(NamedTuple):
     near_counts: Counts
 
 
-def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Matrix, int]:
+def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Points, int]:
     """Line 5: points in the space of the net, as columns; and how many rows are all zero.
 
     Paper mode takes the first n rows, the others all of them.
@@ -486,7 +480,7 @@ def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Mat
     if cover.projection != "none":
         matrix = projection_matrix(cover.projection, plan.n_inputs, cover.n_components, coins)
     left = plan.n_rows if plan.mode == "paper" else MAX_ROWS
-    parts: list[Matrix] = [np.empty((cover.n_components, 0))]
+    parts: list[Points] = [np.empty((cover.n_components, 0), dtype=np.float32)]
     n_zero = 0
     for X, signs, order in sample.blocks(1):
         order = order[:left]
@@ -496,7 +490,7 @@ def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Mat
             rows = unit_rows(X[here], signs[here], plan.n_inputs)
             kept = nonzero_rows(rows)
             n_zero += here.size - int(kept.sum())
-            parts.append(project_rows(rows[kept], matrix, cover.n_components))
+            parts.append(project_rows(rows[kept], matrix))
     points = np.concatenate(parts, axis=1)
     if points.shape[1] == 0:
         raise ReplearnError(
@@ -510,7 +504,7 @@ def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Mat
 class Net:
     """Points, and candidates that are made when they are looked at."""
 
-    points: Matrix
+    points: Points
     cover: Cover
     coins: Coins
     work: BlockMap = map
@@ -530,11 +524,11 @@ class Net:
 
     def counts(self, indices: Counts, limits: Counts) -> Counts:
         """Errors of these candidates, each counted up to ``limit + 1``."""
-        whole = self._whole(indices)
+        chosen = self._candidates(indices)
 
         def count(first: int) -> Counts:
             part = slice(first, first + _CANDIDATES_PER_BLOCK)
-            return count_errors(self.points, whole[part], limits[part])
+            return errors(self.points, chosen[part], limits[part])
 
         parts = list(self.work(count, range(0, indices.size, _CANDIDATES_PER_BLOCK)))
         return np.concatenate(parts)
@@ -545,15 +539,23 @@ class Net:
         n_groups = min(_GROUPS, n // _FEWEST_POINTS)
         edges = np.linspace(0, n, n_groups + 1).astype(np.int64)
         sizes = np.diff(edges)[:, None]
-        whole, unlimited = self._whole(rivals), np.full(rivals.size, n)
-        found = [count_errors(self.points[:, a:b], whole, unlimited) for a, b in pairwise(edges)]
+        chosen, unlimited = self._candidates(rivals), np.full(rivals.size, n)
+        groups = [np.ascontiguousarray(self.points[:, a:b]) for a, b in pairwise(edges)]
+        found = [errors(group, chosen, unlimited) for group in groups]
         counts = np.array(found).reshape(n_groups, rivals.size)
         moves = np.sqrt(sizes) * (counts / sizes - counts.sum(axis=0) / n)
         # one degree of freedom less than groups; twice the variance, for two labs
         return np.asarray(moves * math.sqrt(2 / (n * max(1, n_groups - 1))))
 
-    def _whole(self, indices: Counts) -> Matrix:
-        return whole_candidates(candidates(indices, self.cover.n_components, self.coins))
+    def _candidates(self, indices: Counts) -> Points:
+        return candidates(indices, self.cover.n_components, self.coins).astype(np.float32)
+
+
+def errors(points: Points, chosen: Points, limits: Counts) -> Counts:
+    """Errors of candidates on points, each counted up to ``limit + 1``."""
+    from replearn.exact.error_counts import count_errors  # compiled: only a fit waits for it
+
+    return np.asarray(count_errors(points, chosen, limits))
 
 
 NET = Recipe(

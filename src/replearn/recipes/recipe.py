@@ -8,7 +8,7 @@ certificates evaluate it with the spread that was seen.
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
@@ -67,6 +67,15 @@ class Promise:
                 raise ReplearnError(
                     f"{name} must be a number in (0, 1), got {short(value)}. {remedy}"
                 )
+
+
+def after_constant(promise: Promise) -> Promise:
+    """The promise for rows to which a constant 1 is appended, before they get length 1 again.
+
+    A row of length at least 1 keeps at least ``1 / sqrt(2)`` of its margin: that of ``(x, 1)`` is
+    ``margin |x| / sqrt(|x|^2 + 1)``. Longer rows keep more; with standardised columns nearly all.
+    """
+    return replace(promise, margin=promise.margin / math.sqrt(2))
 
 
 @dataclass(frozen=True)

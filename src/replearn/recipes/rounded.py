@@ -376,7 +376,11 @@ def practical_space(
     bits = sizes.sketch_bits
     if bits:
         return _sketched_space(n_inputs, noise, sizes, squared)
-    names = [sizes.get("projection")] if sizes.get("projection") else ["none", "hadamard"]
+    k = int(sizes.get("n_components", n_inputs))
+    planned = (
+        ["none", "hadamard"] if k == n_inputs else ["hadamard" if k < n_inputs else "gaussian"]
+    )
+    names = [sizes.get("projection")] if sizes.get("projection") else planned
     cells = [sizes.get("rounding")] if sizes.get("rounding") else ["leech", "e8", "centre"]
     options = []
     for projection in names:

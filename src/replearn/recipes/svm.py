@@ -285,7 +285,7 @@ def _split_plan(
         origin="proved for every population with this margin",
         by_hand=tuple(given.by_hand),
         batch_size=batch_size,
-        regularization=repr(1 / (box * batch_size)),
+        regularization=decimal_text(1 / (box * batch_size), 12),
         projection=projection,
         n_components=k,
         rounding=rounding,

@@ -1,0 +1,494 @@
+"""The paper's classifiers as scikit-learn estimators: the shell of all, Algorithms 1 and 2."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from replearn.codes.coins import Coins, seed_text
+from replearn.codes.model import HalfspaceModel
+from replearn.documents import Label
+from replearn.errors import ReplearnError, ReplicabilityWarning, short
+from replearn.progress import warn
+from replearn.recipes.batches import MemoryRows, refuse_sorted
+from replearn.recipes.paper_design import PaperDesign
+from replearn.recipes.recipe import (
+    Fitted,
+    Plan,
+    Promise,
+    Recipe,
+    Sample,
+    Sizes,
+    after_constant,
+)
+from replearn.recipes.sgd import SGD
+from replearn.recipes.svm import SVM
+from replearn.study.paper_study import PaperReplication, PaperStudy
+from replearn.types import BlockMap, Signs
+
+#: Parts of docstrings that several classes share.
+_SHARED = {
+    "parameters": """margin : float, default=0.1
+        Some halfspace has this margin on rows of length 1.
+    max_error : float, default=0.05
+        Share of new rows that the model may get wrong.
+    max_disagreement : float, default=0.1
+        Probability that two labs get different models.
+    failure_prob : float, default=0.05
+        Probability that the error is larger than ``max_error``.
+    shared_seed : int or str, default=0
+        Published; the same at every lab.
+    mode : {"practical", "certified", "paper"}, default="practical"
+        Where the sizes come from: calibrated, proved, or as the paper prints them.
+    fit_intercept : bool, default=True
+        Append a constant 1 to each row. Sizes are then planned for the margin that rows of length
+        at least 1 have after that.
+    shuffle : bool, default=True
+        Put the rows in random order first, by a key that depends on their number alone.
+    random_state : int or None, default=None
+        A private key for that order; by default it comes from the shared seed.
+    n_jobs : int or None, default=None
+        Threads. Codes do not depend on it.
+    verbose : int, default=0
+    constants : dict or None, default=None
+        Paper mode: constants of the printed formulas by symbol; 1 unless given.""",
+    "sizes": """n_batches, batch_size, n_components : int or None, default=None
+        Sizes by hand; None is the planned one.
+    grid_width, regularization : float or None, default=None
+        Side of a cell; weight of ``|u|^2 / 2`` beside the mean hinge loss.
+    projection : {"none", "hadamard", "rotation", "gaussian"} or None, default=None
+    rounding : {"ak", "centre", "e8", "leech"} or several joined by "+", or None, default=None
+    sketch_bits : int, default=0
+        Bits about each component that this original publishes, 0 to 4. With 0 nobody is first.
+    study : PaperStudy, path or None, default=None
+        Of an original: this fit is then a replication.""",
+    "attributes": """model_ : HalfspaceModel
+    fingerprint_ : str
+    coef_, intercept_, classes_ : arrays
+    certificate_ : Bound
+        How likely two labs are to differ.
+    plan_ : BatchPlan
+    counts_ : dict
+        Batches, rows left over, and trouble.
+    study_ : PaperStudy
+        With a sketch: what others need.
+    replication_ : PaperReplication
+        With ``study``: whether this is the original's model.""",
+}
+
+
+def documented(cls: type) -> type:
+    """Fill in the parts of a docstring that several classes share."""
+    for name, text in _SHARED.items():
+        cls.__doc__ = (cls.__doc__ or "").replace(f"{{{name}}}", text)
+    return cls
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PaperClassifier(ClassifierMixin, BaseEstimator):
+    """What the paper's classifiers share. Not for direct use.
+
+    A subclass names its recipe and its sizes by hand, and says where its codes live.
+    """
+
+    margin: float = 0.1
+    max_error: float = 0.05
+    max_disagreement: float = 0.1
+    failure_prob: float = 0.05
+    shared_seed: int | str = 0
+    mode: str = "practical"
+    fit_intercept: bool = True
+    shuffle: bool = True
+    random_state: int | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    constants: Mapping[str, float] | None = None
+
+    #: Parameters that are sizes by hand; None stands for the planned value.
+    _by_hand: ClassVar[tuple[str, ...]] = ()
+
+    def _recipe(self) -> Recipe:
+        raise NotImplementedError
+
+    def _space(self, plan: Any, fitted: Fitted) -> Any:
+        """Where the codes live."""
+        raise NotImplementedError
+
+    # --- the one way to a model -------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn a halfspace that a second lab would learn too.
+
+        Parameters
+        ----------
+        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+            Any two labels.
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
+        )
+        signs = self._signs(y)
+        return self.fit_sample(MemoryRows(X, signs, self._order(signs)), self.classes_)
+
+    def fit_sample(self, sample: Sample, classes: Any) -> Self:
+        """Learn from rows wherever they are, in their canonical order.
+
+        Parameters
+        ----------
+        sample : Sample
+            Its sign +1 stands for ``classes[1]``.
+        classes : array of two labels
+
+        Returns
+        -------
+        self
+        """
+        self.classes_, self.n_features_in_ = np.asarray(classes), sample.n_features
+        recipe, seed = self._recipe(), seed_text(self._seed())
+        plan = self._plan(sample.n_features + bool(self.fit_intercept))
+        if plan.mode != "practical":
+            plan.require(sample.n_rows)
+        fitted = recipe.run(sample, plan, Coins(seed), self._threads())
+        names = getattr(self, "feature_names_in_", None)
+        self.plan_, self.counts_ = plan, dict(fitted.counts)
+        self.certificate_ = recipe.stability(plan, sample.n_rows, fitted.spread)
+        self.model_ = HalfspaceModel(
+            recipe=recipe.name,
+            fit_intercept=bool(self.fit_intercept),
+            space=self._space(plan, fitted),
+            seed=seed,
+            classes=self._labels(),
+            codes=fitted.codes,
+            provenance=None if names is None else {"columns": [str(name) for name in names]},
+        )
+        self._finish(plan, fitted, sample.n_rows)
+        self._warn(sample.n_rows)
+        return self
+
+    def _plan(self, n_inputs: int) -> Plan:
+        return self._recipe().sizes(self._promise(), n_inputs, self.mode, self._sizes())  # type: ignore[arg-type]
+
+    def _promise(self) -> Promise:
+        """What is promised for the rows that are learned from."""
+        promise = Promise(self.margin, self.max_error, self.max_disagreement, self.failure_prob)
+        return after_constant(promise) if self.fit_intercept else promise
+
+    def _sizes(self) -> Sizes:
+        given = {name: getattr(self, name) for name in self._by_hand}
+        return Sizes(
+            {name: value for name, value in given.items() if value is not None},
+            self.constants or {},
+        )
+
+    def _finish(self, plan: Any, fitted: Fitted, n_rows: int) -> None:
+        """Set what else a fit leaves behind."""
+
+    def _seed(self) -> int | str:
+        return self.shared_seed
+
+    def _known_classes(self) -> tuple[Label, ...] | None:
+        """Labels that a study fixes."""
+        return None
+
+    def _signs(self, y: Any) -> Signs:
+        """Labels as -1 and +1; sets the classes."""
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        known = self._known_classes()
+        if known is not None:
+            if not set(self.classes_.tolist()) <= set(known):
+                raise ReplearnError(
+                    f"y must have the study's classes {known[0]!r} and {known[1]!r}, got "
+                    f"{short(self.classes_.tolist())}. Code the labels as the original did."
+                )
+            self.classes_ = np.array(known)
+        if self.classes_.size > 2:
+            raise ReplearnError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"got {self.classes_.size} classes. Use ReplicableLogisticClassifier for more."
+            )
+        if np.unique(y).size < 2:
+            raise ReplearnError(
+                f"y must have rows of both classes, got the one class {short(y[0])}. Check the "
+                "labels, or get more rows."
+            )
+        return np.where(y == self.classes_[1], np.int8(1), np.int8(-1))
+
+    def _order(self, signs: Signs) -> NDArray[np.int64]:
+        """Canonical order of the rows: as given, or by a keyed permutation."""
+        if not self.shuffle:
+            refuse_sorted(signs)
+            return np.arange(signs.size)
+        if self.random_state is None:
+            return Coins(seed_text(self._seed())).row_order("order", signs.size)
+        key = seed_text(self.random_state, "random_state")
+        return Coins(key).row_order("order/private", signs.size)
+
+    def _labels(self) -> tuple[Label, ...]:
+        found = self.classes_.tolist()
+        whole = all(isinstance(label, float) and label.is_integer() for label in found)
+        found = [int(label) for label in found] if whole else found
+        if not all(isinstance(label, bool | int | str) for label in found):
+            raise ReplearnError(
+                f"labels must be integers, text or booleans, got {short(found)}. A model file "
+                "must hold them; code them as text."
+            )
+        return tuple(found)
+
+    def _warn(self, n_rows: int) -> None:
+        """Say in words what the user must know about this fit."""
+        found = self.certificate_.expected
+        if self.plan_.mode != "practical":
+            return
+        if found is None:
+            warn(
+                f"The disagreement with a second lab cannot be estimated from {n_rows:,} rows. Get "
+                f"more: the plan asks for {self.plan_.n_rows:,}.",
+                ReplicabilityWarning,
+            )
+        elif found > self.plan_.promise.max_disagreement:
+            warn(
+                f"A second lab would get a different model with an estimated probability of "
+                f"{found:.2f}, above max_disagreement={self.plan_.promise.max_disagreement:g}. Get "
+                f"more rows: the plan asks for {self.plan_.n_rows:,}, got {n_rows:,}. Or allow "
+                "more error or disagreement, rely on a larger margin, or publish a sketch.",
+                ReplicabilityWarning,
+            )
+
+    def _threads(self) -> BlockMap:
+        """Map over blocks with ``n_jobs`` threads; compiled loops release the interpreter lock."""
+        n_threads = effective_n_jobs(self.n_jobs)
+
+        def threaded(function: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
+            with ThreadPoolExecutor(n_threads) as pool:
+                yield from pool.map(function, blocks)
+
+        return map if n_threads == 1 else threaded
+
+    # --- prediction -------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Score of each row; positive means ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : array of shape (n_samples,)
+        """
+        model = self._fitted()
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return model.decision_function(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Class of each row.
+
+        Parameters
+        ----------
+        X : array, dataframe or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : array of shape (n_samples,)
+        """
+        positive = self.decision_function(X) > 0
+        return np.asarray(self.classes_[positive.astype(np.int64)])
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Weights of the features, shape (1, n_features)."""
+        return self._fitted().coef[None, :]
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """Weight of the constant, shape (1,)."""
+        return np.array([self._fitted().intercept])
+
+    @property
+    def fingerprint_(self) -> str:
+        """SHA-256 of the model's canonical bytes, in hex."""
+        return self._fitted().fingerprint
+
+    def _fitted(self) -> HalfspaceModel:
+        if "model_" not in vars(self):
+            raise NotFittedError(f"{type(self).__name__} has no model yet. Call fit first.")
+        return self.model_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BatchClassifier(PaperClassifier):
+    """What Algorithms 1 and 2 share. Not for direct use."""
+
+    n_batches: int | None = None
+    batch_size: int | None = None
+    n_components: int | None = None
+    grid_width: float | None = None
+    projection: str | None = None
+    rounding: str | None = None
+    regularization: float | None = None
+    sketch_bits: int = 0
+    study: "PaperStudy | str | os.PathLike[str] | None" = None
+
+    _by_hand: ClassVar[tuple[str, ...]] = (
+        "n_batches",
+        "batch_size",
+        "n_components",
+        "grid_width",
+        "projection",
+        "rounding",
+        "regularization",
+    )
+
+    def _opened(self) -> PaperStudy | None:
+        if self.study is None or isinstance(self.study, PaperStudy):
+            return self.study
+        return PaperStudy.load(self.study)
+
+    def _seed(self) -> int | str:
+        study = self._opened()
+        return self.shared_seed if study is None else study.design.seed
+
+    def _known_classes(self) -> tuple[Label, ...] | None:
+        study = self._opened()
+        return None if study is None else study.design.classes
+
+    def _sizes(self) -> Sizes:
+        sizes = super()._sizes()
+        return Sizes(sizes.by_hand, sizes.constants, self.sketch_bits)
+
+    def _plan(self, n_inputs: int) -> Plan:
+        study = self._opened()
+        if study is None:
+            return super()._plan(n_inputs)
+        design = study.design
+        if design.recipe != self._recipe().name or design.fit_intercept != bool(self.fit_intercept):
+            raise ReplearnError(
+                f"study must be one of {self._recipe().name} with fit_intercept="
+                f"{bool(self.fit_intercept)}, got {design.recipe} with fit_intercept="
+                f"{design.fit_intercept}. Use the estimator of the original."
+            )
+        if design.space.n_inputs != n_inputs:
+            n_features = design.space.n_inputs - design.fit_intercept
+            raise ReplearnError(
+                f"X must have {n_features:,} columns, as the original's rows, got "
+                f"{n_inputs - design.fit_intercept:,}. Pass the same columns in the same order."
+            )
+        return design.plan()
+
+    def _space(self, plan: Any, fitted: Fitted) -> Any:
+        return fitted.space
+
+    def _finish(self, plan: Any, fitted: Fitted, n_rows: int) -> None:
+        study = self._opened()
+        for name in ("study_", "replication_"):
+            self.__dict__.pop(name, None)
+        if study is not None:
+            self.study_ = study
+            self.replication_ = PaperReplication(
+                self.fingerprint_ == study.commitment, self.fingerprint_, study.commitment, n_rows
+            )
+        elif fitted.sketch is not None:
+            design = PaperDesign.of(
+                plan,
+                fitted.space,
+                fitted.sketch,
+                n_rows,
+                self.model_.seed,
+                self.model_.classes,
+                bool(self.fit_intercept),
+            )
+            self.study_ = PaperStudy(design, self.fingerprint_)
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class ReplicableSVMClassifier(BatchClassifier):
+    """Algorithm 1 of the paper: halfspaces from the mean of batch SVMs.
+
+    Parameters
+    ----------
+    {parameters}
+    {sizes}
+
+    Attributes
+    ----------
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((4000, 3))
+    >>> X[:, 0] += np.where(X[:, 0] > 0, 1, -1)
+    >>> y = X[:, 0] > 0
+    >>> first = ReplicableSVMClassifier(margin=0.3, sketch_bits=3).fit(X[:2000], y[:2000])
+    >>> second = ReplicableSVMClassifier(study=first.study_).fit(X[2000:], y[2000:])
+    >>> second.fingerprint_ == first.fingerprint_
+    True
+    """
+
+    def _recipe(self) -> Recipe:
+        return SVM
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class ReplicableSGDClassifier(BatchClassifier):
+    """Algorithm 2 of the paper: halfspaces from the mean of runs of gradient descent.
+
+    Parameters
+    ----------
+    {parameters}
+    {sizes}
+    n_repetitions, n_validation : int or None, default=None
+        Paper mode: runs of a batch, and rows to choose among them.
+
+    Attributes
+    ----------
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((5000, 3))
+    >>> X[:, 0] += np.where(X[:, 0] > 0, 1, -1)
+    >>> y = X[:, 0] > 0
+    >>> fitted = ReplicableSGDClassifier(margin=0.3, max_disagreement=0.5).fit(X, y)
+    >>> fitted.score(X, y) > 0.9
+    True
+    """
+
+    n_repetitions: int | None = None
+    n_validation: int | None = None
+
+    _by_hand: ClassVar[tuple[str, ...]] = (
+        *BatchClassifier._by_hand,
+        "n_repetitions",
+        "n_validation",
+    )
+
+    def _recipe(self) -> Recipe:
+        return SGD

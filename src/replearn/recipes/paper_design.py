@@ -1,0 +1,133 @@
+"""What a second lab needs besides its rows to repeat a fit of Algorithm 1 or 2."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from replearn.codes.space import CodeSpace
+from replearn.documents import DecimalText, Integers, Label, Length, Part, Range, Text, Unfit
+from replearn.documents import decimal_text as text
+from replearn.recipes.recipe import Promise
+from replearn.recipes.rounded import BatchPlan
+from replearn.types import Codes
+
+Real = Annotated[str, DecimalText(digits=12, low=0, high=1e30)]
+
+_MAX_ROWS = 1 << 40
+
+
+@dataclass(frozen=True)
+class PaperDesign(Part):
+    """Sizes, seed and sketch of an original, as plain fields of a file.
+
+    Attributes
+    ----------
+    recipe : "svm" or "sgd"
+    mode : "practical" or "certified"
+    margin, max_error, max_disagreement, failure_prob : decimal texts
+        The promise for which it was planned; the margin after the constant was appended.
+    fit_intercept : bool
+    classes : two labels
+    seed : str
+    space : CodeSpace
+    batch_size, n_rows : int
+        Rows of a batch, and of the original.
+    regularization, length_cap, abs_gap, rel_gap, noise : decimal texts
+        Of a batch's vector.
+    sketch : int64 array
+        The bits that the original publishes about each component.
+    """
+
+    recipe: Literal["svm", "sgd"]
+    mode: Literal["practical", "certified"]
+    margin: Real
+    max_error: Real
+    max_disagreement: Real
+    failure_prob: Real
+    fit_intercept: bool
+    classes: Annotated[tuple[Label, ...], Length(2, 2)]
+    seed: Annotated[str, Text()]
+    space: CodeSpace
+    batch_size: Annotated[int, Range(1, _MAX_ROWS)]
+    n_rows: Annotated[int, Range(1, _MAX_ROWS)]
+    regularization: Real
+    length_cap: Real
+    abs_gap: Real
+    rel_gap: Real
+    noise: Real
+    sketch: Annotated[Codes, Integers(1, 0, 15)]
+
+    def check(self) -> None:
+        """One part of the sketch for each component, and a promise that can be one."""
+        if self.sketch.size != self.space.n_codes or self.space.sketch_bits == 0:
+            raise Unfit(f"sketch must be {self.space.n_codes:,} numbers, got {self.sketch.size:,}")
+        if (self.sketch >> self.space.sketch_bits).any():
+            raise Unfit(f"sketch must have {self.space.sketch_bits} bits a number, got more")
+        if float(self.regularization) == 0:
+            raise Unfit("regularization must be positive, got 0")
+        self.promise()
+
+    @classmethod
+    def of(
+        cls,
+        plan: BatchPlan,
+        space: CodeSpace,
+        sketch: Codes,
+        n_rows: int,
+        seed: str,
+        classes: tuple[Label, ...],
+        fit_intercept: bool,
+    ) -> "PaperDesign":
+        """What an original publishes of its fit."""
+        promise = plan.promise
+        return cls(
+            plan.recipe,  # type: ignore[arg-type]
+            plan.mode,  # type: ignore[arg-type]
+            *(
+                text(value, 12)
+                for value in (
+                    promise.margin,
+                    promise.max_error,
+                    promise.max_disagreement,
+                    promise.failure_prob,
+                )
+            ),
+            fit_intercept,
+            classes,
+            seed,
+            space,
+            plan.batch_size,
+            n_rows,
+            plan.regularization,
+            *(text(value, 12) for value in (plan.length_cap, plan.abs_gap, plan.rel_gap)),
+            text(plan.noise, 12),
+            sketch,
+        )
+
+    def promise(self) -> Promise:
+        """The promise for which it was planned."""
+        numbers = self.margin, self.max_error, self.max_disagreement, self.failure_prob
+        return Promise(*map(float, numbers))
+
+    def plan(self) -> BatchPlan:
+        """The plan of a replication: as many rows as the original had."""
+        return BatchPlan(
+            recipe=self.recipe,
+            mode=self.mode,
+            promise=self.promise(),
+            n_inputs=self.space.n_inputs,
+            origin="the study of an original",
+            n_rows=self.n_rows,
+            batch_size=self.batch_size,
+            n_batches=self.n_rows // self.batch_size,
+            regularization=self.regularization,
+            length_cap=float(self.length_cap),
+            projection=self.space.projection,
+            n_components=self.space.n_components,
+            rounding=self.space.rounding,
+            grid_width=self.space.grid_width,
+            noise=float(self.noise),
+            abs_gap=float(self.abs_gap),
+            rel_gap=float(self.rel_gap),
+            sketch_bits=self.space.sketch_bits,
+            sketch=self.sketch,
+        )

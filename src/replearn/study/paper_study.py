@@ -1,0 +1,76 @@
+"""A study of Algorithm 1 or 2: what an original publishes, and what a replication found."""
+
+from dataclasses import dataclass
+
+from replearn.documents import Document, Sha256
+from replearn.facts import Facts, Row, Spoken
+from replearn.recipes.paper_design import PaperDesign
+
+
+@dataclass(frozen=True)
+class PaperStudy(Spoken, Document):
+    """What a replication of Algorithm 1 or 2 may know: the design and a commitment.
+
+    Attributes
+    ----------
+    design : PaperDesign
+    commitment : SHA-256
+        Fingerprint of the original's model.
+    """
+
+    FORMAT = "replearn/paper-study"
+
+    design: PaperDesign
+    commitment: Sha256
+
+    def facts(self) -> Facts:
+        """The study in words."""
+        design = self.design
+        return Facts(
+            f"A replication from {design.n_rows:,} rows gets the original's halfspace, except with "
+            f"probability {float(design.max_disagreement):g}.",
+            [
+                Row("recipe", design.recipe),
+                Row("mode", design.mode),
+                Row("columns", design.space.n_inputs - design.fit_intercept),
+                Row("rows of the original", design.n_rows),
+                Row("published bits", design.sketch.size * design.space.sketch_bits),
+                Row("seed", design.seed),
+                Row("commitment", self.commitment),
+            ],
+        )
+
+
+@dataclass(frozen=True)
+class PaperReplication(Spoken):
+    """Whether a replication got the original's halfspace.
+
+    Attributes
+    ----------
+    same : bool
+    fingerprint, commitment : str
+        Of the replication's model, and of the original's.
+    n_rows : int
+        Of the replication.
+    """
+
+    same: bool
+    fingerprint: str
+    commitment: str
+    n_rows: int
+
+    def facts(self) -> Facts:
+        """The verdict first."""
+        verdict = (
+            "The replication got the same model as the original."
+            if self.same
+            else "The replication got a different model than the original."
+        )
+        return Facts(
+            verdict,
+            [
+                Row("fingerprint", self.fingerprint),
+                Row("committed", self.commitment),
+                Row("rows", self.n_rows),
+            ],
+        )
