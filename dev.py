@@ -5,7 +5,7 @@
     python3 dev.py test [ARGS]       lint, then pytest on two workers; ARGS go to pytest
     python3 dev.py test --fast       the same without the slow tests
     python3 dev.py test --engines    the same with Spark and Flower, which take a minute to install
-    python3 dev.py test --coverage   the same with the share of lines that were run
+    python3 dev.py test --coverage   the same; fails if fewer than 90 % of the lines are run
     python3 dev.py versions          quick tests with the oldest and the newest versions allowed
     python3 dev.py lint              ruff, mypy and import-linter
     python3 dev.py docs              the documentation, in docs/_build/html, and its links checked
@@ -45,6 +45,7 @@ LINT = (
 # worksteal, because tests differ in length; the workers share numba's disk cache
 PYTEST = ("pytest", "-n", "2", "--dist", "worksteal")
 SITE = "docs/_build/html"
+GROUPS = ("test", "docs", "engines")  # of pyproject.toml; what else is prepared is an extra
 SPHINX = ("sphinx-build", "-W", "--keep-going", "-q", "-b", "html")
 
 
@@ -56,12 +57,12 @@ def main(arguments: list[str]) -> int:
     command, rest = (arguments[0], arguments[1:]) if arguments else ("help", [])
     try:
         if command == "demo" and not rest:
-            return prepare("cli") or call("replearn", "demo")
+            return prepare("data") or call("replearn", "demo")
         if command == "run":
-            return prepare("cli", "data", "report") or call("replearn", *rest, cwd=Path.cwd())
+            return prepare("data") or call("replearn", *rest, cwd=Path.cwd())
         if command == "test":
-            extras = ("test", "engines") if "--engines" in rest else ("test",)
-            return prepare(*extras) or run_steps((*LINT, ("pytest", (*PYTEST, *chosen(rest)))))
+            parts = ("test", "engines") if "--engines" in rest else ("test",)
+            return prepare(*parts) or run_steps((*LINT, ("pytest", (*PYTEST, *chosen(rest)))))
         if command == "versions" and not rest:
             return (
                 make_venv() or install_uv() or max(map(try_versions, ("lowest-direct", "highest")))
@@ -82,7 +83,7 @@ def main(arguments: list[str]) -> int:
 SHORT: dict[str, tuple[str, ...]] = {
     "--engines": (),
     "--fast": ("-m", "not slow"),
-    "--coverage": ("--cov=replearn", "--cov-report=term:skip-covered"),  # takes twice the time
+    "--coverage": ("--cov=replearn", "--cov-report=term:skip-covered", "--cov-fail-under=90"),
 }
 
 
@@ -106,7 +107,7 @@ def try_versions(resolution: str) -> int:
     say(f"quick tests with the versions that uv calls {resolution}")
     options = ("--python", str(python), "--resolution", resolution)
     code = quietly(uv, "venv", "--clear", "--python", "3.11", str(place)) or quietly(
-        uv, "pip", "install", *options, "--editable", ".[test]"
+        uv, "pip", "install", *options, "--editable", ".", "--group", "test"
     )
     tests = ("-m", "pytest", "-q", "-m", "not slow", "tests/unit", "tests/golden")
     return code or subprocess.call((str(python), *tests), cwd=ROOT, env=environment())
@@ -126,27 +127,30 @@ def run_steps(steps: Iterable[tuple[str, tuple[str, ...]]]) -> int:
     return next((code for _, code, _ in results if code), 0)
 
 
-def prepare(*extras: str) -> int:
-    """Make .venv hold replearn and these extras; instant when nothing has changed."""
+def prepare(*parts: str) -> int:
+    """Make .venv hold replearn with these extras and groups; instant when nothing has changed."""
     key = hashlib.sha256()
-    for part in (ROOT / "pyproject.toml", CONSTRAINTS):
-        key.update(part.read_bytes() + b"\0")
+    for file in (ROOT / "pyproject.toml", CONSTRAINTS):
+        key.update(file.read_bytes() + b"\0")
     stamp = read_stamp()
-    installed = set(stamp["extras"]) if stamp.get("key") == key.hexdigest() else set()
-    if PYTHON.exists() and stamp.get("root") == str(ROOT) and installed.issuperset(extras):
+    installed = set(stamp["parts"]) if stamp.get("key") == key.hexdigest() else set()
+    if PYTHON.exists() and stamp.get("root") == str(ROOT) and installed.issuperset(parts):
         return 0
     start = time.monotonic()
     if make_venv():
         return 1
-    wanted = sorted(installed.union(extras))
-    target = ("--constraint", str(CONSTRAINTS), "--editable", f".[{','.join(wanted)}]")
-    say(f"installing replearn with its extras {', '.join(wanted)} (seconds to a few minutes)")
+    wanted = sorted(installed.union(parts))
+    extras = ",".join(part for part in wanted if part not in GROUPS)
+    groups = [option for part in wanted if part in GROUPS for option in ("--group", part)]
+    target = ("--constraint", str(CONSTRAINTS), "--editable", f".[{extras}]", *groups)
+    say(f"installing replearn with {', '.join(wanted)} (seconds to a few minutes)")
     if install_uv() or quietly(str(BIN / "uv"), "pip", "install", "--python", str(PYTHON), *target):
         say("trying again with pip alone")
-        if quietly(str(PYTHON), "-m", "pip", "install", *target):
+        pip = (str(PYTHON), "-m", "pip", "install")
+        if quietly(*pip, "--upgrade", "pip>=25.1") or quietly(*pip, *target):  # groups are new
             say("could not install: see above. Can pip reach its package index from here?")
             return 1
-    stamp = {"root": str(ROOT), "key": key.hexdigest(), "extras": wanted}
+    stamp = {"root": str(ROOT), "key": key.hexdigest(), "parts": wanted}
     STAMP.write_text(json.dumps(stamp), encoding="utf-8")
     say(f"ready after {time.monotonic() - start:.0f} s")
     return 0
@@ -175,7 +179,7 @@ def install_uv() -> int:
 def lock() -> int:
     """Pin the newest versions for every platform and Python, without registry addresses."""
     say("writing constraints.txt")
-    options = "--universal --all-extras --no-header --no-annotate --upgrade --quiet"
+    options = "--universal --all-extras --all-groups --no-header --no-annotate --upgrade --quiet"
     return call(
         *("uv", "pip", "compile", "pyproject.toml", "--python-version", "3.11"),
         *(*options.split(), "--output-file", CONSTRAINTS.name),
