@@ -11,7 +11,7 @@ from scipy import stats
 from replearn.codes.coins import Coins
 from replearn.codes.nets import candidates, log_cap, log_net_size, log_projected_tail
 from replearn.codes.projection import projection_matrix
-from replearn.recipes.net import NET, Net, draw_threshold, run, stability
+from replearn.recipes.net import NET, draw_threshold, run, stability
 from replearn.recipes.recipe import Promise, Sizes
 from tests.error_budget import (
     FALSE_ALARM,
@@ -257,4 +257,3 @@ def test_blocks_and_workers_change_nothing():
     parts = run(Whole(X, y, size=64), plan, Coins(1), lambda f, blocks: list(map(f, blocks)))
     assert np.array_equal(whole.codes, parts.codes)
     assert np.array_equal(whole.spread.moves, parts.spread.moves)
-    assert isinstance(Net(np.ones((1, 1)), plan.cover, Coins(1)).n_points, int)

@@ -9,14 +9,13 @@ from scipy import sparse
 from replearn.exact.directions import (
     UNIT_BITS,
     WEIGHT_BITS,
-    count_errors,
     nonzero_rows,
     products,
     project_rows,
     unit_rows,
     weighted_sums,
-    whole_candidates,
 )
+from replearn.exact.error_counts import count_errors
 
 UNIT = 2.0**UNIT_BITS
 
@@ -78,9 +77,9 @@ def test_no_order_changes_a_bit(seed, d):
         products(whole, vector), whole @ vector / UNIT, rtol=0, atol=1e-8 * abs(vector).max()
     )
     matrix = rng.standard_normal((d, 5))
-    points = project_rows(whole, matrix, 5)
+    points = project_rows(whole, matrix)
     np.testing.assert_array_equal(
-        project_rows(whole[order][:, columns], matrix[columns], 5), points[:, order]
+        project_rows(whole[order][:, columns], matrix[columns]), points[:, order]
     )
     weights = rng.random(64)
     sums, masses = weighted_sums(whole, weights, 1)
@@ -89,30 +88,36 @@ def test_no_order_changes_a_bit(seed, d):
     np.testing.assert_array_equal(masses, others)
 
 
-def test_errors_are_counted_as_in_whole_numbers():
-    rng = np.random.default_rng(3)
-    X, signs = random_rows(rng, 3000, 5)
-    points = project_rows(unit_rows(X, signs, 5), None, 5)
-    chosen = whole_candidates(rng.standard_normal((50, 5)))
-    # Python's own integers know no rounding
-    exact = points.astype(int).astype(object).T @ chosen.astype(int).astype(object).T
-    expected = (exact <= 0).sum(axis=0).astype(int)
-    unlimited = np.full(50, 3000)
-    np.testing.assert_array_equal(count_errors(points, chosen, unlimited), expected)
-    limits = rng.integers(-1, 3000, size=50)
-    np.testing.assert_array_equal(
-        count_errors(points, chosen, limits), np.minimum(expected, limits + 1)
-    )
+def reference_counts(points, chosen):
+    """The twin: single precision, component after component."""
+    scores = np.zeros((len(chosen), points.shape[1]), dtype=np.float32)
+    for component, row in zip(chosen.T, points, strict=True):
+        scores += component[:, None] * row
+    return (scores <= 0).sum(axis=1)
 
 
-def test_points_have_the_bits_that_stay_exact():
-    for k in (1, 6, 24, 500):
+@pytest.mark.parametrize(("k", "n"), [(1, 1), (3, 255), (4, 256), (6, 3000), (9, 257), (24, 1000)])
+def test_errors_are_counted_as_by_the_twin(k, n):
+    rng = np.random.default_rng(k)
+    X, signs = random_rows(rng, n, k)
+    points = project_rows(unit_rows(X, signs, k), None)
+    chosen = rng.standard_normal((50, k)).astype(np.float32)
+    expected = reference_counts(points, chosen)
+    np.testing.assert_array_equal(count_errors(points, chosen, np.full(50, n)), expected)
+    limits = rng.integers(-1, n, size=50)
+    found = count_errors(points, chosen, limits)
+    np.testing.assert_array_equal(found, np.minimum(expected, limits + 1))
+
+
+def test_points_are_whole_numbers_of_23_bits():
+    for k in (1, 6, 500):
         rng = np.random.default_rng(k)
         rows = unit_rows(rng.standard_normal((20, k)), np.ones(20, dtype=np.int8), k)
-        points = project_rows(rows, None, k)
+        points = project_rows(rows, None)
+        assert points.dtype == np.float32
         assert (points == np.rint(points)).all()
-        assert k * 16 * 2.0**20 * abs(points).max() <= 2.0**53
-        assert abs(points).max() >= 2.0**15
+        assert (abs(points).max(axis=0) <= 2.0**23).all()
+        assert (abs(points).max(axis=0) >= 2.0**22).all()
 
 
 def test_weighted_sums_are_exact():

@@ -1,4 +1,4 @@
-"""Rows as directions in whole numbers, and how many of them each of many halfspaces gets wrong.
+"""Rows as directions in whole numbers: products with vectors, projections, weighted sums.
 
 Only the direction of a row counts. It is rounded to whole numbers so small that every product and
 every partial sum below is a whole number under 2^53: float64 holds these exactly, and no order of
@@ -14,20 +14,18 @@ from numpy.typing import NDArray
 from replearn.types import Matrix, Signs, Vector, is_sparse
 
 Counts = NDArray[np.int64]
+Points = NDArray[np.float32]
 
 #: A direction is at most this long: units of 2^-20.
 UNIT_BITS = 20
 _UNIT = float(1 << UNIT_BITS)
 
-#: Bits of a map of directions, of a candidate, and of a point at the most.
-_MAP_BITS, _CANDIDATE_BITS, _POINT_BITS = 22, 20, 23
+#: Bits of a projection's entries, and of a point: single precision holds 24.
+_MAP_BITS, _POINT_BITS = 22, 23
 
 #: Weights are counted in units of 2^-16: this many rows of 2^20 each then add up to 2^52.
 WEIGHT_BITS = 16
 _EXACT_ROWS = 1 << 16
-
-#: Points between two looks at the limits: a block of scores stays in the cache.
-_ROWS_ABREAST = 512
 
 
 def unit_rows(X: Any, signs: Signs, n_inputs: int) -> Any:
@@ -96,8 +94,8 @@ def products(rows: Any, vector: Vector) -> Vector:
     return np.asarray(np.ldexp(whole, -(bits + UNIT_BITS)))
 
 
-def project_rows(rows: Any, matrix: Matrix | None, n_components: int) -> Matrix:
-    """Points of a net: projected directions, as columns of whole numbers.
+def project_rows(rows: Any, matrix: Matrix | None) -> Points:
+    """Points of a net: projected directions, as columns of whole numbers in single precision.
 
     Parameters
     ----------
@@ -107,49 +105,17 @@ def project_rows(rows: Any, matrix: Matrix | None, n_components: int) -> Matrix:
 
     Returns
     -------
-    points : float64 array of shape (n_components, n_rows)
-        Each is scaled by a power of two, so that its largest entry has the bits that
-        `count_errors` can take.
+    points : float32 array of shape (n_components, n_rows)
+        Each is scaled by a power of two, so that its largest entry has 23 bits.
     """
     if matrix is None:
         found = rows.toarray() if is_sparse(rows) else rows
     else:
         bits = _MAP_BITS - math.frexp(float(np.abs(matrix).max()))[1]
         found = np.asarray(rows @ np.rint(np.ldexp(matrix, bits)))
-    bits = min(_POINT_BITS, 52 - _CANDIDATE_BITS - 4 - n_components.bit_length())
     exponents = np.frexp(np.abs(found).max(axis=1, initial=0.0))[1]
-    return np.ascontiguousarray(np.rint(np.ldexp(found, (bits - exponents)[:, None])).T)
-
-
-def whole_candidates(candidates: Matrix) -> Matrix:
-    """Candidates, at most 16 in each entry, in units of 2^-20."""
-    return np.rint(np.ldexp(candidates, _CANDIDATE_BITS))
-
-
-def count_errors(points: Matrix, candidates: Matrix, limits: Counts) -> Counts:
-    """Count the points that each candidate gets wrong; give up on those above their limit.
-
-    Parameters
-    ----------
-    points : whole numbers of shape (n_components, n_points)
-    candidates : whole numbers of shape (n_candidates, n_components)
-        Wrong where the product with a point is not positive.
-    limits : int64 array of shape (n_candidates,)
-
-    Returns
-    -------
-    counts : int64 array of shape (n_candidates,)
-        ``limit + 1`` stands for any larger count.
-    """
-    counts = np.zeros(len(candidates), dtype=np.int64)
-    active = np.flatnonzero(limits >= 0)
-    for start in range(0, points.shape[1], _ROWS_ABREAST):
-        scores = candidates[active] @ points[:, start : start + _ROWS_ABREAST]
-        counts[active] += np.count_nonzero(scores <= 0, axis=1)
-        active = active[counts[active] <= limits[active]]
-        if active.size == 0:
-            break
-    return np.minimum(counts, limits + 1)
+    whole = np.rint(np.ldexp(found, (_POINT_BITS - exponents)[:, None]))
+    return np.ascontiguousarray(whole.T, dtype=np.float32)
 
 
 def weighted_sums(rows: Any, weights: Vector, n_groups: int) -> tuple[Counts, Counts]:
