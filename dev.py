@@ -179,7 +179,7 @@ def install_uv() -> int:
 def lock() -> int:
     """Pin the newest versions for every platform and Python, without registry addresses."""
     say("writing constraints.txt")
-    options = "--universal --all-extras --all-groups --no-header --no-annotate --upgrade --quiet"
+    options = "--universal --all-extras --group test --group docs --group engines --no-header --no-annotate --upgrade --quiet"
     return call(
         *("uv", "pip", "compile", "pyproject.toml", "--python-version", "3.11"),
         *(*options.split(), "--output-file", CONSTRAINTS.name),

@@ -14,6 +14,7 @@ _PLACES = {
     "ReplicableLinearRegressor": "estimators.glm",
     "ReplicablePoissonRegressor": "estimators.glm",
     "Study": "study.study",
+    "register_study": "study.registered",
     "ReplearnError": "errors",
     "NotEnoughSamples": "errors",
     "InvalidFile": "errors",

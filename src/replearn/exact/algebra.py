@@ -55,3 +55,33 @@ def backward(upper: Matrix, right: Matrix) -> Matrix:
 def solve(lower: Matrix, right: Matrix) -> Matrix:
     """``(lower lower')^-1 right``."""
     return backward(lower.T, forward(lower, right))
+
+
+def eigenvectors(matrix: Matrix, n_sweeps: int = 12) -> tuple[Vector, Matrix]:
+    """Eigenvalues from the largest on, and eigenvectors in rows, by Jacobi's rotations.
+
+    The largest entry of each vector is positive.
+
+    Examples
+    --------
+    >>> values, vectors = eigenvectors(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    >>> values.round(12).tolist(), vectors.round(6).tolist()
+    ([3.0, 1.0], [[0.707107, 0.707107], [0.707107, -0.707107]])
+    """
+    a, v = matrix.copy(), np.eye(len(matrix))
+    for _ in range(n_sweeps):
+        for p in range(len(a) - 1):
+            for q in range(p + 1, len(a)):
+                if abs(a[p, q]) <= 1e-15 * np.sqrt(abs(a[p, p] * a[q, q])):
+                    continue
+                ratio = (a[q, q] - a[p, p]) / (2.0 * a[p, q])
+                t = (1.0 if ratio >= 0 else -1.0) / (abs(ratio) + np.sqrt(ratio * ratio + 1.0))
+                c = 1.0 / np.sqrt(t * t + 1.0)
+                s = t * c
+                a[p], a[q] = c * a[p] - s * a[q], s * a[p] + c * a[q]
+                a[:, p], a[:, q] = c * a[:, p] - s * a[:, q], s * a[:, p] + c * a[:, q]
+                v[p], v[q] = c * v[p] - s * v[q], s * v[p] + c * v[q]
+    order = np.argsort(-np.diagonal(a), kind="stable")
+    vectors = v[order]
+    largest = vectors[np.arange(len(v)), np.abs(vectors).argmax(axis=1)]
+    return np.diagonal(a)[order].copy(), vectors * np.where(largest < 0, -1.0, 1.0)[:, None]

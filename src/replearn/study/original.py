@@ -225,20 +225,20 @@ def publish(table: Table, request: Request) -> Original:
     original : Original
     """
     request.check()
-    classes, labels = _labels(table, request.kind)
+    classes, labels = read_labels(table, request.kind)
     n_rows = len(labels)
     if n_rows < 2:
         raise ReplearnError(f"rows must be two or more, got n_samples = {n_rows}. Pass more rows.")
     n_there = request.replication_rows or n_rows
     promise = Promise(request.max_disagreement, request.sketch_bits, n_rows, n_there)
-    loss = _loss(request.kind, classes, labels)
+    loss = loss_of(request.kind, classes, labels)
     bases = ("linear", "splines") if request.basis == "auto" else (request.basis,)
     candidates = [_candidate(table, request, basis, classes, labels, loss, promise) for basis in bases]
     best = min(candidates, key=lambda candidate: candidate.trial.loss)
     return _published(best, request, promise, classes, labels)
 
 
-def _labels(table: Table, kind: Kind) -> tuple[tuple[Any, ...] | None, Any]:
+def read_labels(table: Table, kind: Kind) -> tuple[tuple[Any, ...] | None, Any]:
     """The classes, and the target of each row."""
     parts = [batch.y for batch in table.batches()]
     column = join_columns(parts)  # type: ignore[arg-type]
@@ -248,7 +248,8 @@ def _labels(table: Table, kind: Kind) -> tuple[tuple[Any, ...] | None, Any]:
     return None, target_numbers(column, least=0 if kind == "poisson" else None)
 
 
-def _loss(kind: Kind, classes: tuple[Any, ...] | None, labels: Vector) -> Loss:
+def loss_of(kind: Kind, classes: tuple[Any, ...] | None, labels: Vector) -> Loss:
+    """The loss of a study, with the units that its target has."""
     if classes is not None:
         return Bernoulli() if len(classes) == 2 else Multinomial(len(classes))
     if kind == "poisson":

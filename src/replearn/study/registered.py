@@ -1,0 +1,142 @@
+"""Registered studies: nobody is first, nothing about a lab's sample is published.
+
+Without a sketch rounding is dear, so a model has few numbers: the constant and some principal
+directions of a pilot, or published scores that labs recalibrate. This is the paper's notion of
+replicability, for models with probabilities.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from replearn.codes.coins import seed_text
+from replearn.documents import decimal_text
+from replearn.errors import ReplearnError, short
+from replearn.exact import algebra
+from replearn.exact.rows import Kept, Rows
+from replearn.recipes import glm
+from replearn.recipes.design import DIRECTION_BITS, Design
+from replearn.study.original import Kind, loss_of, read_labels
+from replearn.study.rows import Reading, TableRows, projected, read_rows
+from replearn.study.study import Study
+from replearn.tables import learn_encoding, make_profile, open_table
+from replearn.types import Codes, Matrix
+
+#: Directions that are tried.
+MOST_DIRECTIONS = 8
+
+
+def register_study(
+    pilot: Any,
+    pilot_y: Any,
+    *,
+    samples_per_lab: int,
+    scores: Sequence[str] | None = None,
+    kind: Kind = "logistic",
+    target: str = "y",
+    max_disagreement: float = 0.1,
+    shared_seed: int | str = 0,
+    categories: Sequence[str] = (),
+    drop: Sequence[str] = (),
+) -> Study:
+    """Plan a study in which nobody is first, from a pilot or from public rows.
+
+    Parameters
+    ----------
+    pilot : table
+        Its rows are no lab's rows.
+    pilot_y : column name or array
+        Labels of the pilot.
+    samples_per_lab : int
+        Rows that each lab will have, at least.
+    scores : sequence of str, optional
+        Columns that hold finished scores: labs fit a constant and a slope for each. Otherwise labs
+        fit principal directions of the pilot, as many as are worth their rounding.
+    kind : "logistic", "linear" or "poisson"
+    target : str
+        Name of the column that labs predict.
+    max_disagreement : float, default=0.1
+        Planned probability that two labs get different models.
+    shared_seed : int or str
+    categories, drop : sequences of str
+
+    Returns
+    -------
+    study : Study
+        With 0 bits: `replicate` it at every lab.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 4)) * [3, 1, 1, 1]
+    >>> y = X[:, 0] + 3 * rng.logistic(size=1000) > 0
+    >>> study = register_study(X, y, samples_per_lab=50_000)
+    >>> study.design.bits, len(study.design.directions) < 4
+    (0, True)
+    """
+    if isinstance(samples_per_lab, bool) or not isinstance(samples_per_lab, int):
+        raise ReplearnError(
+            f"samples_per_lab must be a number of rows, got {short(samples_per_lab)}."
+        )
+    table = open_table(pilot, target=pilot_y, columns=scores, drop=() if scores else drop)
+    classes, labels = read_labels(table, kind)
+    loss = loss_of(kind, classes, labels)
+    learned = learn_encoding(table, labels, categories=categories)
+    rows = read_rows(TableRows(table, Reading(learned.encoding, loss, classes)))
+    promise = glm.Promise(max_disagreement, 0, samples_per_lab, samples_per_lab)
+    if scores is not None:
+        directions, found = None, glm.original(rows, loss, promise)[1]
+    else:
+        directions, found = _worthwhile(rows, loss, promise)
+    design = Design(
+        target=pilot_y if isinstance(pilot_y, str) else target,
+        encoding=learned.encoding,
+        loss=loss,
+        ridge=found.ridge,
+        coordinates=found.coordinates,
+        widths=found.widths,
+        bits=0,
+        seed=seed_text(shared_seed),
+        classes=classes,
+        directions=directions,
+    )
+    return Study(
+        design=design,
+        max_disagreement=decimal_text(max_disagreement),
+        n_original=samples_per_lab,
+        n_replication=samples_per_lab,
+        spreads=tuple(map(decimal_text, found.spread.differences(1.0, np.inf).tolist())),
+        profile=make_profile(learned, labels),
+    )
+
+
+def _worthwhile(rows: Rows, loss: Any, promise: glm.Promise) -> tuple[Codes, glm.Trial]:
+    """As many principal directions as lower the held-out loss after rounding."""
+    every = principal_directions(glm.second_moments(rows))[:MOST_DIRECTIONS]
+    best: tuple[Codes, glm.Trial] | None = None
+    kept = rows if isinstance(rows, Kept) else glm.sampled(rows, 1, glm.MOST_TRIED, salt=4)
+    for k in range(1, len(every) + 1):
+        turned = Kept(_turned(kept, every[:k]))
+        trial = glm.original(turned, loss, promise)[1]
+        if best is not None and trial.loss >= best[1].loss:
+            break
+        best = every[:k], trial
+    assert best is not None
+    return best
+
+
+def _turned(kept: Kept, directions: Codes) -> Any:
+    return replace(kept.block, terms=projected(kept.block.terms, directions))
+
+
+def principal_directions(moments: Matrix) -> Codes:
+    """Principal directions of encoded rows, in whole units, each with about unit variance."""
+    centre = moments[0, 1:]
+    covariance = moments[1:, 1:] - centre[:, None] * centre
+    values, vectors = algebra.eigenvectors(covariance)
+    keep = values > 1e-3 * values[0]
+    scaled = vectors[keep] / np.maximum(np.sqrt(values[keep]), 0.5)[:, None]
+    return np.floor(scaled * 2.0**DIRECTION_BITS + 0.5).astype(np.int64)
