@@ -439,6 +439,7 @@ def unpacked(rows: Integers_, n_columns: int) -> Integers_:
     """The matrices again."""
     below = np.tril_indices(n_columns)
     found = np.zeros((len(rows), n_columns, n_columns), dtype=object)
-    found[:, below[0], below[1]] = rows
-    found[:, below[1], below[0]] = rows
+    if len(rows):
+        found[:, below[0], below[1]] = rows
+        found[:, below[1], below[0]] = rows
     return found

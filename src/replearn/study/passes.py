@@ -275,8 +275,8 @@ def _one_step(design: Design, state: NewtonState, sums: ExactSums) -> Matrix:
     gain = -found.slope(found.gradient) / 2
     if not gain < LARGEST_GAIN:
         raise ReplearnError(
-            f"one round must begin near its end, but these rows would gain {gain:.2g} nats each (at "
-            f"most {LARGEST_GAIN}): they differ from the opened model. Take several rounds."
+            f"one round must begin near its end, but these rows would gain {gain:.2g} nats each "
+            f"(at most {LARGEST_GAIN}): they differ from the opened model. Take several rounds."
         )
     return state.theta + on_grid(found.step, THETA_BITS)
 

@@ -154,15 +154,16 @@ class Study(Spoken, Document):
         state : State
             Of `begin`, or of the last `step`.
         """
-        self._check_state(state)
+        self.check_state(state)
         return passes.add_up(self.design, state, batches)
 
     def step(self, state: State, sums: ExactSums) -> State | Fitted:
         """What follows from the sums of all rows: the next state, or the fit."""
-        self._check_state(state)
+        self.check_state(state)
         return passes.advance(self.design, state, sums)
 
-    def _check_state(self, state: State) -> None:
+    def check_state(self, state: State) -> None:
+        """Refuse a state of a different study."""
         if state.study != self.fingerprint:
             raise ReplearnError(
                 f"the state must be one of this study, {self.fingerprint[:16]}, got one of "

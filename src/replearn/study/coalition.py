@@ -1,0 +1,496 @@
+"""Coalitions: labs send exact sums of their rows, round by round, and get one model.
+
+The model is that of all rows together, to the bit; no row leaves its lab. Sums that no rows can
+give are refused; labs are compared with each other; a lab that invents whole rows is not noticed,
+unless they differ from all others.
+"""
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+from typing import Annotated, Any
+
+import numpy as np
+
+from replearn.documents import Document, Integers, Range, Sha256, Text, Unfit
+from replearn.errors import ReplearnError
+from replearn.exact import algebra
+from replearn.exact.rows import THETA_BITS, on_grid
+from replearn.exact.sums import ExactSums, integers
+from replearn.exact.sums import Integers as Whole
+from replearn.facts import Facts, Row, Spoken, p_value
+from replearn.facts import Table as FactTable
+from replearn.recipes import newton
+from replearn.recipes.model import Model
+from replearn.study.passes import (
+    MAX_ROWS,
+    MAX_SUM,
+    Counts,
+    Fitted,
+    Member,
+    State,
+    add_up,
+    refuse_other_codes,
+    table_of,
+)
+from replearn.study.possible import refuse_impossible
+from replearn.study.replication import Replication, compare_with_original
+from replearn.study.study import Study
+from replearn.tables import Finding, Seen, Table, compare_profiles
+from replearn.types import Codes, Matrix, Vector
+
+#: Sums of fewer rows may tell what stands in single ones.
+LEAST_ROWS = 100
+#: A lab that claims so many times the rows of the study is not believed unless it is asked for.
+MOST_TIMES = 100
+#: Labs that are this unlikely of one population are named.
+UNLIKELY = 0.001
+
+_SUM = Integers(2, -MAX_SUM, MAX_SUM, 1 << 24)
+
+
+@dataclass(frozen=True)
+class LabSums(Spoken, Document):
+    """What a lab sends in one round: whole numbers, and nothing else about its rows.
+
+    Attributes
+    ----------
+    study, state : SHA-256
+        What the sums were made with.
+    lab : str
+        Its name.
+    rows : int
+    weight, totals, cells, sampled, gradient, information, exponents
+        What the state asked for; see `docs/format.md`.
+    findings : tuple of Finding
+        Columns that look different here: for the lab itself, no part of the file.
+    """
+
+    FORMAT = "replearn/sums"
+
+    study: Sha256
+    state: Sha256
+    lab: Annotated[str, Text(200)]
+    rows: Annotated[int, Range(0, MAX_ROWS)]
+    weight: Annotated[int, Range(0, MAX_SUM)] | None = None
+    sampled: Annotated[int, Range(0, MAX_SUM)] | None = None
+    totals: Annotated[Whole, Integers(1, -MAX_SUM, MAX_SUM, 100)] | None = None
+    cells: Annotated[Codes, Integers(2, 0, MAX_ROWS)] | None = None
+    gradient: Annotated[Whole, _SUM] | None = None
+    information: Annotated[Whole, _SUM] | None = None
+    exponents: Annotated[Codes, Integers(1, 0, MAX_ROWS, 1 << 12)] | None = None
+    findings: tuple[Finding, ...] = field(default=(), compare=False, repr=False)
+
+    def check(self) -> None:
+        """Information is that of the gradient's columns."""
+        if self.information is not None and len(self.information):
+            n_columns = 0 if self.gradient is None else self.gradient.shape[1]
+            if self.information.shape[1] != n_columns * (n_columns + 1) // 2:
+                raise Unfit("information must be of the columns of the gradient")
+
+    @classmethod
+    def of(cls, study: Study, lab: str, sums: ExactSums) -> "LabSums":
+        """From what a pass gave."""
+        found: dict[str, Any] = dict(sums.values)
+        for name in ("rows", "weight", "sampled"):
+            if name in found:
+                found[name] = sums.count(name)
+        if "information" in found:
+            found["information"] = newton.packed(found["information"])
+        return cls(study.fingerprint, sums.of, lab, **found)
+
+    @property
+    def sums(self) -> ExactSums:
+        """As a pass gives them."""
+        found: dict[str, Whole] = {}
+        for name in ("rows", "weight", "sampled"):
+            if (value := getattr(self, name)) is not None:
+                found[name] = integers([value])
+        for name in ("totals", "cells", "gradient", "information", "exponents"):
+            if (array := getattr(self, name)) is not None:
+                found[name] = integers(array)
+        if "information" in found:
+            n_columns = found["gradient"].shape[1]
+            found["information"] = newton.unpacked(found["information"], n_columns)
+        return ExactSums(self.state, found)
+
+    def facts(self) -> Facts:
+        """What is sent, in words."""
+        size = sum(np.size(value) for value in self.sums.values.values())
+        return Facts(
+            f"Sums of {self.rows:,} rows at {self.lab!r}: {size:,} whole numbers, and no row.",
+            [*(f"{found.column or 'The target'}: {found.sentence}" for found in self.findings)],
+            details=[Row("study", self.study), Row("state", self.state)],
+        )
+
+
+def lab_sums(
+    study: "Study | str | os.PathLike[str]",
+    table: Any,
+    state: State | None = None,
+    *,
+    lab: str = "lab",
+    least_rows: int = LEAST_ROWS,
+) -> LabSums:
+    """Exact sums of a lab's rows, to send to a coalition.
+
+    Parameters
+    ----------
+    study : Study or path
+    table : path, dataframe, Arrow data or Table
+        With the columns and the target of the study.
+    state : State, optional
+        What `combine` gave after the last round; ``study.begin()`` in the first.
+    lab : str
+        Name of the lab, one for each.
+    least_rows : int
+        Fewer rows are refused: their sums may tell what stands in single rows.
+
+    Returns
+    -------
+    sums : LabSums
+        The same bytes for the same rows in any order.
+    """
+    study = study if isinstance(study, Study) else Study.load(study)
+    design = study.design
+    state = study.begin() if state is None else state
+    study.check_state(state)
+    source = table if isinstance(table, Table) else table_of(design, table)
+    seen = Seen(design.encoding)
+    sums = add_up(design, state, [source], seen)
+    if sums.count("rows") < least_rows:
+        raise ReplearnError(
+            f"sums must be of at least {least_rows} rows, got {sums.count('rows')}: those of few "
+            "rows may tell what stands in single ones. Pool them with those of a different lab."
+        )
+    findings: tuple[Finding, ...] = ()
+    if state.asks in ("counts", "one step"):
+        refuse_other_codes(design, sums)
+        findings = tuple(compare_profiles(design.encoding, study.profile, seen))
+    return replace(LabSums.of(study, lab, sums), findings=findings)
+
+
+@dataclass(frozen=True)
+class Influence:
+    """A lab of a coalition beside the others.
+
+    Attributes
+    ----------
+    lab : str
+    rows : int
+    same : bool
+        Whether the model is the same without it (estimated by one Newton step).
+    moved : tuple of str
+        Coded numbers that are different without it.
+    p : float
+        Of "this lab and the others are of one population": its largest difference, in the spread
+        that the study publishes, which no lab can change.
+    largest : str
+        The number that differs most.
+    """
+
+    lab: str
+    rows: int
+    same: bool
+    moved: tuple[str, ...]
+    p: float
+    largest: str
+
+
+@dataclass(frozen=True)
+class Coalition(Spoken):
+    """The model of many labs, and what each of them adds.
+
+    Attributes
+    ----------
+    model : Model
+        That of the rows of all labs, to the bit (or one Newton step from an opened model).
+    replication : Replication
+        Beside the original.
+    labs : tuple of Influence
+    heterogeneity : array
+        Cochran's Q of each coded number, with one degree of freedom less than labs.
+    same_population : float
+        p-value of "all labs are of one population", over all numbers (Bonferroni).
+    copies : tuple of pairs of str
+        Labs whose sums are too similar for different rows.
+    """
+
+    model: Model
+    replication: Replication
+    labs: tuple[Influence, ...]
+    heterogeneity: Vector
+    same_population: float
+    copies: tuple[tuple[str, str], ...]
+
+    @property
+    def agreement(self) -> float:
+        """Share of the labs without which the model is the same."""
+        return sum(lab.same for lab in self.labs) / len(self.labs)
+
+    def facts(self) -> Facts:
+        """In words."""
+        n_labs, n_rows = len(self.labs), self.replication.n_rows
+        verdict = f"{n_labs} labs with {n_rows:,} rows have one model"
+        if self.replication.same is not None:
+            verdict += ": the original's" if self.replication.same else ", not the original's"
+        order = np.argsort(-self.heterogeneity, kind="stable")[:20]
+        names = self.replication.names
+        unlikely = [lab for lab in self.labs if lab.p < UNLIKELY]
+        return Facts(
+            f"{verdict}.",
+            [
+                Row("fingerprint", self.model.fingerprint),
+                Row("one population?", f"p = {p_value(self.same_population)}", key="population"),
+                Row("same without a lab", self.agreement, "%", note="of the labs"),
+                *(
+                    f"{a!r} and {b!r} have nearly the same sums. Are these rows there twice?"
+                    for a, b in self.copies
+                ),
+                *(
+                    f"{lab.lab!r} differs from the others, most in {lab.largest}."
+                    for lab in unlikely
+                ),
+            ],
+            details=[
+                FactTable(
+                    "Labs",
+                    ("lab", "rows", "same without it", "p", "differs most in"),
+                    [(x.lab, x.rows, "yes" if x.same else "no", x.p, x.largest) for x in self.labs],
+                ),
+                FactTable(
+                    "Numbers that differ most between labs",
+                    ("number", "Cochran's Q"),
+                    [(names[i], float(self.heterogeneity[i])) for i in order],
+                ),
+                "A lab that invents rows like those of the others is not noticed.",
+                *self.replication.facts().details,
+            ],
+            values={"same": self.replication.same},
+        )
+
+
+def combine(
+    study: "Study | str | os.PathLike[str]",
+    *sums: LabSums,
+    state: State | None = None,
+    opened: Model | None = None,
+    nonce: str | None = None,
+    most_rows: int | None = None,
+) -> "State | Coalition":
+    """Add up the sums of all labs.
+
+    Parameters
+    ----------
+    study : Study or path
+    *sums : LabSums
+        One of each lab, of one round, in any order.
+    state : State, optional
+        What the labs were asked for; ``study.begin()`` in the first round. After
+        ``study.begin(opened)`` one round is all.
+    opened : Model, optional
+        The original's, to say what differs.
+    nonce : str, optional
+        Opens a sealed study.
+    most_rows : int, optional
+        That a lab may claim; by default 100 times those of the study.
+
+    Returns
+    -------
+    found : State or Coalition
+        What labs need for the next round, or the model.
+
+    Raises
+    ------
+    ReplearnError
+        If sums are of a different study or round, of labs that took no part before, there twice,
+        or not of any rows.
+    """
+    study = study if isinstance(study, Study) else Study.load(study)
+    state = study.begin() if state is None else state
+    study.check_state(state)
+    if most_rows is None:
+        most_rows = MOST_TIMES * max(study.n_original, study.n_replication)
+    labs = sorted(sums, key=lambda one: one.lab)
+    _check_labs(study, state, labs)
+    parts = [one.sums for one in labs]
+    for one, part in zip(labs, parts, strict=True):
+        refuse_impossible(study.design, state, part, one.lab, most_rows)
+    _check_members(state, labs, parts)
+    total = reduce(add, parts)
+    found = study.step(state, total)
+    if isinstance(found, Fitted):
+        return _coalition(study, state, labs, parts, total, found, opened, nonce)
+    if state.asks == "counts":
+        members = (Member(one.lab, Counts.of(part)) for one, part in zip(labs, parts, strict=True))
+        found = replace(found, members=tuple(members))
+    return found
+
+
+def _check_labs(study: Study, state: State, labs: Sequence[LabSums]) -> None:
+    """Refuse sums that are of something else, or there twice."""
+    if not labs:
+        raise ReplearnError("there must be sums of at least one lab, got none.")
+    contents: dict[bytes, str] = {}
+    for one in labs:
+        if one.study != study.fingerprint:
+            raise ReplearnError(
+                f"the sums of {one.lab!r} must be of the study {study.fingerprint[:16]}, got "
+                f"{one.study[:16]}. Send all labs one study file."
+            )
+        if one.state != state.fingerprint:
+            raise ReplearnError(
+                f"the sums of {one.lab!r} must be of this round, got those of a different one. "
+                "Send that lab the state of this round (on the command line --state)."
+            )
+        twin = contents.setdefault(replace(one, lab="").canonical_bytes(), one.lab)
+        if twin != one.lab:
+            raise ReplearnError(
+                f"{twin!r} and {one.lab!r} have the same sums: rows would count twice. Leave one "
+                "out."
+            )
+    names = [one.lab for one in labs]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ReplearnError(f"each lab must send one file, got two of {twice!r}. Keep one.")
+
+
+def _check_members(state: State, labs: Sequence[LabSums], parts: Sequence[ExactSums]) -> None:
+    """Refuse labs, rows or labels that are not those of the first round."""
+    if not state.members:
+        return
+    before = {member.lab: member.counts for member in state.members}
+    missing = sorted(set(before) - {one.lab for one in labs})
+    if missing:
+        raise ReplearnError(
+            f"all labs of the first round must take part, got none of {', '.join(missing[:5])}. "
+            "Get their sums, or begin anew without them."
+        )
+    for one, part in zip(labs, parts, strict=True):
+        if before.get(one.lab) != Counts.of(part):
+            raise ReplearnError(
+                f"the rows of {one.lab!r} must be those of its first round, got others: "
+                f"{one.rows:,} rows. Begin anew, or ask that lab."
+            )
+
+
+def _coalition(
+    study: Study,
+    state: State,
+    labs: Sequence[LabSums],
+    parts: Sequence[ExactSums],
+    total: ExactSums,
+    fitted: Fitted,
+    opened: Model | None,
+    nonce: str | None,
+) -> Coalition:
+    design = study.design
+    model = Model(design, design.codes(fitted.theta))
+    n_rows = fitted.counts.rows
+    replication = compare_with_original(
+        study, model, fitted.theta, n_rows, opened=opened, nonce=nonce
+    )
+    steps = _Steps.of(study, state, total)
+    names = replication.names
+    spreads = study.deviations(n_rows) / math.sqrt(1 / study.n_original + 1 / n_rows)
+    own = np.array([steps.numbers(part) for part in parts])
+    sizes = np.array([one.rows for one in labs], dtype=np.float64)
+    centre = sizes @ own / sizes.sum()
+    q = (sizes[:, None] * ((own - centre) / spreads) ** 2).sum(axis=0)
+    found = []
+    for place, (one, part) in enumerate(zip(labs, parts, strict=True)):
+        if len(labs) == 1:
+            found.append(Influence(one.lab, one.rows, True, (), 1.0, names[0]))
+            break
+        rest = steps.numbers(_without(total, part))
+        moved = np.flatnonzero(design.cells.replicate(rest, design.published) != model.codes)
+        scale = spreads * math.sqrt(1 / one.rows + 1 / (n_rows - one.rows))
+        away = np.abs(own[place] - rest) / scale
+        largest = int(np.argmax(away))
+        p = min(1.0, len(away) * math.erfc(float(away[largest]) / math.sqrt(2)))
+        found.append(
+            Influence(
+                one.lab,
+                one.rows,
+                not moved.size,
+                tuple(names[i] for i in moved),
+                p,
+                names[largest],
+            )
+        )
+    return Coalition(
+        model,
+        replication,
+        tuple(found),
+        q,
+        _one_population(q, len(labs)),
+        _near_copies([one.lab for one in labs], own / spreads, sizes),
+    )
+
+
+def _without(total: ExactSums, part: ExactSums) -> ExactSums:
+    """The sums of all other labs."""
+    return ExactSums(
+        total.of, {name: value - part.values[name] for name, value in total.values.items()}
+    )
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Newton steps from the last point, with the information of all labs together."""
+
+    study: Study
+    theta: Matrix
+    factor: Matrix
+
+    @classmethod
+    def of(cls, study: Study, state: State, total: ExactSums) -> "_Steps":
+        design, asked = study.design, state.newton
+        assert asked is not None
+        loss, ridge = design.loss, float(design.ridge)
+        if total.values["information"].size:
+            information = newton.mean_information(total, loss, ridge)
+            return cls(study, asked.theta, algebra.cholesky(information, ridge / 4))
+        assert asked.behind is not None
+        return cls(study, asked.theta, newton.direction_of(asked.behind, loss, ridge).factor)
+
+    def numbers(self, sums: ExactSums) -> Vector:
+        """The coordinates that some rows alone would have, by one step."""
+        design = self.study.design
+        gradient = newton.mean_gradient(sums, self.theta, design.loss, float(design.ridge))
+        step = -algebra.solve(self.factor, gradient.reshape(-1)).reshape(gradient.shape)
+        return design.numbers(self.theta + on_grid(step, THETA_BITS))
+
+
+def _one_population(q: Vector, n_labs: int) -> float:
+    """p-value of the largest of Cochran's Q, for any correlation."""
+    if n_labs < 2:
+        return 1.0
+    from scipy.special import chdtrc
+
+    return min(1.0, q.size * float(chdtrc(n_labs - 1, float(q.max()))))
+
+
+def _near_copies(
+    names: Sequence[str], scaled: Matrix, sizes: Vector
+) -> tuple[tuple[str, str], ...]:
+    """Pairs of labs that are more similar than different rows ever are.
+
+    Squared differences of independent labs add up to a chi-square. Spreads may be twice too large,
+    and numbers may depend on each other: hence the factor 4 and half the degrees of freedom.
+    """
+    from scipy.special import chdtr
+
+    n_pairs, n_numbers = max(1, len(names) * (len(names) - 1) // 2), scaled.shape[1]
+    found = []
+    for i in range(len(names) - 1):
+        unit = 1 / sizes[i] + 1 / sizes[i + 1 :]
+        totals = ((scaled[i] - scaled[i + 1 :]) ** 2).sum(axis=1) / unit
+        chance = chdtr(max(1.0, n_numbers / 2), 4 * totals)
+        found += [
+            (names[i], names[i + 1 + int(j)]) for j in np.flatnonzero(chance < 1e-4 / n_pairs)
+        ]
+    return tuple(found)
