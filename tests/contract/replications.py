@@ -125,8 +125,8 @@ def make_study(path: Path, case: Case) -> tuple[Study, Model]:
     X = np.column_stack([np.ones(block.n_rows), block.terms / 4096])
     information = case.loss.information(summary.shares)
     coordinates = Coordinates.of(information, X.T @ X / block.n_rows, 0.003)
-    width = width_factor(q, 0.01, 3) * 1.5 * np.sqrt(2 / summary.n_rows)
-    widths = (decimal_text(1.5 * width),) * q
+    width = width_factor(q, 0.01, 3) * np.sqrt(2 / summary.n_rows)
+    widths = (decimal_text(1.05 * width),) * q
     design = replace(design, coordinates=coordinates, widths=widths, bits=3)
     theta = fit(rows, case.loss, design.ridge, summary)
     codes, sketch = design.cells.publish(design.numbers(theta))
@@ -135,7 +135,7 @@ def make_study(path: Path, case: Case) -> tuple[Study, Model]:
     labels = np.concatenate([block.targets for block in rows.blocks()])
     profile: Profile = make_profile(learned, labels.astype(np.int64) if classes else labels)
     n = summary.n_rows
-    return Study(design, "0.01", n, n, ("1.5",) * q, profile, model.fingerprint), model
+    return Study(design, "0.01", n, n, ("1",) * q, profile, model.fingerprint), model
 
 
 def open_case(path: Path, case: Case, features: Any) -> Any:

@@ -129,6 +129,12 @@ def test_a_browser_refuses_and_goes_on(folder, tmp_path):
         browser.run("document.getElementById('decimal').value = '.'")
         browser.choose("opened", folder / "original.json")
         assert wait_for_answer(browser)[0].startswith("A different model")
+        browser.run(
+            "const files = new DataTransfer(); files.items.add(new File(['a,a'], 'dropped.csv'));"
+            "document.body.dispatchEvent("
+            "new DragEvent('drop', {dataTransfer: files, bubbles: true}))"
+        )
+        assert wait_for_answer(browser)[1].startswith("dropped.csv must have different names")
         refused = browser.run(
             "try { new XMLHttpRequest().open('GET', 'http://127.0.0.1:9/'); "
             "return fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused'); }"

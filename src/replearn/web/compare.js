@@ -52,7 +52,8 @@ export function compared(study, found, nRows, opened = null) {
   const { design, commitment, sealed } = study;
   let same = commitment && !sealed ? commitment === found.fingerprint : null;
   if (opened) {
-    if (canonicalJson(opened.design) !== canonicalJson(design) ||
+    if (opened.format !== "replearn/model" || !Array.isArray(opened.codes) ||
+        canonicalJson(opened.design) !== canonicalJson(design) ||
         (commitment && !sealed && commitment !== fingerprintOf(
           { format: opened.format, version: opened.version, design, codes: opened.codes }))) {
       throw new Refusal("the opened model must be the one that the study commits to, got a " +

@@ -124,7 +124,7 @@
     const shown = names.map((_, i) => i)
       .sort((a, b) => Math.abs(positions[b]) - Math.abs(positions[a])).slice(0, 30)
       .sort((a, b) => a - b);
-    const step = 22, left = 210, width = 520, height = step * shown.length + 12;
+    const step = 22, left = 180, width = 440, height = step * shown.length + 12;
     const middle = left + (width - left) / 2, cell = (width - left) / 3;
     const outside = positions.filter((place) => Math.abs(place) > 0.5).length;
     const draw = (name, attributes, text = "") => {
@@ -140,7 +140,7 @@
     const svg = draw("svg", { viewBox, width, role: "img", "aria-label": label });
     shown.forEach((i, line) => {
       const y = 16 + line * step, place = positions[i], isOutside = Math.abs(place) > 0.5;
-      const name = names[i].length <= 32 ? names[i] : `${names[i].slice(0, 31)}…`;
+      const name = names[i].length <= 26 ? names[i] : `${names[i].slice(0, 25)}…`;
       svg.append(draw("text", { x: left - 12, y: y + 4, "text-anchor": "end" }, name),
         draw("rect", { class: "cell", x: middle - cell / 2, y: y - 8, width: cell, height: 16, rx: 2 }),
         draw("circle", {

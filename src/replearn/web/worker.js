@@ -1,5 +1,6 @@
 // Runs beside the page, so that a long fit never freezes it. It has no way to the network.
 import { Refusal } from "./exact.js";
+import { counted } from "./table.js";
 import { compared, inWords } from "./compare.js";
 import { fitted, readRows } from "./replicate.js";
 
@@ -10,7 +11,7 @@ self.onmessage = async ({ data: { study, file, options, opened } }) => {
     let done = 0.6;
     const found = fitted(study, rows, (pass) => {
       done += (1 - done) / 4;
-      self.postMessage({ progress: done, words: `Fitting ${rows.nRows} rows, pass ${pass + 1}` });
+      self.postMessage({ progress: done, words: `Fitting ${counted(rows.nRows)} rows, pass ${pass + 1}` });
     });
     const comparison = compared(study, found, rows.nRows, opened);
     const words = inWords(study, found.fingerprint, comparison);
