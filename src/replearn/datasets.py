@@ -88,18 +88,18 @@ def _patients(coins: Coins, n_rows: int) -> dict[str, NDArray[Any]]:
     systolic = normal("systolic", 128, 20, 0, 70)
     diabetes = level("diabetes", no=0.64, yes=0.36)
     score = (
-        -2.0
-        + 0.00025 * (age - 68) * np.abs(age - 68)
-        + np.array([{"I": -0.5, "II": -0.2, "III": 0.15, "IV": 0.6}[text] for text in nyha])
-        + 0.35 * (discharge == "nursing home")
-        - 0.25 * (discharge == "rehabilitation")
-        + 0.03 * (stay - 6)
-        + 0.28 * np.minimum(prior, 6)
-        + 0.5 * (creatinine - 1.15)
-        + 0.02 * np.abs(sodium - 139) ** 1.5
-        - 0.09 * (haemoglobin - 12.6)
-        - 0.006 * (systolic - 128)
-        + 0.22 * (diabetes == "yes")
+        -2.9
+        + 0.0008 * (age - 66) * np.abs(age - 66)
+        + np.array([{"I": -0.9, "II": -0.3, "III": 0.2, "IV": 0.9}[text] for text in nyha])
+        + 0.5 * (discharge == "nursing home")
+        - 0.4 * (discharge == "rehabilitation")
+        + 0.05 * (stay - 6)
+        + 0.5 * np.minimum(prior, 6)
+        + 0.9 * (creatinine - 1.15)
+        + 0.04 * np.abs(sodium - 139) ** 1.5
+        - 0.15 * (haemoglobin - 12.6)
+        - 0.01 * (systolic - 128)
+        + 0.3 * (diabetes == "yes")
     )
     readmitted = coins.uniforms("outcome", n_rows) < 1 / (1 + np.exp(-score))
     gaps = {"creatinine": 0.04, "sodium": 0.04, "haemoglobin": 0.07}

@@ -157,9 +157,12 @@ class Facts:
         """Lines for a terminal: the verdict, then at most eight lines unless details are wanted."""
         lines = _wrapped(self.verdict, width)
         if details:
+            after_table = False
             for items in (self.items, self.details):
                 for item, item_lines in zip(items, _item_lines(items, width), strict=True):
-                    lines += ["", *item_lines] if isinstance(item, Table) else item_lines
+                    is_table = isinstance(item, Table)
+                    lines += ["", *item_lines] if is_table or after_table else item_lines
+                    after_table = is_table
             return "\n".join(lines)
         candidates = _item_lines(self.items, width)
         if self.details or sum(map(len, candidates)) > MAX_LINES:
@@ -405,7 +408,15 @@ def _item_lines(items: Sequence[Item], width: int) -> list[list[str]]:
 def _row_lines(rows: list[Row], width: int) -> list[list[str]]:
     left = min(max(_columns_of(printable(row.name)) for row in rows), width // 3)
     right = width - left - 4
-    return [_beside([(row.name, left, False), (row.shown, right, False)]) for row in rows]
+    found = []
+    for row in rows:
+        if max(map(_columns_of, printable(row.shown).split()), default=0) > right:
+            # a long word, such as a fingerprint, stays whole below its name
+            parts = [*_wrapped(row.name, width - 2), *_wrapped(row.shown, width - 2)]
+            found.append([f"  {part}" for part in parts])
+        else:
+            found.append(_beside([(row.name, left, False), (row.shown, right, False)]))
+    return found
 
 
 def _beside(cells: Sequence[tuple[str, int, bool]]) -> list[str]:

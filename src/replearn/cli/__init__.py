@@ -2,7 +2,8 @@
 
 Exit codes: 0 done, or the same model; 1 the models differ, or a check finds what would stop a fit;
 2 bad usage or bad input, with one line on standard error; 70 a bug of replearn; 130 interrupted;
-141 the reader of a pipe went away. With ``--json`` a command prints one JSON object and nothing else on standard output.
+141 the reader of a pipe went away. With ``--json`` a command prints one JSON object and nothing
+else on standard output.
 
 Nothing heavy is imported before the arguments are parsed: functions of commands import what they
 need.

@@ -52,7 +52,8 @@ class Comparison(Spoken):
         items: list[Any] = []
         n_models = len(self.names)
         if self.same:
-            verdict = f"The same model: all {n_models} files are identical bit for bit."
+            which = "both" if n_models == 2 else f"all {n_models}"
+            verdict = f"The same model: {which} are identical bit for bit."
             if self.evidence is not None:
                 items.append(self.evidence.words())
             else:
@@ -68,7 +69,7 @@ class Comparison(Spoken):
             items.append("Compare models that labs made from one study file.")
         else:
             n_kinds = len(set(self.fingerprints))
-            verdict = f"Different models: {n_models} files hold {n_kinds} models."
+            verdict = f"Different models: {n_models} labs have {n_kinds} different models."
             n_apart = len(self.differences)
             items.append(Row("numbers that differ", n_apart))
             items += [
@@ -81,7 +82,7 @@ class Comparison(Spoken):
             [(name, mark[:16]) for name, mark in zip(self.names, self.fingerprints, strict=True)],
         )
         if self.same:
-            items.append(Row("fingerprint", self.fingerprints[0]))
+            items.append(f"Fingerprint {self.fingerprints[0]}")
         details: list[Any] = [files]
         if self.differences:
             details.append(

@@ -115,7 +115,7 @@ class Worth(Spoken):
         if isinstance(loss, Bernoulli):
             auc = area_under_curve(scores[:, 0], targets, masses)
         if isinstance(loss, Bernoulli | Multinomial):
-            balanced = _balanced_accuracy(decided(scores), targets, masses)
+            balanced = balanced_accuracy(decided(scores), targets, masses)
         return cls(
             len(targets),
             Measure.mean(values, masses),
@@ -140,6 +140,7 @@ class Worth(Spoken):
     def words(self) -> str:
         """What the loss is called."""
         return {
+            "error": "error",
             "gaussian": "half the squared error",
             "poisson": "half the deviance",
         }.get(self.kind, "log-loss")
@@ -156,13 +157,14 @@ class Worth(Spoken):
     def facts(self) -> Facts:
         """What the model is worth, in words."""
         whose = "held-out rows" if self.held_out else "rows"
-        verdict = f"On {self.n_rows:,} {whose} the model removes {self.explained:.1%} of the loss."
+        what = f"the {self.words} of the base rate"
+        verdict = f"On {self.n_rows:,} {whose} the model removes {self.explained:.1%} of {what}."
         if self.is_useless:
             verdict = f"On {self.n_rows:,} {whose} the model is no better than the base rate."
         return Facts(verdict, self.rows())
 
 
-def _balanced_accuracy(chosen: Vector, targets: Vector, masses: Vector) -> Measure:
+def balanced_accuracy(chosen: Vector, targets: Vector, masses: Vector) -> Measure:
     """Mean share of right labels over the classes."""
     parts = []
     for label in np.unique(targets):

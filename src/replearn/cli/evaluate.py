@@ -1,0 +1,58 @@
+"""``replearn evaluate``: what a model is worth on labelled rows."""
+
+import argparse
+
+from replearn.cli.command import (
+    DIFFERENT,
+    DONE,
+    Outcome,
+    Parser,
+    csv_options,
+    own_target,
+    working,
+    write_page,
+)
+
+EPILOG = """\
+examples:
+  replearn evaluate a.model.json new.csv
+  replearn evaluate a.model.json new.csv --by ward --page worth.html
+
+exit codes: 0 done; 1 the model ranks the wrong way round (AUC below 0.5);
+  2 bad input
+"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the options of the command."""
+    parser.add("model MODEL", "a model file")
+    parser.add("table TABLE", "labelled rows that the model has not seen")
+    parser.add("--target COLUMN", "the labels (default: the model's own target)")
+    parser.add("--by COLUMN", "evaluate the groups of this column, too")
+    parser.add("--weights COLUMN", "weights of rows")
+    parser.add_csv()
+    parser.add_page()
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Score the rows and measure."""
+    from replearn.reports.evaluate import evaluate
+    from replearn.reports.files import load_model
+
+    model = load_model(options.model)
+    target = options.target
+    if target is None and hasattr(model, "design"):
+        target = own_target(options.table, model.design.target)
+    with working("scoring the rows"):
+        found = evaluate(
+            model,
+            options.table,
+            target,
+            by=options.by,
+            sample_weight=options.weights,
+            csv=csv_options(options),
+        )
+    facts = found.facts()
+    options.details = options.details or options.by is not None  # a table that nobody cuts
+    write_page(facts, options.page, f"Worth of {options.model}")
+    return Outcome(facts, DIFFERENT if found.is_inverted else DONE)

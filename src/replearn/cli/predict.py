@@ -1,0 +1,84 @@
+"""``replearn predict``: predictions of a model for the rows of a table."""
+
+import argparse
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from replearn.cli.command import Outcome, Parser, check_target, csv_options, working
+from replearn.facts import Facts, Row
+
+EPILOG = """\
+examples:
+  replearn predict a.model.json new.csv --out predictions.csv
+  replearn predict a.model.json new.csv | head
+
+writes a CSV file with a row for each row of the table, in its order: the
+prediction, and for classes the probability of each
+"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the options of the command."""
+    parser.add("model MODEL", "a model file")
+    parser.add("table TABLE", "rows with the model's columns")
+    parser.add("--out FILE", "write the predictions here (default: print them)")
+    parser.add_csv()
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Predict some rows at a time."""
+    from replearn.documents import write_atomically
+    from replearn.reports.files import load_model
+
+    check_target(options.out)
+    model = load_model(options.model)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    n_rows = 0
+    with working("predicting"):
+        for lines in _lines(model, options):
+            n_rows += len(lines)
+            writer.writerows(lines)
+    facts = Facts(
+        f"Predictions of {n_rows - 1:,} rows are in {options.out or 'standard output'}.",
+        [Row("model", model.fingerprint)],
+        values={"rows": n_rows - 1},
+    )
+    if options.out is None:
+        return Outcome(facts, raw=text.getvalue())
+    write_atomically(options.out, text.getvalue().encode())
+    return Outcome(facts)
+
+
+def _lines(model: Any, options: argparse.Namespace) -> Iterator[list[list[Any]]]:
+    """The header, then the lines of each batch."""
+    from replearn.recipes.model import Model, decided
+    from replearn.reports.evaluate import matrix_of
+    from replearn.tables import open_table
+
+    design = getattr(model, "design", None)
+    table = open_table(
+        options.table,
+        columns=model.feature_names,
+        offset=getattr(design, "offset", None),
+        csv=csv_options(options),
+    )
+    if not isinstance(model, Model):
+        yield [["prediction", "score"]]
+        for batch in table.batches():
+            scores = model.decision_function(matrix_of(batch, model.feature_names))
+            labels = [model.classes[int(score > 0)] for score in scores]
+            yield [list(pair) for pair in zip(labels, map(repr, scores.tolist()), strict=True)]
+        return
+    classes = model.classes
+    yield [["prediction", *(f"probability of {label}" for label in classes or ())]]
+    for batch in table.batches():
+        scores = model.scores_of(batch)
+        means = model.design.loss.mean(scores)
+        if classes is None:
+            yield [[repr(value)] for value in means.ravel().tolist()]
+        else:
+            chosen = [classes[place] for place in decided(scores).tolist()]
+            yield [[c, *map(repr, p)] for c, p in zip(chosen, means.tolist(), strict=True)]

@@ -1,0 +1,378 @@
+"""What a finished model is worth on labelled rows: discrimination, calibration, usefulness."""
+
+import math
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.errors import ReplearnError
+from replearn.facts import Facts, Figure, Row, Spoken, Table, counted
+from replearn.losses import Bernoulli, Loss, Multinomial
+from replearn.recipes.model import Model, decided
+from replearn.reports import figures
+from replearn.reports.files import load_model
+from replearn.study.rows import Reading
+from replearn.study.worth import Measure, Worth, area_under_curve, balanced_accuracy
+from replearn.tables import (
+    Batch,
+    Column,
+    CsvOptions,
+    class_numbers,
+    levels_of,
+    numbers_of,
+    open_table,
+    target_numbers,
+)
+from replearn.types import Matrix, Vector
+
+#: Groups with fewer rows say nothing, and may say something about a person.
+LEAST_ROWS = 10
+
+_MOST_GROUPS = 100
+_N_BINS = 10
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Rows with neighbouring probabilities: what was predicted, and what happened."""
+
+    n_rows: int
+    predicted: float
+    observed: Measure
+
+
+@dataclass(frozen=True)
+class Evaluation(Spoken):
+    """What a model is worth on labelled rows.
+
+    Attributes
+    ----------
+    worth : Worth
+        On all rows, beside the base rate of these rows.
+    fingerprint : str or None
+        Of the model, if it is one of replearn's.
+    by : str or None
+        Column whose values make the groups.
+    groups : tuple of (str, Worth)
+        Groups of at least ten rows.
+    n_small : int
+        Rows in smaller groups, which are left out.
+    bins : tuple of Bin
+        Calibration; of two classes.
+    slope, offset : float or None
+        Calibration: 1 and 0 are perfect; a slope below 1 says that predictions are too extreme.
+    scores, targets : arrays
+        Of all rows, for figures.
+    """
+
+    worth: Worth
+    fingerprint: str | None
+    by: str | None
+    groups: tuple[tuple[str, Worth], ...]
+    n_small: int
+    bins: tuple[Bin, ...]
+    slope: float | None
+    offset: float | None
+    scores: Vector
+    targets: Vector
+
+    @property
+    def is_inverted(self) -> bool:
+        """Whether it ranks the wrong way round."""
+        return self.worth.auc is not None and self.worth.auc.value < 0.5
+
+    def facts(self) -> Facts:
+        """In words."""
+        worth = self.worth
+        verdict = worth.facts().verdict
+        if self.is_inverted:
+            verdict = (
+                f"On {worth.n_rows:,} rows the model ranks the wrong way round: its AUC is below "
+                "0.5. Are the labels exchanged?"
+            )
+        items: list[Any] = [*worth.rows()][: 2 if self.by else 3]
+        if self.slope is not None:
+            note = (
+                "1 is perfect"
+                if abs(self.slope - 1) < 0.2
+                else "too extreme"
+                if self.slope < 1
+                else "too timid"
+            )
+            items.append(Row("calibration slope", self.slope, note=note))
+        if self.by is not None:
+            items.append(self._group_table())
+            if self.n_small:
+                items.append(
+                    f"{counted(self.n_small, 'row')} in groups of fewer than {LEAST_ROWS} are left "
+                    "out."
+                )
+        details: list[Any] = [Row("model", self.fingerprint)]
+        if self.offset is not None:
+            details.append(Row("calibration offset", self.offset, note="0 is perfect"))
+        if self.bins:
+            details.append(
+                Table(
+                    "Calibration",
+                    ("rows", "predicted", "observed", "from", "to"),
+                    [
+                        (b.n_rows, b.predicted, b.observed.value, b.observed.low, b.observed.high)
+                        for b in self.bins
+                    ],
+                    ("", "%", "%", "%", "%"),
+                )
+            )
+        return Facts(verdict, items, details, self._figures())
+
+    def _group_table(self) -> Table:
+        has_auc = self.worth.auc is not None
+        header = (str(self.by), "rows", self.worth.words, "base rate")
+        rows: list[tuple[Any, ...]] = []
+        for name, worth in self.groups:
+            auc = (worth.auc.value, worth.auc.low, worth.auc.high) if worth.auc else ()
+            rows.append((name, worth.n_rows, worth.loss.value, worth.base, *auc))
+        return Table(
+            f"By {self.by}",
+            (*header, *(("AUC", "from", "to") if has_auc else ())),
+            rows,
+            key="groups",
+        )
+
+    def _figures(self) -> list[Figure]:
+        if not self.bins:
+            return []
+        return [
+            Figure(
+                "Calibration: observed against predicted shares",
+                lambda: figures.calibration(self.bins),
+                "Marks on the line: what was predicted happened. Bars: 95% intervals.",
+            ),
+            Figure(
+                "ROC curve",
+                lambda: figures.roc(self.scores, self.targets),
+                "Sensitivity against the share of false alarms.",
+            ),
+            Figure(
+                "Decision curve: net benefit by threshold",
+                lambda: figures.decision(self.scores, self.targets),
+                "Above both other lines: acting on the model is better than on all or on none.",
+            ),
+        ]
+
+
+def evaluate(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    by: Any = None,
+    sample_weight: Any = None,
+    csv: CsvOptions | None = None,
+) -> Evaluation:
+    """Say what a fitted model is worth on labelled rows that it has not seen.
+
+    Parameters
+    ----------
+    model : path, model, fitted estimator of replearn, or any fitted classifier of scikit-learn
+    X : path, dataframe, array, or what `replearn` reads elsewhere
+    y : str or array, optional
+        Labels, or the column that holds them; by default the model's own target.
+    by : str or array, optional
+        A column of X, or a value for each row, whose values make groups.
+    sample_weight : str or array, optional
+        Weights of rows, or the column that holds them.
+    csv : CsvOptions, optional
+        How a CSV file is written.
+
+    Returns
+    -------
+    evaluation : Evaluation
+    """
+    if isinstance(model, str | os.PathLike):
+        model = load_model(model)
+    found = getattr(model, "model_", model)
+    if not hasattr(found, "fingerprint"):
+        rows = _of_sklearn(found, X, y, by, sample_weight)
+    else:
+        rows = _of_ours(found, X, y, by, sample_weight, csv)
+    groups, n_small = _groups(rows)
+    bins, slope, offset = _calibration(rows)
+    return Evaluation(
+        rows.worth(),
+        getattr(found, "fingerprint", None),
+        None if by is None else by if isinstance(by, str) else "group",
+        groups,
+        n_small,
+        bins,
+        slope,
+        offset,
+        rows.scores[:, 0],
+        rows.targets,
+    )
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Scores, targets and weights of the same rows; no loss: a halfspace."""
+
+    loss: Loss | None
+    scores: Matrix
+    targets: Vector
+    weights: Vector | None
+    groups: NDArray[Any] | None
+
+    def worth(self, chosen: NDArray[np.bool_] | slice = slice(None)) -> Worth:
+        scores, targets = self.scores[chosen], self.targets[chosen]
+        weights = None if self.weights is None else self.weights[chosen]
+        if self.loss is not None:
+            return Worth.of(self.loss, scores, targets, weights, held_out=False)
+        masses = np.ones(len(targets)) if weights is None else weights
+        labels = decided(scores)
+        share = float(targets @ masses) / float(masses.sum())
+        return Worth(
+            len(targets),
+            Measure.mean((labels != targets).astype(np.float64), masses),
+            min(share, 1 - share),
+            area_under_curve(scores[:, 0], targets, masses),
+            balanced_accuracy(labels.astype(np.float64), targets, masses),
+            "error",
+            held_out=False,
+        )
+
+
+def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions | None) -> _Scored:
+    """Read a table some rows at a time; only scores and targets are kept."""
+    design = getattr(model, "design", None)
+    target = y if y is not None else getattr(design, "target", None)
+    features = model.feature_names
+    in_features = isinstance(by, str) and by in features
+    table = open_table(
+        X,
+        target=target,
+        weights=weights,
+        offset=getattr(design, "offset", None),
+        groups=None if in_features else by,
+        columns=features,
+        csv=csv,
+    )
+    if table.roles["target"] is None:
+        raise ReplearnError("evaluate needs labels. Pass y, or --target COLUMN.")
+    reading = Reading.of(design) if isinstance(model, Model) else None
+    parts: list[tuple[Matrix, Vector]] = []
+    masses: list[Vector] = []
+    groups: list[NDArray[Any]] = []
+    for batch in table.batches():
+        assert batch.y is not None
+        if reading is not None:
+            parts.append((model.scores_of(batch), reading.targets(batch)))
+        else:
+            scores = model.decision_function(matrix_of(batch, features))[:, None]
+            parts.append((scores, class_numbers(batch.y, model.classes).astype(np.float64)))
+        if batch.weights is not None:
+            masses.append(target_numbers(batch.weights, "sample_weight", least=0))
+        if by is not None:
+            column = batch.column(by) if in_features else batch.groups
+            assert column is not None
+            groups.append(_names(column))
+    return _Scored(
+        None if reading is None else reading.loss,
+        np.concatenate([scores for scores, _ in parts]),
+        np.concatenate([targets for _, targets in parts]),
+        np.concatenate(masses) if masses else None,
+        np.concatenate(groups) if groups else None,
+    )
+
+
+def _of_sklearn(model: Any, X: Any, y: Any, by: Any, weights: Any) -> _Scored:
+    """Any classifier with probabilities."""
+    if not hasattr(model, "predict_proba") or y is None:
+        raise ReplearnError(
+            f"evaluate takes models of replearn, or classifiers with predict_proba and labels y, "
+            f"got {type(model).__name__}."
+        )
+    classes = list(model.classes_)
+    loss: Loss = Bernoulli() if len(classes) == 2 else Multinomial(len(classes))
+    logs = np.log(np.maximum(np.asarray(model.predict_proba(X)), 1e-300))
+    places = {label: place for place, label in enumerate(classes)}
+    targets = np.array([places[label] for label in np.asarray(y).tolist()], dtype=np.float64)
+    groups = None
+    if by is not None:
+        groups = np.asarray(X[by] if isinstance(by, str) else by).astype(str)
+    masses = None if weights is None else np.asarray(weights, dtype=np.float64)
+    return _Scored(loss, logs[:, 1:] - logs[:, :1], targets, masses, groups)
+
+
+def matrix_of(batch: Batch, names: tuple[str, ...]) -> Any:
+    """Numbers of a batch, as a halfspace takes them."""
+    if batch.matrix is not None:
+        return batch.matrix
+    columns = []
+    for name in names:
+        values, odd = numbers_of(batch.column(name))
+        if odd is not None and odd.any():
+            raise ReplearnError(f"column {name!r} must hold numbers, got texts. Recode it.")
+        columns.append(values)
+    return np.column_stack(columns)
+
+
+def _names(column: Column) -> NDArray[Any]:
+    codes, names = levels_of(column)
+    return np.array([*names, "(missing)"], dtype=object)[codes]
+
+
+def _groups(rows: _Scored) -> tuple[tuple[tuple[str, Worth], ...], int]:
+    if rows.groups is None:
+        return (), 0
+    names, places = np.unique(rows.groups.astype(str), return_inverse=True)
+    if names.size > _MOST_GROUPS:
+        raise ReplearnError(
+            f"by must make at most {_MOST_GROUPS} groups, got {names.size:,}. Name a column with "
+            "fewer values."
+        )
+    counts = np.bincount(places)
+    kept = [i for i in range(names.size) if counts[i] >= LEAST_ROWS]
+    found = tuple((str(names[i]), rows.worth(places == i)) for i in kept)
+    return found, int(counts.sum() - counts[kept].sum())
+
+
+def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], float | None, float | None]:
+    """Ten bins of about equal size, and the line of log-odds; of two classes."""
+    if not isinstance(rows.loss, Bernoulli):
+        return (), None, None
+    scores, targets = rows.scores[:, 0], rows.targets
+    masses = np.ones(len(targets)) if rows.weights is None else rows.weights
+    probability = rows.loss.mean(rows.scores)[:, 1]
+    order = np.argsort(scores, kind="stable")
+    bins = []
+    for part in np.array_split(order, min(_N_BINS, max(1, len(order) // LEAST_ROWS))):
+        if masses[part].sum() > 0:
+            observed = Measure.mean(targets[part], masses[part])
+            observed = Measure(observed.value, max(0.0, observed.low), min(1.0, observed.high))
+            predicted = float(probability[part] @ masses[part] / masses[part].sum())
+            bins.append(Bin(len(part), predicted, observed))
+    slope, offset = _line(scores, targets, masses)
+    return tuple(bins), slope, offset
+
+
+def _line(scores: Vector, targets: Vector, masses: Vector) -> tuple[float | None, float | None]:
+    """Logistic regression of the target on the score: slope and constant."""
+    spread = float(scores.std())
+    if spread == 0 or not 0 < targets.mean() < 1:
+        return None, None
+    design = np.column_stack([np.ones(len(scores)), scores])
+    beta = np.array([0.0, 1.0])
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-np.clip(design @ beta, -500, 500)))
+        gradient = design.T @ (masses * (targets - p))
+        information = (design * (masses * p * (1 - p))[:, None]).T @ design
+        try:
+            step = np.linalg.solve(information, gradient)
+        except np.linalg.LinAlgError:
+            return None, None
+        beta = beta + np.clip(step, -2, 2)
+        if np.abs(step).max() < 1e-10:
+            return float(beta[1]), float(beta[0])
+    return (float(beta[1]), float(beta[0])) if math.isfinite(beta.sum()) else (None, None)
