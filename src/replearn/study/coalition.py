@@ -479,8 +479,8 @@ def _near_copies(
 ) -> tuple[tuple[str, str], ...]:
     """Pairs of labs that are more similar than different rows ever are.
 
-    Squared differences of independent labs add up to a chi-square. Spreads may be twice too large,
-    and numbers may depend on each other: hence the factor 4 and half the degrees of freedom.
+    Squared differences of independent labs add up to a chi-square. Spreads may be twice too large:
+    hence the factor 4.
     """
     from scipy.special import chdtr
 
@@ -489,7 +489,7 @@ def _near_copies(
     for i in range(len(names) - 1):
         unit = 1 / sizes[i] + 1 / sizes[i + 1 :]
         totals = ((scaled[i] - scaled[i + 1 :]) ** 2).sum(axis=1) / unit
-        chance = chdtr(max(1.0, n_numbers / 2), 4 * totals)
+        chance = chdtr(n_numbers, 4 * totals)
         found += [
             (names[i], names[i + 1 + int(j)]) for j in np.flatnonzero(chance < 1e-4 / n_pairs)
         ]

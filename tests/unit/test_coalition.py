@@ -1,0 +1,371 @@
+"""Coalitions: the model of all rows from sums, and what is refused."""
+
+from dataclasses import replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from replearn.errors import InvalidFile, ReplearnError
+from replearn.recipes.model import Model
+from replearn.study.coalition import Coalition, LabSums, combine, lab_sums
+from replearn.study.original import Request, publish
+from replearn.study.passes import Fitted, State
+from replearn.study.replication import replicate
+from replearn.study.study import Study
+from replearn.tables import open_table
+
+KINDS = ("logistic", "classes", "linear", "poisson", "weights", "balanced")
+
+
+def hospital(n_rows: int, seed: int, kind: str = "logistic") -> pd.DataFrame:
+    """Patients of one population."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "age": np.round(rng.normal(60, 12, n_rows)),
+            "pulse": np.where(rng.random(n_rows) < 0.05, np.nan, rng.normal(80, 10, n_rows)),
+            "ward": rng.choice(["A", "B", "C"], n_rows, p=[0.5, 0.3, 0.2]),
+        }
+    )
+    score = (table.age - 60) / 12 + (table.ward == "B") * 0.8
+    if kind == "linear":
+        table["y"] = np.round(score + rng.normal(size=n_rows), 3)
+    elif kind == "poisson":
+        table["y"] = rng.poisson(np.exp(0.4 * score))
+    elif kind == "classes":
+        table["y"] = rng.choice(["x", "y", "z"], n_rows)
+        table.loc[score + rng.logistic(size=n_rows) > 0, "y"] = "x"
+    else:
+        table["y"] = (score + rng.logistic(size=n_rows) > 0.7).astype(int)
+    if kind == "weights":
+        table["w"] = rng.choice([0.0, 0.3, 1.0, 2.5], n_rows)
+    return table
+
+
+def published(kind: str) -> tuple[Study, Model]:
+    table = hospital(3000, 1, kind)
+    weights = "w" if kind == "weights" else None
+    glm = kind if kind in ("linear", "poisson") else "logistic"
+    request = Request(
+        kind=glm,  # type: ignore[arg-type]
+        ridge=0.01,
+        weights=weights,
+        class_weight="balanced" if kind == "balanced" else None,
+    )
+    found = publish(open_table(table, target="y", weights=weights), request)
+    return found.study, found.model
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def case(request):
+    study, model = published(request.param)
+    return request.param, study, model
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return published("logistic")
+
+
+@pytest.fixture(scope="module")
+def labs():
+    rows = hospital(3000, 2)
+    return {"Bern": rows[:700], "Oslo": rows[700:1900], "Rome": rows[1900:]}
+
+
+def rounds(study, labs, state=None, through_files=False, **given):
+    """All rounds of a coalition; the last sums and their state too."""
+    found = study.begin() if state is None else state
+    while isinstance(found, State):
+        asked = found
+        sums = [lab_sums(study, rows, asked, lab=lab) for lab, rows in labs.items()]
+        if through_files:
+            sums = [LabSums.from_content(one.content()) for one in sums]
+            asked = State.from_content(asked.content())
+        found = combine(study, *sums, state=asked, **given)
+    return found, sums, asked
+
+
+def state_after(study, labs, n_rounds):
+    state = study.begin()
+    for _ in range(n_rounds):
+        sums = [lab_sums(study, rows, state, lab=lab) for lab, rows in labs.items()]
+        state = combine(study, *sums, state=state)
+    return state
+
+
+# --- the same bits ------------------------------------------------------------------------------
+
+
+def test_a_coalition_has_the_model_of_all_rows(case):
+    kind, study, _ = case
+    rows = hospital(2500, 2, kind)
+    parts = {"Bern": rows[:600], "Oslo": rows[600:]}
+    found, _, _ = rounds(study, parts, through_files=True)
+    weights = "w" if kind == "weights" else None
+    expected, replication = replicate(study, open_table(rows, target="y", weights=weights))
+    assert isinstance(found, Coalition)
+    assert found.model.fingerprint == expected.fingerprint
+    assert found.replication.same == replication.same
+    assert found.replication.n_rows == replication.n_rows
+
+
+@pytest.mark.parametrize("n_parts", [1, 3, 8])
+def test_parts_of_rows_add_up(plain, n_parts):
+    study, _ = plain
+    rows = hospital(1000, 3)
+    table = pa.Table.from_pandas(rows, preserve_index=False)
+    size = -(-len(rows) // n_parts)
+    state = state_after(study, {"all": rows}, 2)
+    parts = [
+        study.sums(table.slice(start, size).to_batches(max_chunksize=97), state)
+        for start in range(0, len(rows), size)
+    ]
+    shuffled = [rows.sample(frac=1, random_state=0), rows[:0]]
+    whole = study.sums(shuffled, state)
+    total = reduce(add, [*parts, study.sums([], state)])
+    assert LabSums.of(study, "a", total).canonical_bytes() == (
+        LabSums.of(study, "a", whole).canonical_bytes()
+    )
+
+
+def test_one_round_from_an_opened_model(plain, labs):
+    study, model = plain
+    found, _, state = rounds(study, labs, study.begin(model), through_files=True)
+    several, _, _ = rounds(study, labs)
+    assert state.asks == "one step"
+    assert found.model.fingerprint == several.model.fingerprint
+
+
+def test_one_round_says_where_it_is_not_enough(plain, labs):
+    study, model = plain
+    others = {lab: rows.assign(y=1 - rows.y) for lab, rows in labs.items()}
+    with pytest.raises(ReplearnError, match="Take several rounds"):
+        rounds(study, others, study.begin(model))
+
+
+def test_sums_grow_beyond_int64():
+    study, _ = published("linear")
+    rows = hospital(500, 3, "linear")
+    state = state_after(study, {"all": rows}, 1)
+    part = study.sums([rows], state)
+    total = part
+    for _ in range(40):
+        total = total + total
+    doubled = LabSums.from_content(LabSums.of(study, "a", total).content() | {"rows": 500})
+    assert (doubled.sums.values["gradient"] == part.values["gradient"] * 2**40).all()
+    assert max(map(abs, doubled.sums.values["information"].flat)) > 2**63
+
+
+# --- what labs are told -------------------------------------------------------------------------
+
+
+def test_labs_of_one_population(plain, labs):
+    found, _, _ = rounds(plain[0], labs)
+    assert found.same_population > 0.01
+    assert min(lab.p for lab in found.labs) > 0.01
+    assert found.agreement == 1
+    assert found.copies == ()
+    assert "3 labs with 3,000 rows have one model" in found.facts().verdict
+
+
+def test_a_lab_that_differs_is_named(plain, labs):
+    study, _ = plain
+    other = labs["Oslo"].copy()
+    other.loc[other.ward == "B", "y"] = 0
+    found, _, _ = rounds(study, labs | {"Oslo": other})
+    assert found.same_population < 1e-6
+    assert min(found.labs, key=lambda lab: lab.p).lab == "Oslo"
+    assert "'Oslo' differs from the others, most in ward = B." in found.facts().text()
+
+
+def test_a_near_copy_is_named(plain, labs):
+    study, _ = plain
+    found, _, _ = rounds(study, labs | {"Paris": labs["Oslo"][1:]})
+    assert found.copies == (("Oslo", "Paris"),)
+
+
+def test_the_model_without_a_lab_is_nearly_that_of_the_others(plain, labs):
+    study, _ = plain
+    other = labs["Rome"].assign(y=1 - labs["Rome"].y)
+    found, _, _ = rounds(study, labs | {"Rome": other})
+    without, _, _ = rounds(study, {lab: labs[lab] for lab in ("Bern", "Oslo")})
+    (rome,) = (lab for lab in found.labs if lab.lab == "Rome")
+    assert not rome.same
+    assert found.model.fingerprint != without.model.fingerprint
+
+
+def test_a_single_lab_is_a_coalition(plain, labs):
+    found, _, _ = rounds(plain[0], {"Bern": labs["Bern"]})
+    assert found.agreement == 1
+    assert found.same_population == 1
+
+
+# --- refusals -----------------------------------------------------------------------------------
+
+
+def changed(sums, **how):
+    """Sums with some numbers changed by functions."""
+    return replace(sums, **{name: change(getattr(sums, name)) for name, change in how.items()})
+
+
+def put(array, place, value):
+    found = np.array(array, dtype=object)
+    found[place] = value(found[place])
+    return found
+
+
+FORGERIES = {
+    "rows": ({"rows": lambda n: 10**9}, "they claim 1,000,000,000 rows"),
+    "weight": ({"weight": lambda w: w + 1}, "cannot have the weight"),
+    "classes": ({"totals": lambda t: t + 1}, "do not add up"),
+    "part of a row": ({"totals": lambda t: t + np.array([1, -1])}, "a part of a row"),
+    "negative class": ({"totals": lambda t: put(put(t, 0, lambda v: v + t[1] + 65536), 1,
+                                                lambda v: -65536)}, "do not add up"),
+    "cells": ({"cells": lambda c: c + 10**6}, "more cells than rows"),
+}  # fmt: skip
+STEPS = {
+    "gradient, one quantum": ({"gradient": lambda g: g + 1}, "a part of a unit"),
+    "gradient, constant": (
+        {"gradient": lambda g: put(g, (0, 0), lambda v: v + 4096)},
+        "contradicts their labels",
+    ),
+    "gradient, all classes": (
+        {"gradient": lambda g: put(g, (0, 0), lambda v: v + (4096 << 40))},
+        "contradicts their targets",
+    ),
+    "gradient, too large": (
+        {"gradient": lambda g: put(g, (0, 1), lambda v: 10**6 * v + 10**16)},
+        "larger than their rows allow",
+    ),
+    "inflated information": ({"information": lambda i: i * 1000}, "above its maximum"),
+    "one large entry": (
+        {"information": lambda i: put(i, (0, 2), lambda v: v * 1000)},
+        "above its maximum",
+    ),
+    "Cauchy and Schwarz": (
+        {"information": lambda i: put(i, (0, 4), lambda v: 2 * (i[0, 2] + i[0, 5]))},
+        "Cauchy and Schwarz",
+    ),
+    "negative": ({"information": lambda i: -i}, "above its maximum"),
+    "more rows in it": ({"sampled": lambda s: s + 65536}, "more or fewer rows"),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_counts_that_no_rows_give_are_refused(plain, labs, name):
+    study, _ = plain
+    sums = {lab: lab_sums(study, rows, lab=lab) for lab, rows in labs.items()}
+    how, words = FORGERIES[name]
+    sums["Oslo"] = changed(sums["Oslo"], **how)
+    with pytest.raises(ReplearnError, match=words) as raised:
+        combine(study, *sums.values())
+    assert "'Oslo'" in str(raised.value)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_that_no_rows_give_are_refused(plain, labs, name):
+    study, _ = plain
+    state = state_after(study, labs, 1)
+    sums = {lab: lab_sums(study, rows, state, lab=lab) for lab, rows in labs.items()}
+    how, words = STEPS[name]
+    sums["Oslo"] = changed(sums["Oslo"], **how)
+    with pytest.raises(ReplearnError, match=words) as raised:
+        combine(study, *sums.values(), state=state)
+    assert "'Oslo'" in str(raised.value)
+
+
+def test_information_that_is_not_positive_is_refused(plain, labs):
+    study, _ = plain
+    state = state_after(study, labs, 1)
+    sums = [lab_sums(study, rows, state, lab=lab) for lab, rows in labs.items()]
+    whole = sums[0].sums.values["information"][0].astype(np.float64)
+    values, vectors = np.linalg.eigh(whole)
+    bent = whole - 1.5 * values[0] * np.outer(vectors[:, 0], vectors[:, 0])
+    below = np.tril_indices(len(bent))
+    entries = [int(v) for v in bent[below]]
+    entries[0] = int(sums[0].information[0, 0])
+    sums[0] = replace(sums[0], information=np.array([entries], dtype=object))
+    with pytest.raises(ReplearnError, match="not positive"):
+        combine(study, *sums, state=state)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_honest_lab_is_refused(kind):
+    study, _ = published(kind)
+    tiny = {str(seed): hospital(160 + 7 * seed, 50 + seed, kind) for seed in range(12)}
+    found, _, _ = rounds(study, tiny)
+    assert isinstance(found, Coalition)
+
+
+def test_what_is_not_of_this_round_is_refused(plain, labs):
+    study, model = plain
+    other, _ = published("linear")
+    first = [lab_sums(study, rows, lab=lab) for lab, rows in labs.items()]
+    state = combine(study, *first)
+    second = [lab_sums(study, rows, state, lab=lab) for lab, rows in labs.items()]
+    one = first[0]
+    for given, at, words in [
+        ([], None, "at least one lab"),
+        (first, state, "must be of this round"),
+        (second, None, "must be of this round"),
+        (second[1:], state, "must take part, got none of Bern"),
+        ([*first, replace(one, lab="Paris")], None, "have the same sums"),
+        ([*first, changed(first[1], rows=lambda n: n - 1)], None, "got two of 'Oslo'|cannot"),
+        ([replace(one, study=other.fingerprint)], None, "Send all labs one study file"),
+    ]:
+        with pytest.raises(ReplearnError, match=words):
+            combine(study, *given, state=at)
+    with pytest.raises(ReplearnError, match="one of this study"):
+        lab_sums(other, hospital(300, 5, "linear"), state, lab="Bern")
+    fewer = [lab_sums(study, labs["Bern"][1:], state, lab="Bern"), *second[1:]]
+    with pytest.raises(ReplearnError, match="must be those of its first round"):
+        combine(study, *fewer, state=state)
+    with pytest.raises(ReplearnError, match="at least 100 rows, got 99"):
+        lab_sums(study, labs["Bern"][:99])
+    with pytest.raises(ReplearnError, match="coded differently"):
+        lab_sums(study, labs["Bern"].assign(ward="Z"))
+    with pytest.raises(ReplearnError, match="without weights"):
+        published("weights")[0].begin(model)
+
+
+def test_a_lab_sees_what_looks_different(plain, labs):
+    sums = lab_sums(plain[0], labs["Oslo"].assign(age=labs["Oslo"].age * 12), lab="Oslo")
+    assert "age: seems to have a different unit" in sums.facts().text()
+
+
+def test_files_are_read_strictly(plain, labs, tmp_path):
+    study, _ = plain
+    state = state_after(study, labs, 3)
+    sums = lab_sums(study, labs["Bern"], state, lab="Bern")
+    sums.save(tmp_path / "sums.json")
+    state.save(tmp_path / "state.json")
+    assert LabSums.load(tmp_path / "sums.json") == sums
+    assert State.load(tmp_path / "state.json") == state
+    good = sums.content()
+    for change in (
+        {"gradient": [["1.5"]]},
+        {"gradient": [[1, 2]]},
+        {"information": [["1", "2"]]},
+        {"rows": -1},
+        {"lab": "x" * 201},
+    ):
+        with pytest.raises(InvalidFile):
+            LabSums.from_content(good | change)
+    with pytest.raises(InvalidFile, match="scale must be known"):
+        State.from_content({k: v for k, v in state.content().items() if k != "scale"})
+
+
+def test_passes_over_changed_rows_are_refused(plain, labs):
+    study, _ = plain
+    rows = labs["Oslo"]
+    state = study.step(study.begin(), study.sums([rows], study.begin()))
+    assert not isinstance(state, Fitted)
+    with pytest.raises(ReplearnError, match="over the same rows"):
+        study.step(state, study.sums([rows[1:]], state))
+    with pytest.raises(ReplearnError, match="two different ones"):
+        study.sums([rows], state) + study.sums([rows], study.begin())
