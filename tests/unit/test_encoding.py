@@ -360,6 +360,23 @@ def test_sparse_and_dense_samples_are_the_same_rows():
         learn_encoding(open_table(X), basis="splines")
 
 
+def test_many_rows_of_few_kinds_are_all_looked_at():
+    """A share of the rows that their content chooses must not lose the kinds themselves."""
+    rng = np.random.default_rng(9)
+    X = rng.integers(0, 2, (100_000, 3)).astype(float)
+    X[:, 2] = rng.integers(0, 9, 100_000)
+    labels = rng.integers(0, 2, 100_000)
+    learned = learn_encoding(open_table(X), labels, basis="splines")
+    assert learned.encoding.names == ("x0", "x1", "x2")
+    assert learned.encoding.columns[2].centre == "4"
+    assert abs(learned.look.n_sampled - look_module.SAMPLE_ROWS) < 100
+    shares = np.bincount(learned.look.cells("x2").astype(int)) / learned.look.n_sampled
+    assert np.abs(shares - 1 / 9).max() < 0.01
+    order = rng.permutation(100_000)
+    again = learn_encoding(open_table(X[order]), labels[order], basis="splines")
+    assert again.encoding == learned.encoding
+
+
 def test_a_rare_column_of_many_rows_is_counted_exactly():
     rng = np.random.default_rng(0)
     X = rng.normal(0, 1, (100_000, 2))

@@ -53,15 +53,17 @@ class Learned:
 
 @dataclass(frozen=True)
 class _Rules:
-    """What a term needs: rows, and rows of the rarer class."""
+    """What a term needs: rows, and of two classes rows of the rarer one."""
 
     least_rows: int
     least_events: int
+    rarer: int | None
 
-    def enough(self, by_class: NDArray[np.int64], rarer: int) -> bool:
+    def enough(self, by_class: NDArray[np.int64]) -> bool:
         """Whether so many rows of each class carry a term."""
-        events = int(by_class[rarer]) if by_class.size == 2 else int(by_class.sum())
-        return int(by_class.sum()) >= self.least_rows and events >= self.least_events
+        n_rows = int(by_class.sum())
+        n_events = n_rows if self.rarer is None else int(by_class[self.rarer])
+        return n_rows >= self.least_rows and n_events >= self.least_events
 
 
 def learn_encoding(
@@ -116,9 +118,11 @@ def learn_encoding(
             "a sparse table must be encoded with a linear basis, without products and categories. "
             "Pass it as a dense table."
         )
-    look = look_at(table, names, labels, set(categories))
-    rules = _Rules(max(LEAST_COUNT, least_rows), least_events)
-    rarer = _rarer_class(labels)
+    classes = labels if labels is not None and labels.dtype.kind in "iub" else None
+    look = look_at(table, names, classes, set(categories))
+    totals = np.zeros(0) if classes is None else np.bincount(classes)
+    rarer = int(np.argmin(totals)) if totals.size == 2 else None
+    rules = _Rules(max(LEAST_COUNT, least_rows), least_events, rarer)
     remarks = remarks_on(look, categories, numeric, rules.least_rows)
     empty = {remark.column for remark in remarks if remark.kind == "empty"}
     numbers = [n for n in names if n not in categories and not look.columns[n].n_texts]
@@ -133,15 +137,17 @@ def learn_encoding(
             )
         column: NumberColumn | LevelColumn | None
         if name in categories or found.n_texts:
-            column = _level_column(name, found, rules, rarer)
+            column = _level_column(name, found, rules)
         else:
             scale = scales.get(name)
             if scale is None:
                 remarks += (Remark(name, "constant", _HARDLY),) if name not in empty else ()
                 continue
-            column = _number_column(name, scale, rules.enough(found.missing_counts, rarer))
+            column = _number_column(name, scale, rules.enough(found.missing_counts))
             if basis == "splines":
-                column = replace(column, knots=_knots(look.numbers(name), column, n_knots, rules))
+                share = look.n_sampled / look.n_rows
+                apart = max(LEAST_ROWS, rules.least_rows) * min(1.0, share)
+                column = replace(column, knots=_knots(look.numbers(name), column, n_knots, apart))
         if column is not None:
             columns.append(column)
     if not columns:
@@ -152,7 +158,7 @@ def learn_encoding(
     encoding = Encoding(tuple(columns), missing=missing)
     if interactions:
         pairs = _column_pairs(encoding, interactions)
-        encoding = _with_products(encoding, pairs, table, labels, rules, rarer)
+        encoding = _with_products(encoding, pairs, table, classes, rules)
     return Learned(encoding, look, remarks)
 
 
@@ -173,13 +179,6 @@ def _wanted(
     return names
 
 
-def _rarer_class(labels: NDArray[Any] | None) -> int:
-    """Of two classes the one with fewer rows."""
-    if labels is None or labels.dtype.kind not in "iub":
-        return 0
-    return int(np.argmin(np.bincount(labels, minlength=2)[:2]))
-
-
 # --- numbers --------------------------------------------------------------------------------------
 
 
@@ -196,14 +195,16 @@ def _scales(
     alike: dict[str, float] = {}
     for name in names:
         values = look.numbers(name)
-        if 0 < values.size < LEAST_ROWS and values[-1] > values[0]:
+        if not values.size:
+            continue
+        if values.size < LEAST_ROWS and values[-1] > values[0]:
             # too few to publish: the ends, which repeated rows do not move
             low, high = float(values[0]), float(values[-1])
             found[name] = 0.0 if table.is_sparse else (low + high) / 2, (high - low) / 3.29
             continue
-        centre = 0.0 if table.is_sparse or not values.size else quantile(values, 0.5)
-        tail = min(max(_TAIL, LEAST_ROWS / max(1, values.size)), 0.25)
-        width = quantile(values, 1 - tail) - quantile(values, tail) if values.size else 0.0
+        centre = 0.0 if table.is_sparse else quantile(values, 0.5)
+        tail = min(max(_TAIL, LEAST_ROWS / values.size), 0.25)
+        width = quantile(values, 1 - tail) - quantile(values, tail)
         if width > 0:
             found[name] = centre, width / (-2 * NormalDist().inv_cdf(tail))
         else:
@@ -241,11 +242,10 @@ def place_text(value: float, spread: str) -> str:
     return decimal_text(float(exact.quantize(Decimal(1).scaleb(step), ROUND_HALF_EVEN)), 17)
 
 
-def _knots(values: Vector, column: NumberColumn, n_knots: int, rules: _Rules) -> tuple[str, ...]:
-    """Quantiles with enough rows between them."""
+def _knots(values: Vector, column: NumberColumn, n_knots: int, apart: float) -> tuple[str, ...]:
+    """Quantiles with so many rows between them."""
     most = np.count_nonzero(np.diff(values[values <= quantile(values, 0.99)]) > 0) - 1
     shares = np.linspace(_TAIL, 1 - _TAIL, n_knots) if n_knots > 1 else np.array([0.5])
-    apart = max(LEAST_ROWS, rules.least_rows)
     low, high = column.nodes[0], column.nodes[-1]
     knots: list[str] = []
     n_below = 0  # rows up to the last knot
@@ -264,12 +264,12 @@ def _knots(values: Vector, column: NumberColumn, n_knots: int, rules: _Rules) ->
 # --- levels ---------------------------------------------------------------------------------------
 
 
-def _level_column(name: str, look: ColumnLook, rules: _Rules, rarer: int) -> LevelColumn | None:
+def _level_column(name: str, look: ColumnLook, rules: _Rules) -> LevelColumn | None:
     """Levels with enough rows, against the most frequent one; None if there is nothing to tell."""
     if look.too_many:
         return None
     counts = {text: rows for text, rows in look.counts.items() if text not in (OTHER, MISSING)}
-    kept = {text for text, rows in counts.items() if rules.enough(rows, rarer)}
+    kept = {text for text, rows in counts.items() if rules.enough(rows)}
     if not kept:
         return None
     # the smaller text among equals, so that nothing depends on the order of rows
@@ -277,9 +277,9 @@ def _level_column(name: str, look: ColumnLook, rules: _Rules, rarer: int) -> Lev
     folded = [rows for text, rows in look.counts.items() if text not in kept]
     levels = sorted(kept - {reference}, key=_by_value)
     n_folded = sum(int(rows.sum()) for rows in folded)
-    if folded and rules.enough(np.sum(folded, axis=0), rarer):
+    if folded and rules.enough(np.sum(folded, axis=0)):
         levels.append(OTHER)
-    if rules.enough(look.missing_counts, rarer):
+    if rules.enough(look.missing_counts):
         levels.append(MISSING)
     if not levels:
         return None
@@ -322,9 +322,8 @@ def _with_products(
     encoding: Encoding,
     pairs: Iterable[tuple[int, int]],
     table: Table,
-    labels: NDArray[Any] | None,
+    classes: NDArray[Any] | None,
     rules: _Rules,
-    rarer: int,
 ) -> Encoding:
     """All products of the terms of these columns that have enough rows."""
     of_column: dict[int, list[int]] = {}
@@ -334,42 +333,30 @@ def _with_products(
     candidates = [
         (a, b) for i, j in pairs for a in of_column.get(i, []) for b in of_column.get(j, [])
     ]
-    indicators = sorted(
-        {
-            term
-            for pair in candidates
-            for term in pair
-            if all(encoding.terms[i].kind == "level" for i in pair)
-        }
-    )
-    joint = _joint_counts(encoding, indicators, table, labels)
+    kinds = [term.kind for term in encoding.terms]
+    of_levels = [pair for pair in candidates if all(kinds[i] == "level" for i in pair)]
+    indicators = sorted({term for pair in of_levels for term in pair})
+    joint = _joint_counts(encoding, indicators, table, classes)
     place = {term: number for number, term in enumerate(indicators)}
     products = [
         Product(a, b)
         for a, b in candidates
-        if "z" in (encoding.terms[a].kind, encoding.terms[b].kind)
-        or rules.enough(joint[:, place[a], place[b]], rarer)
+        if "z" in (kinds[a], kinds[b]) or rules.enough(joint[:, place[a], place[b]])
     ]
     return replace(encoding, products=tuple(products))
 
 
 def _joint_counts(
-    encoding: Encoding, indicators: list[int], table: Table, labels: NDArray[Any] | None
+    encoding: Encoding, indicators: list[int], table: Table, classes: NDArray[Any] | None
 ) -> NDArray[np.int64]:
     """Rows that have two levels, by class."""
-    has_classes = labels is not None and labels.dtype.kind in "iub"
-    n_classes = int(labels.max()) + 1 if labels is not None and has_classes else 1
+    n_classes = 1 if classes is None else int(classes.max()) + 1
     counts = np.zeros((n_classes, len(indicators), len(indicators)), dtype=np.int64)
     done = 0
-    if not indicators:
-        return counts
-    for batch in table.batches():
-        terms = encoding.encode(batch)[:, indicators] == ONE
+    for batch in table.batches() if indicators else ():
+        ones = (encoding.encode(batch)[:, indicators] == ONE).astype(np.float64)
         for number in range(n_classes):
-            mine = terms
-            if labels is not None and has_classes:
-                mine = terms[labels[done : done + batch.n_rows] == number]
-            ones = mine.astype(np.float64)
-            counts[number] += (ones.T @ ones).astype(np.int64)
+            mine = ones if classes is None else ones[classes[done:][: batch.n_rows] == number]
+            counts[number] += (mine.T @ mine).astype(np.int64)
         done += batch.n_rows
     return counts

@@ -65,14 +65,14 @@ class Look:
     ----------
     n_rows : int
     columns : dict
-    labels : array or None
-        Labels of the sampled rows.
+    classes : array or None
+        Class numbers of the sampled rows.
     n_sampled : int
     """
 
     n_rows: int
     columns: dict[str, ColumnLook]
-    labels: NDArray[Any] | None
+    classes: NDArray[Any] | None
     n_sampled: int
     _sample: Any  # numbers with a row for each column, or a CSC array
     _places: dict[str, int]
@@ -101,32 +101,30 @@ class Look:
 
 
 def look_at(
-    table: Table, names: Sequence[str], labels: NDArray[Any] | None, as_levels: set[str]
+    table: Table, names: Sequence[str], classes: NDArray[Any] | None, as_levels: set[str]
 ) -> Look:
-    """Read all rows once; ``labels`` are class numbers, or numbers, in the order of the rows."""
-    n_classes = 1
-    if labels is not None and labels.dtype.kind in "iub":
-        n_classes = int(labels.max()) + 1
+    """Read all rows once; ``classes`` are class numbers in the order of the rows."""
+    n_classes = 1 if classes is None else int(classes.max()) + 1
     looks = {name: ColumnLook(missing_counts=np.zeros(n_classes, np.int64)) for name in names}
-    sample = _Sample(hashed=table.n_rows is None or table.n_rows > SAMPLE_ROWS)
+    sample = _Sample(names)
     done = 0
     for batch in table.batches():
-        mine = None if labels is None else labels[done : done + batch.n_rows]
-        classes = mine if n_classes > 1 else None
+        mine = (
+            np.zeros(batch.n_rows, np.int64) if classes is None else classes[done:][: batch.n_rows]
+        )
         if batch.matrix is not None and not as_levels:
-            _look_at_matrix(batch, names, looks, classes)
+            _look_at_matrix(batch, looks, mine)
         else:
             for name in names:
-                _look_at_column(looks[name], batch.column(name), classes, name in as_levels)
-        sample.add(batch, names, mine)
+                _look_at_column(looks[name], batch.column(name), mine, name in as_levels)
+        sample.add(batch, mine)
         done += batch.n_rows
     flipped = {name for name, look in looks.items() if look.n_texts and not look.is_counted}
     if flipped:  # numbers at first, texts later: their levels are counted from the beginning
-        return look_at(table, names, labels, as_levels | flipped)
-    places = {name: place for place, name in enumerate(names)}
+        return look_at(table, names, classes, as_levels | flipped)
     rows, mine = sample.result()
-    n_sampled = rows.shape[0] if is_sparse(rows) else rows.shape[1]
-    return Look(done, looks, mine, n_sampled, rows, places)
+    places = {name: place for place, name in enumerate(names)}
+    return Look(done, looks, mine if n_classes > 1 else None, mine.size, rows, places)
 
 
 def numbers_apart(table: Table, centres: dict[str, float]) -> dict[str, Vector]:
@@ -149,121 +147,111 @@ def numbers_apart(table: Table, centres: dict[str, float]) -> dict[str, Vector]:
     return {name: np.sort(np.concatenate(parts)) for name, parts in found.items()}
 
 
-def _look_at_matrix(
-    batch: Batch,
-    names: Sequence[str],
-    looks: dict[str, ColumnLook],
-    classes: NDArray[Any] | None,
-) -> None:
+def _look_at_matrix(batch: Batch, looks: dict[str, ColumnLook], classes: NDArray[Any]) -> None:
     """Columns of one array: numbers all of them."""
     matrix = batch.matrix
-    values = matrix.data if is_sparse(matrix) else matrix
-    absent: Any = None
-    if np.isnan(values.sum()):
-        absent = matrix.copy() if is_sparse(matrix) else np.isnan(matrix)
-        if is_sparse(matrix):
-            absent.data = np.isnan(absent.data)
-    for name in names:
-        look, n_missing = looks[name], 0
-        if absent is not None:
-            column = absent[:, [batch.places[name]]]
-            rows = np.ravel(column.toarray() if is_sparse(column) else column)
-            n_missing = int(np.count_nonzero(rows))
-            look.missing_counts += _by_class(rows, classes, look.missing_counts.size)
+    has_gaps = bool(np.isnan(matrix.sum()))
+    for name, look in looks.items():
+        look.is_counted = False
+        n_missing = 0
+        if has_gaps:
+            absent = np.isnan(numbers_of(batch.column(name))[0])
+            n_missing = int(np.count_nonzero(absent))
+            look.missing_counts += np.bincount(classes[absent], minlength=look.missing_counts.size)
         look.n_missing += n_missing
         look.n_numbers += batch.n_rows - n_missing
-        look.is_counted = False
 
 
 def _look_at_column(
-    look: ColumnLook, column: Column, classes: NDArray[Any] | None, as_levels: bool
+    look: ColumnLook, column: Column, classes: NDArray[Any], as_levels: bool
 ) -> None:
     n_classes = look.missing_counts.size
     absent = column.codes < 0 if isinstance(column, Texts) else np.isnan(column)
-    n_missing = int(np.count_nonzero(absent))
-    if n_missing:
-        look.missing_counts += _by_class(absent, classes, n_classes)
-    look.n_missing += n_missing
-    n_texts = 0
+    n_missing, n_texts = int(np.count_nonzero(absent)), 0
     if isinstance(column, Texts):
         odd = np.array([not is_number_text(text) for text in column.values] + [False])
         n_texts = int(np.count_nonzero(odd[column.codes]))
+    look.missing_counts += np.bincount(classes[absent], minlength=n_classes)
+    look.n_missing += n_missing
     look.n_texts += n_texts
     look.n_numbers += len(column) - n_missing - n_texts
-    if not (as_levels or isinstance(column, Texts)):
-        look.is_counted = False
-        return
-    if look.too_many:
-        return
-    codes, texts = levels_of(column)
-    mine = np.zeros(len(column), dtype=np.int64) if classes is None else classes
-    joint = np.bincount(
-        codes[codes >= 0] * n_classes + mine[codes >= 0], minlength=len(texts) * n_classes
-    ).reshape(len(texts), n_classes)
-    for text, counts in zip(texts, joint, strict=True):
-        if counts.any():
-            look.counts[text] = look.counts.get(text, 0) + counts
-
-
-def _by_class(
-    rows: NDArray[np.bool_], classes: NDArray[Any] | None, n_classes: int
-) -> NDArray[np.int64]:
-    if classes is None:
-        return np.array([np.count_nonzero(rows)] + [0] * (n_classes - 1))
-    return np.bincount(classes[rows], minlength=n_classes)
+    look.is_counted &= as_levels or isinstance(column, Texts)
+    if look.is_counted and not look.too_many:
+        codes, texts = levels_of(column)
+        joint = codes[codes >= 0] * n_classes + classes[codes >= 0]
+        table = np.bincount(joint, minlength=len(texts) * n_classes).reshape(-1, n_classes)
+        for text, counts in zip(texts, table, strict=True):
+            if counts.any():
+                look.counts[text] = look.counts.get(text, 0) + counts
 
 
 # --- a sample of rows ---------------------------------------------------------------------------
 
 
 class _Sample:
-    """Rows whose mixed content is below a bound that is halved until there are few enough.
+    """Different rows whose mixed content is below a bound, and how often each is there.
 
-    The result depends on the rows alone, not on their order or on batches.
+    The bound is halved until they are few enough. So the result depends on the rows alone, not on
+    their order or on batches; and tables with few different rows keep all of them.
     """
 
-    def __init__(self, hashed: bool) -> None:
-        self._hashed = hashed
-        self._level = 0
-        self._hashes: list[Words] = []
-        self._rows: list[NDArray[Any]] = []
-        self._labels: list[NDArray[Any]] = []
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._bound = (1 << 64) - 1
+        self._parts: list[tuple[Words, NDArray[np.int64], NDArray[Any], Any]] = []
 
-    def add(self, batch: Batch, names: Sequence[str], labels: NDArray[Any] | None) -> None:
-        rows: Any = slice(None)
-        if self._hashed:
-            hashes = _row_hashes(batch, names)
-            n_kept = sum(part.size for part in self._hashes)
-            while n_kept + np.count_nonzero(hashes < self._bound) > SAMPLE_ROWS:
-                self._level += 1
-                self._thin()
-                n_kept = sum(part.size for part in self._hashes)
-            rows = np.flatnonzero(hashes < self._bound)
-            self._hashes.append(hashes[rows])
-        self._rows.append(_number_rows(batch, names, rows))
-        if labels is not None:
-            self._labels.append(labels[rows])
+    def add(self, batch: Batch, classes: NDArray[Any]) -> None:
+        """Take what is below the bound: hashes, counts, classes and numbers."""
+        hashes = _row_hashes(batch, self._names, classes)
+        ordered = np.sort(hashes[hashes < np.uint64(self._bound)])
+        self._halve(ordered[np.concatenate([[True], ordered[1:] > ordered[:-1]])[: ordered.size]])
+        rows = np.flatnonzero(hashes < np.uint64(self._bound))
+        distinct, first, counts = np.unique(hashes[rows], return_index=True, return_counts=True)
+        rows = rows[first]
+        numbers = _number_rows(batch, self._names, rows)
+        self._parts.append((distinct, counts, classes[rows], numbers))
+        if sum(part[0].size for part in self._parts) > 2 * SAMPLE_ROWS:
+            self._merge()
 
-    @property
-    def _bound(self) -> np.uint64:
-        return np.uint64((1 << (64 - self._level)) - 1)
+    def _halve(self, distinct: Words) -> None:
+        while np.searchsorted(distinct, np.uint64(self._bound)) > SAMPLE_ROWS:
+            self._bound >>= 1
 
-    def _thin(self) -> None:
-        for place, hashes in enumerate(self._hashes):
-            kept = hashes < self._bound
-            self._hashes[place] = hashes[kept]
-            self._rows[place] = self._rows[place][kept]
-            if self._labels:
-                self._labels[place] = self._labels[place][kept]
+    def _merge(self) -> None:
+        """All parts as one."""
+        hashes, counts, classes, numbers = zip(*self._parts, strict=True)
+        distinct, first, places = np.unique(
+            np.concatenate(hashes), return_index=True, return_inverse=True
+        )
+        self._halve(distinct)
+        kept = slice(int(np.searchsorted(distinct, np.uint64(self._bound))))
+        total = np.zeros(distinct.size, dtype=np.int64)
+        np.add.at(total, places, np.concatenate(counts))
+        rows = _stacked(numbers)[first[kept]]
+        self._parts = [(distinct[kept], total[kept], np.concatenate(classes)[first[kept]], rows)]
 
-    def result(self) -> tuple[Any, NDArray[Any] | None]:
-        """Rows as a CSC array, or as an array with a row for each column; and their labels."""
-        labels = np.concatenate(self._labels) if self._labels else None
-        if is_sparse(self._rows[0]):
-            from scipy import sparse
+    def result(self) -> tuple[Any, NDArray[Any]]:
+        """Rows as a CSC array, or as an array with a row for each column; and their classes.
 
-            return sparse.vstack(self._rows, format="csc"), labels
-        return np.ascontiguousarray(np.concatenate(self._rows).T), labels
+        Each row is there as often as in the table, or a share of that, rounded by its content.
+        """
+        self._merge()
+        ((hashes, counts, classes, rows),) = self._parts
+        if (total := int(counts.sum())) > 4 * SAMPLE_ROWS:
+            coins = (hashes & np.uint64(0xFFFF)).astype(np.int64)
+            counts = (counts * (SAMPLE_ROWS << 16) // total + coins) >> 16
+        if (counts != 1).any():
+            repeated = np.repeat(np.arange(counts.size), counts)
+            rows, classes = rows[repeated], classes[repeated]
+        return rows.tocsc() if is_sparse(rows) else np.ascontiguousarray(rows.T), classes
+
+
+def _stacked(parts: Sequence[Any]) -> Any:
+    if not is_sparse(parts[0]):
+        return np.concatenate(parts)
+    from scipy import sparse
+
+    return sparse.vstack(parts, format="csr")
 
 
 def _number_rows(batch: Batch, names: Sequence[str], rows: Any) -> Any:
@@ -276,25 +264,26 @@ def _number_rows(batch: Batch, names: Sequence[str], rows: Any) -> Any:
     return some if is_sparse(some) else np.asarray(some, dtype=np.float64)
 
 
-def _row_hashes(batch: Batch, names: Sequence[str]) -> Words:
-    """A mix of all cells of each row; zeros of sparse rows need no look."""
+def _row_hashes(batch: Batch, names: Sequence[str], classes: NDArray[Any]) -> Words:
+    """A mix of all cells of each row and its class; zeros of sparse rows need no look."""
     factors = np.array([_factor(name) for name in names], dtype=np.uint64)
+    total = classes.astype(np.uint64) * np.uint64(_MIX)
     if is_sparse(batch.matrix):
         places = np.zeros(len(batch.names), dtype=np.uint64)
         places[[batch.places[name] for name in names]] = factors
         words = _words(batch.matrix.data) * places[batch.matrix.indices]
-        rows = np.repeat(np.arange(batch.n_rows), np.diff(batch.matrix.indptr))
-        total = np.zeros(batch.n_rows, dtype=np.uint64)
-        np.add.at(total, rows, words)
+        np.add.at(total, np.repeat(np.arange(batch.n_rows), np.diff(batch.matrix.indptr)), words)
     elif batch.matrix is not None and tuple(names) == batch.names:
-        total = _words(batch.matrix) @ factors
+        for start in range(0, batch.n_rows, 1024):  # pieces that stay in the cache
+            part = slice(start, start + 1024)
+            total[part] += _words(batch.matrix[part]) @ factors
     else:
-        total = np.zeros(batch.n_rows, dtype=np.uint64)
         for name, factor in zip(names, factors, strict=True):
             total += _column_words(batch.column(name)) * factor
-    total ^= total >> np.uint64(32)
-    total *= np.uint64(_MIX)
-    return total ^ (total >> np.uint64(29))
+    for shift in (32, 29):  # all bits shall depend on all bits
+        total ^= total >> np.uint64(shift)
+        total *= np.uint64(_MIX)
+    return total ^ (total >> np.uint64(32))
 
 
 def _factor(name: str) -> int:

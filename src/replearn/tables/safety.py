@@ -110,8 +110,8 @@ def remarks_on(
             distinct = known[np.concatenate([[True], known[1:] > known[:-1]])]
             found.append(_on_numbers(name, known.size, distinct, meant))
             is_short = 1 < distinct.size <= _MOST_ANSWERS
-            if is_short and look.labels is not None and look.labels.dtype.kind in "iub":
-                found.append(_on_label_numbers(name, look.cells(name), look.labels, meant))
+            if is_short and look.classes is not None:
+                found.append(_on_label_numbers(name, look.cells(name), look.classes, meant))
     return tuple(remark for remark in found if remark is not None)
 
 
