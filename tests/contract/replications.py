@@ -33,6 +33,7 @@ class Case:
     encoding: Any = ()
     n_directions: int = 0
     style: str = "plain"
+    features: tuple[str, ...] = ()
 
 
 CASES = {
@@ -93,7 +94,7 @@ def write_table(path: Path, case: Case, seed: int, n_rows: int | None = None) ->
 
 def make_study(path: Path, case: Case) -> tuple[Study, Model]:
     """A study of the table, with cells of a plausible width, and the original's model."""
-    features = [n for n in ("age", "bmi", "ward", "smoker") if n != case.target]
+    features = case.features or [n for n in ("age", "bmi", "ward", "smoker") if n != case.target]
     table = open_case(path, case, features)
     learned = learn_encoding(table, **dict(case.encoding))
     classes = {"died": (0, 1), "ward": ("A", "B", "C d", "É")}.get(case.target)

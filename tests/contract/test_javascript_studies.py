@@ -1,8 +1,10 @@
 """The second implementation replicates a study from a raw CSV file: model files are equal."""
 
 import re
+import time
 from typing import Any
 
+import numpy as np
 import pytest
 
 from replearn.errors import ReplearnError
@@ -111,3 +113,22 @@ def test_the_same_columns_look_strange(tmp_path):
     for name, replication, found in zip(CHANGES, expected, answers(calls), strict=True):
         assert replication.findings, name
         assert_same_words(replication, found)
+
+
+@needs_node
+@pytest.mark.slow
+def test_a_large_table(tmp_path):
+    rng = np.random.default_rng(40)
+    X = rng.normal(size=(100_000, 40))
+    y = rng.logistic(size=len(X)) < X[:, :5].sum(axis=1)
+    names = tuple(f"x{i}" for i in range(40))
+    path, head = tmp_path / "table.csv", ",".join([*names, "died"])
+    np.savetxt(path, np.column_stack([X, y]), "%.4f", ",", header=head, comments="")
+    case = Case(features=names)
+    study, _ = make_study(path, case)
+    started = time.perf_counter()
+    model, _ = replicated(study, path, case)
+    seconds = time.perf_counter() - started
+    (found,) = answers([call(study, path, case)])
+    assert found["fingerprint"] == model.fingerprint
+    assert found["seconds"] < 10 * seconds  # five times as long on a quiet machine

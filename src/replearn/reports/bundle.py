@@ -31,7 +31,7 @@ _ROWS, _ROWS_PER_CLASS = 400, 40
 _README = """\
 Replicate a study: {target}
 
-1. Open study.html in a browser (Chromium, Firefox, Edge or Safari). It needs no
+1. Open study.html in a browser (Chrome, Chromium, Edge or Firefox). It needs no
    installation and no network: its security policy forbids it to connect.
 2. Rehearse: choose rehearsal.csv. Its rows are invented, so the answer is "A
    different model". You have seen what will happen, and which columns are needed.
