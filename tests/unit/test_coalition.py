@@ -283,13 +283,11 @@ def test_information_that_is_not_positive_is_refused(plain, labs):
     study, _ = plain
     state = state_after(study, labs, 1)
     sums = [lab_sums(study, rows, state, lab=lab) for lab, rows in labs.items()]
-    whole = sums[0].sums.values["information"][0].astype(np.float64)
-    values, vectors = np.linalg.eigh(whole)
-    bent = whole - 1.5 * values[0] * np.outer(vectors[:, 0], vectors[:, 0])
-    below = np.tril_indices(len(bent))
-    entries = [int(v) for v in bent[below]]
-    entries[0] = int(sums[0].information[0, 0])
-    sums[0] = replace(sums[0], information=np.array([entries], dtype=object))
+    whole = sums[0].sums.values["information"][0]
+    for i, j in ((1, 2), (1, 3), (2, 3)):  # each pair is possible, the three together are not
+        whole[i, j] = whole[j, i] = -int(0.6 * np.sqrt(float(whole[i, i] * whole[j, j])))
+    below = np.tril_indices(len(whole))
+    sums[0] = replace(sums[0], information=whole[below][None])
     with pytest.raises(ReplearnError, match="not positive"):
         combine(study, *sums, state=state)
 
