@@ -71,6 +71,20 @@ _SHARED = {
         Bits about each component that this original publishes, 0 to 4. With 0 nobody is first.
     study : PaperStudy, path or None, default=None
         Of an original: this fit is then a replication.""",
+    "net_sizes": """n_components : int or None, default=None
+        Of a candidate; None is the planned number.
+    projection : {"none", "hadamard", "rotation", "gaussian"} or None, default=None
+    n_candidates : int or None, default=None
+        Size of the net.
+    n_rows : int or None, default=None
+        Rows of a lab, for paper mode.""",
+    "found": """model_ : HalfspaceModel
+    fingerprint_ : str
+    coef_, intercept_, classes_ : arrays
+    certificate_ : Bound
+        How likely two labs are to differ.
+    counts_ : dict
+        What happened on the way.""",
     "attributes": """model_ : HalfspaceModel
     fingerprint_ : str
     coef_, intercept_, classes_ : arrays
@@ -97,7 +111,7 @@ def documented(cls: type) -> type:
 class PaperClassifier(ClassifierMixin, BaseEstimator):
     """What the paper's classifiers share. Not for direct use.
 
-    A subclass names its recipe and its sizes by hand, and says where its codes live.
+    A subclass names its recipe and its sizes by hand.
     """
 
     margin: float = 0.1
@@ -116,11 +130,10 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
     #: Parameters that are sizes by hand; None stands for the planned value.
     _by_hand: ClassVar[tuple[str, ...]] = ()
 
-    def _recipe(self) -> Recipe:
-        raise NotImplementedError
+    #: What else to do about too much disagreement.
+    _remedy: ClassVar[str] = "rely on a larger margin"
 
-    def _space(self, plan: Any, fitted: Fitted) -> Any:
-        """Where the codes live."""
+    def _recipe(self) -> Recipe:
         raise NotImplementedError
 
     # --- the one way to a model -------------------------------------------------------------------
@@ -169,7 +182,7 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         self.model_ = HalfspaceModel(
             recipe=recipe.name,
             fit_intercept=bool(self.fit_intercept),
-            space=self._space(plan, fitted),
+            space=fitted.space,
             seed=seed,
             classes=self._labels(),
             codes=fitted.codes,
@@ -265,7 +278,7 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
                 f"A second lab would get a different model with an estimated probability of "
                 f"{found:.2f}, above max_disagreement={self.plan_.promise.max_disagreement:g}. Get "
                 f"more rows: the plan asks for {self.plan_.n_rows:,}, got {n_rows:,}. Or allow "
-                "more error or disagreement, rely on a larger margin, or publish a sketch.",
+                f"more error or disagreement, or {self._remedy}.",
                 ReplicabilityWarning,
             )
 
@@ -360,6 +373,7 @@ class BatchClassifier(PaperClassifier):
         "rounding",
         "regularization",
     )
+    _remedy: ClassVar[str] = "publish a sketch"
 
     def _opened(self) -> PaperStudy | None:
         if self.study is None or isinstance(self.study, PaperStudy):
@@ -396,9 +410,6 @@ class BatchClassifier(PaperClassifier):
                 f"{n_inputs - design.fit_intercept:,}. Pass the same columns in the same order."
             )
         return design.plan()
-
-    def _space(self, plan: Any, fitted: Fitted) -> Any:
-        return fitted.space
 
     def _finish(self, plan: Any, fitted: Fitted, n_rows: int) -> None:
         study = self._opened()

@@ -91,7 +91,7 @@ from replearn.codes.foam import (
     MAX_FOAM_INPUTS,
     TYPICAL_FOAM_FLIPS,
 )
-from replearn.codes.votes import MAX_ROUNDS, hypothesis, round_mean, share_leaving
+from replearn.codes.votes import MAX_ROUNDS, VoteSpace, hypothesis, round_mean, share_leaving
 from replearn.errors import ReplearnError
 from replearn.exact.directions import (
     UNIT_BITS,
@@ -426,7 +426,8 @@ def run(sample: Sample, plan: BoostPlan, coins: Coins, work: BlockMap = map) -> 
     n_used = rows.shape[0]
     if plan.fresh_rows:
         n_used = len(codes) * sum(plan.round_rows(n_used))
-    return Fitted(np.concatenate(codes), spread, n_used, counts)
+    space = VoteSpace("vote", plan.n_inputs, plan.rounding, plan.grid_width)
+    return Fitted(np.concatenate(codes), spread, n_used, counts, space=space)
 
 
 def check_reach(plan: BoostPlan) -> None:

@@ -249,15 +249,16 @@ def run(sample: Sample, plan: DPPlan, coins: Coins, work: BlockMap = map) -> Fit
     """The largest score after common noise; reads the stream "net/gumbel"."""
     plan.cover.require(MAX_FULL)
     points, n_zero = project(sample, plan, plan.cover, coins)
-    net = Net(points, plan.cover, coins, work)
+    net = Net(points, plan.cover, coins, work).with_table()
     heat = float(plan.inverse_temperature)
     noise = coins.gumbels("net/gumbel", plan.cover.n_candidates)
     # rivals: scores that move by four deviations, for errors that differ on a tenth of the rows
     reach = 4.0 * heat * math.sqrt(2 * 0.1 / net.n_points)
     found, n_tested = largest_score(net, heat, noise, reach)
-    counts = {"zero_rows": n_zero, "tested": n_tested, "below": 1}
+    counts = {"points": net.n_points, "zero_rows": n_zero, "tested": n_tested, "below": 1}
     spread = _noisy_spread(net, found, heat, noise)
-    return Fitted(np.array([found.candidate]), spread, net.n_points, counts)
+    codes = np.array([found.candidate])
+    return Fitted(codes, spread, net.n_points, counts, space=plan.cover.space(plan.n_inputs))
 
 
 def largest_score(net: Net, heat: float, noise: Vector, reach: float) -> tuple[Found, int]:

@@ -71,6 +71,7 @@ from numpy.typing import NDArray
 
 from replearn.codes.coins import Coins
 from replearn.codes.nets import (
+    NetSpace,
     candidates,
     decimal_down,
     decimal_up,
@@ -167,6 +168,10 @@ class Cover:
     def n_candidates(self) -> int:
         """Size of the net, in three digits so that everybody has the same."""
         return math.ceil(float(decimal_up(math.exp(self.log_size))))
+
+    def space(self, n_inputs: int) -> NetSpace:
+        """What turns the index of a candidate into a direction."""
+        return NetSpace("net", n_inputs, self.projection, self.n_components, self.n_candidates)
 
     def require(self, most: int) -> None:
         """Refuse to search a net that is too large, saying how large it is."""
@@ -382,14 +387,16 @@ def run(sample: Sample, plan: NetPlan, coins: Coins, work: BlockMap = map) -> Fi
     net = Net(points, plan.cover, coins, work)
     threshold = draw_threshold(plan, coins)
     found, tested = first_below(net, threshold)
-    counts = {"zero_rows": n_zero, "tested": tested, "below": int(found is not None)}
+    counts = {"points": net.n_points, "zero_rows": n_zero, "tested": tested}
+    counts["below"] = int(found is not None)
     spread = None
     if found is None:
         index = fewest_errors(net)
     else:
         index = found.candidate
         spread = _threshold_spread(net, found, threshold)
-    return Fitted(np.array([index]), spread, net.n_points, counts)
+    codes = np.array([index])
+    return Fitted(codes, spread, net.n_points, counts, space=plan.cover.space(plan.n_inputs))
 
 
 def draw_threshold(plan: NetPlan, coins: Coins) -> float:
@@ -456,6 +463,8 @@ _ROWS_PER_BLOCK = 1 << 14
 _CANDIDATES_PER_BLOCK = 256
 _FIRST_SEARCH, _LARGEST_SEARCH = 256, 8192  # candidates between two looks at what was found
 
+_MAX_TABLE = 1 << 20  # candidates that are kept
+
 _REACH = 4.0  # rivals further away than this many standard deviations are left out
 MAX_RIVALS = 256
 _GROUPS = 64  # of rows, whose errors are counted apart to see their spread
@@ -508,6 +517,7 @@ class Net:
     cover: Cover
     coins: Coins
     work: BlockMap = map
+    table: Points | None = None  # of all candidates, where these are looked at in no order
 
     @property
     def n_points(self) -> int:
@@ -547,7 +557,16 @@ class Net:
         # one degree of freedom less than groups; twice the variance, for two labs
         return np.asarray(moves * math.sqrt(2 / (n * max(1, n_groups - 1))))
 
+    def with_table(self) -> "Net":
+        """The same with its candidates made beforehand, if they are few enough."""
+        if self.cover.n_candidates > _MAX_TABLE:
+            return self
+        blocks = self.blocks(range(self.cover.n_candidates))
+        return replace(self, table=np.concatenate([self._candidates(block) for block in blocks]))
+
     def _candidates(self, indices: Counts) -> Points:
+        if self.table is not None:
+            return self.table[indices]
         return candidates(indices, self.cover.n_components, self.coins).astype(np.float32)
 
 

@@ -1,0 +1,79 @@
+"""The algorithms of [ILPS22] as a scikit-learn classifier."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from replearn.errors import ReplearnError, ReplicabilityWarning, short
+from replearn.estimators.paper import PaperClassifier, documented
+from replearn.progress import warn
+from replearn.recipes.boosting import BOX, FOAM
+from replearn.recipes.recipe import Recipe
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class ReplicableBoostingClassifier(PaperClassifier):
+    """Boosting of rounded means, the prior work: both algorithms of [ILPS22].
+
+    Each round takes the mean of ``y x`` over re-weighted rows and rounds it in the original space,
+    to boxes or to the droplets of a foam. Rows that the vote classifies with a margin lose weight;
+    a replicable test ends the rounds. The classifier is the sum of the rounds' directions. Here
+    for comparison: rows grow with the number of features, and the time of foam is ``2^d``.
+
+    Parameters
+    ----------
+    rounding : {"box", "foam"}, default="box"
+        Cubes, or the droplets of [KORW12]; foam takes at most 24 inputs.
+    {parameters}
+    n_rounds : int or None, default=None
+        Rounds at the most; None is the planned number.
+    grid_width : float or None, default=None
+        Side of a box, or of the cube of a droplet.
+    n_rows : int or None, default=None
+        Rows of a lab, for paper mode.
+
+    Attributes
+    ----------
+    {found}
+    plan_ : BoostPlan
+        Sizes that were used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((40_000, 3))
+    >>> X[:, 0] += np.where(X[:, 0] > 0, 1, -1)
+    >>> y = X[:, 0] > 0
+    >>> promise = {"margin": 0.3, "max_error": 0.1, "shared_seed": 2024}
+    >>> first = ReplicableBoostingClassifier(**promise).fit(X[:20_000], y[:20_000])
+    >>> second = ReplicableBoostingClassifier(**promise).fit(X[20_000:], y[20_000:])
+    >>> second.fingerprint_ == first.fingerprint_
+    True
+    """
+
+    rounding: str = "box"
+    n_rounds: int | None = None
+    grid_width: float | None = None
+    n_rows: int | None = None
+
+    _by_hand: ClassVar[tuple[str, ...]] = ("n_rounds", "grid_width", "n_rows")
+    _remedy: ClassVar[str] = "use a different classifier: this one needs the most"
+
+    def _recipe(self) -> Recipe:
+        if self.rounding not in ("box", "foam"):
+            raise ReplearnError(
+                f'rounding must be "box" or "foam", got {short(self.rounding)}. Boxes take any '
+                "number of features."
+            )
+        return BOX if self.rounding == "box" else FOAM
+
+    def _warn(self, n_rows: int) -> None:
+        super()._warn(n_rows)
+        if not self.counts_["below"]:
+            warn(
+                f"The test was not passed within {self.counts_['rounds']:,} rounds, so the error "
+                f"may be above max_error={self.max_error:g}. Lower margin, raise max_error or "
+                "n_rounds, or get more rows.",
+                ReplicabilityWarning,
+            )

@@ -1,0 +1,65 @@
+"""The DP reduction as a scikit-learn classifier."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from replearn.estimators.net import ChoosingClassifier
+from replearn.estimators.paper import documented
+from replearn.recipes.dp import DP, DPPlan
+from replearn.recipes.recipe import Recipe
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class ReplicableDPClassifier(ChoosingClassifier):
+    """Halfspaces by the exponential mechanism with common noise: [LNUZ20] through [BGH23].
+
+    A candidate of a net is drawn with probability proportional to ``exp(-inverse_temperature *
+    error rate)``, a differentially private mechanism, and all labs draw with the same published
+    noise, so that they draw the same. **The published seed makes the output replicable, not
+    private**: who knows the seed knows the noise. ``privacy_epsilon_`` says how private it would
+    be with secret noise.
+
+    Parameters
+    ----------
+    {parameters}
+    {net_sizes}
+    populations : {"margin", "all"} or None, default=None
+        Populations for which the disagreement is bounded: those with the margin, or all, for more
+        rows. None is "margin", and "all" in paper mode.
+
+    Attributes
+    ----------
+    {found}
+    plan_ : DPPlan
+        Sizes that were used.
+    privacy_epsilon_ : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((40_000, 3))
+    >>> X[:, 0] += np.where(X[:, 0] > 0, 1, -1)
+    >>> y = X[:, 0] > 0
+    >>> promise = {"margin": 0.3, "max_error": 0.1, "shared_seed": 2024}
+    >>> first = ReplicableDPClassifier(**promise).fit(X[:20_000], y[:20_000])
+    >>> second = ReplicableDPClassifier(**promise).fit(X[20_000:], y[20_000:])
+    >>> second.fingerprint_ == first.fingerprint_
+    True
+    """
+
+    populations: str | None = None
+
+    _by_hand: ClassVar[tuple[str, ...]] = (*ChoosingClassifier._by_hand, "populations")
+
+    def _recipe(self) -> Recipe:
+        return DP
+
+    @property
+    def privacy_epsilon_(self) -> float:
+        """Pure differential privacy of the mechanism, if its noise were secret."""
+        self._fitted()
+        assert isinstance(self.plan_, DPPlan)
+        # replacing one row moves every log-weight by at most L / n, and so the normaliser
+        return 2 * float(self.plan_.inverse_temperature) / self.counts_["points"]

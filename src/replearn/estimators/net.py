@@ -1,0 +1,78 @@
+"""Algorithm 3 as a scikit-learn classifier, and what it shares with the DP reduction."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from replearn.errors import ReplicabilityWarning
+from replearn.estimators.paper import PaperClassifier, documented
+from replearn.progress import warn
+from replearn.recipes.net import NET
+from replearn.recipes.recipe import Recipe
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ChoosingClassifier(PaperClassifier):
+    """What the classifiers that choose from a net share. Not for direct use."""
+
+    n_components: int | None = None
+    projection: str | None = None
+    n_candidates: int | None = None
+    n_rows: int | None = None
+
+    _by_hand: ClassVar[tuple[str, ...]] = (
+        "n_components",
+        "projection",
+        "n_candidates",
+        "n_rows",
+    )
+    _remedy: ClassVar[str] = "use fewer components"
+
+    def _warn(self, n_rows: int) -> None:
+        if not self.counts_["below"]:
+            warn(
+                f"None of the {self.counts_['tested']:,} candidates is below the threshold, so the "
+                "one with the fewest errors was taken, and a second lab may well take a different "
+                "one. Lower margin, or raise max_error or n_candidates.",
+                ReplicabilityWarning,
+            )
+        else:
+            super()._warn(n_rows)
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class ReplicableNetClassifier(ChoosingClassifier):
+    """Algorithm 3 of the paper: the first halfspace of a net below a random threshold.
+
+    The candidates are the directions of a shared net. A threshold is drawn at random, and the
+    first candidate, in a shared random order, whose error on this lab's rows is below it is
+    taken. For few features, or data that many halfspaces separate well: the net grows
+    exponentially with the number of components.
+
+    Parameters
+    ----------
+    {parameters}
+    {net_sizes}
+
+    Attributes
+    ----------
+    {found}
+    plan_ : NetPlan
+        Sizes that were used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((40_000, 3))
+    >>> X[:, 0] += np.where(X[:, 0] > 0, 1, -1)
+    >>> y = X[:, 0] > 0
+    >>> promise = {"margin": 0.3, "max_error": 0.1, "shared_seed": 2024}
+    >>> first = ReplicableNetClassifier(**promise).fit(X[:20_000], y[:20_000])
+    >>> second = ReplicableNetClassifier(**promise).fit(X[20_000:], y[20_000:])
+    >>> second.fingerprint_ == first.fingerprint_
+    True
+    """
+
+    def _recipe(self) -> Recipe:
+        return NET
