@@ -118,40 +118,31 @@ def _line(original: "Original", bits: int, n_same: int, new: Any) -> tuple[Any, 
 def _base_and_sklearn(ashford: Any, others: list[Any], new: Any) -> list[tuple[Any, ...]]:
     """Lines of the base rate and of scikit-learn's logistic regression on one lab's rows."""
     import numpy as np
-    from sklearn.compose import make_column_transformer
-    from sklearn.impute import SimpleImputer
     from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
     from replearn.losses import Bernoulli
     from replearn.study.worth import Worth
 
-    names = [name for name in ashford if name != _TARGET]
-    texts = [i for i, name in enumerate(names) if ashford[name].dtype == object]
-    numbers = [i for i in range(len(names)) if i not in texts]
-
-    def cells(columns: Any) -> Any:
-        found = np.empty((len(columns[_TARGET]), len(names)), dtype=object)
-        for i, name in enumerate(names):
-            filled = (
-                [value or "unknown" for value in columns[name]] if i in texts else columns[name]
-            )
-            found[:, i] = filled
-        return found
+    def terms(columns: Any) -> Any:
+        """Standardised numbers with gaps filled, and a column for each level."""
+        found = []
+        for name, values in ashford.items():
+            cells = columns[name]
+            if values.dtype == object:
+                found += [cells == level for level in sorted({*values} - {None})]
+            elif name != _TARGET:
+                units = (cells - np.nanmean(values)) / np.nanstd(values)
+                found.append(np.where(np.isnan(units), 0.0, units))
+        return np.column_stack(found).astype(np.float64)
 
     def fitted(columns: Any) -> Any:
-        encode = make_column_transformer(
-            (make_pipeline(SimpleImputer(), StandardScaler()), numbers),
-            (OneHotEncoder(handle_unknown="ignore"), texts),
-        )
-        return make_pipeline(encode, LogisticRegression()).fit(cells(columns), columns[_TARGET])
+        return LogisticRegression().fit(terms(columns), columns[_TARGET])
 
     model = fitted(ashford)
-    log_p = model.predict_log_proba(cells(new))
-    worth = Worth.of(Bernoulli(), log_p[:, 1:] - log_p[:, :1], new[_TARGET].astype(np.float64))
+    scores = model.decision_function(terms(new))[:, None]
+    worth = Worth.of(Bernoulli(), scores, new[_TARGET].astype(np.float64))
     assert worth.auc is not None
-    n_same = sum(np.array_equal(fitted(other)[-1].coef_, model[-1].coef_) for other in others)
+    n_same = sum(np.array_equal(fitted(other).coef_, model.coef_) for other in others)
     return [
         ("base rate", 0.5, f"{worth.base:.3f}", None, None),
         ("LogisticRegression", worth.auc.value, f"{worth.loss.value:.3f}", n_same, None),
