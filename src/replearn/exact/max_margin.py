@@ -4,11 +4,11 @@ A batch's vector solves, for packed directions ``v_i``,
 
     ``min_u  1/2 |u|^2 + C sum_i (1 - <u, v_i>)_+``,    C = inf: the hard margin,
 
-by dual coordinate descent on ``u = sum_i a_i v_i``, ``0 <= a_i <= C``. Sweeps use products of whole
-numbers. Settled rows leave; a pass over the whole batch then verifies the result or takes rows up
-again, in floats if an absolute gap is asked for (whole numbers are good to 1e-7 of the relative
-one). The shuffle starts afresh for each batch, so that a batch's vector depends on its rows alone.
-Stopping is by proof. With ``g_i = <u, v_i>``:
+by dual coordinate descent on ``u = sum_i a_i v_i``, ``0 <= a_i <= C``. Products are whole numbers,
+which are good to 1e-7 of a relative gap; they are floats if an absolute gap is asked for. Settled
+rows leave; a pass over the whole batch then verifies the result or takes rows up again. The
+shuffle starts afresh for each batch, so that a batch's vector depends on its rows alone. Stopping
+is by proof. With ``g_i = <u, v_i>``:
 
 * soft: the duality gap ``|u|^2 + C sum (1 - g_i)_+ - sum a_i`` is at most
   ``max(abs_gap, rel_gap |u|^2 / 2)``; then ``|u - u*| <= sqrt(2 gap)``.
@@ -47,6 +47,7 @@ from replearn.exact.packed import (
 
 _OVERSTEP = 1.3  # over-relaxation of soft sweeps: about 15 % fewer updates
 _ZERO_VECTOR = 1e-10  # below this share of sum a_i, the length of u is rounding noise
+_SWEEPS = 200  # of active rows, after which all rows are looked at again
 _DONE, _GO_ON, _INFEASIBLE = range(3)
 
 
@@ -168,28 +169,21 @@ def _solve(data, columns, starts, box, scale, problem, u, alpha, active):
     if n_active == 0:
         return _DONE, 0.0, 0.0, np.inf, 0, n_zero
     n_visits, n_sweeps, random = 0, 0, np.uint64(0)
+    precise = abs_gap > 0.0
     squared = total = 0.0
     while True:
-        promising = False
-        while n_active > 0 and n_sweeps < max_sweeps and not promising:
+        promising, n_swept = False, 0
+        while n_active > 0 and n_sweeps < max_sweeps and not promising and n_swept < _SWEEPS:
+            n_swept += 1
             if n_sweeps > 0:
                 random = _shuffle(active, n_active, random)
             n_visits += n_active
             n_sweeps += 1
             stride = 1.0 if hard or n_sweeps == 1 else _OVERSTEP
             n_active, lowest, gap, longer, moved = _sweep(
-                data,
-                columns,
-                starts,
-                n_active,
-                stride,
-                box,
-                scale,
-                share,
-                u,
-                alpha,
+                data, columns, starts, precise, n_active, stride, box, scale, share, u, alpha,
                 active,
-            )
+            )  # fmt: skip
             squared += longer
             total += moved
             # the rows were seen at different moments: this only guesses when to verify
@@ -200,7 +194,7 @@ def _solve(data, columns, starts, box, scale, problem, u, alpha, active):
                 break
         level = share * squared / total if hard else 1.0
         n_active, lowest, gap, squared, total = _verify(
-            data, columns, starts, abs_gap > 0.0, level, box, scale, u, alpha, active
+            data, columns, starts, precise, level, box, scale, u, alpha, active
         )
         n_visits += n - n_zero
         status = _status(lowest, gap, squared, total, hard, abs_gap, rel_gap, share, floor)
@@ -222,7 +216,7 @@ def _status(lowest, gap, squared, total, hard, abs_gap, rel_gap, share, floor):
 
 
 @njit(cache=True, nogil=True)
-def _sweep(data, columns, starts, n_active, stride, box, scale, share, u, alpha, active):
+def _sweep(data, columns, starts, precise, n_active, stride, box, scale, share, u, alpha, active):
     """A step for each active row. Settled rows leave; returns how many stay, and estimates."""
     lowest, gap, longer, moved = np.inf, 0.0, 0.0, 0.0
     slack = (1.0 - share) / 2.0 if box == np.inf else 0.0
@@ -230,7 +224,10 @@ def _sweep(data, columns, starts, n_active, stride, box, scale, share, u, alpha,
     for k in range(n_active):
         i = active[k]
         before = alpha[i]
-        g = whole_product(data, columns, starts, i, u) * unit
+        if precise:
+            g = float_product(data, columns, starts, i, u) * unit
+        else:
+            g = whole_product(data, columns, starts, i, u) * unit
         room = box - before
         step = min(max(stride - stride * g, -before), room)
         after = box if step == room else before + step

@@ -134,7 +134,7 @@ def _rescued(data, first, size, bias):
     if top == 0.0:
         return 0.0, 0
     shift = -math.frexp(top)[1]
-    square = bias * math.ldexp(1.0, shift) ** 2
+    square = math.ldexp(1.0, shift) ** 2 if bias else 0.0
     for p in range(first, first + size):
         square += math.ldexp(np.float64(data[p]), shift) ** 2
     return square, shift
