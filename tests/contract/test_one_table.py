@@ -89,6 +89,12 @@ KINDS = {
     "text": (text | st.sampled_from(ODD_WORDS), pl.String, pa.string()),
     "mixed": (anything, None, None),
 }
+NULLABLE = {
+    pa.int64(): pd.Int64Dtype(),
+    pa.float64(): pd.Float64Dtype(),
+    pa.bool_(): pd.BooleanDtype(),
+    pa.string(): pd.StringDtype("python"),
+}
 
 
 @st.composite
@@ -134,6 +140,11 @@ def sources(columns, kinds):
     yield pa.table(coded)
     yield pd.DataFrame({n: arrow[n].to_pandas() for n in columns})
     yield arrow.to_pandas(types_mapper=pd.ArrowDtype)
+    yield arrow.to_pandas(types_mapper=NULLABLE.get)
+    if "text" in kinds.values():
+        yield arrow.to_pandas().astype({n: "category" for n in columns if kinds[n] == "text"})
+        texts = [pl.col(n).cast(pl.Categorical) for n in columns if kinds[n] == "text"]
+        yield pl.from_arrow(arrow).with_columns(texts)
     for name, table in (("plain", arrow), ("coded", pa.table(coded))):
         path = FOLDER / f"{name}.parquet"
         pq.write_table(table, path, use_dictionary=name == "coded")
@@ -174,7 +185,7 @@ def outcome(source, encoding):
     return grid.dtype, grid.tobytes(), values.tobytes(), np.array(counts).tolist()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(tables())
 def test_one_table_is_one_table(drawn):
     columns, kinds = drawn

@@ -80,7 +80,9 @@ rows = st.tuples(
 @given(st.lists(rows, min_size=1, max_size=20))
 def test_every_term_is_as_specified(drawn):
     encoding = ENCODING
-    table = dict(zip(("age", "ward", "dose", "sex"), map(list, zip(*drawn, strict=True)), strict=True))
+    table = dict(
+        zip(("age", "ward", "dose", "sex"), map(list, zip(*drawn, strict=True)), strict=True)
+    )
     found = encode(encoding, table)
     assert found.dtype == np.int16
     for row, (age, ward, dose, sex) in zip(found.tolist(), drawn, strict=True):
@@ -106,7 +108,14 @@ ENCODING_NAMES = (
 def test_terms_have_names():
     assert ENCODING.term_names[:10] == ENCODING_NAMES
     assert ENCODING.term_names[10:] == ("age x ward = B", "age x dose", "ward = B x dose")
-    assert [term.kind for term in ENCODING.terms[:6]] == ["z", "hat", "hat", "hat", "missing", "level"]
+    assert [term.kind for term in ENCODING.terms[:6]] == [
+        "z",
+        "hat",
+        "hat",
+        "hat",
+        "missing",
+        "level",
+    ]
 
 
 def test_values_are_the_terms_before_rounding():
@@ -330,7 +339,9 @@ def test_knots_lie_between_enough_rows():
 @pytest.mark.parametrize("n_rows", [3000, 60_000])
 def test_order_batches_and_kind_of_rows_do_not_matter(n_rows, monkeypatch):
     rng = np.random.default_rng(3)
-    X = np.column_stack([rng.normal(0, 1, n_rows), rng.poisson(1, n_rows), rng.exponential(1, n_rows)])
+    X = np.column_stack(
+        [rng.normal(0, 1, n_rows), rng.poisson(1, n_rows), rng.exponential(1, n_rows)]
+    )
     X[rng.random(X.shape) < 0.05] = np.nan
     labels = (rng.random(n_rows) < 0.3).astype(np.int64)
     options = {"basis": "splines", "interactions": "all"}
@@ -395,7 +406,9 @@ def test_products():
         "age": rng.normal(0, 1, n_rows),
         "bmi": np.where(rng.random(n_rows) < 0.1, np.nan, rng.normal(0, 1, n_rows)),
         "sex": sex,
-        "ward": np.where((sex == "f") & (rng.random(n_rows) < 0.98), "A", rng.choice(["A", "B"], n_rows)),
+        "ward": np.where(
+            (sex == "f") & (rng.random(n_rows) < 0.98), "A", rng.choice(["A", "B"], n_rows)
+        ),
     }
     all_pairs = learn_encoding(open_table(table), interactions="all", least_rows=50).encoding
     all_pairs.check()
@@ -420,7 +433,11 @@ def test_products():
         ({"a": [1.0, np.nan] * 50}, {"missing": "refuse"}, "got 50 missing"),
         ({"a": [1.0, 2.0]}, {"drop": ["a"]}, "must have a feature column"),
         ({"a": [1.0, 2.0]}, {"categories": ["b"]}, "column 'b' must be among"),
-        ({"a": [1.0, 2.0]}, {"categories": ["a"], "numeric": ["a"]}, "cannot be levels and numbers"),
+        (
+            {"a": [1.0, 2.0]},
+            {"categories": ["a"], "numeric": ["a"]},
+            "cannot be levels and numbers",
+        ),
         ({"a": ["1,5", "2,25"] * 30}, {}, 'decimal=","'),
         ({"a": ["50,000", "2,250"] * 30}, {}, 'thousands=","'),
         ({"a": [*map(str, range(60)), "<5"]}, {}, "got 1 texts among 60 numbers"),
@@ -447,7 +464,9 @@ def findings(change, labels=None):
     learned = learn_encoding(open_table(table), died)
     profile = make_profile(learned, died)
     assert Profile._read(profile.content()) == profile
-    lab = {name: np.random.default_rng(8).permutation(column)[:900] for name, column in table.items()}
+    lab = {
+        name: np.random.default_rng(8).permutation(column)[:900] for name, column in table.items()
+    }
     lab |= {name: np.asarray(function(lab[name])) for name, function in change.items()}
     seen = Seen(learned.encoding)
     for batch in open_table(lab).batches():

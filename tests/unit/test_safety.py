@@ -99,7 +99,9 @@ def test_what_is_meant_is_not_asked_about():
 def test_equal_refusals_are_one_error():
     columns = {f"id{i}": np.arange(N_ROWS) + i for i in range(3)}
     _, learned = remarks(columns)
-    with pytest.raises(ReplearnError, match=r"'id0', 'id1', 'id2'.*Leave them out: --drop id0,id1,id2"):
+    with pytest.raises(
+        ReplearnError, match=r"'id0', 'id1', 'id2'.*Leave them out: --drop id0,id1,id2"
+    ):
         refuse_unsafe(learned.remarks)
 
 

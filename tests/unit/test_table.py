@@ -152,7 +152,12 @@ def test_npz_and_svmlight(tmp_path):
     np.savez(tmp_path / "c.npz", X=np.array([[object()]]))
     (tmp_path / "d.npz").write_bytes(b"PK\x03\x04 nothing")
     (tmp_path / "e.svm").write_text("what is this\n")
-    for name, words in (("b.npz", "array X"), ("c.npz", "read"), ("d.npz", "read"), ("e.svm", "read")):
+    for name, words in (
+        ("b.npz", "array X"),
+        ("c.npz", "read"),
+        ("d.npz", "read"),
+        ("e.svm", "read"),
+    ):
         with pytest.raises(ReplearnError, match=words):
             list(open_table(tmp_path / name).batches())
 

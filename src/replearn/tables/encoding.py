@@ -23,7 +23,7 @@ from replearn.types import Matrix, Vector, is_sparse
 #: One, in units of the grid.
 ONE = 1 << 12
 #: Numbers further from the centre than this many spreads are moved to there.
-CLIP = 4.0
+CLIP = 4
 #: The level of cells that have no term of their own, and that of missing cells.
 OTHER, MISSING = "(other)", "(missing)"
 #: Terms of an encoding at most.
@@ -399,8 +399,11 @@ class Encoding(Part):
                 np.floor(x, out=x)
             z = out[start : start + step, :n_columns]
             np.copyto(z, x, casting="unsafe")
-            if seen is not None and (z.max() >= 4 * ONE or z.min() <= -4 * ONE):
-                n_clipped += np.count_nonzero((rows < low) | (rows > high), axis=0)
+            if seen is not None:  # few are at the ends: only these are compared
+                row, column = divmod(np.flatnonzero(np.abs(z) >= CLIP * ONE), n_columns)
+                ends = rows[row, column]
+                beyond = column[(ends < low[column]) | (ends > high[column])]
+                n_clipped += np.bincount(beyond, minlength=n_columns)
         self._refuse_missing(n_missing)
         if seen is not None:
             seen.n_rows += n_rows
