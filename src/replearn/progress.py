@@ -5,7 +5,9 @@ import os
 import sys
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -70,6 +72,31 @@ def tracked(run: BlockMap, label: str, verbose: bool = False) -> BlockMap:
                 yield result
 
     return tracked_run
+
+
+def threads(n_jobs: int | None) -> BlockMap:
+    """A map over blocks on so many threads, -1 for all cores; it runs two blocks ahead of each.
+
+    Examples
+    --------
+    >>> list(threads(2)(abs, [-1, -2, -3]))
+    [1, 2, 3]
+    """
+    n_threads = (os.cpu_count() or 1) + 1 + n_jobs if n_jobs and n_jobs < 0 else n_jobs or 1
+    if n_threads <= 1:
+        return map
+
+    def run(function: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
+        waiting: deque[Future[Any]] = deque()
+        with ThreadPoolExecutor(n_threads) as pool:
+            for block in blocks:
+                waiting.append(pool.submit(function, block))
+                if len(waiting) > 2 * n_threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    return run
 
 
 def warn(message: str, category: type[Warning]) -> None:

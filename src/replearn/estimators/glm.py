@@ -94,6 +94,7 @@ class _ReplicableGLM(BaseEstimator):
             drop=tuple(self.drop),
             weights=None if sample_weight is None else _name(sample_weight, "sample_weight"),
             offset=None if offset is None else _name(offset, "offset"),
+            n_jobs=self.n_jobs,
         )
 
     def _publish(self, original: Original) -> None:
@@ -113,7 +114,7 @@ class _ReplicableGLM(BaseEstimator):
     def _replicate(self, table: Table) -> None:
         study = self.study if isinstance(self.study, Study) else Study.load(self.study or "")
         self.study_ = study
-        self.model_, self.replication_ = replicate(study, table)
+        self.model_, self.replication_ = replicate(study, table, n_jobs=self.n_jobs)
         self.certificate_ = None
         self.worth_ = self.replication_.worth
 

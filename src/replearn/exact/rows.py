@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.types import Grid, Matrix, Vector, is_sparse
+from replearn.types import BlockMap, Grid, Matrix, Vector, is_sparse
 
 #: The grids, as powers of two: one unit of an encoded row is 2^-12, and so on.
 ROW_BITS, THETA_BITS, WEIGHT_BITS, RESIDUAL_BITS = 12, 26, 16, 22
@@ -64,6 +64,10 @@ class Rows(Protocol):
     def n_terms(self) -> int:
         """Encoded numbers of a row, without the constant."""
 
+    @property
+    def work(self) -> BlockMap:
+        """How passes over the blocks are made: one after the other, or on threads."""
+
     def blocks(self) -> Iterator[Block]:
         """The rows, from the beginning."""
 
@@ -73,6 +77,7 @@ class Kept:
     """Rows that are kept in memory, two bytes a number."""
 
     block: Block
+    work: BlockMap = map
 
     @property
     def n_terms(self) -> int:

@@ -131,7 +131,7 @@ def fit(rows: Rows, loss: Loss, ridge: str, summary: Summary, start: Matrix | No
     """Coefficients of all rows, in whole units of 2^-26: see `newton.fit`."""
 
     def passed(state: newton.State) -> ExactSums:
-        return newton.sums_at(rows.blocks(), loss, state)
+        return newton.sums_at(rows.blocks(), loss, state, rows.work)
 
     n_columns = rows.n_terms + 1
     return newton.fit(

@@ -7,7 +7,7 @@ the multiset of rows: no order, chunk, thread, BLAS kernel or machine changes a 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Annotated, NamedTuple
 
@@ -32,7 +32,7 @@ from replearn.exact.rows import (
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Integers_
 from replearn.losses import Loss
-from replearn.types import Matrix, Vector, is_sparse
+from replearn.types import BlockMap, Matrix, Vector, is_sparse
 
 #: A step of at most this many units of 2^-26 in every coefficient is the last one: 2^-17.
 LAST_STEP = 1 << 9
@@ -48,7 +48,7 @@ _MOST_STEPS = 200
 #: A step is halved so often at most.
 _MOST_HALVINGS = 20
 #: Rows whose sums int64 holds: an entry of the information has at most 2^42 of each.
-_MOST_ADDED = 1 << 18
+_MOST_ADDED = 1 << 16
 #: Coefficients in whole units, and sums over all rows that there are, stay below these.
 _MOST_UNITS, _MOST_SUM = 1 << 31, 1 << 100
 
@@ -154,7 +154,7 @@ class State(Part):
             raise Unfit(f"behind must have the shape of theta, {self.theta.shape}")
 
 
-def sums_at(blocks: Iterable[Block], loss: Loss, state: State) -> ExactSums:
+def sums_at(blocks: Iterable[Block], loss: Loss, state: State, work: BlockMap = map) -> ExactSums:
     """Gradient and information of the loss, summed up exactly over rows.
 
     Returns
@@ -164,14 +164,14 @@ def sums_at(blocks: Iterable[Block], loss: Loss, state: State) -> ExactSums:
         ``information`` (pairs of scores, n_columns, n_columns).
     """
     parts = (
-        _few_sums(block.part(slice(start, start + _MOST_ADDED)), loss, state)
+        block.part(slice(start, start + _MOST_ADDED))
         for block in blocks
         for start in range(0, max(block.n_rows, 1), _MOST_ADDED)
     )
-    return reduce(add, parts)
+    return reduce(add, work(partial(_few_sums, loss, state), parts))
 
 
-def _few_sums(block: Block, loss: Loss, state: State) -> ExactSums:
+def _few_sums(loss: Loss, state: State, block: Block) -> ExactSums:
     """Sums of so few rows that int64 holds them."""
     n_scores, n_columns = state.theta.shape
     n_pairs = n_scores * (n_scores + 1) // 2

@@ -72,6 +72,7 @@ class Request:
     weights: str | None = None
     offset: str | None = None
     sealed: bool = False
+    n_jobs: int | None = None
 
     def check(self) -> None:
         """Refuse values that no study can have."""
@@ -294,7 +295,7 @@ def _candidate(
     )
     weight = _class_weight(request.class_weight, classes, labels)
     reading = Reading(learned.encoding, loss, classes, weight)
-    rows = read_rows(TableRows(table, reading))
+    rows = read_rows(TableRows(table, reading), request.n_jobs)
     ridge = None if request.ridge == "auto" else decimal_text(float(request.ridge))
     summary, trial = glm.original(rows, loss, promise, ridge)
     return _Candidate(basis, learned, rows, reading, summary, trial)

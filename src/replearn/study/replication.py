@@ -170,7 +170,11 @@ class Replication(Spoken):
 
 
 def replicate(
-    study: Study, table: Table, opened: Model | None = None, nonce: str | None = None
+    study: Study,
+    table: Table,
+    opened: Model | None = None,
+    nonce: str | None = None,
+    n_jobs: int | None = None,
 ) -> tuple[Model, Replication]:
     """Fit a study on a lab's own rows.
 
@@ -183,9 +187,11 @@ def replicate(
         The original's model, once it is open: then the answer says what differs.
     nonce : str, optional
         Opens the commitment of a sealed study.
+    n_jobs : int, optional
+        Threads of the fit; they change no bit.
     """
     table_rows = TableRows(table, Reading.of(study.design))
-    rows = read_rows(table_rows)
+    rows = read_rows(table_rows, n_jobs)
     loss = study.design.loss
     summary = Summary.of(rows, loss).check(loss)
     theta = glm.fit(rows, loss, study.design.ridge, summary)

@@ -1,6 +1,7 @@
 """The one door from a table to encoded rows: every fit, pass and check comes through here."""
 
 import math
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,13 +13,14 @@ from replearn.documents import Label
 from replearn.errors import ReplearnError
 from replearn.exact.rows import MAX_ROW, WEIGHT_BITS, Block, Kept, Rows, on_grid
 from replearn.losses import Bernoulli, Gaussian, Loss, Multinomial
+from replearn.progress import threads
 from replearn.recipes.design import DIRECTION_BITS, Design
 from replearn.recipes.glm import joined
 from replearn.tables import Batch, Encoding, Seen, Table, class_numbers, levels_of, target_numbers
-from replearn.types import Codes, Grid, Vector, is_sparse
+from replearn.types import BlockMap, Codes, Grid, Vector, is_sparse
 
-#: Encoded rows are kept in memory up to so many bytes, and read again at each pass beyond.
-MOST_KEPT = 1 << 32
+#: Encoded rows are kept in memory up to so many bytes, and in a scratch file beyond.
+MOST_KEPT = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class TableRows(Rows):
 
     table: Table
     reading: Reading
+    work: BlockMap = map
     seen: Seen = field(init=False)
     label_counts: NDArray[np.int64] | None = field(init=False, default=None)
     _scale: float = field(init=False, default=0.0)
@@ -146,15 +149,60 @@ class TableRows(Rows):
         self.seen, self.label_counts = fresh, counts if n_classes else None
 
 
-def read_rows(rows: TableRows) -> Rows:
-    """Rows in memory, two bytes a number, if they fit; else the table, read at each pass."""
-    if (rows.table.n_rows or 0) * rows.n_terms * 2 > MOST_KEPT:
-        return rows
+@dataclass
+class Stored:
+    """Encoded rows in a scratch file, which is gone when nobody uses it any more.
+
+    A pass costs less than reading the columns of a Parquet file, and a fifth of encoding them.
+    """
+
+    n_terms: int
+    work: BlockMap
+    file: Any = field(default_factory=tempfile.TemporaryFile)
+    shapes: list[tuple[int, bool, bool]] = field(default_factory=list)
+
+    def add(self, block: Block) -> None:
+        """Write some rows."""
+        parts = (block.terms, block.targets, block.weights, block.offset)
+        for part in parts:
+            if part is not None:
+                self.file.write(np.ascontiguousarray(part).data)
+        self.shapes.append((block.n_rows, block.weights is not None, block.offset is not None))
+
+    def blocks(self) -> Iterator[Block]:
+        """The rows, from the beginning."""
+        self.file.seek(0)
+        for n_rows, weighted, offset in self.shapes:
+            terms = self._read(n_rows * self.n_terms, np.int16).reshape(n_rows, self.n_terms)
+            targets = self._read(n_rows, np.float64)
+            weights = self._read(n_rows, np.float64) if weighted else None
+            yield Block(terms, targets, weights, self._read(n_rows, np.float64) if offset else None)
+
+    def _read(self, size: int, kind: type) -> NDArray[Any]:
+        return np.frombuffer(self.file.read(size * np.dtype(kind).itemsize), dtype=kind)
+
+
+def read_rows(rows: TableRows, n_jobs: int | None = None) -> Rows:
+    """Rows in memory, two bytes a number, if they fit; else in a scratch file.
+
+    Sparse rows that do not fit are read anew at each pass, and all where the disk has no room.
+    """
+    rows.work = threads(n_jobs)
     kept: list[Block] = []
+    stored: Stored | None = None
     size = 0
     for block in rows.blocks():
+        sparse = is_sparse(block.terms)
+        size += block.terms.data.nbytes if sparse else block.terms.nbytes
         kept.append(block)
-        size += block.terms.data.nbytes if is_sparse(block.terms) else block.terms.nbytes
-        if size > MOST_KEPT:
+        if size <= MOST_KEPT:
+            continue
+        if sparse or block.groups is not None:
             return rows
-    return Kept(joined(kept))
+        try:
+            stored = stored or Stored(rows.n_terms, rows.work)
+            while kept:
+                stored.add(kept.pop(0))
+        except OSError:  # the disk is full
+            return rows
+    return Kept(joined(kept), rows.work) if stored is None else stored
