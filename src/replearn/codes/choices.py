@@ -49,7 +49,7 @@ class ChoiceModel(Spoken, Document):
     candidates: Annotated[tuple[Candidate, ...], Length(2, MAX_CANDIDATES)]
     chosen: Annotated[int, Range(0, MAX_CANDIDATES - 1)]
     scoring: Scoring
-    noise_scale: Annotated[str, DecimalText(digits=17, low=1e-30, high=1e30)]
+    noise_scale: Annotated[str, DecimalText(digits=3, low=1e-30, high=1e30)]
     classes: Annotated[tuple[Label, ...], Length(2, 10_000)]
     seed: str
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
 
 from replearn.codes.choices import Candidate, ChoiceModel
 from replearn.codes.coins import Coins, seed_text
+from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
 from replearn.exact.elementary import log
 from replearn.progress import warn
@@ -165,7 +166,7 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
             candidates=tuple(one.identity for one in contenders),
             chosen=chosen,
             scoring=self.scoring,  # type: ignore[arg-type]
-            noise_scale=plan.noise_scale,
+            noise_scale=decimal_text(float(plan.noise_scale)),
             classes=tuple(self.classes_.tolist()),
             seed=coins.seed,  # type: ignore[arg-type]
         )

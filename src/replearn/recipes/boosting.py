@@ -92,6 +92,7 @@ from replearn.codes.foam import (
     TYPICAL_FOAM_FLIPS,
 )
 from replearn.codes.votes import MAX_ROUNDS, VoteSpace, hypothesis, round_mean, share_leaving
+from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact.directions import (
     UNIT_BITS,
@@ -217,6 +218,7 @@ def sizes(
 ) -> BoostPlan:
     """Rounds, cells, weights, tests and rows."""
     given.check(mode, _NAMES, _CONSTANTS)
+    given.check_counts("n_rounds", "n_rows")
     if mode == "certified":
         for name in given.by_hand:
             raise ReplearnError(
@@ -232,7 +234,13 @@ def _plan(
     rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes, **own: Any
 ) -> BoostPlan:
     n_rounds = int(given.get("n_rounds", own.pop("n_rounds")))
-    width = given.get("grid_width")
+    width = decimal(own.pop("grid_width"))
+    if "grid_width" in given.by_hand:
+        width = decimal_text(given.by_hand["grid_width"], digits=6)
+        if not float(width) > 0:
+            raise ReplearnError(
+                "grid_width must be positive, got 0. Leave it out for the planned one."
+            )
     return BoostPlan(
         recipe=rounding,
         promise=promise,
@@ -240,7 +248,7 @@ def _plan(
         by_hand=tuple(given.by_hand),
         rounding=rounding,
         n_rounds=n_rounds,
-        grid_width=decimal(own.pop("grid_width")) if width is None else repr(float(width)),
+        grid_width=width,
         **own,
     )
 
@@ -426,7 +434,7 @@ def run(sample: Sample, plan: BoostPlan, coins: Coins, work: BlockMap = map) -> 
     n_used = rows.shape[0]
     if plan.fresh_rows:
         n_used = len(codes) * sum(plan.round_rows(n_used))
-    space = VoteSpace("vote", plan.n_inputs, plan.rounding, plan.grid_width)
+    space = VoteSpace("vote", plan.n_inputs, plan.rounding, decimal_text(float(plan.grid_width), 6))
     return Fitted(np.concatenate(codes), spread, n_used, counts, space=space)
 
 

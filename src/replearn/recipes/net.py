@@ -80,7 +80,7 @@ from replearn.codes.nets import (
     log_net_size,
     log_projected_tail,
 )
-from replearn.codes.projection import projection_matrix
+from replearn.codes.projection import FULL, check_components, projection_matrix
 from replearn.errors import ReplearnError
 from replearn.exact.directions import Points, nonzero_rows, project_rows, unit_rows
 from replearn.recipes.estimates import Rivals
@@ -201,6 +201,7 @@ class NetPlan(Plan):
 def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> NetPlan:
     """Lines 1, 2 and 6: components, rows, net; and where the threshold of line 7 may lie."""
     given.check(mode, NAMES, _CONSTANTS)
+    given.check_counts("n_components", "n_candidates", "n_rows")
     if mode == "certified":
         return min(_certified(promise, n_inputs, given), key=lambda plan: plan.n_rows)
     eps, rho = promise.max_error, promise.max_disagreement
@@ -311,7 +312,8 @@ def practical_cover(
     """As many candidates as the promise needs, within a budget; few components."""
     k = int(given.get("n_components", min(n_inputs, most_components)))
     projection = given.get("projection", "none" if k >= n_inputs else "hadamard")
-    k = n_inputs if projection == "none" else k
+    k = n_inputs if projection in FULL else k
+    check_components(projection, k, n_inputs)
     radius = decimal(0.9 * promise.margin)
     size = log_net_size(k, float(radius), _PRACTICAL_FAILURE)
     size = min(max(size, math.log(_FEWEST)), math.log(budget))
@@ -329,7 +331,8 @@ def paper_cover(promise: Promise, n_inputs: int, given: Sizes, c1: float) -> Cov
     tau = promise.margin
     projection = given.get("projection", "gaussian")
     k = int(given.get("n_components", math.ceil(c1 * log_terms(promise) / tau**2)))
-    k = n_inputs if projection == "none" else k
+    k = n_inputs if projection in FULL else k
+    check_components(projection, k, n_inputs)
     radius = decimal(tau / 20)
     size = log_net_size(k, float(radius), _PRACTICAL_FAILURE)
     if "n_candidates" in given.by_hand:
