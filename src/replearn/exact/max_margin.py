@@ -116,16 +116,16 @@ def add_batches(
     """
     *settings, cap = map(float, problem)  # all floats, or numba would compile anew for C = 1
     marks = np.zeros(rows.members.size, np.int64)
-    _add_batches(
-        *rows, marks, first, batch_size, bias, (*settings, min(cap, MAX_ENTRY)), hi, lo, counts
-    )
+    precise = True if problem.abs_gap > 0 else None  # None: numba compiles no floats at all
+    how = (*settings, min(cap, MAX_ENTRY))
+    _add_batches(*rows, marks, first, batch_size, bias, precise, how, hi, lo, counts)
     return marks
 
 
 @njit(cache=True, nogil=True)
 def _add_batches(
     data, columns, ends, n_features, signs, members, keys,
-    marks, first, batch_size, bias, problem, hi, lo, counts,
+    marks, first, batch_size, bias, precise, problem, hi, lo, counts,
 ):  # fmt: skip
     weight, _, _, _, floor, _, _, _ = problem
     last = first + members.size // batch_size
@@ -142,7 +142,7 @@ def _add_batches(
         )
         for side in range(stop - batch):
             mine = starts[side * batch_size : (side + 1) * batch_size + 1]
-            found = _solve(rows, places, mine, box, scale, problem, u[side], alpha, active)
+            found = _solve(rows, places, mine, precise, box, scale, problem, u[side], alpha, active)
             factors[side] = _factor(found, box == np.inf, scale, problem, counts)
         group = (batch // 2) % hi.shape[0]
         distance = settle(places, u[0], u[1], factors, hi[group], lo[group])
@@ -152,7 +152,7 @@ def _add_batches(
 
 
 @njit(cache=True, nogil=True)
-def _solve(data, columns, starts, box, scale, problem, u, alpha, active):
+def _solve(data, columns, starts, precise, box, scale, problem, u, alpha, active):
     """Solve one batch: the vector times ``scale`` goes to ``u``, which is 0 before.
 
     Returns the status, ``|u|^2``, ``sum a_i``, ``min g_i``, row visits and rows of zeros.
@@ -169,7 +169,6 @@ def _solve(data, columns, starts, box, scale, problem, u, alpha, active):
     if n_active == 0:
         return _DONE, 0.0, 0.0, np.inf, 0, n_zero
     n_visits, n_sweeps, random = 0, 0, np.uint64(0)
-    precise = abs_gap > 0.0
     squared = total = 0.0
     while True:
         promising, n_swept = False, 0
@@ -224,10 +223,10 @@ def _sweep(data, columns, starts, precise, n_active, stride, box, scale, share, 
     for k in range(n_active):
         i = active[k]
         before = alpha[i]
-        if precise:
-            g = float_product(data, columns, starts, i, u) * unit
-        else:
+        if precise is None:
             g = whole_product(data, columns, starts, i, u) * unit
+        else:
+            g = float_product(data, columns, starts, i, u) * unit
         room = box - before
         step = min(max(stride - stride * g, -before), room)
         after = box if step == room else before + step
@@ -253,10 +252,10 @@ def _verify(data, columns, starts, precise, level, box, scale, u, alpha, active)
     for i in range(starts.size - 1):
         if is_zero(data, starts, i):
             continue
-        if precise:
-            g = float_product(data, columns, starts, i, u) * unit
-        else:
+        if precise is None:
             g = whole_product(data, columns, starts, i, u) * unit
+        else:
+            g = float_product(data, columns, starts, i, u) * unit
         a = alpha[i]
         lowest = min(lowest, g)
         gap += _row_gap(g, a, box)
