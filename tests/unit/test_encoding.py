@@ -1,5 +1,6 @@
 """Encodings: every term as specified, the same from every kind of rows; learned from rows alone."""
 
+import functools
 import math
 
 import numpy as np
@@ -350,10 +351,9 @@ def test_order_batches_and_kind_of_rows_do_not_matter(n_rows, monkeypatch):
     named = {f"x{i}": [None if np.isnan(v) else v for v in X[order, i].tolist()] for i in range(3)}
     for source in (np.asfortranarray(X[order]), named):
         table = open_table(source)
-        batches = type(table).batches
-        monkeypatch.setattr(type(table), "batches", lambda self: batches(self, 7777))
+        small = functools.partial(table.batches, 7777)
+        monkeypatch.setattr(table, "batches", small)
         again = learn_encoding(table, labels[order], **options)
-        monkeypatch.undo()
         assert again.encoding == first.encoding
         assert make_profile(again, labels) == make_profile(first, labels)
         assert again.remarks == first.remarks

@@ -193,21 +193,21 @@ def test_files_that_unpack_to_far_more(tmp_path):
     pq.write_table(pa.table({"a": np.zeros(11_000_000, np.int8)}), path, compression="zstd")
     with pytest.raises(ReplearnError, match="11,000,000 rows in"):
         open_table(path)
-    texts = pa.array(["x" * 4000] * 50_000)
+    texts = pa.array(["x" * 4000] * 18_000)
     pq.write_table(
         pa.table({"t": texts}), path, use_dictionary=False, compression="zstd",
         data_page_size=1 << 30,
     )  # fmt: skip
-    with pytest.raises(ReplearnError, match="bytes in a column of"):
+    with pytest.raises(ReplearnError, match="bytes of a row group in"):
         open_table(path)
     tails = np.random.default_rng(0).bytes(3_000_000).hex()
-    prefixed = pa.array([f"{'x' * 2000}{tails[i : i + 60]}" for i in range(0, len(tails), 60)])
+    prefixed = pa.array([f"{'x' * 99}{tails[i : i + 60]}" for i in range(0, len(tails), 60)])
     pq.write_table(
         pa.table({"t": prefixed}), path, use_dictionary=False, compression=None,
         column_encoding={"t": "DELTA_BYTE_ARRAY"},
     )  # fmt: skip
     with pytest.raises(ReplearnError, match="share their beginnings"):
-        open_table(path)
+        list(open_table(path).batches())
 
 
 @pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "PLAIN"])

@@ -38,8 +38,10 @@ from replearn.tables.cells import (
     sign_reader,
 )
 
+#: What the system, NumPy, zlib and Arrow raise about a file.
 _UNREADABLE = (
-    *(OSError, EOFError, ValueError, MemoryError, csv.Error, zlib.error, zipfile.BadZipFile),
+    *(OSError, EOFError, ValueError, OverflowError, MemoryError, LookupError, NotImplementedError),
+    *(csv.Error, zlib.error, zipfile.BadZipFile),
 )
 
 #: Rows of a batch at most.
@@ -53,7 +55,7 @@ _EXCEL = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 _READ_BUFFER = 1 << 16  # bytes per column; without it Arrow reads a whole column chunk at once
 _BATCH_BYTES = 1 << 26  # of texts that share parts, decoded
 _MOST_PREFIXED = 1 << 22  # bytes of a column of such texts
-_MOST_CHUNK, _UNPACKED, _UNPACKED_PER_BYTE = 1 << 31, 1 << 26, 100  # bytes of a column, unpacked
+_UNPACKED, _UNPACKED_PER_BYTE = 1 << 26, 100  # bytes of a row group
 _CHEAP_ROWS, _ROWS_PER_BYTE = 10_000_000, 64
 
 
@@ -362,38 +364,26 @@ class ParquetFile:
             n_bytes = os.stat(path).st_size
             metadata = parquet.read_metadata(path)
             schema = metadata.schema.to_arrow_schema()
+            # nothing is asked of single columns: on a damaged footer that ends the process
+            groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+            self._group_bytes = max((group.total_byte_size for group in groups), default=0)
         self.n_rows = metadata.num_rows
         if self.n_rows > max(_CHEAP_ROWS, _ROWS_PER_BYTE * n_bytes):
             raise self._bomb(f"{self.n_rows:,} rows in {n_bytes:,} bytes")
+        if self._group_bytes > _UNPACKED + _UNPACKED_PER_BYTE * n_bytes:
+            raise self._bomb(f"{self._group_bytes:,} bytes of a row group in {n_bytes:,}")
         kept = [name for name in schema.names if name not in pandas_index(schema)]
         self._raw = dict(zip(checked_names(path, kept), kept, strict=True))
-        self._prefixed: dict[str, int] = {}  # texts that share parts, and their bytes
-        for group in range(metadata.num_row_groups):
-            for place in range(metadata.num_columns):
-                self._look_at_chunk(metadata.row_group(group).column(place))
-        kinds = {name: schema.field(name).type for name in kept if name not in self._prefixed}
-        self._texts = [  # columns that are read as dictionaries
+        self._coded = [  # columns of texts that are read as dictionaries
             name
-            for name, kind in kinds.items()
-            if types.is_string(kind) or types.is_large_string(kind)
+            for name in kept
+            if types.is_string(kind := schema.field(name).type) or types.is_large_string(kind)
         ]
+        self._most_rows = BATCH_ROWS
 
     def source(self) -> Source:
         """Its rows."""
         return Source(self.path, tuple(self._raw), self.n_rows, self.read)
-
-    def _look_at_chunk(self, chunk: Any) -> None:
-        """Refuse columns that unpack to far more than they are, before they do."""
-        packed, unpacked = chunk.total_compressed_size, chunk.total_uncompressed_size
-        if unpacked > min(_MOST_CHUNK, _UNPACKED + _UNPACKED_PER_BYTE * packed):
-            raise self._bomb(f"{unpacked:,} bytes in a column of {packed:,}")
-        if "DELTA_BYTE_ARRAY" in chunk.encodings:  # each text may repeat all of the last one
-            if unpacked > _MOST_PREFIXED:
-                raise self._bomb(f"{unpacked:,} bytes of texts that share their beginnings")
-            name = chunk.path_in_schema
-            self._prefixed[name] = max(unpacked, self._prefixed.get(name, 1))
-        elif "DELTA_LENGTH_BYTE_ARRAY" in chunk.encodings:  # Arrow reads no dictionary of these
-            self._prefixed.setdefault(chunk.path_in_schema, 1)
 
     def _bomb(self, what: str) -> ReplearnError:
         return ReplearnError(
@@ -403,27 +393,51 @@ class ParquetFile:
 
     def read(self, names: Sequence[str], n_rows: int) -> Iterator[dict[str, Column]]:
         """Some columns, some rows at a time."""
+        raw = [self._raw[name] for name in names]
+        self._sort_texts(names, raw)
+        for batch in self._batches(raw, min(n_rows, self._most_rows), self._coded):
+            with reading(self.path):
+                for name in set(raw) & set(self._coded):
+                    batch.column(name).validate(full=True)  # codes of a damaged file may lie
+            readers = {n: partial(from_arrow, batch.column(self._raw[n])) for n in names}
+            yield columns_from(self.path, readers)
+
+    def _sort_texts(self, names: Sequence[str], raw: Sequence[str]) -> None:
+        """Find the columns that Arrow cannot read as dictionaries, and refuse what is no text."""
         from pyarrow import parquet
 
-        raw = [self._raw[name] for name in names]
+        with reading(self.path):
+            schema = parquet.read_schema(self.path)
+            kinds = {name: schema.field(self._raw[name]).type for name in names}
+        columns_from(self.path, {n: partial(check_arrow_type, kind) for n, kind in kinds.items()})
+        for name in set(raw) & set(self._coded):
+            try:
+                next(self._batches([name], 1, [name]), None)
+            except ReplearnError as problem:
+                if "Delta" not in str(problem):
+                    raise
+                self._coded.remove(name)
+                if "DeltaByteArray" in str(problem):  # each text may repeat all of the last one
+                    if self._group_bytes > _MOST_PREFIXED:
+                        what = f"{self._group_bytes:,} bytes with texts that share their beginnings"
+                        raise self._bomb(what) from None
+                    self._most_rows = max(1, min(BATCH_ROWS, _BATCH_BYTES // self._group_bytes))
+
+    def _batches(self, raw: list[str], n_rows: int, coded: list[str]) -> Iterator[Any]:
+        from pyarrow import parquet
+
         with reading(self.path):
             file = parquet.ParquetFile(
-                self.path, read_dictionary=self._texts, pre_buffer=False, buffer_size=_READ_BUFFER
+                self.path, read_dictionary=coded, pre_buffer=False, buffer_size=_READ_BUFFER
             )
-            kinds = {name: file.schema_arrow.field(self._raw[name]).type for name in names}
-        columns_from(self.path, {n: partial(check_arrow_type, kind) for n, kind in kinds.items()})
-        longest = max((self._prefixed.get(name, 1) for name in raw), default=1)
         with file:
-            batches = file.iter_batches(max(1, min(n_rows, _BATCH_BYTES // longest)), columns=raw)
+            batches = file.iter_batches(n_rows, columns=raw)
             while True:
                 with reading(self.path):
                     batch = next(batches, None)
-                    if batch is None:
-                        return
-                    for name in set(raw) & set(self._texts):
-                        batch.column(name).validate(full=True)  # codes of a damaged file may lie
-                readers = {n: partial(from_arrow, batch.column(self._raw[n])) for n in names}
-                yield columns_from(self.path, readers)
+                if batch is None:
+                    return
+                yield batch
 
 
 def load_npz(path: str) -> tuple[Any, Any, Any]:
