@@ -22,6 +22,7 @@ import numpy as np
 
 from replearn.codes.coins import Coins
 from replearn.errors import ReplearnError
+from replearn.exact.draws import normals
 from replearn.exact.lanes import length, row_products
 from replearn.types import Matrix, Order, Vector
 
@@ -67,8 +68,8 @@ def project(name: str, points: Matrix, n_components: int, coins: Coins) -> Matri
         return np.asarray(mixed[:, kept] * math.sqrt(n_inputs / n_components))
     if name == "rotation":
         turned = points.copy()
-        for i in range(n_inputs):
-            _reflect(i, turned, coins, back=False)
+        for i, normal in _mirrors(n_inputs, coins, back=False):
+            _reflect(i, normal, turned, back=False)
         return turned
     return points
 
@@ -93,8 +94,8 @@ def lift(name: str, components: Vector, n_inputs: int, coins: Coins) -> Vector:
         return np.asarray(mixed * first)
     if name == "rotation":
         turned = components[None, :].copy()
-        for i in reversed(range(n_inputs)):
-            _reflect(i, turned, coins, back=True)
+        for i, normal in _mirrors(n_inputs, coins, back=True):
+            _reflect(i, normal, turned, back=True)
         return np.asarray(turned[0])
     return components
 
@@ -136,13 +137,25 @@ def _gaussian_rows(n_inputs: int, n_components: int, coins: Coins) -> Iterator[t
     at_once = max(1, _CHUNK // n_inputs)
     for start in range(0, n_components, at_once):
         numbers = range(start, min(start + at_once, n_components))
-        rows = [coins.normals("projection/gaussian", n_inputs, row=i) for i in numbers]
-        yield start, np.array(rows)
+        words = [coins.words("projection/gaussian", n_inputs, row=i) for i in numbers]
+        yield start, normals(np.concatenate(words)).reshape(len(numbers), n_inputs)
 
 
-def _reflect(i: int, points: Matrix, coins: Coins, back: bool) -> None:
+def _mirrors(n_inputs: int, coins: Coins, back: bool) -> Iterator[tuple[int, Vector]]:
+    """Numbers and normals of the mirrors of a rotation, in the order in which they are applied."""
+    at_once = max(1, _CHUNK // n_inputs)
+    starts = range(0, n_inputs, at_once)
+    for start in reversed(starts) if back else starts:
+        numbers = range(start, min(start + at_once, n_inputs))
+        words = [coins.words("projection/rotation", n_inputs - i, row=i) for i in numbers]
+        drawn = normals(np.concatenate(words))
+        parts = np.split(drawn, np.cumsum([n_inputs - i for i in numbers])[:-1])
+        pairs = list(zip(numbers, parts, strict=True))
+        yield from reversed(pairs) if back else pairs
+
+
+def _reflect(i: int, normal: Vector, points: Matrix, back: bool) -> None:
     """Mirror ``i`` of a Haar rotation ``D H_{d-2} ... H_0``, in place; it acts on ``[:, i:]``."""
-    normal = coins.normals("projection/rotation", points.shape[1] - i, row=i)
     size = length(normal)
     sign = 1.0 if normal[0] >= 0 else -1.0
     normal[0] += sign * size

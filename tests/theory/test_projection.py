@@ -1,0 +1,91 @@
+"""What shared maps do to lengths, and what projection and rounding together do to a margin.
+
+The unit of chance is a seed. Each check has a false-alarm probability of 1e-6 or less.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from replearn.codes.cells import CELLS
+from replearn.codes.coins import Coins
+from replearn.codes.projection import lift, project, projection_matrix
+from replearn.codes.space import CodeSpace
+from replearn.recipes.rounded import proved_space
+from tests.error_budget import assert_mean_close, assert_rate_at_most, assert_rate_close
+from tests.reference import gaussian_matrix, hadamard_matrix, rotation_matrix
+
+MATRICES = {"gaussian": gaussian_matrix, "hadamard": hadamard_matrix, "rotation": rotation_matrix}
+
+
+@pytest.mark.parametrize(("name", "d", "k"), [("gaussian", 13, 5), ("gaussian", 3, 40),
+    ("hadamard", 21, 9), ("hadamard", 64, 64), ("rotation", 12, 12)])  # fmt: skip
+def test_maps_are_the_matrices_of_their_definition(name, d, k):
+    coins = Coins("a seed")
+    expected = MATRICES[name](d, k, coins)
+    points = np.random.default_rng(0).normal(size=(4, d))
+    np.testing.assert_allclose(project(name, points, k, coins), points @ expected.T, atol=1e-12)
+    np.testing.assert_allclose(projection_matrix(name, d, k, coins), expected.T, atol=1e-13)
+    components = np.random.default_rng(1).normal(size=k)
+    np.testing.assert_allclose(
+        lift(name, components, d, coins), expected.T @ components, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(("name", "k"), [("gaussian", 6), ("hadamard", 6), ("rotation", 10)])
+def test_inner_products_are_kept_in_expectation(name, k, seeds):
+    rng = np.random.default_rng(4)
+    one, two = rng.normal(size=(2, 10))
+    found = []
+    for seed in seeds(800):
+        a, b = project(name, np.array([one, two]), k, Coins(seed))
+        found.append(float(a @ b))
+    if name == "rotation":
+        np.testing.assert_allclose(found, one @ two, atol=1e-12)
+    else:
+        assert_mean_close(np.array(found), float(one @ two), 1e-9)
+
+
+def pair_with_margin(m, d):
+    """A unit direction and a unit point with the inner product m, in general position."""
+    basis = np.linalg.qr(np.random.default_rng(7).normal(size=(d, d)))[0]
+    return m * basis[:, 0] + math.sqrt(1 - m**2) * basis[:, 1], basis[:, 0]
+
+
+def count_wrong(cells, m, seeds):
+    """How many seeds turn the sign of the inner product, which is positive."""
+    direction, point = pair_with_margin(m, cells.n_inputs)
+    n_wrong = 0
+    for seed in seeds:
+        coins = Coins(seed)
+        codes = cells.encode(cells.project(direction[None], coins)[0], coins)
+        n_wrong += bool(cells.decode(codes, coins) @ point <= 0)
+    return n_wrong
+
+
+@pytest.mark.parametrize(
+    ("projection", "rounding", "d", "bits"),
+    [("gaussian", "centre", 5, 0), ("gaussian", "ak", 5, 0), ("gaussian", "centre", 5, 2),
+     ("rotation", "centre", 10, 0), ("rotation", "centre", 10, 3),
+     ("rotation", "e8+centre", 17, 0)],
+)  # fmt: skip
+def test_a_proved_space_keeps_the_sign(projection, rounding, d, bits, seeds):
+    m, level, n_seeds = 0.4, 0.1, 800
+    k, width = proved_space(projection, rounding, m, level, d, bits)
+    cells = CodeSpace("rounded", d, projection, k, rounding, width, bits)
+    n_wrong = count_wrong(cells, m, seeds(n_seeds))
+    assert_rate_at_most(n_wrong, n_seeds, level)
+    # Chernoff gives away a factor of four to eight: a space twice as coarse breaks it
+    coarse = CodeSpace("rounded", d, projection, k, rounding, repr(2.5 * float(width)), bits)
+    assert count_wrong(coarse, m, seeds(300)) > 300 * level
+
+
+def test_students_law_of_projected_and_rounded_margins(seeds):
+    # exact without rounding; sums of many uniforms are nearly normal (THEORY 2.4)
+    m, k, n_seeds = 0.4, 25, 2000
+    width = 1 / math.sqrt(CELLS["centre"].second_moment * k)
+    cells = CodeSpace("rounded", 5, "gaussian", k, "centre", repr(width), 0)
+    expected = stats.t.cdf(-m / math.sqrt((1 - m**2) / k + 1 / k), k)
+    assert_rate_close(count_wrong(cells, m, seeds(n_seeds)), n_seeds, expected, 0.05 * expected)
