@@ -1,13 +1,15 @@
 """How much the numbers of two labs differ: the influence of each row, in whole numbers.
 
-The spread of a coordinate is the sandwich of its influences, with leverages taken out (HC3), and
-raised to an upper confidence bound by the effective number of rows behind it. Sums of squares are
+The spread of a coordinate is the sandwich of its influences, with leverages taken out (HC3), or
+what the model itself lets expect, whichever is larger. It is raised to an upper confidence bound
+by the effective number of rows behind it. Sums of squares are
 exact, so a study file has the same bytes on every machine.
 """
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,10 +29,21 @@ from replearn.exact.rows import (
 from replearn.losses import Loss
 from replearn.types import Matrix, Vector
 
-#: Influences are at most 2^22 units; their squares add up in int64.
-_UNITS = 22
+#: Influences have units of 2^-12 of what the model lets expect, and are at most 2^22 units.
+_FINE, _LARGEST = 12, 2.0**22
+#: Squares are taken to their own square in units of 2^20, so that sums stay in int64.
+_COARSE = 20
 #: Rows beyond which a sample of them, by content, shows the spread.
 MOST_ROWS = 1 << 18
+
+
+def above(m: Any) -> Any:
+    """Upper confidence bound of a variance that m effective terms show, as a factor.
+
+    The variance of a sum of squares is about 2/m of its square; three standard deviations and a
+    term for the tails make ``1 + 3 sqrt(2/m) + 10/m``.
+    """
+    return 1.0 + 3.0 * np.sqrt(2.0 / m) + 10.0 / m
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,8 @@ class Influence:
     ----------
     variance : array
         Of one row's influence: a coordinate of n rows has the variance ``variance / n``.
+    bound : array
+        Upper confidence bound of the variance.
     effective : array
         Effective number of rows behind each coordinate: ``(sum I^2)^2 / sum I^4``.
     n_rows : int
@@ -48,23 +63,13 @@ class Influence:
     """
 
     variance: Vector
+    bound: Vector
     effective: Vector
     n_rows: int
 
-    @property
-    def upper(self) -> Vector:
-        """Upper confidence bound of the variance.
-
-        The variance of a sum of squares with m effective terms is about 2/m of its square; three
-        standard deviations and a term for the tails make ``1 + 3 sqrt(2/m) + 10/m``.
-        """
-        m = self.effective
-        return self.variance * (1.0 + 3.0 * np.sqrt(2.0 / m) + 10.0 / m)
-
     def differences(self, n_here: float, n_there: float, upper: bool = True) -> Vector:
         """Standard deviation of the difference between two labs with so many rows."""
-        variance = self.upper if upper else self.variance
-        return np.sqrt(variance * (1.0 / n_here + 1.0 / n_there))
+        return np.sqrt((self.bound if upper else self.variance) * (1.0 / n_here + 1.0 / n_there))
 
 
 def influence_of(
@@ -95,13 +100,15 @@ def influence_of(
     """
     n_scores, n_columns = theta.shape
     lower = algebra.cholesky(information)
-    turn = algebra.solve(lower, np.kron(*triangles)).T  # gradients to coordinates
+    half = algebra.forward(lower, np.asarray(np.kron(*triangles), dtype=np.float64))
+    turn = algebra.backward(lower.T, half).T  # gradients to coordinates
     turn_whole, turn_unit = _whole(turn)
     inverse = [_Metric.of(_block(information, k, n_columns)) for k in range(n_scores)]
-    unit = np.ldexp(1.0, np.frexp(_reach(turn))[1] - _UNITS)
+    typical = np.sqrt([algebra.total(column * column) for column in half.T])
+    unit = np.ldexp(1.0, np.frexp(typical)[1] - _FINE)
     share = (1 << 32) if n_rows <= MOST_ROWS else (MOST_ROWS << 32) // n_rows
-    squares = np.zeros(len(turn), dtype=object)
-    fourths = np.zeros(len(turn), dtype=object)
+    seen, likely = _Moments.none(len(turn)), _Moments.none(len(turn))
+    misfit, noise = _Moments.none(n_scores), _Moments.none(n_scores)  # of all residuals
     grouped: dict[object, np.ndarray] = {}
     n_seen, seen_weight = 0, 0.0
     for block in blocks:
@@ -115,29 +122,107 @@ def influence_of(
             curvature = loss.curvature(found)[:, _diagonal(n_scores)]
             mass = np.ones(len(found)) if piece.weights is None else piece.weights
             total = np.zeros((len(found), len(turn)))
+            pulls = []
             for k in range(n_scores):
                 leverage = inverse[k].squared_lengths(X) * (curvature[:, k] * mass) / weight
-                pull = residual[:, k] * mass / (1.0 - np.minimum(leverage, 0.9))
                 turned = X @ turn_whole[:, k * n_columns : (k + 1) * n_columns].T
-                total += turned * (turn_unit * 2.0**-ROW_BITS) * pull[:, None]
-            whole = np.clip(np.floor(total / unit + 0.5), -(2.0**_UNITS), 2.0**_UNITS)
+                pull = mass / (1.0 - np.minimum(leverage, 0.9)) * (turn_unit * 2.0**-ROW_BITS)
+                pulls.append(turned * pull[:, None] / unit)
+                total += pulls[k] * residual[:, k, None]
+            whole = np.clip(np.floor(total + 0.5), -_LARGEST, _LARGEST).astype(np.int64)
+            likely = likely.add(*_expected(loss, found, pulls))
+            misfit = misfit.add_whole(on_grid(residual * mass[:, None], loss.bits).astype(np.int64))
+            square = curvature * (mass * mass)[:, None] * 4.0**loss.bits
+            noise = noise.add(square, np.zeros_like(square))
             n_seen += len(found)
             seen_weight += float((mass * 2.0**WEIGHT_BITS).sum())
             if piece.groups is None:
-                _add(whole.astype(np.int64), squares, fourths)
+                seen = seen.add_whole(whole)
             else:
-                _gather(whole.astype(np.int64), piece.groups, grouped)
+                _gather(whole, piece.groups, grouped)
     if grouped:
         whole = np.array(list(grouped.values()))
-        shift = max(int(np.abs(whole).max()).bit_length() - _UNITS, 0)  # squares stay in int64
-        _add(whole >> shift, squares, fourths)
-        unit = unit * 2.0**shift
+        shift = max(int(np.abs(whole).max()).bit_length() - 22, 0)  # squares stay in int64
+        seen = seen.add_whole(whole >> shift, shift)
     mean_weight = seen_weight * 2.0**-WEIGHT_BITS / n_seen
-    second = squares.astype(np.float64)
-    fourth = fourths.astype(np.float64) * 2.0 ** (2 * _UNITS)
-    variance = second * unit * unit / n_seen / (mean_weight * mean_weight)
-    effective = second * second / np.maximum(fourth, 1.0) * (n_rows / n_seen)
-    return Influence(np.maximum(variance, 1e-30), np.maximum(effective, 1.0), n_rows)
+    # classes that are nearly separable have fewer errors than a fit with a ridge lets expect
+    calm = float(misfit.second.sum()) / max(float(noise.second.sum()), 1.0)
+    calm = min(1.0, calm * float(above(misfit.effective().min())))
+    scale = unit * unit / n_seen / (mean_weight * mean_weight)
+    observed = seen.second.astype(np.float64) * scale
+    expected = likely.second.astype(np.float64) * scale * calm
+    m, m_expected = (found.effective() * (n_rows / n_seen) for found in (seen, likely))
+    # few expected events have long tails, but their number need not be estimated
+    bound = np.maximum(observed * above(m), expected * (1.0 + 1.0 / np.maximum(m_expected, 0.1)))
+    variance = np.maximum(np.maximum(observed, expected), 1e-30)
+    effective = np.maximum(np.where(expected > observed, m_expected, m), 1.0)
+    return Influence(variance, np.maximum(bound, 1e-30), effective, n_rows)
+
+
+def _expected(loss: Loss, found: Matrix, pulls: list[Matrix]) -> tuple[Matrix, Matrix]:
+    """Second and fourth moment of each row's influence if the model is right.
+
+    An original that happens to have no event where some are likely would think itself certain.
+    """
+    if loss.kind == "gaussian":
+        none = np.zeros_like(pulls[0])
+        return none, none
+    shares = loss.residual(found, np.zeros(len(found)))  # of the classes but the first; or means
+    if loss.kind == "poisson":
+        square = pulls[0] * pulls[0]
+        return shares * square, shares * square * square
+    mean = np.zeros_like(pulls[0])
+    rest = np.ones(len(found))
+    for k, pull in enumerate(pulls):
+        mean += shares[:, k, None] * pull
+        rest = rest - shares[:, k]
+    square = mean * mean
+    rest = np.maximum(rest, 0.0)[:, None]
+    second, fourth = rest * square, rest * square * square
+    for k, pull in enumerate(pulls):
+        square = (pull - mean) ** 2
+        second += shares[:, k, None] * square
+        fourth += shares[:, k, None] * (square * square)
+    return second, fourth
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Exact sums of squares, and of squares of squares in units of 2^40."""
+
+    second: np.ndarray
+    fourth: np.ndarray
+
+    @classmethod
+    def none(cls, n_numbers: int) -> "_Moments":
+        zero = np.zeros(n_numbers, dtype=object)
+        return cls(zero, zero)
+
+    def effective(self) -> Vector:
+        """Effective number of terms in each sum."""
+        second, fourth = (sums.astype(np.float64) for sums in (self.second, self.fourth))
+        return np.maximum(second * second / np.maximum(fourth * 4.0**_COARSE, 1.0), 0.01)
+
+    def add_whole(self, whole: np.ndarray, shift: int = 0) -> "_Moments":
+        """With the influences of some rows, in units of 2^shift."""
+        found = self
+        for start in range(0, len(whole), 1 << 14):
+            square = whole[start : start + (1 << 14)] ** 2
+            coarse = square >> _COARSE
+            found = _Moments(
+                found.second + square.sum(axis=0).astype(object) * (1 << 2 * shift),
+                found.fourth + (coarse * coarse).sum(axis=0).astype(object) * (1 << 4 * shift),
+            )
+        return found
+
+    def add(self, second: Matrix, fourth: Matrix) -> "_Moments":
+        """With the moments of some rows, at most 2^14 of them."""
+        squares = np.floor(np.minimum(second, _LARGEST**2) + 0.5).astype(np.int64)
+        coarse = np.minimum(fourth * 2.0 ** (-2 * _COARSE), 2.0**48)
+        return _Moments(
+            self.second + squares.sum(axis=0).astype(object),
+            self.fourth + np.floor(coarse + 0.5).astype(np.int64).sum(axis=0).astype(object),
+        )
 
 
 def _diagonal(n_scores: int) -> np.ndarray:
@@ -181,15 +266,6 @@ class _Metric:
         whole = np.floor(turned * 2.0**24 + 0.5).astype(np.int64)
         # squares of at most 2^48, fewer than 2^15 of them: exact
         return (whole * whole).sum(axis=1).astype(np.float64) * (self.reach * 2.0**-24) ** 2
-
-
-def _add(whole: np.ndarray, squares: np.ndarray, fourths: np.ndarray) -> None:
-    """Add up squares, and squares of squares on a coarser grid."""
-    for start in range(0, len(whole), 1 << 14):
-        square = whole[start : start + (1 << 14)] ** 2
-        squares += square.sum(axis=0).astype(object)
-        coarse = square >> _UNITS
-        fourths += (coarse * coarse).sum(axis=0).astype(object)
 
 
 def _gather(whole: np.ndarray, groups: np.ndarray, grouped: dict[object, np.ndarray]) -> None:

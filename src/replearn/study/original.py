@@ -43,11 +43,6 @@ from replearn.tables import (
 )
 from replearn.types import Vector
 
-#: Rows of the rarer class behind a level, at the original and at the smallest replication.
-LEAST_EVENTS, LEAST_EVENTS_THERE = 10, 5
-#: A coordinate with fewer effective rows than this has no normal tails.
-LEAST_EFFECTIVE = 5.0
-
 Kind = Literal["logistic", "linear", "poisson"]
 
 
@@ -280,7 +275,6 @@ def _candidate(
     promise: Promise,
 ) -> _Candidate:
     shrink = max(1.0, promise.n_here / promise.n_there)
-    events = max(LEAST_EVENTS, math.ceil(LEAST_EVENTS_THERE * shrink))
     learned = learn_encoding(
         table,
         labels,
@@ -291,7 +285,6 @@ def _candidate(
         numeric=request.numeric,
         drop=request.drop,
         least_rows=max(LEAST_ROWS, math.ceil(20 * shrink)),
-        least_events=events if isinstance(loss, Bernoulli) else 0,
     )
     weight = _class_weight(request.class_weight, classes, labels)
     reading = Reading(learned.encoding, loss, classes, weight)
@@ -399,12 +392,6 @@ def _certificate(
     if promise.n_here < LEAST_ROWS:
         problems.append(
             f"{promise.n_here} rows are too few for any promise. Get at least {LEAST_ROWS}."
-        )
-    if float(effective[weakest]) < LEAST_EFFECTIVE:
-        needed = math.ceil(promise.n_here * 2 * LEAST_EFFECTIVE / float(effective[weakest]))
-        problems.append(
-            f"The coefficient of {names[place]!r} rests on about {effective[weakest]:.0f} rows. "
-            f"Get about {_round_up(needed):,} rows, or leave that column out."
         )
     if trial.spread.inflation > MOST_INFLATION:
         needed = math.ceil(promise.n_here * trial.spread.inflation / 2)
