@@ -1,0 +1,163 @@
+"""Same rows, same bytes: whatever the order, chunk, kernel, thread, source or precision.
+
+Fits are compared before they are rounded (coefficients in units of 2^-26), which is about a million
+times finer than cells are, and studies by all their bytes.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy import sparse
+
+import replearn as rl
+from replearn.datasets import load_readmission
+from replearn.exact.rows import Block, Kept
+from replearn.losses import Bernoulli, Gaussian, Multinomial, Poisson
+from replearn.recipes import glm
+from replearn.recipes.coordinates import Coordinates
+from replearn.study.original import Request, publish
+from replearn.study.rows import Reading, TableRows
+from replearn.tables import open_table
+
+TARGET = "readmitted"
+REQUEST = Request(target=TARGET, basis="splines", interactions=[("age", "sodium")], ridge=0.003)
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    return load_readmission("Ashford", 2000)
+
+
+@pytest.fixture(scope="module")
+def original(table):
+    return publish(open_table(table, target=TARGET), REQUEST)
+
+
+@pytest.fixture(scope="module")
+def theta(table, original):
+    return _theta(table, original.study)
+
+
+def _theta(source, study, **options):
+    rows = TableRows(open_table(source, target=TARGET, **options), Reading.of(study.design))
+    loss = study.design.loss
+    return glm.fit(rows, loss, study.design.ridge, glm.Summary.of(rows, loss))
+
+
+def test_leaving_out_one_row_changes_the_fit(table, original, theta):
+    assert (_theta(table.iloc[1:], original.study) != theta).any()
+
+
+def test_order_of_rows_and_columns(table, original, theta):
+    shuffled = table.sample(frac=1, random_state=0)[table.columns[::-1]]
+    assert (_theta(shuffled, original.study) == theta).all()
+    again = publish(open_table(shuffled[table.columns], target=TARGET), REQUEST)
+    assert again.study.canonical_bytes() == original.study.canonical_bytes()
+    assert again.certificate == original.certificate
+
+
+@pytest.mark.parametrize("source", ["polars", "arrow", "dict", "csv", "csv.gz", "parquet"])
+def test_sources(table, original, theta, source, tmp_path):
+    path = tmp_path / f"rows.{source}"
+    given = {
+        "polars": lambda: pl.from_pandas(table),
+        "arrow": lambda: pa.Table.from_pandas(table),
+        "dict": lambda: table.to_dict(orient="list"),
+        "csv": lambda: table.to_csv(path, index=False) or path,
+        "csv.gz": lambda: table.to_csv(path, index=False) or path,
+        "parquet": lambda: pq.write_table(pa.Table.from_pandas(table), path, row_group_size=333)
+        or path,
+    }[source]()
+    assert (_theta(given, original.study) == theta).all()
+    again = publish(open_table(given, target=TARGET), REQUEST)
+    assert again.study.canonical_bytes() == original.study.canonical_bytes()
+
+
+def test_chunks(table, original, theta):
+    reading = Reading.of(original.study.design)
+    source = open_table(table, target=TARGET)
+    blocks = [reading.block(batch, 1.0) for batch in source.batches(97)]
+    rows = Kept(glm.joined(blocks[::-1]))
+    loss = original.study.design.loss
+    summary = glm.Summary.of(rows, loss)
+    assert (glm.fit(rows, loss, original.study.design.ridge, summary) == theta).all()
+
+
+def test_dense_sparse_and_single_precision():
+    rng = np.random.default_rng(3)
+    X = (rng.normal(size=(3000, 12)) * (rng.random((3000, 12)) < 0.2)).astype(np.float32)
+    y = X[:, 0] + rng.logistic(size=3000) > 0
+    study = rl.ReplicableLogisticClassifier(ridge=0.001).fit(sparse.csr_array(X), y).study_
+    prints = {
+        rl.ReplicableLogisticClassifier(study=study).fit(given, y).fingerprint_
+        for given in (X, X.astype(np.float64), sparse.csr_array(X), sparse.csc_array(X), X.tolist())
+    }
+    assert prints == {study.commitment}
+
+
+LOSSES = [Bernoulli(), Multinomial(4), Gaussian("0", "1"), Poisson(5)]
+
+
+def _case(loss, n_rows=3000, n_terms=20):
+    rng = np.random.default_rng(5)
+    terms = np.clip(rng.normal(size=(n_rows, n_terms)) * 4096, -16384, 16384).astype(np.int16)
+    score = terms[:, :3] @ np.array([1.0, -0.5, 0.25]) / 4096
+    targets = {
+        "bernoulli": lambda: rng.random(n_rows) < 1 / (1 + np.exp(1 - score)),
+        "multinomial": lambda: np.clip(np.round(score + rng.logistic(size=n_rows)) + 1, 0, 3),
+        "gaussian": lambda: np.round((score + rng.normal(size=n_rows)) * 65536) / 65536,
+        "poisson": lambda: np.minimum(rng.poisson(np.exp(score / 2)), 31),
+    }[loss.kind]()
+    weights = np.floor(rng.uniform(1, 65536, n_rows)) / 65536
+    return Block(terms, targets.astype(np.float64), weights, np.round(rng.normal(size=n_rows), 3))
+
+
+def fits():
+    """Coefficients and influences of all losses: what a subprocess prints."""
+    found = {}
+    for loss in LOSSES:
+        rows = Kept(_case(loss))
+        summary = glm.Summary.of(rows, loss)
+        theta = glm.fit(rows, loss, "0.003", summary)
+        information = loss.information(summary.shares)
+        coordinates = Coordinates.of(information, glm.second_moments(rows), 0.003)
+        influence = glm.spread_of(rows, loss, "0.003", theta, coordinates, summary)
+        found[loss.kind] = [
+            theta.astype(int).tolist(),
+            coordinates.content(),
+            influence.variance.tolist(),
+            influence.effective.tolist(),
+        ]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kernel", "threads"),
+    [("Prescott", "1"), ("Haswell", "1"), ("Haswell", "2"), ("SkylakeX", "1"), ("Zen", "2")],
+)
+def test_blas_kernels_and_threads(kernel, threads):
+    environment = os.environ | {"OPENBLAS_CORETYPE": kernel, "OPENBLAS_NUM_THREADS": threads}
+    command = "import json; from tests.contract import test_same_bytes as t; print(json.dumps(t.fits()))"
+    done = subprocess.run(
+        [sys.executable, "-c", command], env=environment, capture_output=True, text=True
+    )
+    if done.returncode == -signal.SIGILL:
+        pytest.skip(f"this machine has no instructions for {kernel}")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout) == _here()
+
+
+def _here(_kept={}):  # noqa: B006
+    if not _kept:
+        _kept.update(json.loads(json.dumps(fits())))
+    return _kept
