@@ -20,7 +20,7 @@ from replearn.tables import Batch, Encoding, Seen, Table, class_numbers, levels_
 from replearn.types import BlockMap, Codes, Grid, Vector, is_sparse
 
 #: Encoded rows are kept in memory up to so many bytes, and in a scratch file beyond.
-MOST_KEPT = 1 << 30
+MOST_KEPT = 1 << 28
 
 
 @dataclass(frozen=True)

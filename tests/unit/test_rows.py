@@ -1,0 +1,72 @@
+"""Encoded rows in memory, in a scratch file, or read anew: the same bits."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from replearn.exact.rows import Kept
+from replearn.losses import Bernoulli
+from replearn.recipes import newton
+from replearn.study import rows as door
+from replearn.study.original import Request, publish
+from replearn.study.replication import replicate
+from replearn.study.rows import Reading, Stored, TableRows, read_rows
+from replearn.tables import learn_encoding, open_table
+
+
+def table(n_rows: int) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    found = pd.DataFrame(rng.normal(size=(n_rows, 3)), columns=list("abc"))
+    found["w"] = rng.choice([0.5, 1.0, 3.0], n_rows)
+    found["o"] = rng.normal(size=n_rows)
+    found["y"] = (found.a + rng.logistic(size=n_rows) > 0).astype(int)
+    return found
+
+
+@pytest.fixture(scope="module")
+def rows():
+    opened = open_table(table(150_000), target="y", weights="w", offset="o")
+    labels = table(150_000).y.to_numpy()
+    return TableRows(opened, Reading(learn_encoding(opened, labels).encoding, Bernoulli(), (0, 1)))
+
+
+def sums(found):
+    theta = np.array([[0, 1 << 24, -(1 << 23), 5]], dtype=np.float64)
+    state = newton.State(theta, 1 << 31)
+    total = newton.sums_at(found.blocks(), Bernoulli(), state, found.work)
+    return {name: value.tolist() for name, value in total.values.items()}
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2, -1])
+def test_a_scratch_file_holds_the_same_rows(rows, monkeypatch, n_jobs):
+    expected = sums(rows)
+    kept = read_rows(rows, n_jobs)
+    assert isinstance(kept, Kept)
+    assert sums(kept) == expected
+    monkeypatch.setattr(door, "MOST_KEPT", 1 << 18)
+    stored = read_rows(rows, n_jobs)
+    assert isinstance(stored, Stored)
+    assert sums(stored) == expected
+    assert sums(stored) == expected  # a second pass begins at the beginning
+
+
+def test_a_full_disk_costs_time_and_nothing_else(rows, monkeypatch):
+    monkeypatch.setattr(door, "MOST_KEPT", 1 << 18)
+
+    def full(self, block):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Stored, "add", full)
+    found = read_rows(rows)
+    assert found is rows
+    monkeypatch.undo()
+    assert sums(found) == sums(read_rows(rows))
+
+
+def test_a_replication_of_rows_that_do_not_fit(monkeypatch):
+    whole = table(6000).drop(columns=["w", "o"])
+    study = publish(open_table(whole[:3000], target="y"), Request(ridge=0.01)).study
+    there = open_table(whole[3000:], target="y")
+    expected = replicate(study, there)[0].fingerprint
+    monkeypatch.setattr(door, "MOST_KEPT", 0)
+    assert replicate(study, there)[0].fingerprint == expected
