@@ -15,7 +15,6 @@ from replearn.errors import ReplearnError
 from replearn.tables.cells import named_columns
 from replearn.tables.encoding import (
     MISSING,
-    ONE,
     OTHER,
     Encoding,
     LevelColumn,
@@ -51,21 +50,6 @@ class Learned:
     remarks: tuple[Remark, ...]
 
 
-@dataclass(frozen=True)
-class _Rules:
-    """What a term needs: rows, and of two classes rows of the rarer one."""
-
-    least_rows: int
-    least_events: int
-    rarer: int | None
-
-    def enough(self, by_class: NDArray[np.int64]) -> bool:
-        """Whether so many rows of each class carry a term."""
-        n_rows = int(by_class.sum())
-        n_events = n_rows if self.rarer is None else int(by_class[self.rarer])
-        return n_rows >= self.least_rows and n_events >= self.least_events
-
-
 def learn_encoding(
     table: Table,
     labels: NDArray[Any] | None = None,
@@ -77,7 +61,6 @@ def learn_encoding(
     numeric: Sequence[str] = (),
     drop: Sequence[str] = (),
     least_rows: int = 50,
-    least_events: int = 0,
     n_knots: int = 5,
 ) -> Learned:
     """Learn how the columns of an original become numbers.
@@ -101,9 +84,9 @@ def learn_encoding(
         Columns that are measurements, whatever they look like: no remark is made about them.
     drop : sequence of str
         Columns to leave out.
-    least_rows, least_events : int
-        What a level, a missing indicator or a product of levels needs to have a term; events are
-        rows of the rarer of two classes. At least 10 rows in any case.
+    least_rows : int
+        What a level, a missing indicator or a product needs to have a term. At least 10 in any
+        case.
     n_knots : int
         Knots of a column at most.
 
@@ -120,13 +103,11 @@ def learn_encoding(
         )
     classes = labels if labels is not None and labels.dtype.kind in "iub" else None
     look = look_at(table, names, classes, set(categories))
-    totals = np.zeros(0) if classes is None else np.bincount(classes)
-    rarer = int(np.argmin(totals)) if totals.size == 2 else None
-    rules = _Rules(max(LEAST_COUNT, least_rows), least_events, rarer)
-    remarks = remarks_on(look, categories, numeric, rules.least_rows)
+    least_rows = max(LEAST_COUNT, least_rows)
+    remarks = remarks_on(look, categories, numeric, least_rows)
     empty = {remark.column for remark in remarks if remark.kind == "empty"}
     numbers = [n for n in names if n not in categories and not look.columns[n].n_texts]
-    scales = _scales(table, look, [name for name in numbers if name not in empty], rules)
+    scales = _scales(table, look, [name for name in numbers if name not in empty], least_rows)
     columns: list[NumberColumn | LevelColumn] = []
     for name in names:
         found = look.columns[name]
@@ -137,16 +118,16 @@ def learn_encoding(
             )
         column: NumberColumn | LevelColumn | None
         if name in categories or found.n_texts:
-            column = _level_column(name, found, rules)
+            column = _level_column(name, found, least_rows)
         else:
             scale = scales.get(name)
             if scale is None:
                 remarks += (Remark(name, "constant", _HARDLY),) if name not in empty else ()
                 continue
-            column = _number_column(name, scale, rules.enough(found.missing_counts))
+            column = _number_column(name, scale, int(found.missing_counts.sum()) >= least_rows)
             if basis == "splines":
                 share = look.n_sampled / look.n_rows
-                apart = max(LEAST_ROWS, rules.least_rows) * min(1.0, share)
+                apart = max(LEAST_ROWS, least_rows) * min(1.0, share)
                 column = replace(column, knots=_knots(look.numbers(name), column, n_knots, apart))
         if column is not None:
             columns.append(column)
@@ -158,7 +139,7 @@ def learn_encoding(
     encoding = Encoding(tuple(columns), missing=missing)
     if interactions:
         pairs = _column_pairs(encoding, interactions)
-        encoding = _with_products(encoding, pairs, table, classes, rules)
+        encoding = _with_products(encoding, pairs, table, least_rows)
     return Learned(encoding, look, remarks)
 
 
@@ -183,7 +164,7 @@ def _wanted(
 
 
 def _scales(
-    table: Table, look: Look, names: Sequence[str], rules: _Rules
+    table: Table, look: Look, names: Sequence[str], least_rows: int
 ) -> dict[str, tuple[float, float]]:
     """Centre and spread of each column of numbers; none of those that hardly vary.
 
@@ -211,7 +192,7 @@ def _scales(
             alike[name] = centre
     if alike:
         for name, apart in numbers_apart(table, alike).items():
-            if apart.size >= max(rules.least_rows, LEAST_COUNT):
+            if apart.size >= max(least_rows, LEAST_COUNT):
                 distances = np.sort(np.abs(apart - alike[name]))
                 found[name] = alike[name], quantile(distances, 0.5) / 2
     return {name: found[name] for name in names if name in found}
@@ -264,12 +245,12 @@ def _knots(values: Vector, column: NumberColumn, n_knots: int, apart: float) -> 
 # --- levels ---------------------------------------------------------------------------------------
 
 
-def _level_column(name: str, look: ColumnLook, rules: _Rules) -> LevelColumn | None:
+def _level_column(name: str, look: ColumnLook, least_rows: int) -> LevelColumn | None:
     """Levels with enough rows, against the most frequent one; None if there is nothing to tell."""
     if look.too_many:
         return None
     counts = {text: rows for text, rows in look.counts.items() if text not in (OTHER, MISSING)}
-    kept = {text for text, rows in counts.items() if rules.enough(rows)}
+    kept = {text for text, rows in counts.items() if int(rows.sum()) >= least_rows}
     if not kept:
         return None
     # the smaller text among equals, so that nothing depends on the order of rows
@@ -277,9 +258,9 @@ def _level_column(name: str, look: ColumnLook, rules: _Rules) -> LevelColumn | N
     folded = [rows for text, rows in look.counts.items() if text not in kept]
     levels = sorted(kept - {reference}, key=_by_value)
     n_folded = sum(int(rows.sum()) for rows in folded)
-    if folded and rules.enough(np.sum(folded, axis=0)):
+    if folded and n_folded >= least_rows:
         levels.append(OTHER)
-    if rules.enough(look.missing_counts):
+    if int(look.missing_counts.sum()) >= least_rows:
         levels.append(MISSING)
     if not levels:
         return None
@@ -322,8 +303,7 @@ def _with_products(
     encoding: Encoding,
     pairs: Iterable[tuple[int, int]],
     table: Table,
-    classes: NDArray[Any] | None,
-    rules: _Rules,
+    least_rows: int,
 ) -> Encoding:
     """All products of the terms of these columns that have enough rows."""
     of_column: dict[int, list[int]] = {}
@@ -333,30 +313,11 @@ def _with_products(
     candidates = [
         (a, b) for i, j in pairs for a in of_column.get(i, []) for b in of_column.get(j, [])
     ]
-    kinds = [term.kind for term in encoding.terms]
-    of_levels = [pair for pair in candidates if all(kinds[i] == "level" for i in pair)]
-    indicators = sorted({term for pair in of_levels for term in pair})
-    joint = _joint_counts(encoding, indicators, table, classes)
-    place = {term: number for number, term in enumerate(indicators)}
-    products = [
-        Product(a, b)
-        for a, b in candidates
-        if "z" in (kinds[a], kinds[b]) or rules.enough(joint[:, place[a], place[b]])
-    ]
+    factors = sorted({term for pair in candidates for term in pair})
+    place = {term: number for number, term in enumerate(factors)}
+    joint = np.zeros((len(factors), len(factors)))  # rows in which both factors differ from 0
+    for batch in table.batches():
+        present = (encoding.encode(batch)[:, factors] != 0).astype(np.float64)
+        joint += present.T @ present
+    products = [Product(a, b) for a, b in candidates if joint[place[a], place[b]] >= least_rows]
     return replace(encoding, products=tuple(products))
-
-
-def _joint_counts(
-    encoding: Encoding, indicators: list[int], table: Table, classes: NDArray[Any] | None
-) -> NDArray[np.int64]:
-    """Rows that have two levels, by class."""
-    n_classes = 1 if classes is None else int(classes.max()) + 1
-    counts = np.zeros((n_classes, len(indicators), len(indicators)), dtype=np.int64)
-    done = 0
-    for batch in table.batches() if indicators else ():
-        ones = (encoding.encode(batch)[:, indicators] == ONE).astype(np.float64)
-        for number in range(n_classes):
-            mine = ones if classes is None else ones[classes[done:][: batch.n_rows] == number]
-            counts[number] += (mine.T @ mine).astype(np.int64)
-        done += batch.n_rows
-    return counts
