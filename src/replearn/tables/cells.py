@@ -53,9 +53,10 @@ _REMEDIES = {
 class OddCells(Exception):
     """A column that holds what is neither a number nor a text; ``what`` says what it is."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
+    @property
+    def what(self) -> str:
+        """One of the keys of _REMEDIES, or a type."""
+        return str(self)
 
 
 @dataclass(frozen=True, eq=False)

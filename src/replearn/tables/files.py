@@ -7,6 +7,7 @@ is known from the footer, and NumPy's and zlib's formats unpack to at most 1,032
 
 import csv
 import gzip
+import importlib.util
 import io
 import json
 import os
@@ -132,15 +133,13 @@ def reading(path: str) -> Iterator[None]:
         ) from None
 
 
-def arrow(what: str) -> Any:
-    """The package pyarrow, or a word about how to get it."""
-    try:
-        import pyarrow
-    except ImportError:
+def require_arrow(path: str) -> None:
+    """Say how to get pyarrow, if it is absent."""
+    if importlib.util.find_spec("pyarrow") is None:
         raise ReplearnError(
-            f"{what} needs pyarrow, which is not installed. Run pip install 'replearn[data]'."
-        ) from None
-    return pyarrow
+            f"{path} can be read with pyarrow, which is not installed. Run pip install "
+            "'replearn[data]'."
+        )
 
 
 def checked_names(place: str, names: Sequence[Any]) -> tuple[str, ...]:
@@ -179,7 +178,7 @@ class CsvFile:
     """Comma-separated text with a header line."""
 
     def __init__(self, path: str, options: CsvOptions) -> None:
-        arrow("reading CSV")
+        require_arrow(path)
         text, is_all = _head(path)
         self.path = path
         self.options = replace(options, delimiter=options.delimiter or _delimiter(text))
@@ -232,62 +231,49 @@ class CsvFile:
                 return
             except _NoNumbers as odd:
                 n_rereads += 1
-                self._numbers -= odd.names if n_rereads < _MOST_REREADS else set(names)
+                self._numbers -= odd.args[0] if n_rereads < _MOST_REREADS else set(names)
 
     def _columns(self, names: Sequence[str], rows: Any) -> dict[str, Column]:
         signs = (self.options.decimal, self.options.thousands)
         rewrite = None if signs == (".", "") else sign_reader(*signs)
-        columns: dict[str, Column] = {}
-        texts = {}
+        readers: dict[str, Any] = {}
         for name, array in zip(names, rows.columns, strict=True):
-            if name not in self._numbers:
-                texts[name] = partial(from_arrow, array, rewrite)
-                continue
-            values = arrow_numbers(array)
-            if np.count_nonzero(~np.isfinite(values)) != array.null_count:
-                raise _NoNumbers({name})  # such as NAN, which is a text, or inf
-            columns[name] = values
-        columns |= columns_from(self.path, texts)
-        return {name: columns[name] for name in names}
+            readers[name] = partial(from_arrow, array, rewrite)
+            if name in self._numbers:
+                values = arrow_numbers(array)
+                if np.count_nonzero(~np.isfinite(values)) != array.null_count:
+                    raise _NoNumbers({name})  # such as NAN, which is a text, or inf
+                readers[name] = partial(np.asarray, values)
+        return columns_from(self.path, readers)
 
     def _stream(self, names: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
-        kinds = {
-            self._raw[name]: pa.float64()
-            if name in self._numbers
-            else pa.dictionary(pa.int32(), pa.string())
-            for name in names
-        }
+        text = pa.dictionary(pa.int32(), pa.string())
+        raw = [self._raw[name] for name in names]
+        kinds = {self._raw[n]: pa.float64() if n in self._numbers else text for n in names}
         try:
-            with reading(self.path):
-                stream = arrow_csv.open_csv(
+            with (
+                reading(self.path),
+                arrow_csv.open_csv(
                     self.path,
-                    read_options=arrow_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
-                    parse_options=arrow_csv.ParseOptions(
+                    arrow_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
+                    arrow_csv.ParseOptions(
                         delimiter=self.options.delimiter, newlines_in_values=True
                     ),
-                    convert_options=arrow_csv.ConvertOptions(
+                    arrow_csv.ConvertOptions(
                         column_types=kinds,
-                        include_columns=[self._raw[name] for name in names],
+                        include_columns=raw,
                         null_values=list(MISSING_WORDS),
                         strings_can_be_null=False,
                         decimal_point=self.options.decimal,
                     ),
-                )
+                ) as stream,
+            ):
+                yield from stream
         except ReplearnError as problem:
             raise self._in_words(problem, names) from None
-        with stream:
-            while True:
-                try:
-                    with reading(self.path):
-                        batch = next(stream, None)
-                except ReplearnError as problem:
-                    raise self._in_words(problem, names) from None
-                if batch is None:
-                    return
-                yield batch
 
     def _in_words(self, problem: ReplearnError, names: Sequence[str]) -> Exception:
         """What Arrow's complaint means: a column that is no number, or a fault of the file."""
@@ -310,11 +296,7 @@ class CsvFile:
 
 
 class _NoNumbers(Exception):
-    """Columns with cells that Arrow does not read as numbers as we do."""
-
-    def __init__(self, names: set[str]) -> None:
-        super().__init__()
-        self.names = names
+    """Columns (its one argument) with cells that Arrow does not read as numbers as we do."""
 
 
 _SAVE_AS = 'Save it as "CSV UTF-8" (in Excel: Save As, CSV UTF-8).'
@@ -356,7 +338,7 @@ class ParquetFile:
     """A Parquet file, read in batches; a text that many rows share is stored only once."""
 
     def __init__(self, path: str) -> None:
-        arrow("reading Parquet")
+        require_arrow(path)
         from pyarrow import parquet, types
 
         self.path = path
@@ -426,18 +408,13 @@ class ParquetFile:
     def _batches(self, raw: list[str], n_rows: int, coded: list[str]) -> Iterator[Any]:
         from pyarrow import parquet
 
-        with reading(self.path):
-            file = parquet.ParquetFile(
+        with (
+            reading(self.path),
+            parquet.ParquetFile(
                 self.path, read_dictionary=coded, pre_buffer=False, buffer_size=_READ_BUFFER
-            )
-        with file:
-            batches = file.iter_batches(n_rows, columns=raw)
-            while True:
-                with reading(self.path):
-                    batch = next(batches, None)
-                if batch is None:
-                    return
-                yield batch
+            ) as file,
+        ):
+            yield from file.iter_batches(n_rows, columns=raw)
 
 
 def load_npz(path: str) -> tuple[Any, Any, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.tables.cells import named_columns, signs_meant
+from replearn.tables.cells import is_number_text, named_columns, signs_meant
 from replearn.tables.look import ColumnLook, Look
 from replearn.types import Vector
 
@@ -38,7 +38,7 @@ _CENTRE_NAME = re.compile(
 )
 
 #: Kinds of remarks about columns that must not be published.
-_REFUSED = frozenset(("identifier", "date", "text", "copy", "mixed"))
+_REFUSED = frozenset(("identifier", "date", "text", "copy"))
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Remark:
     ----------
     column : str
     kind : str
-        "identifier", "date", "text", "copy", "mixed": the column must not be published. "tells",
-        "centre", "constant", "rare", "folded", "empty": it is named.
+        "identifier", "date", "text", "copy": the column must not be published. "tells", "centre",
+        "constant", "rare", "folded", "empty": it is named.
     reason : str
         Half a sentence, after the name of the column.
     """
@@ -102,12 +102,13 @@ def remarks_on(
         if column.n_missing == look.n_rows:
             found.append(Remark(name, "empty", "has no value in any row"))
         elif name in categories or column.n_texts:
-            _refuse_mixed(name, column, name in categories)
+            if name not in categories:
+                _refuse_mixed(name, column, name in numeric)
             found.append(_on_levels(name, column, meant, least_rows))
             found.append(_on_label_levels(name, column, meant))
         else:
             known = look.numbers(name)
-            distinct = known[np.concatenate([[True], known[1:] > known[:-1]])]
+            distinct = known[np.append(True, known[1:] > known[:-1])[: known.size]]
             found.append(_on_numbers(name, known.size, distinct, meant))
             is_short = 1 < distinct.size <= _MOST_ANSWERS
             if is_short and look.classes is not None:
@@ -115,31 +116,21 @@ def remarks_on(
     return tuple(remark for remark in found if remark is not None)
 
 
-def _refuse_mixed(name: str, column: ColumnLook, meant: bool) -> None:
+def _refuse_mixed(name: str, column: ColumnLook, numeric: bool) -> None:
     """Refuse numbers with other signs, and numbers among which some cells are texts."""
-    if meant:
-        return
-    texts = [text for text in column.counts if not _is_number(text)]
+    texts = [text for text in column.counts if not is_number_text(text)]
     if signs := signs_meant(texts):
         raise ReplearnError(
             f"column {name!r} must hold numbers with a decimal point, got numbers with other signs "
             f"in {column.n_texts:,} cells. Say how the file writes numbers: {signs}."
         )
-    n_different = len(column.counts) - len(texts)
-    if column.n_numbers > column.n_texts and n_different > _MOST_ANSWERS:
+    looks_numeric = column.n_numbers > column.n_texts
+    if numeric or (looks_numeric and len(column.counts) - len(texts) > _MOST_ANSWERS):
         raise ReplearnError(
             f"column {name!r} must hold numbers only, or levels, got {column.n_texts:,} texts "
             f"among {column.n_numbers:,} numbers. Leave such cells empty; or if it has levels, "
             "name it in categories."
         )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _on_levels(name: str, column: ColumnLook, meant: bool, least_rows: int) -> Remark | None:
@@ -159,16 +150,18 @@ def _on_levels(name: str, column: ColumnLook, meant: bool, least_rows: int) -> R
         return Remark(name, "identifier", f"looks like an identifier ({how_many})")
     if n_values == 1:
         return Remark(name, "constant", "is the same in all rows, so it cannot help")
-    n_folded = sum(total < least_rows for total in totals.values())
-    if n_folded == n_values:
+    folded = {text: total for text, total in totals.items() if total < least_rows}
+    if len(folded) == n_values:
         return Remark(name, "rare", f"has no level in at least {least_rows:,} rows ({how_many})")
     if not meant and _CENTRE_NAME.search(_spaced(name)):
         return _centre(name)
-    if n_folded:
-        share = sum(total for total in totals.values() if total < least_rows) / n_rows
-        what = "1 level" if n_folded == 1 else f"{n_folded:,} levels"
-        reason = f"has {what} in fewer than {least_rows:,} rows each ({share:.1%} of them)"
-        return Remark(name, "folded", f"{reason}, taken together as (other)")
+    if folded:
+        what = "1 level" if len(folded) == 1 else f"{len(folded):,} levels"
+        shown = sorted(text for text, total in folded.items() if total >= LEAST_COUNT)[:3]
+        named = f" ({', '.join(map(repr, shown))})" if shown else ""
+        share = f"{sum(folded.values()) / n_rows:.1%} of the rows together"
+        reason = f"has {what}{named} in fewer than {least_rows:,} rows each, {share}"
+        return Remark(name, "folded", f"{reason}: taken as (other). Is one of them important?")
     return None
 
 
@@ -182,7 +175,7 @@ def _centre(name: str) -> Remark:
 
 
 def _on_numbers(name: str, n_known: int, distinct: Vector, meant: bool) -> Remark | None:
-    if meant or distinct.size == 1 or not (distinct == np.floor(distinct)).all():
+    if meant or distinct.size <= 1 or not (distinct == np.floor(distinct)).all():
         return None
     if _are_day_numbers(distinct):
         return Remark(name, "date", "holds dates, written as numbers")
