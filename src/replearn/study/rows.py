@@ -2,6 +2,7 @@
 
 import math
 import tempfile
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -160,6 +161,9 @@ class Stored:
     work: BlockMap
     file: Any = field(default_factory=tempfile.TemporaryFile)
     shapes: list[tuple[int, bool, bool]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, self.file.close)
 
     def add(self, block: Block) -> None:
         """Write some rows."""
