@@ -42,7 +42,18 @@ COLUMNS = (
 #: By number: 0 to 4 age, 5 to 9 select, 10 hostile, 11 to 14 code, 15 and 16 year, 17 label, ...
 PRODUCTS = tuple(
     Product(*pair)
-    for pair in [(0, 15), (0, 10), (0, 5), (8, 10), (5, 11), (8, 12), (12, 17), (6, 19), (20, 20)]
+    for pair in [
+        (0, 15),
+        (0, 10),
+        (0, 5),
+        (8, 10),
+        (5, 11),
+        (8, 12),
+        (12, 17),
+        (6, 19),
+        (20, 20),
+        (8, 12),
+    ]
 )
 ENCODING = Encoding(COLUMNS, PRODUCTS)
 NUMBERS = Encoding(tuple(NumberColumn(f"x{i}", "0.5", "0.25", ("0.4",)) for i in range(3)))
@@ -396,9 +407,8 @@ def recomputed(path: Path, model: Any, frame: pd.DataFrame) -> dict[str, Any]:
         if term == "missing":
             return frame[column].isna()
         if term == "product":
-            return factor(column, line["level"]) * factor(
-                line["second_column"], line["second_level"]
-            )
+            second = factor(line["second_column"], line["second_level"])
+            return factor(column, line["level"]) * second
         return frame[column] if term == "offset" else {"constant": 1.0, "reference": 0.0}[term]
 
     scores: dict[str, Any] = {}

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from replearn.documents import write_atomically
-from replearn.exports.rules import Factor, Number, Rule, rule_of
+from replearn.exports.rules import Rule, rule_of
+from replearn.tables import NumberColumn
 from replearn.tables.cells import is_number_text
 
 _WORDS = ("term", "column", "level", "second_column", "second_level")
@@ -51,7 +52,7 @@ def to_csv(source: Any, path: str | os.PathLike[str]) -> None:
     number that is predicted; of counts the logarithm of the mean, not larger than the coefficient
     of the line ``largest``. Of a halfspace the second class is predicted if it is above 0.
     ``odds_ratio`` or ``rate_ratio`` is the exponential of the coefficient: per unit, or against the
-    reference level.
+    reference level. Of a column with hats or products it is that of the one line.
 
     Every number reads back as exactly the same double. A text with which a spreadsheet might begin
     a formula, as "=cmd", and one that begins with an apostrophe, has an apostrophe put before it.
@@ -77,35 +78,32 @@ def to_csv(source: Any, path: str | os.PathLike[str]) -> None:
 def _lines(rule: Rule, k: int) -> Iterator[tuple[tuple[str, ...], float, dict[str, float]]]:
     """Words, coefficient and places of each line of a score."""
     yield ("constant",), float(rule.constants[k]), {}
-    for column in rule.columns:
-        if isinstance(column, Number):
-            ends = zip(_PLACES, (column.centre, column.nodes[0], column.nodes[-1]), strict=False)
-            places = {name: place for name, place in ends if math.isfinite(place)}
-            yield ("number", column.name), float(column.weights[k]) / column.spread, places
-            for j, height in enumerate(column.heights[:, k].tolist()):
-                hat = dict(zip(_PLACES[3:], column.nodes[j : j + 3], strict=True))
+    terms: list[tuple[str, str, float]] = []  # column, level and spread of each
+    for column, _, weights in rule.parts():
+        own = weights[:, k].tolist()
+        if isinstance(column, NumberColumn):
+            spread, nodes = float(column.spread), column.nodes.tolist()
+            ends = {"low": nodes[0], "high": nodes[-1]} if rule.clips else {}
+            places = {"centre": float(column.centre)} | ends
+            yield ("number", column.name), own[0] / spread, places
+            for j, height in enumerate(own[1 : len(nodes) - 1]):
+                hat = dict(zip(_PLACES[3:], nodes[j : j + 3], strict=True))
                 yield ("hat", column.name), height, hat
-            if column.missing is not None:
-                yield ("missing", column.name), float(column.missing[k]), {}
+            if column.indicator:
+                yield ("missing", column.name), own[-1], {}
+            terms += [(column.name, "", spread)] * len(own)
         else:
             yield ("reference", column.name, column.reference), 0.0, {}
-            for level, weight in zip(column.levels, column.weights[:, k].tolist(), strict=True):
+            for level, weight in zip(column.levels, own, strict=True):
                 yield ("level", column.name, level), weight, {}
-    for (first, second), weights in rule.products.items():
-        (*a, spread_a), (*b, spread_b) = _factor(rule, first), _factor(rule, second)
-        yield ("product", *a, *b), float(weights[k]) / (spread_a * spread_b), {}
+                terms.append((column.name, level, 1.0))
+    for product, weights in zip(rule.products, rule.weights[len(terms) :], strict=True):
+        (*first, a), (*second, b) = terms[product.first], terms[product.second]
+        yield ("product", *first, *second), float(weights[k]) / (a * b), {}
     if rule.offset is not None:
         yield ("offset", rule.offset), rule.offset_weight, {}
     if math.isfinite(rule.largest):
         yield ("largest",), rule.largest, {}
-
-
-def _factor(rule: Rule, factor: Factor) -> tuple[str, str, float]:
-    """Column, level and spread of a term that is multiplied."""
-    column, level = rule.columns[factor[0]], factor[1]
-    if isinstance(column, Number):
-        return column.name, "", column.spread
-    return column.name, column.levels[level or 0], 1.0
 
 
 def _harmless(cell: Any) -> Any:

@@ -10,7 +10,8 @@ import numpy as np
 
 from replearn.documents import write_atomically
 from replearn.errors import ReplearnError
-from replearn.exports.rules import Levels, Rule, rule_of
+from replearn.exports.rules import Rule, rule_of
+from replearn.tables import LevelColumn
 
 #: Of the year 2020, so that old runtimes read the file; set, so that new releases of onnx write
 #: the same bytes.
@@ -105,16 +106,17 @@ class _Graph:
 
 
 def _scores(graph: _Graph, rule: Rule) -> str:
-    """A matrix with a column for each score, from terms in the order of `Rule.weights`."""
+    """A matrix with a column for each score, from terms in the order of `Rule.blocks`."""
     blocks = _number_blocks(graph, rule) if rule.numbers else []
     blocks += [_level_block(graph, rule, column) for column in rule.levels]
     if rule.offset is not None:
         blocks.append(graph.node("Unsqueeze", rule.offset, [1]))
     terms = graph.node("Concat", *blocks, axis=1)
-    if rule.products:
-        pairs = (graph.node("Gather", terms, part, axis=1) for part in rule.factors().T)
-        terms = graph.node("Concat", terms, graph.node("Mul", *pairs), axis=1)
-    return graph.node("Add", graph.node("MatMul", terms, rule.weights()), rule.constants)
+    weights, pairs = rule.blocks()
+    if len(pairs):
+        factors = (graph.node("Gather", terms, part, axis=1) for part in pairs.T)
+        terms = graph.node("Concat", terms, graph.node("Mul", *factors), axis=1)
+    return graph.node("Add", graph.node("MatMul", terms, weights), rule.constants)
 
 
 def _number_blocks(graph: _Graph, rule: Rule) -> list[str]:
@@ -143,16 +145,16 @@ def _number_blocks(graph: _Graph, rule: Rule) -> list[str]:
     return blocks
 
 
-def _level_block(graph: _Graph, rule: Rule, column: Levels) -> str:
+def _level_block(graph: _Graph, rule: Rule, column: LevelColumn) -> str:
     """Terms of a column of levels: a row of a table."""
-    rows, table = rule.level_rows(column)
+    rows, other, table = rule.level_rows(column)
     place = graph.node(
         "LabelEncoder",
         column.name,
         domain="ai.onnx.ml",
         keys_strings=list(rows),
         values_int64s=list(rows.values()),
-        default_int64=len(table) - 1,
+        default_int64=other,
     )
     return graph.node("Gather", table, place, axis=0)
 

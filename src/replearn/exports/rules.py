@@ -1,13 +1,11 @@
 """The one description of a model that every export writes down.
 
-Scores are a constant, what each column adds, and what products of two terms add. Weights are arrays
-with a number for each score.
+Scores are a constant, what the terms of each column add, and what products of two terms add.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,95 +16,47 @@ from replearn.errors import ReplearnError, short
 from replearn.exact.elementary import LN2_HI
 from replearn.losses import Gaussian, Poisson
 from replearn.recipes.model import Model
-from replearn.tables import MISSING, OTHER, NumberColumn
+from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn, Product
 from replearn.tables.cells import MISSING_WORDS, is_number_text, level_text
 from replearn.types import Codes, Matrix, Vector
 
 #: How booleans may be spelled.
 BOOLEANS = {"true": ("true", "True", "TRUE"), "false": ("false", "False", "FALSE")}
 
-#: A term that is multiplied: the place of a column, and the place of a level, of a number None.
-Factor = tuple[int, int | None]
-
-
-@dataclass(frozen=True, eq=False)
-class Number:
-    """A column of numbers.
-
-    A number x is moved into ``nodes[0]`` to ``nodes[-1]`` and adds ``weights * (x - centre) /
-    spread``. It adds ``heights[j]`` times a hat: 1 at ``nodes[j + 1]``, 0 from both neighbours on,
-    linear between. A missing number counts as the centre, and adds ``missing``.
-    """
-
-    name: str
-    centre: float
-    spread: float
-    nodes: tuple[float, ...]
-    weights: Vector
-    heights: Matrix
-    missing: Vector | None
-
-
-@dataclass(frozen=True, eq=False)
-class Levels:
-    """A column of levels: ``levels[i]`` adds ``weights[i]``, the reference nothing.
-
-    All levels that are not named count as "(other)", missing cells as "(missing)"; where that is
-    not among the levels, as "(other)"; and where that is not, as the reference.
-    """
-
-    name: str
-    levels: tuple[str, ...]
-    reference: str
-    weights: Matrix
-
-    @cached_property
-    def places(self) -> dict[str, int | None]:
-        """The place of each level that a cell can have, and of the reference: None."""
-        found: dict[str, int | None] = {self.reference: None}
-        found |= {level: place for place, level in enumerate(self.levels)}
-        can_be = (text for text in found if level_text(text) == text not in MISSING_WORDS)
-        return {text: found[text] for text in can_be}
-
-    @property
-    def other(self) -> int | None:
-        """The place of all levels that are not named."""
-        return self.places.get(OTHER)
-
-    @property
-    def missing(self) -> int | None:
-        """The place of missing cells."""
-        return self.places.get(MISSING, self.other)
-
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A model as columns, products of two factors with their weights, and constants.
+    """A model in numbers.
 
-    ``kind`` is that of the loss, or "halfspace". The column ``offset`` is added to all scores,
-    times ``offset_weight``. Logarithms of counts end at ``largest``.
+    ``kind`` is that of the loss, or "halfspace". Terms are those of an `Encoding` with these columns
+    and products; ``weights`` has a row for each and a column for each score. Numbers are moved to
+    the ends of their columns if the rule ``clips``. The column ``offset`` is added to all scores,
+    times ``offset_weight``. Logarithms of counts end at ``largest``. A row with a missing cell has
+    no prediction if the rule ``refuses_missing``.
     """
 
     kind: str
     fingerprint: str
     classes: tuple[Label, ...] | None
-    columns: tuple[Number | Levels, ...]
+    columns: tuple[NumberColumn | LevelColumn, ...]
+    products: tuple[Product, ...]
+    weights: Matrix
     constants: Vector
+    clips: bool
     refuses_missing: bool
-    products: Mapping[tuple[Factor, Factor], Vector] = field(default_factory=dict)
     offset: str | None = None
     offset_weight: float = 1.0
     largest: float = math.inf
 
-    @cached_property
-    def numbers(self) -> tuple[Number, ...]:
+    @property
+    def numbers(self) -> tuple[NumberColumn, ...]:
         """The columns of numbers."""
-        return tuple(column for column in self.columns if isinstance(column, Number))
+        return tuple(column for column in self.columns if isinstance(column, NumberColumn))
 
-    @cached_property
-    def levels(self) -> tuple[Levels, ...]:
+    @property
+    def levels(self) -> tuple[LevelColumn, ...]:
         """The columns of levels."""
-        return tuple(column for column in self.columns if isinstance(column, Levels))
+        return tuple(column for column in self.columns if isinstance(column, LevelColumn))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -117,66 +67,69 @@ class Rule:
     @property
     def by_position(self) -> bool:
         """Whether the columns come from an array, which had no names."""
-        return not self.levels and self.names == tuple(f"x{i}" for i in range(len(self.numbers)))
+        return not self.levels and self.names == tuple(f"x{i}" for i in range(len(self.columns)))
+
+    def parts(self) -> Iterator[tuple[NumberColumn | LevelColumn, int, Matrix]]:
+        """Each column, the number of its first term, and the weights of its terms."""
+        start = 0
+        for column in self.columns:
+            yield column, start, self.weights[start : start + column.n_terms]
+            start += column.n_terms
 
     # --- in blocks, for programs that multiply matrices -------------------------------------------
 
-    def weights(self) -> Matrix:
-        """A row for each number, hat, missing number, level, the offset and each product."""
-        blocks = [
-            *(column.weights[None] for column in self.numbers),
-            *(column.heights for column in self.numbers),
-            *(column.missing[None] for column in self.numbers if column.missing is not None),
-            *(column.weights for column in self.levels),
+    def blocks(self) -> tuple[Matrix, Codes]:
+        """Weights in a different order, and the rows of them whose terms are multiplied.
+
+        All numbers, all hats, all missing numbers, all levels, the offset, all products.
+        """
+        kinds = {"z": 0, "hat": 1, "missing": 2}
+        block = [
+            3 if isinstance(column, LevelColumn) else kinds[kind]
+            for column in self.columns
+            for kind, _ in column.terms
         ]
-        if self.offset is not None:
-            blocks.append(np.full((1, len(self.constants)), self.offset_weight))
-        return np.concatenate([*blocks, *(weights[None] for weights in self.products.values())])
+        order = np.argsort(block, kind="stable")
+        n_offsets = int(self.offset is not None)
+        offset = np.full((n_offsets, len(self.constants)), self.offset_weight)
+        weights = [self.weights[order], offset, self.weights[len(order) :]]
+        pairs = np.array([(p.first, p.second) for p in self.products], dtype=np.int64)
+        return np.concatenate(weights), np.argsort(order)[pairs.reshape(-1, 2)]
 
     def scales(self) -> Matrix:
         """Low and high ends, centres and spreads of all numbers."""
-        return np.array([(c.nodes[0], c.nodes[-1], c.centre, c.spread) for c in self.numbers]).T
+        found = [(c.nodes[0], c.nodes[-1], float(c.centre), float(c.spread)) for c in self.numbers]
+        scales = np.array(found).T
+        return scales if self.clips else np.vstack([scales[:2] * math.inf, scales[2:]])
 
     def hats(self) -> tuple[Codes, Matrix]:
         """Which number each hat belongs to; and where all begin, have their tops and end."""
-        owners = [place for place, c in enumerate(self.numbers) for _ in c.heights]
-        nodes = [c.nodes[j : j + 3] for c in self.numbers for j in range(len(c.heights))]
+        owners = [place for place, c in enumerate(self.numbers) for _ in c.knots]
+        nodes = [c.nodes[j : j + 3] for c in self.numbers for j in range(len(c.knots))]
         return np.array(owners, dtype=np.int64), np.array(nodes).reshape(-1, 3).T
 
     def indicators(self) -> list[int]:
         """Which numbers have a term that says that they are missing."""
-        return [place for place, c in enumerate(self.numbers) if c.missing is not None]
+        return [place for place, column in enumerate(self.numbers) if column.indicator]
 
-    def factors(self) -> Codes:
-        """The rows of `weights` whose terms are multiplied, two for each product."""
-        first, next_number = [], 0
-        next_level = len(self.numbers) + len(self.hats()[0]) + len(self.indicators())
-        for column in self.columns:
-            if isinstance(column, Number):
-                first.append(next_number)
-                next_number += 1
-            else:
-                first.append(next_level)
-                next_level += len(column.levels)
-        pairs = [[first[c] + (level or 0) for c, level in pair] for pair in self.products]
-        return np.array(pairs, dtype=np.int64).reshape(-1, 2)
-
-    def level_rows(self, column: Levels) -> tuple[dict[str, int], Matrix]:
-        """Texts, as programs spell them, to rows of a table of terms; the last is of all others."""
-        n_levels = len(column.levels)
-        table = np.zeros((n_levels + 3, n_levels))  # levels, the reference, missing, others
-        table[:n_levels] = np.eye(n_levels)
-        for row, place in ((n_levels + 1, column.missing), (n_levels + 2, column.other)):
-            if place is not None:
-                table[row, place] = 1.0
-        if self.refuses_missing:
-            table[n_levels + 1] = np.nan
+    def level_rows(self, column: LevelColumn) -> tuple[dict[str, int], int, Matrix]:
+        """Texts, as programs spell them, to rows of a table of terms; and the row of all others."""
+        n_levels = column.n_terms
+        kinds = np.eye(n_levels), np.zeros((1, n_levels)), np.full((1, n_levels), np.nan)
         rows = {}
-        for text, place in column.places.items():
+        for text, place in level_places(column).items():
             also = (repr(float(text)),) if is_number_text(text) else ()  # 1.0 for 1
             for spelling in (*BOOLEANS.get(text, (text,)), *also):
-                rows[spelling] = n_levels if place is None else place
-        return rows | dict.fromkeys(MISSING_WORDS, n_levels + 1), table
+                rows[spelling] = place % (n_levels + 1)  # -1, the reference, has zeros
+        other, missing = (column.places[text] % (n_levels + 1) for text in (OTHER, MISSING))
+        missing = n_levels + 1 if self.refuses_missing else missing
+        return rows | dict.fromkeys(MISSING_WORDS, missing), other, np.vstack(kinds)
+
+
+def level_places(column: LevelColumn) -> dict[str, int]:
+    """The place of each level that a cell can have; -1 for the reference."""
+    can_be = (text for text in column.places if level_text(text) == text not in MISSING_WORDS)
+    return {text: column.places[text] for text in can_be}
 
 
 def rule_of(source: Any) -> Rule:
@@ -189,7 +142,8 @@ def rule_of(source: Any) -> Rule:
         )
     rule = _of_glm(model) if isinstance(model, Model) else _of_halfspace(model)
     labels = [label for label in rule.classes or () if isinstance(label, str)]
-    for text in (*rule.names, *labels, *(text for column in rule.levels for text in column.places)):
+    levels = [text for column in rule.levels for text in level_places(column)]
+    for text in (*rule.names, *labels, *levels):
         if not text or "\0" in text:  # half of a character cannot be in a file
             raise ReplearnError(
                 "names, labels and levels must have characters, and no NUL among them, got "
@@ -201,13 +155,17 @@ def rule_of(source: Any) -> Rule:
 
 
 def _of_halfspace(model: HalfspaceModel) -> Rule:
-    ends, nothing = (-math.inf, math.inf), np.zeros((0, 1))
-    columns = tuple(
-        Number(name, 0.0, 1.0, ends, np.array([weight]), nothing, None)
-        for name, weight in zip(model.feature_names, model.coef.tolist(), strict=True)
+    return Rule(
+        kind="halfspace",
+        fingerprint=model.fingerprint,
+        classes=model.classes,
+        columns=tuple(NumberColumn(name, "0", "1") for name in model.feature_names),
+        products=(),
+        weights=model.coef[:, None],
+        constants=np.array([model.intercept]),
+        clips=False,
+        refuses_missing=True,
     )
-    constants = np.array([model.intercept])
-    return Rule("halfspace", model.fingerprint, model.classes, columns, constants, True)
 
 
 def _of_glm(model: Model) -> Rule:
@@ -216,33 +174,20 @@ def _of_glm(model: Model) -> Rule:
     if isinstance(loss, Gaussian):
         scale, centre = float(loss.spread), float(loss.centre)
     weights = model.theta[:, 1:].T * scale
-    columns: list[Number | Levels] = []
-    factors: list[Factor] = []  # of each term that is no product
-    for place, column in enumerate(encoding.columns):
-        own = weights[len(factors) : len(factors) + column.n_terms]
-        if isinstance(column, NumberColumn):
-            scales = float(column.centre), float(column.spread), tuple(column.nodes.tolist())
-            missing = own[-1] if column.indicator else None
-            heights = own[1 : 1 + len(column.knots)]
-            columns.append(Number(column.name, *scales, own[0], heights, missing))
-            factors += [(place, None)] * len(own)
-        else:
-            columns.append(Levels(column.name, column.levels, column.reference, own))
-            factors += [(place, level) for level in range(len(own))]
-    products: dict[tuple[Factor, Factor], Vector] = {}
-    for product, own in zip(encoding.products, weights[len(factors) :], strict=True):
-        pair = factors[product.first], factors[product.second]
-        share = 0.25 if pair[0][1] is None and pair[1][1] is None else 1.0
-        products[pair] = products.get(pair, 0.0) + own * share
+    for place, product in enumerate(encoding.products, start=encoding.n_basic):
+        if all(encoding.terms[term].kind == "z" for term in (product.first, product.second)):
+            weights[place] /= 4
     return Rule(
-        loss.kind,
-        model.fingerprint,
-        model.classes,
-        tuple(columns),
-        model.theta[:, 0] * scale + centre,
-        encoding.missing == "refuse",
-        products,
-        model.design.offset,
-        scale,
-        loss.cap_bits * LN2_HI if isinstance(loss, Poisson) else math.inf,
+        kind=loss.kind,
+        fingerprint=model.fingerprint,
+        classes=model.classes,
+        columns=encoding.columns,
+        products=encoding.products,
+        weights=weights,
+        constants=model.theta[:, 0] * scale + centre,
+        clips=True,
+        refuses_missing=encoding.missing == "refuse",
+        offset=model.design.offset,
+        offset_weight=scale,
+        largest=loss.cap_bits * LN2_HI if isinstance(loss, Poisson) else math.inf,
     )

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.exports.rules import Levels, Rule, rule_of
+from replearn.exports.rules import Rule, rule_of
+from replearn.tables import LevelColumn
 from replearn.tables.cells import WHITE_SPACE
+from replearn.types import Matrix
 
 
 def to_sklearn(source: Any) -> Any:
@@ -35,20 +37,22 @@ def to_sklearn(source: Any) -> Any:
 
     With an estimator as ``source`` labels have its type, else that of the model file.
     """
-    from sklearn.pipeline import Pipeline
+    from sklearn.pipeline import FeatureUnion, Pipeline
     from sklearn.svm import LinearSVC
 
     rule = rule_of(source)
     classes = getattr(source, "classes_", rule.classes)
     if rule.kind == "halfspace":
-        found = _set(LinearSVC(), rule.weights().T, rule.constants, classes)
+        found = _set(LinearSVC(), rule.weights.T, rule.constants, classes)
         if not rule.by_position:
             found.feature_names_in_ = np.array(rule.names, dtype=object)
         return found
+    weights, pairs = rule.blocks()
     steps = [("terms", _terms(rule))]
-    if rule.products:
-        steps.append(("products", _products(rule)))
-    return Pipeline([*steps, ("predict", _predictor(rule, classes))])
+    if len(pairs):
+        multiply = _chain(_function(np.take, indices=pairs, axis=1), _function(np.prod, axis=2))
+        steps.append(("products", FeatureUnion([("terms", "passthrough"), ("two", multiply)])))
+    return Pipeline([*steps, ("predict", _predictor(rule, weights.T, classes))])
 
 
 def _set(estimator: Any, coef: Any, intercept: Any, classes: Any = None) -> Any:
@@ -60,13 +64,13 @@ def _set(estimator: Any, coef: Any, intercept: Any, classes: Any = None) -> Any:
     return estimator
 
 
-def _predictor(rule: Rule, classes: Any) -> Any:
+def _predictor(rule: Rule, weights: Matrix, classes: Any) -> Any:
     """What turns terms into predictions."""
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.linear_model import LinearRegression, LogisticRegression
     from sklearn.preprocessing import FunctionTransformer
 
-    weights, constants = rule.weights().T, rule.constants
+    constants = rule.constants
     if rule.kind == "multinomial":  # the first class has the score 0
         weights = np.vstack([np.zeros_like(weights[:1]), weights])
         constants = np.append(0.0, constants)
@@ -99,17 +103,8 @@ def _chain(*steps: Any) -> Any:
     return Pipeline([(f"step {i}", step) for i, step in enumerate(steps)])
 
 
-def _products(rule: Rule) -> Any:
-    """All terms, and products of some two of them."""
-    from sklearn.pipeline import FeatureUnion
-
-    pairs = _function(np.take, indices=rule.factors(), axis=1)
-    products = _chain(pairs, _function(np.prod, axis=2))
-    return FeatureUnion([("terms", "passthrough"), ("products", products)])
-
-
 def _terms(rule: Rule) -> Any:
-    """Columns to terms in the order of `Rule.weights`, without the products."""
+    """Columns to terms in the order of `Rule.blocks`, without the products."""
     from sklearn.compose import ColumnTransformer
 
     if rule.by_position:
@@ -157,13 +152,13 @@ def _numbers(rule: Rule) -> Any:
     return _chain(_function(np.asarray, dtype=np.float64), FeatureUnion(blocks))
 
 
-def _levels(rule: Rule, column: Levels, missing: Any) -> Any:
+def _levels(rule: Rule, column: LevelColumn, missing: Any) -> Any:
     """Terms of a column of levels: a row of a table."""
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import OrdinalEncoder
 
-    rows, table = rule.level_rows(column)
-    order = [*rows.values(), len(table) - 1]  # of each known text, and of all others
+    rows, other, table = rule.level_rows(column)
+    order = [*rows.values(), other]  # of each known text, and of all others
     encoder = OrdinalEncoder(
         categories=[np.array(list(rows))],
         dtype=np.int64,

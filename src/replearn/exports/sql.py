@@ -1,14 +1,14 @@
 """Models as SQL, for rows that live in a database."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 from replearn.documents import Label
 from replearn.errors import ReplearnError, short
-from replearn.exports.rules import BOOLEANS, Factor, Levels, Number, Rule, rule_of
-from replearn.tables import MISSING, OTHER
+from replearn.exports.rules import BOOLEANS, Rule, level_places, rule_of
+from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn
 from replearn.tables.cells import MISSING_WORDS, WHITE_SPACE, is_number_text
 
 Dialect = Literal["sqlite", "duckdb", "postgres"]
@@ -105,12 +105,7 @@ class _Writer:
 
     def __init__(self, rule: Rule, dialect: Dialect) -> None:
         self.rule, self.words, self.has_booleans = rule, _DIALECTS[dialect], dialect != "sqlite"
-        self.products: list[dict[Factor, dict[Factor, str]]] = []  # of each score
-        for k in range(len(rule.constants)):
-            found: dict[Factor, dict[Factor, str]] = {}
-            for (first, second), weights in rule.products.items():
-                found.setdefault(first, {})[second] = self._double(weights[k])
-            self.products.append(found)
+        self.owners = [(column, i) for column in rule.columns for i in range(column.n_terms)]
 
     def statement(self, table: str) -> str:
         """All predictions of all rows."""
@@ -149,19 +144,18 @@ class _Writer:
         return results
 
     def _score(self, k: int) -> str:
-        rule = self.rule
-        adds: dict[Factor, str] = {}  # of each factor its weight, and the products that it heads
-        parts = [self._double(rule.constants[k])]
-        for place, column in enumerate(rule.columns):
-            if isinstance(column, Number):
-                adds[place, None] = self._double(column.weights[k])
-                parts += self._bends(column, k)
-            else:
-                for level, weight in enumerate(column.weights[:, k].tolist()):
-                    adds[place, level] = self._double(weight)
-        for factor, seconds in self.products[k].items():
-            adds[factor] = _joined([adds[factor], *self._terms(seconds)], "+")
-        parts += self._terms(adds)
+        rule, n_basic = self.rule, len(self.owners)
+        weights = [self._double(weight) for weight in rule.weights[:, k].tolist()]
+        factors = weights[:n_basic]  # of each term what it is multiplied by, with products
+        heads: dict[int, list[tuple[int, str]]] = {}
+        for product, weight in zip(rule.products, weights[n_basic:], strict=True):
+            heads.setdefault(product.first, []).append((product.second, weight))
+        for first, seconds in heads.items():
+            factors[first] = _joined([factors[first], *self._terms(seconds)], "+")
+        parts = [self._double(rule.constants[k]), *self._terms(list(enumerate(factors)))]
+        for column, _, own in rule.parts():
+            if isinstance(column, NumberColumn):
+                parts += self._bends(column, own[1:, k].tolist())
         if rule.offset is not None:
             parts.append(f"{self._double(rule.offset_weight)} * ({self._cell(rule.offset)})")
         total = _joined(parts, "+")
@@ -170,85 +164,80 @@ class _Writer:
         absent = _joined([self._is_missing(column) for column in rule.columns], "OR")
         return f"CASE WHEN {absent} THEN NULL ELSE {total} END"
 
-    def _terms(self, adds: Mapping[Factor, str]) -> list[str]:
-        """Terms times expressions; those of a column's levels in one expression."""
-        parts, levels = [], dict[int, dict[int, str]]()
-        for (place, level), expression in adds.items():
-            column = self.rule.columns[place]
-            if level is not None:
-                levels.setdefault(place, {})[level] = expression
-            elif isinstance(column, Number):
+    def _terms(self, factors: Sequence[tuple[int, str]]) -> list[str]:
+        """Terms times expressions, without bends; those of a column's levels in one expression."""
+        parts: list[str] = []
+        levels: dict[str, tuple[LevelColumn, dict[int, str]]] = {}
+        for term, factor in factors:
+            column, place = self.owners[term]
+            if isinstance(column, LevelColumn):
+                found = levels.setdefault(column.name, (column, {}))[1]
+                found[place] = f"({found[place]} + {factor})" if place in found else factor
+            elif place == 0:
                 x = self._clipped(column)
-                if math.isfinite(column.nodes[0]):
-                    x = f"(({x} - {self._double(column.centre)}) / {self._double(column.spread)})"
-                parts.append(f"{expression} * {x}")
-        for place, found in levels.items():
-            column = self.rule.columns[place]
-            assert isinstance(column, Levels)
-            parts.append(self._case(column, found))
-        return parts
+                if self.rule.clips:
+                    centre, spread = (
+                        self._double(float(t)) for t in (column.centre, column.spread)
+                    )
+                    x = f"(({x} - {centre}) / {spread})"
+                parts.append(f"{factor} * {x}")
+        return [*parts, *(self._case(column, found) for column, found in levels.values())]
 
     # --- cells ------------------------------------------------------------------------------------
 
     def _cell(self, name: str) -> str:
         return self.words.cell.format(f"{_ROWS}.{_quoted(name)}")
 
-    def _clipped(self, column: Number) -> str:
+    def _clipped(self, column: NumberColumn) -> str:
         """A number between its ends; the centre if it is missing."""
-        if not math.isfinite(column.nodes[0]):
-            return f"({self._cell(column.name)})"
-        filled = f"COALESCE({self._cell(column.name)}, {self._double(column.centre)})"
+        cell = self._cell(column.name)
+        if not self.rule.clips:
+            return f"({cell})"
+        ends = map(self._double, column.nodes[[0, -1]].tolist())
         return self.words.clip.format(
-            filled, *map(self._double, column.nodes[:: len(column.nodes) - 1])
+            f"COALESCE({cell}, {self._double(float(column.centre))})", *ends
         )
 
-    def _bends(self, column: Number, k: int) -> list[str]:
+    def _bends(self, column: NumberColumn, weights: Sequence[float]) -> list[str]:
         """What a number adds besides its line: hats, as lines between nodes, and its absence."""
-        parts, x = [], self._clipped(column)
-        ends = [0.0, *column.heights[:, k].tolist(), 0.0]
-        cases = ""
-        for j in range(len(column.nodes) - 1):
-            low, high = map(self._double, column.nodes[j : j + 2])
-            rises = f"{self._double(ends[j + 1])} * ({x} - {low})"
-            falls = f"{self._double(ends[j])} * ({high} - {x})"
-            cases += f"WHEN {x} <= {high} THEN ({rises} + {falls}) / ({high} - {low}) "
-        if len(ends) > 2:
+        parts, x, n_knots = [], self._clipped(column), len(column.knots)
+        heights = [self._double(height) for height in (0.0, *weights[:n_knots], 0.0)]
+        nodes = [self._double(node) for node in column.nodes.tolist()]
+        if n_knots:
+            cases = ""
+            for j, (low, high) in enumerate(pairwise(nodes)):
+                line = f"{heights[j]} * ({high} - {x}) + {heights[j + 1]} * ({x} - {low})"
+                cases += f"WHEN {x} <= {high} THEN ({line}) / ({high} - {low}) "
             parts.append(f"CASE {cases}END")
-        if column.missing is not None:
-            weight = self._double(column.missing[k])
-            absent = self._is_missing(column)
-            parts.append(f"CASE WHEN {absent} THEN {weight} ELSE {self._double(0.0)} END")
+        if column.indicator:
+            adds, zero = self._double(weights[-1]), self._double(0.0)
+            parts.append(f"CASE WHEN {self._is_missing(column)} THEN {adds} ELSE {zero} END")
         return parts
 
-    def _text(self, column: Levels) -> str:
+    def _text(self, column: LevelColumn) -> str:
         """A cell without white space around it; the empty text if it is missing."""
         cell = f"CAST({_ROWS}.{_quoted(column.name)} AS TEXT)"
         return f"COALESCE(TRIM({cell}, '{WHITE_SPACE}'), '')"
 
-    def _case(self, column: Levels, adds: Mapping[int, str]) -> str:
+    def _case(self, column: LevelColumn, adds: Mapping[int, str]) -> str:
         """One of some expressions, by the level of a cell."""
-
-        def of(place: int | None) -> str:
-            return self._double(0.0) if place is None else adds.get(place, self._double(0.0))
-
-        text = self._text(column)
-        texts: dict[str, int | None] = dict.fromkeys(MISSING_WORDS, column.missing)
-        numbers = ""
-        for level, place in column.places.items():
+        text, zero, places = self._text(column), self._double(0.0), level_places(column)
+        texts, numbers = dict.fromkeys(MISSING_WORDS, column.places[MISSING]), ""
+        for level, place in places.items():
             if is_number_text(level):
-                numbers += f"WHEN {self._double(float(level))} THEN {of(place)} "
+                numbers += f"WHEN {self._double(float(level))} THEN {adds.get(place, zero)} "
             else:
                 texts |= dict.fromkeys(BOOLEANS.get(level, (level,)), place)
-                if level in BOOLEANS and not self.has_booleans and set(column.places) <= _ANSWERS:
-                    texts.setdefault("1" if level == "true" else "0", place)
-        other = of(column.other)
+                if level in BOOLEANS and not self.has_booleans and set(places) <= _ANSWERS:
+                    texts["1" if level == "true" else "0"] = place
+        other = adds.get(column.places[OTHER], zero)
         if numbers:
             other = f"CASE {self.words.number.format(text)} {numbers}ELSE {other} END"
-        cases = " ".join(f"WHEN {_literal(word)} THEN {of(place)}" for word, place in texts.items())
-        return f"CASE {text} {cases} ELSE {other} END"
+        cases = (f"WHEN {_literal(t)} THEN {adds.get(i, zero)}" for t, i in texts.items())
+        return f"CASE {text} {' '.join(cases)} ELSE {other} END"
 
-    def _is_missing(self, column: Number | Levels) -> str:
-        if isinstance(column, Number):
+    def _is_missing(self, column: NumberColumn | LevelColumn) -> str:
+        if isinstance(column, NumberColumn):
             return f"({self._cell(column.name)}) IS NULL"
         return f"{self._text(column)} IN ({', '.join(map(_literal, MISSING_WORDS))})"
 
