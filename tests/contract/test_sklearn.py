@@ -9,11 +9,19 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
 from replearn.errors import ReplicabilityWarning, UselessModelWarning
+from replearn.estimators.boosting import ReplicableBoostingClassifier
+from replearn.estimators.choice import ReplicableChoiceClassifier
+from replearn.estimators.dp import ReplicableDPClassifier
+from replearn.estimators.net import ReplicableNetClassifier
 from replearn.estimators.paper import ReplicableSGDClassifier, ReplicableSVMClassifier
 
 ESTIMATORS = [
     ReplicableSVMClassifier,
     ReplicableSGDClassifier,
+    ReplicableNetClassifier,
+    ReplicableDPClassifier,
+    ReplicableBoostingClassifier,
+    ReplicableChoiceClassifier,
 ]
 
 

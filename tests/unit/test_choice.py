@@ -7,7 +7,6 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from replearn.codes.choices import ChoiceModel
 from replearn.errors import (
@@ -35,12 +34,6 @@ def finished():
         "tree": DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y),
         "dummy": DummyClassifier().fit(X, y),
     }
-
-
-@pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")
-@parametrize_with_checks([ReplicableChoiceClassifier()])
-def test_sklearn(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", "neg_brier_score", "neg_log_loss"])
