@@ -30,7 +30,7 @@ def load_readmission(
     seed : int or str, default=0
         Different seeds give different patients.
     as_frame : bool, default=True
-        A dataframe of pandas; else a dict of columns, which all estimators take, too.
+        A dataframe of pandas; else a dict of columns.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def _patients(coins: Coins, n_rows: int) -> dict[str, NDArray[Any]]:
 
     def normal(name: str, mean: float, spread: float, decimals: int, low: float = 0.0) -> Vector:
         drawn = mean + spread * coins.normals(name, n_rows)
-        return np.round(np.maximum(drawn, low), decimals)
+        return np.asarray(np.round(np.maximum(drawn, low), decimals), dtype=np.float64)
 
     def level(name: str, **shares: float) -> NDArray[Any]:
         ends = np.cumsum(list(shares.values()))[:-1]

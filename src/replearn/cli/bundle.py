@@ -1,39 +1,41 @@
-"""``replearn bundle``: a folder with all that a lab needs to replicate, offline."""
+"""``replearn bundle``: what a lab needs to replicate, offline."""
 
 import argparse
 
 from replearn.cli.command import Outcome, Parser
+from replearn.facts import Facts, Row
 
 EPILOG = """\
-examples:
-  replearn bundle study.json --out for-the-centre
+example:
+  replearn bundle study.json --out folder
 
-The folder holds the study, a page that fits it in a browser (study.html, no
-installation, no network), invented rows to rehearse with, and a few words.
+writes study.json, study.html (a page that fits in any browser, without
+network), rehearsal.csv (invented rows) and README.txt, or nothing
 """
 
 
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add("study STUDY", "the study file")
-    parser.add("--out FOLDER", "a new folder", required=True)
+    parser.add("--out FOLDER", "a new or an empty folder", required=True)
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Write the folder, as a whole or not at all."""
-    from replearn.facts import Facts, Row
+    """Write the folder, whole or not at all."""
     from replearn.reports.bundle import write_bundle
     from replearn.study.study import Study
 
-    folder = write_bundle(Study.load(options.study), options.out)
-    sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    study = Study.load(options.study)
+    folder = write_bundle(study, options.out)
+    files = sorted(path.name for path in folder.iterdir())
     return Outcome(
         Facts(
-            f"{options.out} has all that a lab needs. Send the whole folder.",
+            f"The bundle is in {options.out}: send the whole folder to a lab.",
             [
-                "Open study.html in a browser, and choose rehearsal.csv to see what happens.",
-                *(Row(name, size, "bytes") for name, size in sizes.items()),
+                "A lab without Python opens study.html in a browser and chooses its CSV file.",
+                Row("files", ", ".join(files)),
+                f"Study {study.fingerprint}",
             ],
-            values={"folder": str(folder)},
+            values={"study": study.fingerprint, "files": files},
         )
     )

@@ -57,10 +57,8 @@ class Parser(argparse.ArgumentParser):
     """Takes arguments as its help shows them, and complains in one line."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(
-            *args,
-            **({"formatter_class": _Formatter, "allow_abbrev": False} | settings),
-        )
+        shared: dict[str, Any] = {"formatter_class": _Formatter, "allow_abbrev": False}
+        super().__init__(*args, **shared | settings)
 
     def add(self, usage: str, text: str, **settings: Any) -> None:
         """Add an argument: its name and that of its value, as "--out FILE", and its help."""
@@ -132,6 +130,79 @@ def working(label: str) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
+
+
+# --- the paper's algorithms -----------------------------------------------------------------------
+
+ALGORITHMS = ("svm", "sgd", "net", "dp", "box", "foam")
+
+#: What is promised: default (that of the estimators) and help of each number.
+PROMISE = {
+    "margin": (0.1, "margin of the population, rows scaled to length 1"),
+    "max_error": (0.05, "share of new rows that may be wrong"),
+    "max_disagreement": (0.1, "probability of different models"),
+    "failure_prob": (0.05, "probability of a larger error"),
+}
+
+
+def add_promise(parser: Parser, also: tuple[str, ...] = (), default: str = "svm") -> None:
+    """Add the algorithm, what it promises, and its mode."""
+    parser.add(
+        "--algorithm",
+        f"row of Table 1 (default {default})",
+        choices=(*also, *ALGORITHMS),
+        default=default,
+    )
+    for name, (value, text) in PROMISE.items():
+        option = f"--{name.replace('_', '-')} X"
+        parser.add(option, f"{text} (default {value:g})", type=float, default=value)
+    parser.add(
+        "--mode",
+        "sizes that are calibrated (default), proved, or as the paper prints them",
+        choices=("practical", "certified", "paper"),
+        default="practical",
+    )
+    parser.add(
+        "--bits N", "published per component, 0 to 4", type=int, default=0, dest="sketch_bits"
+    )
+    parser.add(
+        "--no-intercept",
+        "a boundary through the origin",
+        dest="fit_intercept",
+        action="store_false",
+    )
+
+
+def promise_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What `add_promise` has read, as arguments of an estimator."""
+    return {
+        name: getattr(options, name) for name in (*PROMISE, "mode", "sketch_bits", "fit_intercept")
+    }
+
+
+def read_numbers(options: argparse.Namespace) -> tuple[Any, Any, tuple[str, ...]]:
+    """All rows of a table of numbers, its labels and its columns."""
+    import numpy as np
+
+    from replearn.reports.evaluate import matrix_of
+    from replearn.tables import class_numbers, join_columns, learn_classes, open_table
+    from replearn.types import is_sparse
+
+    target = own_target(options.table, options.target)
+    table = open_table(options.table, target=target, csv=csv_options(options))
+    if table.roles["target"] is None:
+        raise ReplearnError("labels are needed. Name the column with --target.")
+    batches = list(table.batches())
+    parts = [matrix_of(batch, table.names) for batch in batches]
+    column = join_columns([batch.y for batch in batches if batch.y is not None])
+    classes = learn_classes([column])
+    if is_sparse(parts[0]):
+        from scipy import sparse
+
+        X = sparse.vstack(parts, format="csr")
+    else:
+        X = np.concatenate(parts)
+    return X, np.array(classes)[class_numbers(column, classes)], table.names
 
 
 # --- files ----------------------------------------------------------------------------------------

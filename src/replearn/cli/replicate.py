@@ -17,6 +17,7 @@ from replearn.errors import ReplearnError
 
 if TYPE_CHECKING:
     from replearn.recipes.model import Model
+    from replearn.study.study import Study
 
 EPILOG = """\
 examples:
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.study.study import Study
 
     study = Study.load(options.study)
-    opened, nonce = _opened(options.opened, study)
+    opened, nonce = read_opened(options.opened, study)
     for path in (options.out, options.page):
         check_target(path)
     with working("fitting the study"):
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(facts, DIFFERENT if found.same is False else DONE)
 
 
-def _opened(paths: list[str], study: object) -> "tuple[Model | None, str | None]":
+def read_opened(paths: list[str], study: "Study") -> "tuple[Model | None, str | None]":
     """The original's model and the nonce, as far as they are given."""
     from replearn.documents import document_of
     from replearn.recipes.model import Model
@@ -72,9 +73,9 @@ def _opened(paths: list[str], study: object) -> "tuple[Model | None, str | None]
     for path in paths:
         found = document_of(path, (Model, Opening))
         if isinstance(found, Opening):
-            if found.study != study.fingerprint:  # type: ignore[attr-defined]
+            if found.study != study.fingerprint:
                 raise ReplearnError(f"{path} opens a different study. Ask the original for this.")
             nonce = found.nonce
-        else:
+        elif isinstance(found, Model):
             model = found
     return model, nonce

@@ -33,6 +33,8 @@ class Comparison(Spoken):
         What a match proves, from the study's own numbers; None without the study.
     original : bool or None
         Whether the common model is the one that the study commits to.
+    of_study : bool
+        Whether the models are replications of a study, not fits of the paper's algorithms.
     """
 
     names: tuple[str, ...]
@@ -41,6 +43,7 @@ class Comparison(Spoken):
     differences: tuple[tuple[str, tuple[int, ...]], ...] = ()
     evidence: Evidence | None = None
     original: bool | None = None
+    of_study: bool = True
 
     @property
     def same(self) -> bool:
@@ -56,7 +59,7 @@ class Comparison(Spoken):
             verdict = f"The same model: {which} are identical bit for bit."
             if self.evidence is not None:
                 items.append(self.evidence.words())
-            else:
+            elif self.of_study:
                 items.append("What that proves, the study tells: pass --study study.json.")
             if self.original is not None:
                 items.append(
@@ -163,6 +166,7 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
         _differences(found) if one_study and not same else (),
         study.evidence(first) if study is not None and same else None,
         study.commits_to(first.fingerprint) if study is not None and same else None,
+        hasattr(first, "design"),
     )
 
 

@@ -26,7 +26,7 @@ from replearn.tables import (
     open_table,
     target_numbers,
 )
-from replearn.types import Matrix, Vector
+from replearn.types import Matrix, Vector, is_sparse
 
 #: Groups with fewer rows say nothing, and may say something about a person.
 LEAST_ROWS = 10
@@ -260,7 +260,7 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
     )
     if table.roles["target"] is None:
         raise ReplearnError("evaluate needs labels. Pass y, or --target COLUMN.")
-    reading = Reading.of(design) if isinstance(model, Model) else None
+    reading = Reading.of(model.design) if isinstance(model, Model) else None
     parts: list[tuple[Matrix, Vector]] = []
     masses: list[Vector] = []
     groups: list[NDArray[Any]] = []
@@ -307,13 +307,16 @@ def _of_sklearn(model: Any, X: Any, y: Any, by: Any, weights: Any) -> _Scored:
 
 def matrix_of(batch: Batch, names: tuple[str, ...]) -> Any:
     """Numbers of a batch, as a halfspace takes them."""
-    if batch.matrix is not None:
+    if is_sparse(batch.matrix):
         return batch.matrix
     columns = []
     for name in names:
-        values, odd = numbers_of(batch.column(name))
-        if odd is not None and odd.any():
-            raise ReplearnError(f"column {name!r} must hold numbers, got texts. Recode it.")
+        values, _ = numbers_of(batch.column(name))
+        if n_odd := int(np.count_nonzero(np.isnan(values))):
+            raise ReplearnError(
+                f"column {name!r} must hold a number in every row, got texts or gaps in "
+                f"{n_odd:,} of {len(values):,} rows. Fill in or drop it; publish takes such tables."
+            )
         columns.append(values)
     return np.column_stack(columns)
 

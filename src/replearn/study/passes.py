@@ -20,6 +20,7 @@ from replearn.errors import ReplearnError
 from replearn.exact.rows import THETA_BITS, Block, on_grid
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Whole
+from replearn.facts import Facts, Row, Spoken
 from replearn.recipes import newton
 from replearn.recipes.design import Design
 from replearn.recipes.glm import Summary, totals_of
@@ -65,7 +66,7 @@ class Member(Part):
 
 
 @dataclass(frozen=True)
-class State(Document):
+class State(Spoken, Document):
     """What the next pass over the rows is asked for.
 
     Attributes
@@ -104,6 +105,18 @@ class State(Document):
         if self.newton is None:
             return "counts"
         return "one step" if self.counts is None else "a step"
+
+    def facts(self) -> Facts:
+        """What is asked for, in words."""
+        return Facts(
+            f"A round of a joint fit: labs add up their rows ({self.asks}).",
+            [
+                "Each lab runs: replearn sums STUDY TABLE --state FILE --out LAB.sums.json",
+                Row("labs", len(self.members) or None, note="that have begun"),
+                Row("rows", self.counts.rows if self.counts else None),
+                Row("study", self.study),
+            ],
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,102 @@
+"""``replearn audit``: how often two labs get the same model, by counting."""
+
+import argparse
+from typing import Any
+
+from replearn.cli.command import (
+    DIFFERENT,
+    DONE,
+    Outcome,
+    Parser,
+    add_promise,
+    csv_options,
+    lab_table,
+    own_target,
+    read_numbers,
+    working,
+    write_page,
+)
+from replearn.cli.fit import estimator_of
+
+EPILOG = """\
+examples:
+  replearn audit b.csv --study study.json --pairs 20
+  replearn audit a.csv --target died --algorithm glm
+  replearn audit a.csv --target died --algorithm sklearn
+  replearn audit data.parquet --target y --algorithm svm --margin 0.2
+
+with --study: parts of the table replicate it. Else each pair is an original
+and a replication on random halves of the table; sklearn is its
+LogisticRegression. exit codes: 0 not refuted; 1 the claim is refuted;
+2 bad input
+"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the options of the command."""
+    parser.add("table TABLE", "rows: .csv, .csv.gz, .parquet, .npz or .svm")
+    parser.add("--study FILE", "audit this study")
+    parser.add("--target COLUMN", "the labels")
+    add_promise(parser, also=("glm", "sklearn"), default="glm")
+    parser.add("--seed TEXT", "of splits and fits (default 0)", default="0", dest="shared_seed")
+    parser.add("--pairs N", "how many (default 20)", type=int, default=20, dest="n_pairs")
+    parser.add(
+        "--rows N", "rows of each lab (default: as many as there are)", type=int, dest="n_rows"
+    )
+    parser.add_csv()
+    parser.add_page()
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Count."""
+    found = _of_study(options) if options.study else _of_estimator(options)
+    facts = found.facts()
+    write_page(facts, options.page, "Audit")
+    return Outcome(facts, DIFFERENT if found.verdict == "exceeds" else DONE)
+
+
+def _of_study(options: argparse.Namespace) -> Any:
+    """Disjoint random parts of the table, each a lab."""
+    from replearn.reports.audit import audit_study, parts_of
+    from replearn.study.study import Study
+
+    study = Study.load(options.study)
+    table = lab_table(options, study.design)
+    n_rows = options.n_rows or study.n_replication
+    parts = parts_of(table, n_rows, options.n_pairs, options.shared_seed)
+    with working("replicating"):
+        return audit_study(study, parts)
+
+
+def _of_estimator(options: argparse.Namespace) -> Any:
+    from replearn.reports.audit import audit
+
+    if options.algorithm == "glm":
+        from replearn.estimators.glm import ReplicableLogisticClassifier
+        from replearn.reports.audit import columns_of
+        from replearn.tables import open_table
+        from replearn.tables.files import arrow
+
+        target = own_target(options.table, options.target)
+        table = open_table(options.table, target=target, csv=csv_options(options))
+        pa = arrow("an audit of a GLM")
+        columns, y = columns_of(table)
+        X: Any = pa.table({name: pa.array(v, from_pandas=True) for name, v in columns.items()})
+        estimator: Any = ReplicableLogisticClassifier(shared_seed=options.shared_seed)
+    else:
+        X, y, _ = read_numbers(options)
+        if options.algorithm == "sklearn":
+            from sklearn.linear_model import LogisticRegression
+
+            estimator = LogisticRegression(max_iter=1000)
+        else:
+            estimator = estimator_of(options)
+    with working("fitting pairs"):
+        return audit(
+            estimator,
+            X,
+            y,
+            n_pairs=options.n_pairs,
+            n_rows=options.n_rows,
+            seed=options.shared_seed,
+        )

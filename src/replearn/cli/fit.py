@@ -1,0 +1,122 @@
+"""``replearn fit``: one of the paper's algorithms on the rows of a table."""
+
+import argparse
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+from replearn.cli.command import (
+    DIFFERENT,
+    DONE,
+    Outcome,
+    Parser,
+    add_promise,
+    check_target,
+    promise_of,
+    read_numbers,
+    working,
+    write_page,
+)
+from replearn.errors import ReplearnError
+from replearn.facts import Facts, Row, percent
+
+EPILOG = """\
+examples:
+  replearn fit data.parquet --target y --margin 0.2 --out a.model.json
+  replearn fit data.csv --target y --algorithm sgd --seed 2026 --mode certified
+  replearn fit data.csv --target y --bits 3 --study-out study.json
+  replearn fit other.csv --target y --study study.json
+
+exit codes: 0 done, or the study's model; 1 a different model than the study's;
+  2 bad input
+"""
+
+_ESTIMATORS = {
+    "svm": ("paper", "ReplicableSVMClassifier"),
+    "sgd": ("paper", "ReplicableSGDClassifier"),
+    "net": ("net", "ReplicableNetClassifier"),
+    "dp": ("dp", "ReplicableDPClassifier"),
+    "box": ("boosting", "ReplicableBoostingClassifier"),
+    "foam": ("boosting", "ReplicableBoostingClassifier"),
+}
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the options of the command."""
+    parser.add("table TABLE", "rows of numbers: .csv, .csv.gz, .parquet, .npz or .svm")
+    parser.add("--target COLUMN", "the labels, two classes")
+    add_promise(parser)
+    parser.add("--seed TEXT", "published; any text (default 0)", default="0", dest="shared_seed")
+    parser.add("--out FILE", "write the model")
+    parser.add("--study-out FILE", "write the study of an original (svm, sgd with --bits)")
+    parser.add("--study FILE", "replicate this study")
+    parser.add_csv()
+    parser.add_page()
+
+
+def estimator_of(options: argparse.Namespace) -> Any:
+    """The estimator that the options describe."""
+    module, name = _ESTIMATORS[options.algorithm]
+    given = promise_of(options) | {"shared_seed": options.shared_seed}
+    if options.algorithm in ("box", "foam"):
+        given["rounding"] = options.algorithm
+    bits = given.pop("sketch_bits")
+    if options.algorithm in ("svm", "sgd"):
+        given |= {"sketch_bits": bits, "study": getattr(options, "study", None)}
+    elif bits:
+        raise ReplearnError(f"--bits belongs to svm and sgd, got --algorithm {options.algorithm}.")
+    return getattr(import_module(f"replearn.estimators.{module}"), name)(**given)
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Fit, and say how replicable that is."""
+    for path in (options.out, options.study_out, options.page):
+        check_target(path)
+    estimator = estimator_of(options)
+    X, y, names = read_numbers(options)
+    with working(f"fitting {options.algorithm}"):
+        estimator.fit(X, y)
+    model = replace(estimator.model_, provenance={"columns": list(names)})
+    if options.out is not None:
+        model.save(options.out)
+    study = getattr(estimator, "study_", None)
+    if options.study_out is not None:
+        if study is None:
+            raise ReplearnError("--study-out needs svm or sgd with --bits 1 to 4.")
+        study.save(options.study_out)
+    facts, same = _facts(estimator, X, y)
+    write_page(facts, options.page, f"Fit of {options.algorithm}")
+    return Outcome(facts, DIFFERENT if same is False else DONE)
+
+
+def _facts(estimator: Any, X: Any, y: Any) -> tuple[Facts, bool | None]:
+    bound, plan = estimator.certificate_, estimator.plan_
+    replication = getattr(estimator, "replication_", None)
+    same = None if replication is None else replication.same
+    n_rows = len(y)
+    if replication is not None:
+        verdict = replication.facts().verdict
+    elif bound.expected is None and plan.mode == "practical":
+        verdict = f"A model of {n_rows:,} rows; they are too few to say how replicable it is."
+    else:
+        share = bound.in_mode(plan.mode)
+        word = "estimated" if plan.mode == "practical" else "proved, as a mean over seeds"
+        verdict = (
+            f"A second lab with {n_rows:,} rows gets the same model in {percent(1 - share)} of the "
+            f"cases ({word})."
+        )
+    right = float((estimator.predict(X) == y).mean())
+    return (
+        Facts(
+            verdict,
+            [
+                f"Fingerprint {estimator.fingerprint_}",
+                Row("algorithm", plan.recipe, note=f"{plan.mode} mode"),
+                Row("rows here", n_rows, note=f"planned {plan.n_rows:,}"),
+                Row("right labels", right, "%", note="on these rows, which made the model"),
+            ],
+            details=[Row(name.replace("_", " "), n) for name, n in estimator.counts_.items()],
+            values={"fingerprint": estimator.fingerprint_, "same": same},
+        ),
+        same,
+    )

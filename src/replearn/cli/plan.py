@@ -1,0 +1,31 @@
+"""``replearn plan``: how many rows the paper's algorithms need."""
+
+import argparse
+
+from replearn.cli.command import Outcome, Parser, add_promise, promise_of, write_page
+
+EPILOG = """\
+examples:
+  replearn plan --features 50 --margin 0.2
+  replearn plan --algorithm sgd --features 50 --margin 0.2 --mode certified
+
+for studies (publish, replicate) no plan is needed: publish says how many rows
+a replication needs
+"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the options of the command."""
+    parser.add("--features N", "columns", type=int, required=True, dest="n_features")
+    add_promise(parser)
+    parser.add_page()
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Arithmetic, no rows."""
+    from replearn.reports.plans import plan
+
+    found = plan(options.algorithm, n_features=options.n_features, **promise_of(options))
+    facts = found.facts()
+    write_page(facts, options.page, f"Plan of {options.algorithm}")
+    return Outcome(facts)

@@ -1,0 +1,357 @@
+"""Audits: fit an original and a replication on disjoint rows, many times, and count."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.codes.coins import Coins, seed_text
+from replearn.errors import ReplearnError, short
+from replearn.facts import Facts, Row, Spoken, counted, percent
+from replearn.progress import progress
+from replearn.study.replication import replicate
+from replearn.study.study import Study
+from replearn.tables import Batch, Column, Table, join_columns, levels_of, open_table
+
+CONFIDENCE = 0.95
+_MOST_TEST = 2000
+_LEAST_ROWS = 50
+
+
+@dataclass(frozen=True)
+class Audit(Spoken):
+    """How often two labs got the same model.
+
+    Attributes
+    ----------
+    n_pairs, n_different : int
+    n_rows : int
+        Rows of each lab.
+    claim : float
+        Share of pairs that may differ.
+    compared : str
+        "fingerprints", or "predictions" where a classifier has none.
+    churn : float or None
+        Mean share of test rows that the two models of a pair label differently.
+    accuracy, majority : float or None
+        Mean share of test rows that are right, and that of the most frequent class.
+    conditional : bool
+        Whether pairs are halves of one table: the interval then speaks of these rows.
+    """
+
+    n_pairs: int
+    n_different: int
+    n_rows: int
+    claim: float
+    compared: str = "fingerprints"
+    churn: float | None = None
+    accuracy: float | None = None
+    majority: float | None = None
+    conditional: bool = True
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Clopper-Pearson, 95 %: of the share of pairs that differ."""
+        tail = (1 - CONFIDENCE) / 2
+        return _limits(self.n_different, self.n_pairs, tail)
+
+    @property
+    def verdict(self) -> str:
+        """Word for it: "within" if the claim is shown, "exceeds" if refuted, else "undecided"."""
+        low, high = _limits(self.n_different, self.n_pairs, 1 - CONFIDENCE)
+        if high <= self.claim:
+            return "within"
+        return "exceeds" if low > self.claim else "undecided"
+
+    def facts(self) -> Facts:
+        """In words."""
+        n_same = self.n_pairs - self.n_different
+        low, high = self.interval
+        seen = f"In {n_same} of {counted(self.n_pairs, 'pair')} both labs got the same model"
+        if not self.conditional:
+            seen = f"{n_same} of {counted(self.n_pairs, 'lab')} got the original's model"
+        needed = math.ceil(math.log(1 - CONFIDENCE) / math.log1p(-self.claim))
+        meaning = {
+            "within": f"the claimed agreement of {percent(1 - self.claim)} is shown",
+            "exceeds": f"less than the claimed {percent(1 - self.claim)}",
+            "undecided": f"neither shown nor refuted are {percent(1 - self.claim)}",
+        }[self.verdict]
+        items: list[Any] = [
+            Row("agreement", n_same / self.n_pairs, "%", (1 - high, 1 - low)),
+            Row("rows of each lab", self.n_rows),
+            Row("compared", self.compared),
+        ]
+        if self.churn is not None:
+            items.append(Row("labels that differ", self.churn, "%", note="of test rows, mean"))
+        if self.accuracy is not None:
+            note = f"always the most frequent class: {percent(self.majority or 0.0)}"
+            items.append(Row("right labels", self.accuracy, "%", note=note))
+        if self.verdict == "undecided":
+            items.append(f"At least {needed:,} that all agree would show it.")
+        if self.conditional:
+            items.append("Pairs are halves of one table: the interval speaks of these rows.")
+        return Facts(
+            f"{seen}: {meaning}.",
+            items,
+            values={
+                "verdict_word": self.verdict,
+                "pairs": self.n_pairs,
+                "different": self.n_different,
+                "disagreement": self.n_different / self.n_pairs,
+                "interval": [low, high],
+            },
+        )
+
+
+def audit(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    n_pairs: int = 30,
+    n_rows: int | None = None,
+    max_disagreement: float | None = None,
+    seed: int | str = 0,
+) -> Audit:
+    """Count how often two labs get the same model, by fitting on disjoint rows.
+
+    Each pair has its own random split. One half is the original's, the other the replication's: a
+    GLM of replearn replicates the original's study; any other classifier is fitted twice.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier or regressor
+        Cloned for each fit, never changed.
+    X : dataframe, array or sparse matrix
+    y : array-like
+    n_pairs : int, default=30
+    n_rows : int, optional
+        Of each lab; by default half of the rows that are not kept for tests.
+    max_disagreement : float, optional
+        The claim; by default the estimator's, or 0.1.
+    seed : int or str
+        Of the splits, so that an audit can be repeated.
+
+    Returns
+    -------
+    audit : Audit
+
+    Examples
+    --------
+    >>> import replearn as rl
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = rl.datasets.make_margin(2000, 3, margin=0.3, random_state=0)
+    >>> audit(LogisticRegression(), X, y, n_pairs=3).n_different
+    3
+    """
+    from sklearn.base import clone
+
+    y = np.asarray(y)
+    total = len(y)
+    n_test = min(_MOST_TEST, total // 5)
+    n_rows = (total - n_test) // 2 if n_rows is None else n_rows
+    _check_sizes(n_pairs, n_rows, total)
+    claim = (
+        getattr(estimator, "max_disagreement", 0.1)
+        if max_disagreement is None
+        else max_disagreement
+    )
+    _check_claim(claim)
+    different, churns, rights = 0, [], []
+    compared, labels = "predictions", np.asarray(y)
+    with progress("auditing", n_pairs) as advance:
+        for place, order in enumerate(_orders(total, n_pairs, seed)):
+            here, there = order[:n_rows], order[n_rows : 2 * n_rows]
+            test = order[2 * n_rows :][:_MOST_TEST]
+            first = clone(estimator).fit(_rows(X, here), y[here])
+            second = clone(estimator)
+            if getattr(first, "study_", None) is not None and "study" in first.get_params():
+                second.set_params(study=first.study_)
+            second.fit(_rows(X, there), y[there])
+            if hasattr(first, "fingerprint_"):
+                compared = "fingerprints"
+                different += first.fingerprint_ != second.fingerprint_
+            if test.size:
+                found = [np.asarray(one.predict(_rows(X, test))) for one in (first, second)]
+                churns.append(float(np.mean(found[0] != found[1])))
+                rights.append(float(np.mean(found[0] == labels[test])))
+            if compared == "predictions":
+                different += _predicts_differently(first, second, _rows(X, order))
+            advance(place + 1)
+    is_labelled = hasattr(first, "classes_")
+    majority = float(np.unique(labels, return_counts=True)[1].max()) / total
+    return Audit(
+        n_pairs,
+        int(different),
+        n_rows,
+        claim,
+        compared,
+        float(np.mean(churns)) if churns and is_labelled else None,
+        float(np.mean(rights)) if rights and is_labelled else None,
+        majority if is_labelled else None,
+    )
+
+
+def audit_study(
+    study: Study, parts: list[Table], *, max_disagreement: float | None = None
+) -> Audit:
+    """Count how many of several labs, or parts of a table, get the original's model.
+
+    Parameters
+    ----------
+    study : Study
+        With a commitment that is not sealed.
+    parts : list of Table
+        No row in two of them, nor in the original.
+    max_disagreement : float, optional
+        The claim; by default the study's.
+    """
+    if study.commitment is None or study.sealed:
+        raise ReplearnError(
+            "audits need a study with an open commitment, got a sealed or registered one. Compare "
+            "the labs' models with each other instead."
+        )
+    claim = float(study.max_disagreement) if max_disagreement is None else max_disagreement
+    _check_claim(claim)
+    found = []
+    with progress("auditing", len(parts)) as advance:
+        for place, part in enumerate(parts):
+            found.append(replicate(study, part)[1])
+            advance(place + 1)
+    return Audit(
+        len(found),
+        sum(not one.same for one in found),
+        min(one.n_rows for one in found),
+        claim,
+        conditional=False,
+    )
+
+
+def _check_sizes(n_pairs: int, n_rows: int, total: int) -> None:
+    if isinstance(n_pairs, bool) or not isinstance(n_pairs, int) or n_pairs < 1:
+        raise ReplearnError(f"n_pairs must be at least 1, got {short(n_pairs)}.")
+    if not _LEAST_ROWS <= n_rows <= total // 2:
+        raise ReplearnError(
+            f"two labs with {n_rows:,} rows each cannot be cut from {total:,} rows. A lab has at "
+            f"least {_LEAST_ROWS} rows; get more rows, or pass a smaller n_rows."
+        )
+
+
+def _check_claim(claim: Any) -> None:
+    if isinstance(claim, bool) or not isinstance(claim, int | float) or not 0 < claim < 1:
+        raise ReplearnError(
+            f"max_disagreement must be in (0, 1), got {short(claim)}. It is a probability; for 5% "
+            "pass 0.05."
+        )
+
+
+def _orders(total: int, n_pairs: int, seed: int | str) -> Iterator[NDArray[np.int64]]:
+    coins = Coins(seed_text(seed, "seed"))
+    for pair in range(n_pairs):
+        yield coins.row_order(f"audit/{pair}", total)
+
+
+def _rows(X: Any, places: NDArray[np.int64]) -> Any:
+    """Some rows of an array, a sparse matrix, a dataframe, an Arrow table or a dict of columns."""
+    if isinstance(X, dict):
+        return {name: values[places] for name, values in X.items()}
+    if type(X).__module__.startswith("pyarrow"):
+        return X.take(places)
+    return X.iloc[places] if hasattr(X, "iloc") else X[places]
+
+
+def columns_of(table: Table) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
+    """All rows of a table as columns in memory, and its labels."""
+    if table.roles["target"] is None:
+        raise ReplearnError("labels are needed. Name the column with --target.")
+    batches = list(table.batches())
+    columns = {
+        name: _in_memory(join_columns([batch.column(name) for batch in batches]))
+        for name in table.names
+    }
+    return columns, _in_memory(_joined(batches, "y"))
+
+
+def _joined(batches: list[Batch], role: str) -> Column:
+    return join_columns([getattr(batch, role) for batch in batches])
+
+
+def _in_memory(column: Column) -> NDArray[Any]:
+    if isinstance(column, np.ndarray):
+        return column
+    codes, texts = levels_of(column)
+    return np.array([*texts, None], dtype=object)[codes]
+
+
+def parts_of(table: Table, n_rows: int, most: int, seed: int | str = 0) -> list[Table]:
+    """Disjoint random parts of a table, so many rows each, for `audit_study`."""
+    columns, y = columns_of(table)
+    batches = list(table.batches())
+    roles = {
+        role: _in_memory(_joined(batches, role))
+        for role in ("weights", "offset")
+        if table.roles[role] is not None
+    }
+    n_parts = min(most, len(y) // n_rows)
+    if n_parts < 1:
+        raise ReplearnError(
+            f"a lab of {n_rows:,} rows cannot be cut from {len(y):,} rows. Get more rows, or ask "
+            "for fewer rows of each lab."
+        )
+    order = Coins(seed_text(seed, "seed")).row_order("audit/parts", len(y))
+    found = []
+    for part in range(n_parts):
+        places = order[part * n_rows : (part + 1) * n_rows]
+        given = {role: values[places] for role, values in roles.items()}
+        found.append(
+            open_table(
+                _rows(columns, places),
+                target=y[places],
+                weights=given.get("weights"),
+                offset=given.get("offset"),
+            )
+        )
+    return found
+
+
+def _predicts_differently(first: Any, second: Any, X: Any) -> bool:
+    """Whether two foreign models differ: by their numbers where they show them, else by labels."""
+    for name in ("coef_", "decision_function", "predict_proba", "predict"):
+        mine, theirs = getattr(first, name, None), getattr(second, name, None)
+        if mine is not None and theirs is not None:
+            pair = (mine(X), theirs(X)) if callable(mine) else (mine, theirs)
+            return not np.array_equal(np.asarray(pair[0]), np.asarray(pair[1]))
+    raise ReplearnError(f"{type(first).__name__} must have predict. Pass a classifier.")
+
+
+def _limits(n_different: int, n_pairs: int, tail: float) -> tuple[float, float]:
+    """Clopper-Pearson: shares at which so few, or so many, are as unlikely as ``tail``."""
+
+    def below(share: float) -> float:  # P[at most n_different]
+        return math.fsum(_chance(k, n_pairs, share) for k in range(n_different + 1))
+
+    def above(share: float) -> float:  # P[at least n_different]
+        return math.fsum(_chance(k, n_pairs, share) for k in range(n_different, n_pairs + 1))
+
+    high = 1.0 if n_different == n_pairs else _bisect(lambda share: below(share) > tail)
+    low = 0.0 if n_different == 0 else _bisect(lambda share: above(share) <= tail)
+    return low, high
+
+
+def _chance(k: int, n: int, share: float) -> float:
+    if share in (0.0, 1.0):
+        return float(k == n * share)
+    log = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return math.exp(log + k * math.log(share) + (n - k) * math.log1p(-share))
+
+
+def _bisect(holds: Any) -> float:
+    """Where something stops to hold that holds from 0 on."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
