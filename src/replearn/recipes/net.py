@@ -390,15 +390,12 @@ def run(sample: Sample, plan: NetPlan, coins: Coins, work: BlockMap = map) -> Fi
     net = Net(points, plan.cover, coins, work)
     threshold = draw_threshold(plan, coins)
     found, tested = first_below(net, threshold)
-    counts = {"points": net.n_points, "zero_rows": n_zero, "tested": tested}
-    counts["below"] = int(found is not None)
-    spread = None
-    if found is None:
-        index = fewest_errors(net)
-    else:
-        index = found.candidate
+    below = found.n_errors <= threshold * net.n_points
+    counts = {"points": net.n_points, "zero_rows": n_zero, "tested": tested, "below": int(below)}
+    spread = Rivals(n_parts=0, slacks=np.empty(0), moves=np.empty((0, 0)))  # nothing is known
+    if below:
         spread = _threshold_spread(net, found, threshold)
-    codes = np.array([index])
+    codes = np.array([found.candidate])
     return Fitted(codes, spread, net.n_points, counts, space=plan.cover.space(plan.n_inputs))
 
 
@@ -412,11 +409,12 @@ def draw_threshold(plan: NetPlan, coins: Coins) -> float:
     return root * root
 
 
-def first_below(net: "Net", threshold: float) -> "tuple[Found | None, int]":
+def first_below(net: "Net", threshold: float) -> "tuple[Found, int]":
     """The first candidate with an error rate of at most the threshold, and how many were tested.
 
     Candidates are tested block by block until one passes, so the cost is one over the share of
-    candidates that pass, and not their number.
+    candidates that pass, and not their number. If none does: the one with the fewest errors, the
+    first of them in the shared order.
     """
     n = net.n_points
     limit = math.floor(threshold * n)
@@ -424,29 +422,21 @@ def first_below(net: "Net", threshold: float) -> "tuple[Found | None, int]":
     near_limit = limit + math.ceil(_REACH * deviation * n)
     near: list[Counts] = []
     near_counts: list[Counts] = []
+    best, fewest = -1, n + 1
     for indices in net.blocks(range(net.cover.n_candidates)):
-        counts = net.counts(indices, np.full(indices.size, near_limit))
+        counts = net.counts(indices, np.full(indices.size, max(near_limit, fewest - 1)))
         passing = np.flatnonzero(counts <= limit)
-        first = int(passing[0]) if passing.size else indices.size
-        narrow = np.flatnonzero(counts[:first] <= near_limit)
+        first = int(passing[0]) if passing.size else int(np.argmin(counts))
+        if passing.size or counts[first] < fewest:
+            best, fewest = int(indices[first]), int(counts[first])
+        earlier = slice(first if passing.size else None)
+        narrow = np.flatnonzero(counts[earlier] <= near_limit)
         near.append(indices[narrow])
         near_counts.append(counts[narrow])
         if passing.size:
-            missed = np.concatenate(near), np.concatenate(near_counts)
-            found = Found(int(indices[first]), int(counts[first]), *missed)
-            return found, int(indices[0]) + first + 1
-    return None, net.cover.n_candidates
-
-
-def fewest_errors(net: "Net") -> int:
-    """The candidate with the fewest errors, the first of them in the shared order."""
-    best, fewest = -1, net.n_points + 1
-    for indices in net.blocks(range(net.cover.n_candidates)):
-        counts = net.counts(indices, np.full(indices.size, fewest - 1))
-        place = int(np.argmin(counts))
-        if counts[place] < fewest:
-            best, fewest = int(indices[place]), int(counts[place])
-    return best
+            break
+    tested = best + 1 if fewest <= limit else net.cover.n_candidates
+    return Found(best, fewest, np.concatenate(near), np.concatenate(near_counts)), tested
 
 
 def _threshold_spread(net: "Net", found: "Found", threshold: float) -> Rivals:
