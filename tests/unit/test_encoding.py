@@ -396,6 +396,20 @@ def test_many_rows_of_few_kinds_are_all_looked_at():
     assert again.encoding == learned.encoding
 
 
+def test_different_rows_have_different_hashes():
+    """The bits of small whole numbers are few, and all at one end."""
+    X = np.random.default_rng(1).integers(0, 5, (50_000, 30)).astype(float)
+    for source in (
+        X,
+        sp.csr_array(X),
+        {f"x{i}": X[:, i].astype(int).astype(str) for i in range(30)},
+    ):
+        (batch,) = open_table(source).batches()
+        hashes = look_module._row_hashes(batch, batch.names, np.zeros(50_000, np.int64))
+        assert np.unique(hashes).size == 50_000
+        assert abs(np.mean(hashes < np.uint64(1 << 63)) - 0.5) < 0.01
+
+
 def test_a_rare_column_of_many_rows_is_counted_exactly():
     rng = np.random.default_rng(0)
     X = rng.normal(0, 1, (100_000, 2))

@@ -30,6 +30,7 @@ from replearn.types import Vector
 LEAST_ROWS = 50
 
 _TAIL = 0.05  # the spread is that of the middle 90 %
+_ENOUGH_APART = 200  # rows of the sample that differ from the others, if not all shall be counted
 _HARDLY = "is the same in nearly all rows, so it is left out"
 
 
@@ -188,6 +189,8 @@ def _scales(
         width = quantile(values, 1 - tail) - quantile(values, tail)
         if width > 0:
             found[name] = centre, width / (-2 * NormalDist().inv_cdf(tail))
+        elif (apart := values[values != centre]).size >= _ENOUGH_APART:
+            found[name] = centre, quantile(np.sort(np.abs(apart - centre)), 0.5) / 2
         else:
             alike[name] = centre
     if alike:

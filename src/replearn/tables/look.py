@@ -99,6 +99,22 @@ class Look:
             cells = np.sort(self._sample[self._places[name]])
         return cells[: np.searchsorted(cells, np.nan)]  # NaN is sorted to the end
 
+    def mostly_zero(self) -> set[str]:
+        """Columns of a sparse table that are 0 in a tenth of the rows of two classes at least.
+
+        They are neither identifiers nor dates, and do not tell the label.
+        """
+        if not is_sparse(self._sample):
+            return set()
+        classes = np.zeros(self.n_sampled, np.int64) if self.classes is None else self.classes
+        columns = np.repeat(np.arange(len(self._places)), np.diff(self._sample.indptr))
+        n_classes = int(classes.max()) + 1
+        mixed = columns * n_classes + classes[self._sample.indices]
+        stored = np.bincount(mixed, minlength=len(self._places) * n_classes).reshape(-1, n_classes)
+        n_zero = np.bincount(classes) - stored > 0.1 * np.bincount(classes)
+        found = n_zero.sum(axis=1) >= min(2, n_classes)
+        return {name for name, place in self._places.items() if found[place]}
+
 
 def look_at(
     table: Table, names: Sequence[str], classes: NDArray[Any] | None, as_levels: set[str]
@@ -272,7 +288,8 @@ def _row_hashes(batch: Batch, names: Sequence[str], classes: NDArray[Any]) -> Wo
         places = np.zeros(len(batch.names), dtype=np.uint64)
         places[[batch.places[name] for name in names]] = factors
         words = _words(batch.matrix.data) * places[batch.matrix.indices]
-        np.add.at(total, np.repeat(np.arange(batch.n_rows), np.diff(batch.matrix.indptr)), words)
+        sums = np.append(np.uint64(0), np.cumsum(words))  # modulo 2^64, as all of this
+        total += sums[batch.matrix.indptr[1:]] - sums[batch.matrix.indptr[:-1]]
     elif batch.matrix is not None and tuple(names) == batch.names:
         for start in range(0, batch.n_rows, 1024):  # pieces that stay in the cache
             part = slice(start, start + 1024)
@@ -295,18 +312,23 @@ def _words(values: NDArray[Any]) -> Words:
     numbers = np.ascontiguousarray(values, dtype=np.float64) + 0.0
     if np.isnan(numbers.sum()):
         numbers = np.where(np.isnan(numbers), np.nan, numbers)
-    return numbers.view(np.uint64)
+    return _folded(numbers.view(np.uint64))
+
+
+def _folded(words: Words) -> Words:
+    """Bits at the low end too: those of small whole numbers are all at the high end."""
+    return words ^ (words >> np.uint64(32))
 
 
 def _column_words(column: Column) -> Words:
     """The same for one column; a text that is a number counts as that."""
     if not isinstance(column, Texts):
         return _words(column)
-    words = []
-    for text in column.values:
-        if is_number_text(text):
-            words.append(int(np.float64(float(text) + 0.0).view(np.uint64)))
-        else:
-            words.append(_factor(level_text(text)))
+    words = [
+        int(np.float64(float(text) + 0.0).view(np.uint64))
+        if is_number_text(text)
+        else _factor(level_text(text))
+        for text in column.values
+    ]
     missing = int(np.float64(np.nan).view(np.uint64))
-    return np.array([*words, missing], dtype=np.uint64)[column.codes]
+    return _folded(np.array([*words, missing], dtype=np.uint64))[column.codes]

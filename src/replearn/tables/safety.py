@@ -97,7 +97,10 @@ def remarks_on(
     the label, but not identify people.
     """
     found: list[Remark | None] = []
+    dull = look.mostly_zero()
     for name, column in look.columns.items():
+        if name in dull:
+            continue
         meant = name in categories or name in numeric
         if column.n_missing == look.n_rows:
             found.append(Remark(name, "empty", "has no value in any row"))
