@@ -176,18 +176,31 @@ def add_up(
     sums : ExactSums
         Of this state; those of all parts add up.
     """
-    reading = Reading.of(design)
-    found = (batch for source in batches for batch in _batches(design, source))
     if state.scale is None:
-        return ExactSums(state.fingerprint, _exponents(reading, found))
-    scale, asks = 2.0**state.scale, state.asks
-    if asks == "a step":
+        return ExactSums(state.fingerprint, _exponents(design, batches))
+    if state.asks == "a step":
         seen = None
-    else:
-        seen = Seen(design.encoding) if seen is None else seen
-    none = Block(np.zeros((0, reading.n_terms), dtype=np.int16), np.zeros(0))
-    blocks = chain([none], (reading.block(batch, scale, seen) for batch in found))
-    total = reduce(add, (_of_block(design, state, block) for block in blocks))
+    elif seen is None:
+        seen = Seen(design.encoding)
+    return sums_of(design, state, blocks_of(design, state.scale, batches, seen), seen)
+
+
+def blocks_of(
+    design: Design, scale: int, batches: Iterable[Any], seen: Seen | None = None
+) -> Iterator[Block]:
+    """Encoded rows, for engines that keep them where they are."""
+    reading = Reading.of(design)
+    for source in batches:
+        for batch in _batches(design, source):
+            yield reading.block(batch, 2.0**scale, seen)
+
+
+def sums_of(
+    design: Design, state: State, blocks: Iterable[Block], seen: Seen | None = None
+) -> ExactSums:
+    """What a pass gives on encoded rows."""
+    none = Block(np.zeros((0, Reading.of(design).n_terms), dtype=np.int16), np.zeros(0))
+    total = reduce(add, (_of_block(design, state, block) for block in chain([none], blocks)))
     cells = np.zeros((4, len(design.encoding.columns)), dtype=np.int64)
     if seen is not None:
         cells[:] = seen.missing, seen.unknown, seen.unreadable, seen.clipped
@@ -213,11 +226,12 @@ def table_of(design: Design, source: Any) -> Table:
     )
 
 
-def _exponents(reading: Reading, batches: Iterable[Batch]) -> dict[str, Whole]:
+def _exponents(design: Design, batches: Iterable[Any]) -> dict[str, Whole]:
     """How many rows have a weight up to each power of two: the largest sets the scale."""
+    reading = Reading.of(design)
     counts = np.zeros(2 * _EXPONENTS + 1, dtype=np.int64)
     rows = 0
-    for batch in batches:
+    for batch in (batch for source in batches for batch in _batches(design, source)):
         masses = reading.masses(batch, reading.targets(batch))
         assert masses is not None
         places = np.frexp(masses[masses > 0])[1] + _EXPONENTS

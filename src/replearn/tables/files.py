@@ -335,13 +335,13 @@ def _delimiter(text: str) -> str:
 
 
 class ParquetFile:
-    """A Parquet file, read in batches; a text that many rows share is stored only once."""
+    """A Parquet file or some of its row groups; a text that many rows share is stored only once."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, groups: Sequence[int] | None = None) -> None:
         require_arrow(path)
         from pyarrow import parquet, types
 
-        self.path = path
+        self.path, self._groups = path, groups
         with reading(path):
             n_bytes = os.stat(path).st_size
             metadata = parquet.read_metadata(path)
@@ -414,7 +414,7 @@ class ParquetFile:
                 self.path, read_dictionary=coded, pre_buffer=False, buffer_size=_READ_BUFFER
             ) as file,
         ):
-            yield from file.iter_batches(n_rows, columns=raw)
+            yield from file.iter_batches(n_rows, columns=raw, row_groups=self._groups)
 
 
 def load_npz(path: str) -> tuple[Any, Any, Any]:

@@ -90,6 +90,13 @@ class Seen:
         kept = self._kept[place]
         return np.sort(np.concatenate(kept)) if kept else np.empty(0)
 
+    def thin(self, most: int) -> None:
+        """Keep at most so many numbers of each column: for a message."""
+        for place, kept in enumerate(self._kept):
+            if kept:
+                values = np.concatenate(kept)
+                self._kept[place] = [values[:: -(-len(values) // most)].copy()]
+
     def add(self, other: "Seen") -> None:
         """Add what was counted elsewhere."""
         self.n_rows += other.n_rows

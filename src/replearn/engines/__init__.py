@@ -1,0 +1,5 @@
+"""Rows past one machine: batches in, exact sums out, on Dask, Spark and Flower.
+
+The model is that of the same rows in memory, to the bit, whatever the partitions, and whatever dies
+on the way: sums are whole numbers, so neither order nor a second attempt can change them.
+"""
