@@ -74,8 +74,9 @@ def test_sources(table, original, theta, source, tmp_path):
         "dict": lambda: table.to_dict(orient="list"),
         "csv": lambda: table.to_csv(path, index=False) or path,
         "csv.gz": lambda: table.to_csv(path, index=False) or path,
-        "parquet": lambda: pq.write_table(pa.Table.from_pandas(table), path, row_group_size=333)
-        or path,
+        "parquet": lambda: (
+            pq.write_table(pa.Table.from_pandas(table), path, row_group_size=333) or path
+        ),
     }[source]()
     assert (_theta(given, original.study) == theta).all()
     again = publish(open_table(given, target=TARGET), REQUEST)
@@ -147,7 +148,9 @@ def fits():
 )
 def test_blas_kernels_and_threads(kernel, threads):
     environment = os.environ | {"OPENBLAS_CORETYPE": kernel, "OPENBLAS_NUM_THREADS": threads}
-    command = "import json; from tests.contract import test_same_bytes as t; print(json.dumps(t.fits()))"
+    command = (
+        "import json; from tests.contract import test_same_bytes as t; print(json.dumps(t.fits()))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", command], env=environment, capture_output=True, text=True
     )

@@ -81,7 +81,9 @@ def test_marks_follow_content_alone_and_are_well_mixed():
     assert (marks(with_constant(terms[::-1]))[::-1] == dense).all()
     counts = np.bincount(dense >> np.uint32(28), minlength=16)
     assert ((counts - 1250) ** 2 / 1250).sum() < 60  # chi-square of 15; 60 has p = 2e-7
-    assert np.corrcoef(dense, marks(with_constant(terms), salt=1))[0, 1] == pytest.approx(0, abs=0.04)
+    assert np.corrcoef(dense, marks(with_constant(terms), salt=1))[0, 1] == pytest.approx(
+        0, abs=0.04
+    )
 
 
 def test_pieces_keep_sums_exact():

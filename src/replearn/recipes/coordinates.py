@@ -67,8 +67,12 @@ class Coordinates(Part):
 
     def factors(self) -> tuple[Matrix, Matrix]:
         """Both triangles in float64."""
-        columns = np.diag(self.scales) if self.columns is None else self.columns
-        return self.scores * 2.0**-TRIANGLE_BITS, columns * 2.0**-TRIANGLE_BITS
+        columns = self.columns
+        if columns is None:
+            assert self.scales is not None
+            columns = np.diag(self.scales)
+        unit = np.float64(2.0**-TRIANGLE_BITS)
+        return self.scores * unit, columns * unit
 
     def of_theta(self, theta: Matrix) -> Vector:
         """Coordinates of coefficients in whole units of 2^-26: exact, then rounded once."""

@@ -9,7 +9,6 @@ import math
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from replearn.codes.coins import Coins
 from replearn.codes.sketch import miss_rate, width_factor
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
+from replearn.exact import algebra
 from replearn.exact.rows import (
     ROW_BITS,
     THETA_BITS,
@@ -54,6 +54,9 @@ N_CHECKS = 4
 LEAST_ROWS = 50
 #: Parts of the original's rows may differ by this factor more than influences say, in squares.
 MOST_INFLATION = 4.0
+#: Fits that only choose or check stop at steps of 2^-10.
+_TRIED_STEP = 1 << 16
+_ODD = 0x9E3779B97F4A7C15
 #: Joint counts below it are not published.
 LEAST_COUNT = 10
 #: Weights of rows in second moments have units of 2^-8.
@@ -127,7 +130,14 @@ def totals_of(block: Block, loss: Loss) -> tuple[int, Integers]:
     return int(masses.sum()), totals
 
 
-def fit(rows: Rows, loss: Loss, ridge: str, summary: Summary, start: Matrix | None = None) -> Matrix:
+def fit(
+    rows: Rows,
+    loss: Loss,
+    ridge: str,
+    summary: Summary,
+    start: Matrix | None = None,
+    last_step: int = newton.LAST_STEP,
+) -> Matrix:
     """Coefficients of all rows, in whole units of 2^-26: see `newton.fit`."""
 
     def passed(state: newton.State) -> ExactSums:
@@ -135,17 +145,19 @@ def fit(rows: Rows, loss: Loss, ridge: str, summary: Summary, start: Matrix | No
 
     n_columns = rows.n_terms + 1
     return newton.fit(
-        passed, loss, float(ridge), summary.shares, summary.n_rows, n_columns, start
+        passed, loss, float(ridge), summary.shares, summary.n_rows, n_columns, start, last_step
     )
 
 
 def sampled(rows: Rows, n_rows: int, most: int, salt: int) -> Kept:
     """Some of the rows, chosen by their content, in memory."""
     share = (1 << 32) if n_rows <= most else (most << 32) // n_rows
-    if share == 1 << 32 and isinstance(rows, Kept):
+    if not isinstance(rows, Kept):  # blocks have no order, so equal rows cannot be counted
+        kept = [block.part(row_marks(block, salt, apart=False) < share) for block in rows.blocks()]
+        return Kept(joined(kept))
+    if share == 1 << 32:
         return rows
-    kept = [block.part(row_marks(block, salt) < share) for block in rows.blocks()]
-    return Kept(joined(kept))
+    return Kept(rows.block.part(row_marks(rows.block, salt) < share))
 
 
 def joined(blocks: list[Block]) -> Block:
@@ -164,15 +176,43 @@ def joined(blocks: list[Block]) -> Block:
     return Block(*(join(name) for name in ("terms", "targets", "weights", "offset", "groups")))
 
 
-def row_marks(block: Block, salt: int) -> NDArray[np.uint32]:
-    """Marks of rows; rows of one group have one mark."""
+def row_marks(block: Block, salt: int, apart: bool = True) -> NDArray[np.uint64]:
+    """A well-mixed number below 2^32 for each row, by which rows are sampled and folded.
+
+    Rows of one group have one mark. Of rows that are equal in all respects each has its own,
+    unless ``apart`` is false. No order of rows changes the marks of a table.
+    """
     if block.groups is not None:
         names, places = np.unique(block.groups, return_inverse=True)
-        return np.array([zlib.crc32(f"{salt}/{name}".encode()) for name in names.tolist()])[places]
+        found = [zlib.crc32(f"{salt}/{name}".encode()) for name in names.tolist()]
+        return np.array(found, dtype=np.uint64)[places]
+    x = contents(block)
+    if apart:
+        order = np.argsort(x, kind="stable")
+        here = np.arange(x.size)
+        is_first = np.append(True, x[order][1:] != x[order][:-1])
+        number = np.empty(x.size, dtype=np.uint64)
+        number[order] = here - np.maximum.accumulate(np.where(is_first, here, 0))
+        x = x + number * np.uint64(_ODD)
+    return _mixed(x ^ _mixed(np.full(1, salt + 1, dtype=np.uint64))) >> np.uint64(32)
+
+
+def contents(block: Block) -> NDArray[np.uint64]:
+    """A number of all that a row holds, but its group."""
     n_columns = block.terms.shape[1] + 1
-    return np.concatenate(
-        [marks(with_constant(piece.terms), salt) for piece in pieces(block, n_columns)]
-    )
+    parts = [marks(with_constant(piece.terms)) for piece in pieces(block, n_columns)]
+    found = np.concatenate(parts).astype(np.uint64)
+    for values in (block.targets, block.weights, block.offset):
+        if values is not None:
+            found = _mixed(found * np.uint64(_ODD) + (values + 0.0).view(np.uint64))
+    return found
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """All bits depend on all others (splitmix64)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
 
 
 # --- cross-validation ---------------------------------------------------------------------------
@@ -222,7 +262,7 @@ def folds_of(kept: Kept, loss: Loss) -> tuple[Fold, ...]:
 def validate(folds: tuple[Fold, ...], loss: Loss, ridge: str) -> Validation:
     """Fit each fold, from where the folds stand."""
     fitted = tuple(
-        replace(fold, theta=fit(fold.learn, loss, ridge, fold.summary, fold.theta))
+        replace(fold, theta=fit(fold.learn, loss, ridge, fold.summary, fold.theta, _TRIED_STEP))
         for fold in folds
     )
     return Validation(ridge, held_out_loss(fitted, loss), fitted)
@@ -326,10 +366,10 @@ def spread_of(
 ) -> Influence:
     """Influences of the original's rows on its coordinates."""
     state = newton.State(theta, 1 << 32)
-    kept = sampled(rows, summary.n_rows, 4 * MOST_TRIED, salt=3)
+    kept = sampled(rows, summary.n_rows, 2 * MOST_TRIED, salt=3)
     sums = newton.sums_at(kept.blocks(), loss, state)
     return influence_of(
-        rows.blocks(),
+        kept.blocks(),
         loss,
         theta,
         newton.mean_information(sums, loss, float(ridge)),
@@ -363,14 +403,15 @@ def inflation_of(
                 continue
             summary = Summary.of(half, loss)
             if summary.is_enough(loss):
-                z = coordinates.of_theta(fit(half, loss, ridge, summary, theta))
+                z = coordinates.of_theta(fit(half, loss, ridge, summary, theta, _TRIED_STEP))
                 found.append((z, summary.n_rows))
         if len(found) == 2:
             (z, n), (other, m) = found
             ratios.append(((z - other) / influence.differences(n, m, upper=False)) ** 2)
     if not ratios:  # parts as small as the smallest lab have no model
         return 2 * MOST_INFLATION
-    return max(1.0, float(np.mean(ratios)))
+    squares = np.concatenate(ratios)
+    return max(1.0, algebra.total(squares) / squares.size)
 
 
 @dataclass(frozen=True)
@@ -468,11 +509,10 @@ def attempt(
     promise: Promise,
     moments: Matrix,
     validation: Validation,
-    start: Matrix | None,
 ) -> Trial:
     """An original with the ridge of a validation."""
     ridge = validation.ridge
-    theta = fit(rows, loss, ridge, summary, start)
+    theta = fit(rows, loss, ridge, summary)  # from the start, as a replication does
     coordinates = Coordinates.of(loss.information(summary.shares), moments, float(ridge))
     influence = spread_of(rows, loss, ridge, theta, coordinates, summary)
     if summary.n_rows < LEAST_ROWS:
@@ -489,9 +529,7 @@ def attempt(
         for number, fold in enumerate(validation.folds)
         if fold.theta is not None
     )
-    return Trial(
-        validation, theta, coordinates, spread, widths, folds, held_out_loss(folds, loss)
-    )
+    return Trial(validation, theta, coordinates, spread, widths, folds, held_out_loss(folds, loss))
 
 
 def original(
@@ -516,7 +554,7 @@ def original(
         folds, ridge = (Fold(kept, kept.block, summary),), ridge or _STRONG
     if ridge is not None:
         validation = validate(folds, loss, ridge)
-        return summary, attempt(rows, kept, loss, summary, promise, moments, validation, None)
+        return summary, attempt(rows, kept, loss, summary, promise, moments, validation)
     validation = best_ridge(folds, loss)
     trials: list[Trial] = []
     price = _RIDGE_PRICE * 0.5 * loss.n_scores * (rows.n_terms + 1)
@@ -526,10 +564,7 @@ def original(
         try:
             if stronger != validation.ridge:
                 validation = validate(validation.folds, loss, stronger)
-            start = trials[-1].theta if trials else None
-            trials.append(
-                attempt(rows, kept, loss, summary, promise, moments, validation, start)
-            )
+            trials.append(attempt(rows, kept, loss, summary, promise, moments, validation))
         except ReplearnError:
             if stronger == RIDGES[0] and not trials:
                 raise
