@@ -195,32 +195,27 @@ def from_sql(model: Any, answers: pd.DataFrame) -> dict[str, Any]:
     return found
 
 
-def in_sqlite(statement: str, frame: pd.DataFrame, name: str = "rows") -> pd.DataFrame:
-    with sqlite3.connect(":memory:") as connection:
-        frame.to_sql(name, connection, index=False)
-        return pd.read_sql(statement, connection)
+def in_database(model: Any, frame: pd.DataFrame, dialect: Any, name: str = "rows") -> pd.DataFrame:
+    """What a database answers; DuckDB reads what is meant for PostgreSQL, too."""
+    statement = to_sql(model, name, dialect=dialect)
+    if dialect == "sqlite":
+        with sqlite3.connect(":memory:") as connection:
+            frame.to_sql(name, connection, index=False)
+            return pd.read_sql(statement, connection)
+    with duckdb.connect() as database:
+        database.register(name, frame)
+        return database.execute(statement).df()
 
 
-def in_duckdb(statement: str, frame: pd.DataFrame) -> pd.DataFrame:
-    with duckdb.connect() as connection:
-        connection.register("rows", frame)
-        return connection.execute(statement).df()
-
-
-@every_model
-def test_sqlite(name: str) -> None:
-    model = MODELS[name]
-    rows = rows_for(model)
-    assert_same(model, rows, from_sql(model, in_sqlite(to_sql(model), frame_of(rows))))
+every_dialect = pytest.mark.parametrize("dialect", ["sqlite", "duckdb", "postgres"])
 
 
 @every_model
-@pytest.mark.parametrize("dialect", ["duckdb", "postgres"])  # what we say to PostgreSQL runs there
-def test_duckdb(name: str, dialect: Any) -> None:
+@every_dialect
+def test_sql(name: str, dialect: Any) -> None:
     model = MODELS[name]
     rows = rows_for(model)
-    answers = in_duckdb(to_sql(model, dialect=dialect), frame_of(rows))
-    assert_same(model, rows, from_sql(model, answers))
+    assert_same(model, rows, from_sql(model, in_database(model, frame_of(rows), dialect)))
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
@@ -232,37 +227,35 @@ def test_a_database_of_texts(dialect: Any) -> None:
     texts["age"] = texts["age"].where(np.arange(500) % 7 > 0, "unknown")
     texts["label"] = texts["label"].where(np.arange(500) % 3 > 0, "TRUE")
     frame = frame_of(pd.DataFrame(texts))
-    run = in_sqlite if dialect == "sqlite" else in_duckdb
-    assert_same(model, frame, from_sql(model, run(to_sql(model, dialect=dialect), frame)))
+    assert_same(model, frame, from_sql(model, in_database(model, frame, dialect)))
 
 
 def _text(cell: Any) -> str:
     return "NA" if cell is None or cell != cell else str(cell)
 
 
-def test_sql_has_hostile_names_in_quotes() -> None:
-    model, name = MODELS["logistic"], 'a"; DROP TABLE rows; --'
-    rows = table(50)
-    answers = in_sqlite(to_sql(model, name), frame_of(rows), name)
+@every_dialect
+def test_sql_has_hostile_names_in_quotes(dialect: Any) -> None:
+    model, rows = MODELS["logistic"], table(50)
+    answers = in_database(model, frame_of(rows), dialect, 'a"; DROP TABLE rows; --')
     assert_same(model, rows, from_sql(model, answers))
 
 
-def test_predictions_are_not_those_of_a_model_before() -> None:
+@every_dialect
+def test_predictions_are_not_those_of_a_model_before(dialect: Any) -> None:
     """Which are columns of the table now, with the same names."""
     model, rows = MODELS["logistic"], table(300)
     frame = frame_of(rows).assign(replearn_score=7.0, replearn_label="x")
-    for run, dialect in ((in_sqlite, "sqlite"), (in_duckdb, "duckdb")):
-        answers = run(to_sql(model, dialect=dialect), frame)  # type: ignore[arg-type]
-        assert_same(model, rows, from_sql(model, answers.loc[:, ~answers.columns.duplicated()]))
+    answers = in_database(model, frame, dialect)
+    assert_same(model, rows, from_sql(model, answers.loc[:, ~answers.columns.duplicated()]))
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", "duckdb", "postgres"])
+@every_dialect
 def test_what_the_model_refuses_is_null(dialect: Any) -> None:
-    run = in_sqlite if dialect == "sqlite" else in_duckdb
     for model, rows in ((MODELS["refuses"], table(500)), (MODELS["halfspace"], matrix(500))):
         frame = frame_of(rows)
         frame.loc[::5, frame.columns[0]] = np.nan
-        answers = run(to_sql(model, dialect=dialect), frame).sort_values("number")
+        answers = in_database(model, frame, dialect).sort_values("number")
         absent = frame[list(model.feature_names)].isna().any(axis=1).to_numpy()
         assert 0 < absent.sum() < 500
         for name in ("replearn_label", "replearn_score"):
@@ -275,13 +268,13 @@ def test_sql_of_many_columns() -> None:
     model = glm(Bernoulli(), (0, 1), Encoding(columns))
     rows = np.random.default_rng(3).normal(size=(20, 1500))
     frame = pd.DataFrame(rows, columns=model.feature_names).assign(number=np.arange(20))
-    assert_same(model, rows, from_sql(model, in_sqlite(to_sql(model), frame)))
+    assert_same(model, rows, from_sql(model, in_database(model, frame, "sqlite")))
 
 
 # --- ONNX -----------------------------------------------------------------------------------------
 
 
-def in_onnx(path: Path, model: Any, rows: Any) -> dict[str, Any]:
+def in_onnx(path: Path, rows: Any) -> dict[str, Any]:
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     feed = {}
     for wanted in session.get_inputs():
@@ -302,7 +295,16 @@ def test_onnx(name: str, tmp_path: Path) -> None:
     model = MODELS[name]
     rows = rows_for(model)
     to_onnx(model, tmp_path / "model.onnx")
-    assert_same(model, rows, in_onnx(tmp_path / "model.onnx", model, rows))
+    assert_same(model, rows, in_onnx(tmp_path / "model.onnx", rows))
+
+
+def test_what_the_model_refuses_is_nan(tmp_path: Path) -> None:
+    to_onnx(MODELS["refuses"], tmp_path / "model.onnx")
+    rows = table(500)
+    found = in_onnx(tmp_path / "model.onnx", rows)
+    absent = rows[list(MODELS["refuses"].feature_names)].isna().any(axis=1)
+    assert (np.isnan(found["score"]) == absent).all()
+    assert (np.isnan(found["probabilities"]).any(axis=1) == absent).all()
 
 
 # --- scikit-learn ---------------------------------------------------------------------------------
@@ -383,8 +385,8 @@ def recomputed(path: Path, model: Any, frame: pd.DataFrame) -> dict[str, Any]:
 
     def number(column: str) -> Any:
         line, x = ends[column], frame[column].to_numpy(dtype=np.float64)
-        centre = float(line["centre"])
-        return np.clip(np.where(np.isnan(x), centre, x), _end(line, "low"), _end(line, "high"))
+        x = np.where(np.isnan(x), float(line["centre"]), x)
+        return np.clip(x, float(line["low"] or "-inf"), float(line["high"] or "inf"))
 
     def has(column: str, level: str) -> Any:
         found = frame[column].map(_level).to_numpy(dtype=object)
@@ -429,10 +431,6 @@ def recomputed(path: Path, model: Any, frame: pd.DataFrame) -> dict[str, Any]:
     if isinstance(model, Model):
         found["probabilities"] = odds / odds.sum(axis=1, keepdims=True)
     return found
-
-
-def _end(line: dict[str, str], key: str) -> float:
-    return float(line[key] or (-math.inf if key == "low" else math.inf))
 
 
 def _level(cell: Any) -> str:
@@ -481,10 +479,6 @@ def test_refusals(call: Any, words: str, tmp_path: Path) -> None:
     with pytest.raises(ReplearnError, match=words):
         call(tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_postgres_tells_case() -> None:
-    assert '"A"' in to_sql(halfspace(("a", "b", "A")), dialect="postgres")
 
 
 def test_same_model_same_bytes(tmp_path: Path) -> None:

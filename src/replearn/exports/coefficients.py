@@ -47,15 +47,15 @@ def to_csv(source: Any, path: str | os.PathLike[str]) -> None:
     - of ``product``: what the lines of both terms are multiplied by (x - ``centre``; 1 or 0);
     - of ``offset``: the column, which is known and not estimated.
 
-    The score is the log-odds of the second class; of more classes, there are lines for each
-    ``class`` but the first, and scores are log-odds against the first. Of a regression it is the
-    number that is predicted; of counts the logarithm of the mean, not larger than the coefficient
-    of the line ``largest``. Of a halfspace the second class is predicted if it is above 0.
-    ``odds_ratio`` or ``rate_ratio`` is the exponential of the coefficient: per unit, or against the
-    reference level. Of a column with hats or products it is that of the one line.
+    The score is the log-odds of the second class; of more classes there are lines for each
+    ``class`` but the first, with log-odds against the first. Of a regression it is the number that
+    is predicted; of counts the logarithm of the mean, not larger than the coefficient of
+    ``largest``. Of a halfspace the second class is predicted if it is above 0. ``odds_ratio`` or
+    ``rate_ratio`` is the exponential of the coefficient: per unit, or against the reference level.
+    Of a column with hats or products it is that of the one line.
 
-    Every number reads back as exactly the same double. A text with which a spreadsheet might begin
-    a formula, as "=cmd", and one that begins with an apostrophe, has an apostrophe put before it.
+    Every number reads back as the same double. A text with which a spreadsheet might begin a
+    formula, as "=cmd", and one that begins with an apostrophe, has an apostrophe put before it.
     """
     rule = rule_of(source)
     ratio, many = _RATIOS.get(rule.kind), len(rule.constants) > 1

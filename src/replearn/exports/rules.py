@@ -28,11 +28,11 @@ BOOLEANS = {"true": ("true", "True", "TRUE"), "false": ("false", "False", "FALSE
 class Rule:
     """A model in numbers.
 
-    ``kind`` is that of the loss, or "halfspace". Terms are those of an `Encoding` with these columns
-    and products; ``weights`` has a row for each and a column for each score. Numbers are moved to
-    the ends of their columns if the rule ``clips``. The column ``offset`` is added to all scores,
-    times ``offset_weight``. Logarithms of counts end at ``largest``. A row with a missing cell has
-    no prediction if the rule ``refuses_missing``.
+    ``kind`` is that of the loss, or "halfspace". Terms are those of an `Encoding` with these
+    columns and products; ``weights`` has a row for each and a column for each score. If the rule
+    ``clips``, numbers are moved to the ends of their columns; if it ``refuses_missing``, a row with
+    a missing cell has no prediction. The column ``offset`` is added to all scores, times
+    ``offset_weight``. Logarithms of counts end at ``largest``.
     """
 
     kind: str
@@ -141,9 +141,8 @@ def rule_of(source: Any) -> Rule:
             f"{type(source).__name__}. Call fit first, or load a model file."
         )
     rule = _of_glm(model) if isinstance(model, Model) else _of_halfspace(model)
-    labels = [label for label in rule.classes or () if isinstance(label, str)]
-    levels = [text for column in rule.levels for text in level_places(column)]
-    for text in (*rule.names, *labels, *levels):
+    levels = (text for column in rule.levels for text in level_places(column))
+    for text in map(str, (*rule.names, *(rule.classes or ()), *levels)):
         if not text or "\0" in text:  # half of a character cannot be in a file
             raise ReplearnError(
                 "names, labels and levels must have characters, and no NUL among them, got "
@@ -155,17 +154,10 @@ def rule_of(source: Any) -> Rule:
 
 
 def _of_halfspace(model: HalfspaceModel) -> Rule:
-    return Rule(
-        kind="halfspace",
-        fingerprint=model.fingerprint,
-        classes=model.classes,
-        columns=tuple(NumberColumn(name, "0", "1") for name in model.feature_names),
-        products=(),
-        weights=model.coef[:, None],
-        constants=np.array([model.intercept]),
-        clips=False,
-        refuses_missing=True,
-    )
+    columns = tuple(NumberColumn(name, "0", "1") for name in model.feature_names)
+    numbers = model.coef[:, None], np.array([model.intercept])
+    about = model.fingerprint, model.classes
+    return Rule("halfspace", *about, columns, (), *numbers, clips=False, refuses_missing=True)
 
 
 def _of_glm(model: Model) -> Rule:

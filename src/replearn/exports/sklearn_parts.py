@@ -21,12 +21,10 @@ def to_sklearn(source: Any) -> Any:
 
     Returns
     -------
-    Pipeline
-        Of steps that turn columns into terms, and a LogisticRegression, or a LinearRegression of a
-        number. Of counts a TransformedTargetRegressor is around that. Steps are functions of NumPy
-        in FunctionTransformers.
-    LinearSVC
-        For a halfspace. It has no probabilities, which the model does not have either.
+    Pipeline or LinearSVC
+        Functions of NumPy in FunctionTransformers, and a LogisticRegression, or a LinearRegression
+        of a number; around that of counts is a TransformedTargetRegressor. A halfspace, which has
+        no probabilities, is a LinearSVC.
 
     Notes
     -----

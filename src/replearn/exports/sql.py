@@ -83,9 +83,7 @@ def to_sql(source: Any, table: str = "rows", *, dialect: Dialect = "sqlite") -> 
     level 1, and white space around a level is left out. If a row has a missing cell that the model
     refuses, its predictions are NULL. Columns of numbers must have a type of numbers in PostgreSQL;
     in the others a text that is no number is missing, as for the model. It needs SQLite 3.35, or
-    PostgreSQL 12.
-
-    Numbers are doubles, with as many digits as are needed to read back as the same double.
+    PostgreSQL 12. All numbers are doubles.
     """
     if dialect not in _DIALECTS:
         known = ", ".join(map(repr, _DIALECTS))
@@ -126,8 +124,8 @@ class _Writer:
         """What scores say, by name."""
         rule, one = self.rule, self._double(1.0)
         if rule.classes is None:
-            is_log = rule.kind == "poisson"
-            return {"prediction": self._exp(scores[0], rule.largest) if is_log else scores[0]}
+            is_count = rule.kind == "poisson"
+            return {"prediction": self._exp(scores[0], rule.largest) if is_count else scores[0]}
         every = [self._double(0.0), *scores]
         cases, chances = [], []
         for k, label in enumerate(rule.classes):
