@@ -274,6 +274,9 @@ def round_mean(
         width = sketched_width(plan, deviations, n_batches)
     space = plan.space(width)
     codes = space.encode(mean, coins, plan.sketch)
+    place = space.place(mean, codes, coins)
+    if plan.sketch is not None:
+        place = np.zeros_like(place)  # the original's: what is published stands for it
     return Fitted(
         codes=codes,
         spread=BatchSpread(
@@ -282,7 +285,7 @@ def round_mean(
             n_batches=n_batches,
             batch_size=batch_size,
             grid_width=width,
-            place=space.place(mean, codes, coins),
+            place=place,
             deviations=deviations,
             counts=counts,
         ),

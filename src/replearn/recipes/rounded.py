@@ -48,6 +48,7 @@ import numpy as np
 from replearn.codes.cells import (
     CELLS,
     CUBES,
+    is_rounding,
     isotropic_flips,
     proved_flips,
     runs,
@@ -57,7 +58,7 @@ from replearn.codes.cells import (
 from replearn.codes.projection import FULL, check_components
 from replearn.codes.space import CodeSpace
 from replearn.documents import decimal_text
-from replearn.errors import ReplearnError
+from replearn.errors import ReplearnError, short
 from replearn.recipes.estimates import MIN_GROUPS, share_beyond
 from replearn.recipes.recipe import Bound, Plan, Promise, Sizes, Spread
 from replearn.types import Codes, Matrix, Vector
@@ -359,6 +360,16 @@ LEAST_SKETCHED = 0.5
 _MAX_SKETCHED = 4096
 
 
+def check_cells(sizes: Sizes) -> None:
+    """Refuse a rounding by hand that there is not."""
+    rounding = sizes.get("rounding", "centre")
+    if not is_rounding(rounding):
+        raise ReplearnError(
+            f"rounding must be one of {', '.join(CELLS)}, or some of the last three joined by +, "
+            f"largest first, got {short(rounding)}. Leave it out for the planned one."
+        )
+
+
 def by_hand_text(sizes: Sizes, name: str, planned: float) -> str:
     """A real as text: the user's number in six digits, a planned one in three."""
     given = sizes.get(name)
@@ -381,6 +392,7 @@ def practical_space(
         ["none", "hadamard"] if k == n_inputs else ["hadamard" if k < n_inputs else "gaussian"]
     )
     names = [sizes.get("projection")] if sizes.get("projection") else planned
+    check_cells(sizes)
     cells = [sizes.get("rounding")] if sizes.get("rounding") else ["leech", "e8", "centre"]
     options = []
     for projection in names:
@@ -451,6 +463,7 @@ def proved_spaces(sizes: Sizes, n_inputs: int) -> list[tuple[str, str]]:
                 f"{name} must be left out in certified mode, got {sizes.get(name)!r}: the proof "
                 'derives it. Or use mode="practical".'
             )
+    check_cells(sizes)
     given, rounding = sizes.get("projection"), sizes.get("rounding")
     if given not in (None, "gaussian", "rotation"):
         raise ReplearnError(
@@ -587,6 +600,7 @@ def paper_space(n_inputs: int, sizes: Sizes, n_components: int, width: float) ->
             f'sketch_bits must be 0 in mode="paper", got {sizes.sketch_bits}. Leave them out, or '
             'use mode="practical" or "certified".'
         )
+    check_cells(sizes)
     projection = sizes.get("projection", "gaussian")
     k = n_inputs if projection in FULL else int(sizes.get("n_components", n_components))
     k = min(k, n_inputs) if projection == "hadamard" else k

@@ -1,0 +1,94 @@
+"""Recorded bits of streams, maps, cells and fits: a change here is a change of every model."""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from replearn.codes.coins import Coins
+from replearn.codes.projection import lift, project
+from replearn.codes.space import CodeSpace
+from tests.reference import philox4x64
+
+COINS = Coins("golden")
+
+
+def digest(array):
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
+
+
+def test_words_are_philox():
+    key = [int(word) for word in COINS.key("a/stream")]
+    words = COINS.words("a/stream", 10, row=3).tolist()
+    expected = [word for block in range(3) for word in philox4x64([block + 1, 3, 0, 0], key)]
+    assert words == expected[:10]
+    assert (
+        COINS.row_keys("a/stream", 5, first=6).tolist() == COINS.words("a/stream", 11)[6:].tolist()
+    )
+
+
+STREAMS = {
+    "words": "fdb0a21dcf88155d",
+    "uniforms": "c79fe31bab433e55",
+    "signs": "37dc6575dba843b3",
+    "normals": "74674eb9e3c8ff41",
+    "gumbels": "deef8639e9a9fb38",
+    "exponentials": "e1b0cedcd5d64ea6",
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_draws(name):
+    assert digest(getattr(COINS, name)("a/stream", 1000, row=2)) == STREAMS[name]
+
+
+def test_orders():
+    assert COINS.sample("a/stream", 50, 5).tolist() == [44, 43, 34, 22, 26]
+    assert digest(COINS.permutation("a/stream", 300)) == "6179d11c652f3e0b"
+    assert digest(COINS.row_order("a/stream", 300)) == "a04164338f25b437"
+
+
+POINT = np.cumsum(np.arange(48) % 7 - 3.0) / 16
+
+MAPS = {
+    "gaussian": ("62b0e2eb284ba2c8", "9afdbb35cee5bd51"),
+    "hadamard": ("908d48bbddc79b28", "3a74f513b9154f6a"),
+    "rotation": ("94b2b44e40390b9c", "b1c6bd5386a6e316"),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_maps(name):
+    k = 48 if name == "rotation" else 24
+    components = project(name, POINT[None], k, COINS)[0]
+    assert (digest(components), digest(lift(name, components, 48, COINS))) == MAPS[name]
+
+
+CODES = {
+    ("ak", 0): "2da390a0c0e35326",
+    ("centre", 0): "7c73c45990624c56",
+    ("centre", 3): "a48d5f4098e264fb",
+    ("e8", 0): "a801834079c283f0",
+    ("leech", 0): "1d191f6c9c56a050",
+}
+
+
+@pytest.mark.parametrize(("rounding", "bits"), CODES)
+def test_codes(rounding, bits):
+    space = CodeSpace("rounded", 48, "none", 48, rounding, "0.21", bits)
+    codes = space.encode(POINT, COINS)
+    assert digest(codes) == CODES[rounding, bits]
+
+
+FITS = {"ReplicableSVMClassifier": "e40a9a78bb83e420", "ReplicableSGDClassifier": "337892d26e4cf3d2"}
+
+
+@pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")
+@pytest.mark.parametrize("name", FITS)
+def test_fits(name):
+    from replearn.estimators import paper
+
+    grid = (np.arange(1200 * 5) * 7919 % 1009 / 504.5 - 1).reshape(1200, 5)  # no library's draws
+    y = grid[:, 0] + grid[:, 1] > 0.1
+    fitted = getattr(paper, name)(margin=0.2, shared_seed="golden").fit(grid, y)
+    assert fitted.fingerprint_[:16] == FITS[name]

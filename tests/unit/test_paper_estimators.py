@@ -1,0 +1,185 @@
+"""The shells of Algorithms 1 and 2: one model whatever the door, studies, refusals."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from replearn.codes.coins import Coins
+from replearn.codes.model import HalfspaceModel
+from replearn.errors import InvalidFile, NotEnoughSamples, ReplearnError, ReplicabilityWarning
+from replearn.estimators.paper import ReplicableSGDClassifier, ReplicableSVMClassifier
+from replearn.recipes.batches import StreamedRows
+from replearn.study.paper_study import PaperStudy
+from tests.populations import draw
+
+both = pytest.mark.parametrize("cls", [ReplicableSVMClassifier, ReplicableSGDClassifier])
+
+
+@pytest.fixture(autouse=True)
+def _few_rows():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReplicabilityWarning)
+        yield
+
+
+def rows(n=3000, d=6, seed=0):
+    X, y = draw("plain", n, d, 0.3, seed)
+    X[np.abs(X) < 0.05] = 0.0
+    return X, y
+
+
+@both
+def test_same_rows_same_model_whatever_they_come_in(cls):
+    X, y = rows()
+    X = X.astype(np.float32)
+    expected = cls(margin=0.3).fit(X, y)
+    assert expected.score(X, y) > 0.9
+    table = pd.DataFrame(X, columns=[f"column {i}" for i in range(6)])
+    for other in (
+        cls(margin=0.3).fit(X.astype(np.float64), y),
+        cls(margin=0.3).fit(sp.csr_matrix(X), y),
+        cls(margin=0.3, n_jobs=2).fit(X, y),
+        clone(expected).fit(table, y),
+    ):
+        assert other.fingerprint_ == expected.fingerprint_
+    through_origin = cls(margin=0.3, fit_intercept=False)
+    scaled = clone(through_origin).fit(8 * X, y)  # rows are directions
+    assert scaled.fingerprint_ == through_origin.fit(X, y).fingerprint_
+    assert clone(expected).fit(table, y).model_.feature_names[0] == "column 0"
+    np.testing.assert_array_equal(
+        expected.decision_function(X), expected.decision_function(sp.csr_matrix(X))
+    )
+
+
+@both
+def test_doors_meet_in_one_model(cls):
+    X, y = rows()
+    expected = cls(margin=0.3, shuffle=False).fit(X, y)
+    signs = np.where(y > 0, 1, -1).astype(np.int8)
+    for size in (7, 450, 2999):
+        cuts = range(0, 3000, size)
+
+        def pieces(cuts=cuts, size=size, make=np.asarray):
+            return ((make(X[i : i + size]), signs[i : i + size]) for i in cuts)
+
+        streamed = cls(margin=0.3).fit_sample(StreamedRows(pieces, 6), [-1, 1])
+        assert streamed.fingerprint_ == expected.fingerprint_
+        assert streamed.certificate_.expected == expected.certificate_.expected
+    sparse = StreamedRows(lambda: pieces(make=sp.csr_matrix), 6)
+    assert cls(margin=0.3).fit_sample(sparse, [-1, 1]).fingerprint_ == expected.fingerprint_
+
+
+@both
+def test_order_and_seed(cls):
+    X, y = rows()
+    plain = cls(margin=0.3).fit(X, y)
+    order = Coins(0).row_order("order", len(y))
+    sorted_by_hand = cls(margin=0.3, shuffle=False).fit(X[order], y[order])
+    assert sorted_by_hand.fingerprint_ == plain.fingerprint_
+    assert cls(margin=0.3, shared_seed="0").fit(X, y).fingerprint_ == plain.fingerprint_
+    assert cls(margin=0.3, shared_seed=1).fit(X, y).fingerprint_ != plain.fingerprint_
+    # a private order changes batches, not the code space
+    assert cls(margin=0.3, random_state=5).fit(X, y).model_.space == plain.model_.space
+
+
+@both
+def test_a_study_gives_the_originals_model(cls, tmp_path):
+    X, y = rows(8000)
+    labels = np.where(y > 0, "ill", "well")
+    first = cls(margin=0.3, sketch_bits=3, max_disagreement=0.01).fit(X[:4000], labels[:4000])
+    path = tmp_path / "study.json"
+    first.study_.save(path)
+    second = cls(study=path).fit(X[4000:], labels[4000:])
+    assert second.fingerprint_ == first.fingerprint_
+    assert second.replication_.same
+    assert "same model" in str(second.replication_)
+    assert PaperStudy.load(path) == first.study_
+    assert first.study_.design.plan().sketch_bits == 3
+    assert second.certificate_.expected < 0.01
+    noise = np.random.default_rng(1).choice(["ill", "well"], 4000)
+    other = cls(study=path).fit(X[4000:], noise)
+    assert not other.replication_.same
+
+
+def test_a_certified_study(tmp_path):
+    X, y = draw("tight", 6000, 5, 0.7, 3)
+    options = {"margin": 0.7, "max_error": 0.3, "failure_prob": 0.3, "fit_intercept": False}
+    first = ReplicableSVMClassifier(mode="certified", sketch_bits=3, **options).fit(
+        X[:3000], y[:3000]
+    )
+    assert first.certificate_.proved <= 0.1
+    second = ReplicableSVMClassifier(study=first.study_, fit_intercept=False).fit(
+        X[3000:], y[3000:]
+    )
+    assert second.replication_.same
+
+
+def test_models_survive_their_file(tmp_path):
+    X, y = rows()
+    fitted = ReplicableSVMClassifier(margin=0.3).fit(pd.DataFrame(X).add_prefix("c"), y)
+    path = tmp_path / "model.json"
+    fitted.model_.save(path)
+    loaded = HalfspaceModel.load(path)
+    assert loaded == fitted.model_
+    assert loaded.feature_names == ("c0", "c1", "c2", "c3", "c4", "c5")
+    table = pd.DataFrame(X).add_prefix("c")
+    np.testing.assert_array_equal(loaded.predict(table[table.columns[::-1]]), fitted.predict(table))
+    with pytest.raises(ReplearnError, match="column 'c0'"):
+        loaded.predict(table.drop(columns="c0"))
+    path.write_text(path.read_text().replace(f'"{loaded.space.rounding}"', '"lech"'))
+    with pytest.raises(InvalidFile, match="rounding"):
+        HalfspaceModel.load(path)
+
+
+@both
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"margin": 2}, "margin must be a number in"),
+        ({"max_disagreement": 5}, "for 5% pass 0.05"),
+        ({"mode": "exact"}, "mode must be one of"),
+        ({"shared_seed": 1.5}, "shared_seed must be an int"),
+        ({"random_state": 0.5}, "random_state must be an int"),
+        ({"rounding": "d4"}, "rounding must"),
+        ({"projection": "signs"}, "projection must be one of"),
+        ({"n_batches": -1}, "n_batches must be a number of at least 0"),
+        ({"sketch_bits": 3, "grid_width": 0.1}, "sketch_bits need cubes"),
+    ],
+)
+def test_refusals_of_parameters(cls, options, words):
+    X, y = rows(200)
+    with pytest.raises(ReplearnError, match=words):
+        cls(**options).fit(X, y)
+
+
+@both
+def test_refusals_of_rows(cls):
+    X, y = rows(400)
+    with pytest.raises(ReplearnError, match="both classes"):
+        cls().fit(X, np.ones(400))
+    with pytest.raises(ReplearnError, match="Only binary"):
+        cls().fit(X, np.arange(400) % 3)
+    with pytest.raises(ReplearnError, match="sorted or clustered"):
+        cls(shuffle=False).fit(X[np.argsort(y)], np.sort(y))
+    with pytest.raises(NotEnoughSamples, match="certified mode needs") as caught:
+        cls(mode="certified").fit(X, y)
+    assert caught.value.available == 400
+    first = cls(margin=0.3, sketch_bits=2).fit(*rows(3000))
+    with pytest.raises(ReplearnError, match="must have 6 columns"):
+        cls(study=first.study_).fit(X[:, :5], y)
+    with pytest.raises(ReplearnError, match="study's classes"):
+        cls(study=first.study_).fit(X, y + 5)
+
+
+@both
+def test_few_rows_warn(cls):
+    X, y = rows(60)
+    with pytest.warns(ReplicabilityWarning, match="cannot be estimated"):
+        cls(margin=0.3).fit(X, y)
+    X, y = rows(4000, 30)
+    with pytest.warns(ReplicabilityWarning, match="a different model"):
+        cls(margin=0.3, max_disagreement=0.001).fit(X, y)
