@@ -1,7 +1,7 @@
 """What a second lab needs besides its rows to repeat a fit of Algorithm 1 or 2."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, cast
 
 from replearn.codes.space import CodeSpace
 from replearn.documents import DecimalText, Integers, Label, Length, Part, Range, Text, Unfit
@@ -80,27 +80,24 @@ class PaperDesign(Part):
         """What an original publishes of its fit."""
         promise = plan.promise
         return cls(
-            plan.recipe,  # type: ignore[arg-type]
-            plan.mode,  # type: ignore[arg-type]
-            *(
-                text(value, 12)
-                for value in (
-                    promise.margin,
-                    promise.max_error,
-                    promise.max_disagreement,
-                    promise.failure_prob,
-                )
-            ),
-            fit_intercept,
-            classes,
-            seed,
-            space,
-            plan.batch_size,
-            n_rows,
-            plan.regularization,
-            *(text(value, 12) for value in (plan.length_cap, plan.abs_gap, plan.rel_gap)),
-            text(plan.noise, 12),
-            sketch,
+            recipe=cast(Any, plan.recipe),
+            mode=cast(Any, plan.mode),
+            margin=text(promise.margin, 12),
+            max_error=text(promise.max_error, 12),
+            max_disagreement=text(promise.max_disagreement, 12),
+            failure_prob=text(promise.failure_prob, 12),
+            fit_intercept=fit_intercept,
+            classes=classes,
+            seed=seed,
+            space=space,
+            batch_size=plan.batch_size,
+            n_rows=n_rows,
+            regularization=plan.regularization,
+            length_cap=text(plan.length_cap, 12),
+            abs_gap=text(plan.abs_gap, 12),
+            rel_gap=text(plan.rel_gap, 12),
+            noise=text(plan.noise, 12),
+            sketch=sketch,
         )
 
     def promise(self) -> Promise:

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from replearn.codes.coins import Coins
 from replearn.errors import NotEnoughSamples, ReplearnError, short
+from replearn.facts import Facts, Row, Spoken
 from replearn.types import BlockMap, Codes, Order, Signs
 
 Mode = Literal["practical", "certified", "paper"]
@@ -215,7 +216,7 @@ class Spread:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bound:
+class Bound(Spoken):
     """How likely it is that two labs get different codes.
 
     Attributes
@@ -238,6 +239,26 @@ class Bound:
     expected: float | None = None
     assumes: str = "rows drawn independently from one population, as many at each lab"
     n_labs: int = 2
+
+    def facts(self) -> Facts:
+        """The certificate in words; it says of how many labs it speaks."""
+        labs = "two labs" if self.n_labs == 2 else f"{self.n_labs} labs"
+        verdict = f"How often {labs} differ is not known from these rows."
+        if self.expected is not None:
+            verdict = f"Not all of {labs} get the same model with probability {self.expected:.3g}."
+        proved = Row("proved bound, over seeds", self.proved)
+        if self.proved >= 1:
+            proved = Row("proved bound, over seeds", None, note="the theorem says nothing here")
+        return Facts(
+            verdict,
+            [
+                Row("labs", self.n_labs),
+                Row("expected disagreement", self.expected),
+                proved,
+                Row("confidence of the bound", self.confidence),
+                Row("assumes", self.assumes),
+            ],
+        )
 
     def in_mode(self, mode: str) -> float:
         """The number that a mode stands for: practical the expected one, else the proved one."""
