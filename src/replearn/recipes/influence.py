@@ -20,7 +20,6 @@ from replearn.exact.rows import (
     THETA_BITS,
     WEIGHT_BITS,
     Block,
-    marks,
     on_grid,
     pieces,
     scores,
@@ -33,8 +32,6 @@ from replearn.types import Matrix, Vector
 _FINE, _LARGEST = 12, 2.0**22
 #: Squares are taken to their own square in units of 2^20, so that sums stay in int64.
 _COARSE = 20
-#: Rows beyond which a sample of them, by content, shows the spread.
-MOST_ROWS = 1 << 18
 
 
 def above(m: Any) -> Any:
@@ -86,7 +83,7 @@ def influence_of(
     Parameters
     ----------
     blocks : iterable of Block
-        If they have groups, influences add up within each.
+        All rows or a sample. If they have groups, influences add up within each.
     loss : Loss
     theta : array of shape (n_scores, n_columns)
         The fit, in whole units.
@@ -94,9 +91,8 @@ def influence_of(
         Mean information of a row with the ridge, over scores and columns.
     triangles : pair of arrays
         Of the coordinates: scores and columns.
-    n_rows : int
-    weight : float
-        Sum of the rows' weights.
+    n_rows, weight : int, float
+        Of all rows.
     """
     n_scores, n_columns = theta.shape
     lower = algebra.cholesky(information)
@@ -106,7 +102,6 @@ def influence_of(
     inverse = [_Metric.of(_block(information, k, n_columns)) for k in range(n_scores)]
     typical = np.sqrt([algebra.total(column * column) for column in half.T])
     unit = np.ldexp(1.0, np.frexp(typical)[1] - _FINE)
-    share = (1 << 32) if n_rows <= MOST_ROWS else (MOST_ROWS << 32) // n_rows
     seen, likely = _Moments.none(len(turn)), _Moments.none(len(turn))
     misfit, noise = _Moments.none(n_scores), _Moments.none(n_scores)  # of all residuals
     grouped: dict[object, np.ndarray] = {}
@@ -114,9 +109,6 @@ def influence_of(
     for block in blocks:
         for piece in pieces(block, max(n_columns, len(turn))):
             X = with_constant(piece.terms)
-            if share < 1 << 32:
-                chosen = marks(X, salt=1) < share
-                X, piece = X[chosen], piece.part(chosen)
             found = scores(X, theta, piece.offset)
             residual = loss.residual(found, piece.targets)
             curvature = loss.curvature(found)[:, _diagonal(n_scores)]

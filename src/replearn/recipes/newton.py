@@ -258,7 +258,9 @@ def start(
     return State(theta, _share(n_rows, theta.size))
 
 
-def advance(state: State, sums: ExactSums, loss: Loss, ridge: float) -> State | Matrix:
+def advance(
+    state: State, sums: ExactSums, loss: Loss, ridge: float, last_step: int = LAST_STEP
+) -> State | Matrix:
     """What follows from a pass over all rows: the next state, or the coefficients.
 
     Parameters
@@ -270,6 +272,8 @@ def advance(state: State, sums: ExactSums, loss: Loss, ridge: float) -> State | 
     ridge : float
         Per row: weight of half the squared length of the coefficients, without the constant,
         on the mean loss. Labs with different numbers of rows have one target.
+    last_step : int
+        The largest step that is the last one, in units of 2^-26.
 
     Returns
     -------
@@ -308,7 +312,7 @@ def advance(state: State, sums: ExactSums, loss: Loss, ridge: float) -> State | 
         factor = before.factor
     found = direction_of(new, loss, ridge, factor)
     units = on_grid(found.step, THETA_BITS)
-    if np.abs(units).max() <= LAST_STEP:
+    if np.abs(units).max() <= last_step:
         return state.theta + units
     if before is not None and found.size > before.size / 4 and share < 1 << 32:
         # the share of the rows steers badly: a larger one will do better
@@ -354,6 +358,7 @@ def fit(
     n_rows: int,
     n_columns: int,
     theta: Matrix | None = None,
+    last_step: int = LAST_STEP,
 ) -> Matrix:
     """Coefficients at which the mean loss with its ridge is smallest.
 
@@ -361,7 +366,7 @@ def fit(
     """
     found: State | Matrix = start(loss, shares, n_rows, n_columns, theta)
     while isinstance(found, State):
-        found = advance(found, passed(found), loss, ridge)
+        found = advance(found, passed(found), loss, ridge, last_step)
     return found
 
 

@@ -3,7 +3,7 @@
 import math
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +23,7 @@ from replearn.recipes.glm import (
     Promise,
     Summary,
     Trial,
-    row_marks,
+    contents,
     scored,
     stability,
 )
@@ -229,7 +229,9 @@ def publish(table: Table, request: Request) -> Original:
     promise = Promise(request.max_disagreement, request.sketch_bits, n_rows, n_there)
     loss = loss_of(request.kind, classes, labels)
     bases = ("linear", "splines") if request.basis == "auto" else (request.basis,)
-    candidates = [_candidate(table, request, basis, classes, labels, loss, promise) for basis in bases]
+    candidates = [
+        _candidate(table, request, basis, classes, labels, loss, promise) for basis in bases
+    ]
     best = min(candidates, key=lambda candidate: candidate.trial.loss)
     return _published(best, request, promise, classes, labels)
 
@@ -306,9 +308,7 @@ def _class_weight(given: Any, classes: tuple[Any, ...] | None, labels: Any) -> V
     elif isinstance(given, Mapping):
         weights = np.array([float(given.get(label, 1.0)) for label in classes])
     else:
-        raise ReplearnError(
-            f'class_weight must be None, "balanced" or a dict, got {short(given)}.'
-        )
+        raise ReplearnError(f'class_weight must be None, "balanced" or a dict, got {short(given)}.')
     return np.array([float(decimal_text(weight)) for weight in weights])
 
 
@@ -337,8 +337,7 @@ def _published(
     )
     model = Model(design, codes)
     own_worth, worth = (
-        worth_of(best.reading.loss, folds)
-        for folds in (trial.validation.folds, trial.folds)
+        worth_of(best.reading.loss, folds) for folds in (trial.validation.folds, trial.folds)
     )
     certificate = _certificate(best, promise, design, model, worth)
     nonce = secrets.token_hex(16) if request.sealed else None
@@ -432,10 +431,5 @@ def _repeated(rows: Rows) -> int:
     """Rows whose encoded numbers and target occurred before."""
     if not isinstance(rows, Kept):
         return 0
-    kept = glm.sampled(rows, rows.block.n_rows, glm.MOST_TRIED, salt=4).block
-    mixed = row_marks(replace(kept, groups=None), 5).astype(np.uint64) << np.uint64(32)
-    mixed |= row_marks(replace(kept, groups=None), 6).astype(np.uint64)
-    pairs = np.stack([mixed, kept.targets.view(np.uint64)], axis=1)
-    return len(pairs) - len(np.unique(pairs, axis=0))
-
-
+    found = contents(glm.sampled(rows, rows.block.n_rows, glm.MOST_TRIED, salt=4).block)
+    return len(found) - len(np.unique(found))
