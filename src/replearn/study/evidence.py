@@ -14,6 +14,8 @@ from replearn.types import Codes, Vector
 
 #: Guesses that cost nothing: whoever holds an open study can test so many against its commitment.
 FREE_BITS = 40.0
+#: Fewer bits, or rows, than these prove nothing.
+LEAST_BITS, LEAST_ROWS = 10.0, 50
 _MOST_ROWS = 10**12
 
 
@@ -144,9 +146,13 @@ class Evidence:
 
     def words(self) -> str:
         """In rows, in a sentence."""
+        if self.bits < LEAST_BITS:
+            return "A match proves little: a guess without any rows may well hit this model."
         honest = f"A lab needs about {_two_digits(self.rows)} rows of its own to get this model"
         if self.rows_search is None:
             return f"{honest}."
+        if self.rows_search < LEAST_ROWS:
+            return f"{honest}; one that tries 2^40 neighbours needs hardly any."
         return f"{honest}; one that tries 2^40 neighbours, about {_two_digits(self.rows_search)}."
 
 

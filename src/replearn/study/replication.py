@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.exact.rows import Kept
+from replearn.exact.rows import Kept, Rows
 from replearn.facts import Facts, Figure, Row, Spoken, counted, p_value, percent
 from replearn.facts import Table as FactTable
 from replearn.recipes import glm
@@ -22,6 +22,8 @@ from replearn.study.worth import Worth
 from replearn.tables import Finding, Table, compare_profiles
 from replearn.types import Codes, Matrix, Vector
 
+#: Spreads that a study states may differ from those of a lab by this factor, in the median.
+_MOST_SPREAD = 3.0
 #: Numbers next to a wall that are moved to look for the original's model, one or two at a time.
 _MOVED = 24
 
@@ -210,8 +212,27 @@ def replicate(
         worth = replace(
             worth_of(loss, (glm.Fold(rows, rows.block, summary, whole),)), held_out=False
         )
+    found += _spread_finding(study, rows, theta, summary)
     return model, compare_with_original(
         study, model, theta, summary.n_rows, found, opened, nonce, worth
+    )
+
+
+def _spread_finding(
+    study: Study, rows: Rows, theta: Matrix, summary: Summary
+) -> tuple[Finding, ...]:
+    """Whether rows here vary as the study states: what a match proves rests on that."""
+    design = study.design
+    found = glm.spread_of(rows, design.loss, design.ridge, theta, design.coordinates, summary)
+    ratio = float(np.median(study.stated_spreads / np.sqrt(found.variance)))
+    if 1 / _MOST_SPREAD < ratio < _MOST_SPREAD or summary.n_rows < glm.LEAST_ROWS:
+        return ()
+    return (
+        Finding(
+            "",
+            f"the study states that its numbers vary {ratio:.2g} times as much as they do here, so "
+            "what a match proves is not known",
+        ),
     )
 
 

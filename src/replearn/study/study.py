@@ -102,12 +102,13 @@ class Study(Spoken, Document):
         return self.design.cells.widths
 
     @cached_property
-    def _spreads(self) -> Vector:
+    def stated_spreads(self) -> Vector:
+        """Standard deviation of one row's influence on each number, as the original states it."""
         return np.array([float(spread) for spread in self.spreads])
 
     def deviations(self, n_rows: int) -> Vector:
         """Standard deviations between the original and a lab with so many rows."""
-        return self._spreads * math.sqrt(1 / self.n_original + 1 / n_rows)
+        return self.stated_spreads * math.sqrt(1 / self.n_original + 1 / n_rows)
 
     def disagreement(self, n_rows: int) -> float:
         """Estimated probability that a lab with so many rows gets a different model."""
@@ -124,9 +125,14 @@ class Study(Spoken, Document):
             return self.commitment == sealed_commitment(nonce, fingerprint)
         return self.commitment == fingerprint
 
-    def evidence(self, model: Model) -> Evidence:
-        """What it proves that somebody gets this model, from the study's own numbers."""
+    def evidence(self, model: Model, spreads: Vector | None = None) -> Evidence:
+        """What it proves that somebody gets this model.
+
+        ``spreads`` are those that a lab finds in its own rows; by default those that the study
+        states.
+        """
         design = self.design
+        spreads = self.stated_spreads if spreads is None else spreads
         decoded = design.cells.decode(model.codes, design.published)
         order = np.arange(design.n_numbers).reshape(design.loss.n_scores, -1)
         known = order[:, 0]  # the base rate gives the constants away
@@ -135,10 +141,10 @@ class Study(Spoken, Document):
             design.cells.widths[places], design.cells.shifts[places], design.bits
         )
         bits = bits_of(cells, design.published[places], decoded[places], len(known))
-        rows = rows_to_match(self.widths, self._spreads, self.n_original)
+        rows = rows_to_match(self.widths, spreads, self.n_original)
         if self.sealed or self.commitment is None:
             return Evidence(rows, None, bits, None)
-        search = rows_to_find(self.widths, self._spreads, self.n_original)
+        search = rows_to_find(self.widths, spreads, self.n_original)
         return Evidence(rows, min(search, rows), bits, max(0.0, bits - FREE_BITS))
 
     def begin(self, opened: Model | None = None) -> State:

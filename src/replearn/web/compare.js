@@ -100,9 +100,12 @@ export function inWords(study, fingerprint, found) {
   let verdict = "A different model: these rows do not give the original's model.";
   if (same) {
     verdict = "The same model: these rows give exactly the original's model.";
-    notes.push(`A lab needs about ${twoDigits(proof.rows)} rows of its own to get this model` +
-      (proof.rowsSearch === undefined ? "." :
-        `; one that tries 2^40 neighbours, about ${twoDigits(proof.rowsSearch)}.`));
+    const honest = `A lab needs about ${twoDigits(proof.rows)} rows of its own to get this model`;
+    notes.push(proof.bits < 10
+      ? "A match proves little: a guess without any rows may well hit this model."
+      : honest + (proof.rowsSearch === undefined ? "." : proof.rowsSearch < 50
+        ? "; one that tries 2^40 neighbours needs hardly any."
+        : `; one that tries 2^40 neighbours, about ${twoDigits(proof.rowsSearch)}.`));
   } else if (same === null) {
     verdict = "A model was made; the study does not tell whether it is the original's.";
     notes.push("Send the fingerprint to the original, or open its model file here.");
