@@ -72,6 +72,14 @@ def test_the_certificate_speaks_of_two_labs(name, rows):
     assert "margin" in found.assumes
 
 
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_rows_that_occur_again_are_counted(name, rows):
+    X, y = rows
+    assert "occur again" not in made(name).fit(X, y).certificate_.assumes
+    twice = made(name).fit(np.vstack([X, X[:100]]), np.append(y, y[:100]))
+    assert "100 rows occur again" in twice.certificate_.assumes
+
+
 def test_privacy_with_secret_noise(rows):
     fitted = made("dp").fit(*rows)
     heat = float(fitted.plan_.inverse_temperature)

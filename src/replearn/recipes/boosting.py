@@ -102,7 +102,8 @@ from replearn.exact.directions import (
     weighted_sums,
 )
 from replearn.exact.elementary import exp, log
-from replearn.recipes.estimates import MIN_GROUPS, student_draws
+from replearn.exact.rows import marks
+from replearn.recipes.estimates import MIN_GROUPS, assumptions, n_repeated, student_draws
 from replearn.recipes.recipe import (
     Bound,
     Fitted,
@@ -393,8 +394,8 @@ def stability(plan: BoostPlan, n_rows: int, spread: BoostSpread | None) -> Bound
     elif plan.mode == "practical":
         flips = _TYPICAL_ROUNDS * _flips_per_row(plan, typical=True)
         expected = min(1.0, flips / math.sqrt(max(1, n_rows)))
-    keeps = f"; the population keeps the margin {plan.promise.margin:g}"
-    return Bound(proved=proved, expected=expected, assumes=Bound.assumes + keeps)
+    assumes = assumptions(plan.promise.margin, spread)
+    return Bound(proved=proved, expected=expected, assumes=assumes)
 
 
 # --- run ------------------------------------------------------------------------------------------
@@ -430,7 +431,12 @@ def run(sample: Sample, plan: BoostPlan, coins: Coins, work: BlockMap = map) -> 
             f"all zero for {plan.n_rounds:,} rounds. Get more rows, or lower n_rounds."
         )
     counts = {"zero_rows": n_zero, "rounds": len(codes), "below": int(passed)}
-    spread = BoostSpread(n_parts=n_parts, leaving=tuple(leaving), doubts=tuple(doubts))
+    spread = BoostSpread(
+        n_parts=n_parts,
+        n_repeated=n_repeated([marks(rows)]),
+        leaving=tuple(leaving),
+        doubts=tuple(doubts),
+    )
     n_used = rows.shape[0]
     if plan.fresh_rows:
         n_used = len(codes) * sum(plan.round_rows(n_used))

@@ -237,10 +237,8 @@ def stability(plan: DPPlan, n_rows: int, spread: Rivals | None) -> Bound:
         distance, failure = math.sqrt(squared), cover.failure
     # 2 TV <= distance, and correlated sampling differs with 2 TV / (1 + TV)
     proved = 1.0 if distance == math.inf else min(1.0, distance / (1 + distance / 2) + failure)
-    bound = net_bound(plan, n_rows, spread, proved, cover.n_components)
-    if plan.populations == "all":
-        bound = replace(bound, assumes=Bound.assumes)
-    return bound
+    margin = None if plan.populations == "all" else plan.promise.margin
+    return net_bound(plan, n_rows, spread, proved, cover.n_components, margin)
 
 
 # --- run ------------------------------------------------------------------------------------------
@@ -249,7 +247,7 @@ def stability(plan: DPPlan, n_rows: int, spread: Rivals | None) -> Bound:
 def run(sample: Sample, plan: DPPlan, coins: Coins, work: BlockMap = map) -> Fitted:
     """The largest score after common noise; reads the stream "net/gumbel"."""
     plan.cover.require(MAX_FULL)
-    points, n_zero = project(sample, plan, plan.cover, coins)
+    points, n_zero, n_again = project(sample, plan, plan.cover, coins)
     net = Net(points, plan.cover, coins, work).with_table()
     heat = float(plan.inverse_temperature)
     noise = coins.gumbels("net/gumbel", plan.cover.n_candidates)
@@ -257,7 +255,7 @@ def run(sample: Sample, plan: DPPlan, coins: Coins, work: BlockMap = map) -> Fit
     reach = 4.0 * heat * math.sqrt(2 * 0.1 / net.n_points)
     found, n_tested = largest_score(net, heat, noise, reach)
     counts = {"points": net.n_points, "zero_rows": n_zero, "tested": n_tested, "below": 1}
-    spread = _noisy_spread(net, found, heat, noise)
+    spread = replace(_noisy_spread(net, found, heat, noise), n_repeated=n_again)
     codes = np.array([found.candidate])
     return Fitted(codes, spread, net.n_points, counts, space=plan.cover.space(plan.n_inputs))
 

@@ -5,13 +5,15 @@ is as uncertain as mine. Groups of rows show that variance; few groups show it r
 are Student's.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replearn.codes.coins import Coins
-from replearn.recipes.recipe import Spread
+from replearn.recipes.recipe import Bound, Spread
 from replearn.types import Matrix, Vector
 
 #: A standard error of 0.007 at a disagreement of 0.1.
@@ -64,3 +66,22 @@ class Rivals(Spread):
     def expected(self) -> float | None:
         """Estimated probability, under this seed, that another lab chooses a rival."""
         return share_beyond(self.slacks, self.moves)
+
+
+def assumptions(margin: float | None, spread: Spread | None) -> str:
+    """What a bound supposes: independent rows of one population, which keeps a margin or not."""
+    words = Bound.assumes
+    if margin is not None:
+        words += f"; the population keeps the margin {margin:.3g}"
+    if spread is not None and spread.n_repeated:
+        words += (
+            f"; {spread.n_repeated:,} rows occur again here, so they may not be independent, and "
+            "these numbers may be too small"
+        )
+    return words
+
+
+def n_repeated(marks: Iterable[NDArray[np.uint32]]) -> int:
+    """Rows that occur a second time, or more often, by the marks of their content."""
+    every = np.concatenate(list(marks))
+    return int(every.size - np.unique(every).size)

@@ -83,7 +83,8 @@ from replearn.codes.nets import (
 from replearn.codes.projection import FULL, check_components, projection_matrix
 from replearn.errors import ReplearnError
 from replearn.exact.directions import Points, nonzero_rows, project_rows, unit_rows
-from replearn.recipes.estimates import Rivals
+from replearn.exact.rows import marks
+from replearn.recipes.estimates import Rivals, assumptions, n_repeated
 from replearn.recipes.recipe import (
     MAX_ROWS,
     Bound,
@@ -363,11 +364,17 @@ def stability(plan: NetPlan, n_rows: int, spread: Rivals | None) -> Bound:
         else:  # a step of t on the scale of roots is one of at most 2 t root(high) + t^2
             flips = 2 * (2 * t * high + t * t) * cover.log_size / (high**2 - low**2)
         proved = min(proved, flips + events + cover.failure)
-    return net_bound(plan, n_rows, spread, proved, cover.n_components)
+    margin = plan.promise.margin
+    return net_bound(plan, n_rows, spread, proved, cover.n_components, margin)
 
 
 def net_bound(
-    plan: Plan, n_rows: int, spread: Rivals | None, proved: float, n_components: int
+    plan: Plan,
+    n_rows: int,
+    spread: Rivals | None,
+    proved: float,
+    n_components: int,
+    margin: float | None,
 ) -> Bound:
     """A proved bound with what is expected beside it: of both choices from a net."""
     expected = None
@@ -376,8 +383,7 @@ def net_bound(
     elif plan.mode == "practical":
         rows = max(1, n_rows) * plan.promise.max_error
         expected = min(1.0, n_components * math.sqrt(CALIBRATED_ROWS / rows))
-    keeps = f"; the population keeps the margin {plan.promise.margin:g}"
-    return Bound(proved=proved, expected=expected, assumes=Bound.assumes + keeps)
+    return Bound(proved=proved, expected=expected, assumes=assumptions(margin, spread))
 
 
 # --- run ------------------------------------------------------------------------------------------
@@ -386,7 +392,7 @@ def net_bound(
 def run(sample: Sample, plan: NetPlan, coins: Coins, work: BlockMap = map) -> Fitted:
     """Lines 3 to 7: the first candidate, in the shared order, with few enough errors."""
     plan.cover.require(MAX_LAZY)
-    points, n_zero = project(sample, plan, plan.cover, coins)
+    points, n_zero, n_again = project(sample, plan, plan.cover, coins)
     net = Net(points, plan.cover, coins, work)
     threshold = draw_threshold(plan, coins)
     found, tested = first_below(net, threshold)
@@ -396,6 +402,7 @@ def run(sample: Sample, plan: NetPlan, coins: Coins, work: BlockMap = map) -> Fi
     if below:
         spread = _threshold_spread(net, found, threshold)
     codes = np.array([found.candidate])
+    spread = replace(spread, n_repeated=n_again)
     return Fitted(codes, spread, net.n_points, counts, space=plan.cover.space(plan.n_inputs))
 
 
@@ -473,8 +480,8 @@ class Found(NamedTuple):
     near_counts: Counts
 
 
-def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Points, int]:
-    """Line 5: points in the space of the net, as columns; and how many rows are all zero.
+def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Points, int, int]:
+    """Line 5: points in the space of the net, as columns; rows of zeros, and rows that recur.
 
     Paper mode takes the first n rows, the others all of them.
     """
@@ -483,7 +490,7 @@ def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Poi
         matrix = projection_matrix(cover.projection, plan.n_inputs, cover.n_components, coins)
     left = plan.n_rows if plan.mode == "paper" else MAX_ROWS
     parts: list[Points] = [np.empty((cover.n_components, 0), dtype=np.float32)]
-    n_zero = 0
+    n_zero, seen = 0, []
     for X, signs, order in sample.blocks(1):
         order = order[:left]
         left -= order.size
@@ -493,13 +500,14 @@ def project(sample: Sample, plan: Plan, cover: Cover, coins: Coins) -> tuple[Poi
             kept = nonzero_rows(rows)
             n_zero += here.size - int(kept.sum())
             parts.append(project_rows(rows[kept], matrix))
+            seen.append(marks(rows[kept]))
     points = np.concatenate(parts, axis=1)
     if points.shape[1] == 0:
         raise ReplearnError(
             f"X must have rows that are not all zero, got {n_zero:,} zero rows. A row without "
             "direction cannot be learned from; check the columns, or use fit_intercept=True."
         )
-    return points, n_zero
+    return points, n_zero, n_repeated(seen)
 
 
 @dataclass(frozen=True)
