@@ -1,0 +1,196 @@
+"""Studies: what they hold, what they promise, and what a forger cannot make of them."""
+
+import copy
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import replearn as rl
+from replearn.datasets import load_readmission
+from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
+from replearn.recipes.model import Model
+from replearn.study.original import Request, publish
+from replearn.study.replication import replicate
+from replearn.study.study import Study
+from replearn.tables import open_table
+
+TARGET = "readmitted"
+
+
+@pytest.fixture(scope="module")
+def labs():
+    return [load_readmission(centre, 3000) for centre in ("Ashford", "Birchwood")]
+
+
+@pytest.fixture(scope="module")
+def original(labs):
+    return publish(open_table(labs[0], target=TARGET), Request(target=TARGET, ridge=0.003))
+
+
+def table(frame: pd.DataFrame):
+    return open_table(frame, target=TARGET)
+
+
+def test_a_second_lab_gets_the_same_model_and_is_told_so(labs, original):
+    model, found = replicate(original.study, table(labs[1]))
+    assert found.same is True
+    assert model == original.model
+    assert found.differences == ()
+    assert found.same_population > 0.01
+    assert "The same model" in str(found)
+    assert 10 < found.evidence.rows_search < found.evidence.rows < 3000
+    assert found.evidence.bits_search == 0 < found.evidence.bits
+    assert found.worth.auc.value > 0.6
+
+
+def test_the_study_holds_the_commitment_and_not_the_model(original, tmp_path):
+    path = tmp_path / "study.json"
+    original.study.save(path)
+    assert Study.load(path) == original.study
+    text = path.read_text()
+    assert original.model.fingerprint in text
+    assert '"codes"' not in text
+
+
+def test_few_rows_are_told_their_own_chance(labs, original):
+    few = labs[1].iloc[:300]
+    _, found = replicate(original.study, table(few))
+    assert found.disagreement > 0.5
+    assert original.study.disagreement(3000) < 0.01
+    assert found.same or "300 rows are few" in str(found)
+
+
+def test_a_different_population_is_a_finding(labs, original):
+    other = labs[1].copy()
+    other[TARGET] = np.random.default_rng(0).permutation(other[TARGET].to_numpy())
+    other["age"] = other["age"] * 12
+    model, found = replicate(original.study, table(other))
+    assert found.same is False
+    assert any(finding.column == "age" and "12" in finding.sentence for finding in found.findings)
+    _, opened = replicate(original.study, table(other), opened=original.model)
+    assert opened.same_population < 1e-6
+    assert len(opened.differences) > 1
+    assert model != original.model
+
+
+def test_an_opened_model_must_be_the_committed_one(labs, original):
+    codes = original.model.codes.copy()
+    codes[3] += 1
+    with pytest.raises(ReplearnError, match="commits to"):
+        replicate(original.study, table(labs[1]), opened=Model(original.study.design, codes))
+
+
+def test_a_sealed_study_tells_nothing_until_it_is_opened(labs):
+    request = Request(target=TARGET, ridge=0.003, sealed=True)
+    first = publish(table(labs[0]), request)
+    assert first.study.commitment != first.model.fingerprint
+    model, blind = replicate(first.study, table(labs[1]))
+    assert blind.same is None
+    assert blind.evidence.rows_search is None
+    assert first.study.commits_to(model.fingerprint, first.nonce) is True
+    _, opened = replicate(first.study, table(labs[1]), opened=first.model, nonce=first.nonce)
+    assert opened.same is True
+    assert first.study.commits_to(model.fingerprint, "0" * 32) is False
+
+
+def test_a_study_without_a_promise_is_not_published(tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    with pytest.warns(ReplicabilityWarning, match="too few"):
+        fitted = rl.ReplicableLogisticClassifier().fit(X, y)
+    with pytest.raises(ReplearnError, match="not published"):
+        fitted.study_.save(tmp_path / "study.json")
+    assert not (tmp_path / "study.json").exists()
+
+
+def test_registered_studies_have_no_first_lab(labs):
+    pilot = load_readmission("Castleton", 1000)
+    study = rl.register_study(
+        pilot.drop(columns=TARGET), pilot[TARGET], samples_per_lab=3000, target=TARGET
+    )
+    assert study.design.bits == 0
+    assert study.commitment is None
+    (one, found), (two, _) = (replicate(study, table(lab)) for lab in labs)
+    assert found.same is None
+    assert one.design == two.design
+
+
+# --- a forger's suite: each study is hashed anew ----------------------------------------------
+
+
+def scale(texts, factor):
+    return [f"{float(text) * factor:.3g}" for text in texts]
+
+
+def forged(original, change):
+    content = copy.deepcopy(json.loads(original.study.canonical_bytes()))
+    change(content)
+    return content
+
+
+REFUSED = {
+    "wide cells": lambda c: c["design"].update(widths=scale(c["design"]["widths"], 100)),
+    "narrow cells": lambda c: c["design"].update(widths=scale(c["design"]["widths"], 0.01)),
+    "spreads": lambda c: c.update(spreads=scale(c["spreads"], 100)),
+    "rows of the original": lambda c: c.update(n_original=50),
+    "rows of a replication": lambda c: c.update(n_replication=20),
+    "no disagreement": lambda c: c.update(max_disagreement="0"),
+    "nearly no disagreement": lambda c: c.update(max_disagreement="1e-12"),
+    "fewer bits": lambda c: c["design"].update(bits=1),
+    "no bits": lambda c: c["design"].update(bits=0),
+    "a sketch beyond its bits": lambda c: c["design"]["sketch"].__setitem__(0, 9),
+    "a short sketch": lambda c: c["design"]["sketch"].pop(),
+    "no sketch": lambda c: c["design"].pop("sketch"),
+    "no commitment": lambda c: c.pop("commitment"),
+    "a seal without a commitment": lambda c: (c.pop("commitment"), c.update(sealed=True)),
+    "a singular triangle": lambda c: c["design"]["coordinates"]["columns"][2].__setitem__(2, 0),
+    "a short triangle": lambda c: c["design"]["coordinates"]["columns"].pop(),
+    "three classes": lambda c: c["design"].update(classes=[0, 1, 2]),
+    "one class": lambda c: c["design"].update(classes=[0]),
+    "a loss of numbers": lambda c: c["design"].update(loss={"kind": "poisson", "cap_bits": 3}),
+    "directions": lambda c: c["design"].update(directions=[[1, 2]]),
+    "a level twice": lambda c: c["design"]["encoding"]["columns"].append(
+        c["design"]["encoding"]["columns"][0]
+    ),
+    "a profile of other columns": lambda c: c["profile"]["columns"].pop(),
+    "an unknown key": lambda c: c.update(note="worth 40 bits"),
+    "a real where text belongs": lambda c: c["design"].update(ridge=0.003),
+    "an infinite ridge": lambda c: c["design"].update(ridge="1e999"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_studies_whose_parts_do_not_fit_together_are_refused(original, name):
+    with pytest.raises(InvalidFile):
+        Study.from_content(forged(original, REFUSED[name]))
+
+
+def wide(factor):
+    def change(content):
+        content["design"]["widths"] = scale(content["design"]["widths"], factor)
+        content["spreads"] = scale(content["spreads"], factor)
+
+    return change
+
+
+def heavy(content):
+    content["design"]["ridge"] = "1000"
+
+
+def blind(content):
+    for column in content["design"]["encoding"]["columns"]:
+        if column["kind"] == "number":
+            column["spread"], column["knots"] = "1e+90", []
+
+
+@pytest.mark.parametrize("change", [wide(300), heavy, blind], ids=["wide", "heavy", "blind"])
+def test_studies_for_which_any_labels_will_do_are_found_out(labs, original, change):
+    """Honest and coin-flip labels may give one model, but nobody is told that this proves much."""
+    study = Study.from_content(forged(original, change))
+    coins = labs[1].copy()
+    coins[TARGET] = np.random.default_rng(1).permutation(coins[TARGET].to_numpy())
+    (one, found), (two, _) = (replicate(study, table(lab)) for lab in (labs[1], coins))
+    if one == two:
+        text = found.evidence.words() + " ".join(finding.sentence for finding in found.findings)
+        assert "proves little" in text or "not known" in text
