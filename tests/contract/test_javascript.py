@@ -112,6 +112,9 @@ def strange_tables(rng: np.random.Generator):
             loss,
             str(rng.choice(["0.1", "0.001", "0.00001"])),
         )
+    terms = (rng.integers(0, 2, (20_000, 2)) * 4096).astype(np.int16)  # four different rows
+    targets = (rng.logistic(size=20_000) < terms[:, 0] / 4096).astype(float)
+    yield Block(terms, targets), Bernoulli(), "0.001"
 
 
 @needs_node

@@ -281,6 +281,10 @@ def advance(
         Coefficients are whole numbers of units of 2^-26.
     """
     old, share, n_steps, before = state.behind, state.share, 0, None
+    if old is None and share < 1 << 32:
+        found_share = sums.count("sampled") / sums.count("weight")
+        if abs(found_share - share * 2.0**-32) > share * 2.0**-35:
+            return State(state.theta, 1 << 32)  # few different rows: no share stands for all
     gradient = mean_gradient(sums, state.theta, loss, ridge)
     if old is not None:
         before = direction_of(old, loss, ridge)

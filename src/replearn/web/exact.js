@@ -489,6 +489,10 @@ export function fit(rows, loss, ridge, onPass = () => {}) {
   });
   let share = shareOf(rows.nRows, q * p);
   let sums = passed(theta, share);
+  if (share < ALL && Math.abs(sums.sampled / sums.weight - share / ALL) > share / ALL / 8) {
+    share = ALL; // few different rows: no share stands for all
+    sums = passed(theta, share);
+  }
   let lower = null, last = Infinity;
   for (let step = 0; step < MOST_STEPS; step++) {
     const gradient = meanGradient(sums, loss, ridge, theta);
