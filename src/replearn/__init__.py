@@ -15,6 +15,15 @@ _PLACES = {
     "ReplicablePoissonRegressor": "estimators.glm",
     "Study": "study.study",
     "register_study": "study.registered",
+    "audit": "reports.audit",
+    "compare": "reports.compare",
+    "evaluate": "reports.evaluate",
+    "load": "reports.files",
+    "save": "reports.files",
+    "plan": "reports.plans",
+    "table1": "reports.plans",
+    "datasets": "datasets",
+    "metrics": "metrics",
     "ReplearnError": "errors",
     "NotEnoughSamples": "errors",
     "InvalidFile": "errors",
@@ -29,7 +38,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name on first use, and keep it."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    module = import_module(f"{__name__}.{_PLACES[name]}")
+    found = getattr(module, name, module)  # datasets and metrics are modules
     globals()[name] = found
     return found
 

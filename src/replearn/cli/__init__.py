@@ -135,6 +135,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         complain("error", "there is not enough memory for this table. Use fewer columns or rows.")
         return BAD_INPUT
+    except ModuleNotFoundError as problem:
+        complain(
+            "error",
+            f"this needs the package {problem.name}, which is not installed. Run pip install "
+            f"{(problem.name or '').partition('.')[0]}.",
+        )
+        return BAD_INPUT
     except Exception as problem:
         if sys.flags.dev_mode:
             raise

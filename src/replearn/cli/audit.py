@@ -72,14 +72,14 @@ def _of_estimator(options: argparse.Namespace) -> Any:
     from replearn.reports.audit import audit
 
     if options.algorithm == "glm":
+        import pyarrow as pa
+
         from replearn.estimators.glm import ReplicableLogisticClassifier
         from replearn.reports.audit import columns_of
         from replearn.tables import open_table
-        from replearn.tables.files import arrow
 
         target = own_target(options.table, options.target)
         table = open_table(options.table, target=target, csv=csv_options(options))
-        pa = arrow("an audit of a GLM")
         columns, y = columns_of(table)
         X: Any = pa.table({name: pa.array(v, from_pandas=True) for name, v in columns.items()})
         estimator: Any = ReplicableLogisticClassifier(shared_seed=options.shared_seed)

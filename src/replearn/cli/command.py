@@ -90,9 +90,12 @@ def in_options(message: str, command: argparse.ArgumentParser | None) -> str:
     """
     message = " ".join(message.split())
     for action in command._actions if command else ():
-        if "_" in action.dest and action.option_strings:
+        if action.option_strings:
             option = action.option_strings[0]
-            message = re.sub(rf"(?<![\w'-]){action.dest}(?![\w'=-])", option, message)
+            message = re.sub(rf"(?<![\w'-]){action.dest}=(?=[,)])", option, message)
+            message = re.sub(rf"(?<![\w'-]){action.dest}=", f"{option} ", message)
+            if "_" in action.dest:
+                message = re.sub(rf"(?<![\w'-]){action.dest}(?![\w'-])", option, message)
     return message
 
 
@@ -257,9 +260,19 @@ def check_target(path: str | None) -> None:
         raise ReplearnError(f"{path} cannot be written: no right to write to {folder}.")
 
 
+def may_leave(kind: str, n_rows: int | None = None, n_numbers: int | None = None) -> None:
+    """Refuse a file that a data owner's policy does not let leave."""
+    if os.environ.get("REPLEARN_POLICY") or os.path.exists("replearn.policy.json"):
+        from replearn.reports.policy import current_policy
+
+        if (policy := current_policy()) is not None:
+            policy.allow(kind, n_rows, n_numbers)  # type: ignore[arg-type]
+
+
 def write_page(facts: Facts, path: str | None, title: str) -> None:
     """Write facts as a page, if one was asked for."""
     if path is not None:
+        may_leave("page")
         from replearn.documents import write_atomically
 
         write_atomically(path, facts.html(title).encode("utf-8", "replace"))

@@ -12,6 +12,7 @@ from replearn.cli.command import (
     Parser,
     add_promise,
     check_target,
+    may_leave,
     promise_of,
     read_numbers,
     working,
@@ -78,11 +79,13 @@ def run(options: argparse.Namespace) -> Outcome:
         estimator.fit(X, y)
     model = replace(estimator.model_, provenance={"columns": list(names)})
     if options.out is not None:
+        may_leave("model", len(y), model.codes.size)
         model.save(options.out)
     study = getattr(estimator, "study_", None)
     if options.study_out is not None:
         if study is None:
             raise ReplearnError("--study-out needs svm or sgd with --bits 1 to 4.")
+        may_leave("study", len(y), model.codes.size)
         study.save(options.study_out)
     facts, same = _facts(estimator, X, y)
     write_page(facts, options.page, f"Fit of {options.algorithm}")

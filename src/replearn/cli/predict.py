@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from replearn.cli.command import Outcome, Parser, check_target, csv_options, working
+from replearn.cli.command import Outcome, Parser, check_target, csv_options, may_leave, working
 from replearn.facts import Facts, Row
 
 EPILOG = """\
@@ -48,6 +48,7 @@ def run(options: argparse.Namespace) -> Outcome:
     )
     if options.out is None:
         return Outcome(facts, raw=text.getvalue())
+    may_leave("predictions", n_rows - 1)
     write_atomically(options.out, text.getvalue().encode())
     return Outcome(facts)
 

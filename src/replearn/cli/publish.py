@@ -9,6 +9,7 @@ from replearn.cli.command import (
     Parser,
     check_target,
     csv_options,
+    may_leave,
     names,
     own_target,
     working,
@@ -19,11 +20,14 @@ from replearn.facts import Facts, Row, percent
 
 if TYPE_CHECKING:
     from replearn.study.original import Original
+    from replearn.study.study import Study
+    from replearn.tables import Table
 
 EPILOG = """\
 examples:
   replearn publish a.csv --target died --out study.json
   replearn publish a.csv --target died --out study.json --basis splines --sealed
+  replearn publish pilot.csv --target died --registered --rows 9000 --out s.json
 
 writes study.json to send; beside it a.model.json to keep (and a.opening.json
 if sealed). exit codes: 0 published; 2 no promise can be kept, or bad input
@@ -43,6 +47,12 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add("--sealed", "hide the model's fingerprint until you open it", action="store_true")
     parser.add(
+        "--registered",
+        "nobody is first: a pilot's rows only plan the study, each lab will have --rows",
+        action="store_true",
+    )
+    parser.add("--scores COLUMNS", "registered: finished scores to recalibrate", type=names)
+    parser.add(
         "--basis",
         "straight lines (default), curves, or the better of both",
         choices=("linear", "splines", "auto"),
@@ -58,9 +68,8 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add(
         "--max-disagreement X",
-        "probability of a different model (default 0.01)",
+        "probability of a different model (default 0.01; registered 0.1)",
         type=float,
-        default=0.01,
     )
     parser.add(
         "--rows N",
@@ -114,6 +123,10 @@ def run(options: argparse.Namespace) -> Outcome:
     )
     if table.roles["target"] is None:
         raise ReplearnError("publish needs a target. Name the column with --target.")
+    if options.registered:
+        return _register(table, options)
+    if options.max_disagreement is None:
+        options.max_disagreement = 0.01
     fields = (
         "kind",
         "max_disagreement",
@@ -139,6 +152,8 @@ def run(options: argparse.Namespace) -> Outcome:
     with working("fitting the original"):
         original = publish(table, request)
     refuse_unsafe(original.remarks)
+    may_leave("study", original.study.n_original, original.study.design.n_numbers)
+    _refuse_rare(original.study)
     original.study.save(options.out)
     original.model.save(model_path, private=True)
     files = [
@@ -152,6 +167,47 @@ def run(options: argparse.Namespace) -> Outcome:
     facts = _facts(original, files)
     write_page(facts, options.page, f"Original of {options.out}")
     return Outcome(facts)
+
+
+def _register(table: "Table", options: argparse.Namespace) -> Outcome:
+    """Plan a study in which nobody is first."""
+    from replearn.reports.audit import columns_of
+    from replearn.study.registered import register_study
+
+    if options.replication_rows is None:
+        raise ReplearnError("--registered needs --rows: how many rows each lab will have.")
+    columns, y = columns_of(table)
+    with working("planning the study"):
+        study = register_study(
+            columns,
+            y,
+            samples_per_lab=options.replication_rows,
+            scores=options.scores,
+            kind=options.kind,
+            target=options.target or "y",
+            max_disagreement=options.max_disagreement or 0.1,
+            shared_seed=options.shared_seed,
+            categories=options.categories,
+        )
+    may_leave("study", len(y), study.design.n_numbers)
+    study.save(options.out)
+    facts = study.facts()
+    write_page(facts, options.page, f"Study {options.out}")
+    return Outcome(facts)
+
+
+def _refuse_rare(study: "Study") -> None:
+    """Refuse levels of fewer rows than a data owner's policy asks for."""
+    from replearn.reports.policy import current_policy
+
+    policy = current_policy()
+    if policy is not None:
+        shares = {
+            column.name: min((float(s) for s in column.shares if float(s) > 0), default=0.0)
+            for column in study.profile.columns
+            if column.kind == "levels"
+        }
+        policy.allow_counts(shares, study.n_original)
 
 
 def _refuse_forgotten(options: argparse.Namespace) -> None:

@@ -10,6 +10,7 @@ from replearn.cli.command import (
     Parser,
     check_target,
     lab_table,
+    may_leave,
     working,
     write_page,
 )
@@ -58,6 +59,7 @@ def run(options: argparse.Namespace) -> Outcome:
         model, found = replicate(study, lab_table(options, study.design), opened, nonce)
     facts = found.facts()
     if options.out is not None:
+        may_leave("model", found.n_rows, study.design.n_numbers)
         model.save(options.out)
     write_page(facts, options.page, f"Replication of {options.study}")
     return Outcome(facts, DIFFERENT if found.same is False else DONE)

@@ -39,9 +39,6 @@ def run(options: argparse.Namespace) -> Outcome:
         write_atomically(options.out, text.getvalue().encode())
         n_rows = len(rows)
     elif ends == {"parquet"}:
-        from replearn.tables.files import arrow
-
-        arrow("a Parquet file")
         import pyarrow.parquet as pq
 
         table = pq.read_table(options.table)

@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from replearn.cli.command import Outcome, Parser, check_target, lab_table, working
+from replearn.cli.command import Outcome, Parser, check_target, lab_table, may_leave, working
 
 EPILOG = """\
 examples:
@@ -36,5 +36,6 @@ def run(options: argparse.Namespace) -> Outcome:
     name = options.lab or os.path.basename(options.table).split(".")[0]
     with working("adding up rows"):
         sums = lab_sums(study, lab_table(options, study.design), state, lab=name)
+    may_leave("sums", sums.rows, study.design.n_numbers)
     sums.save(options.out)
     return Outcome(sums.facts())

@@ -57,9 +57,9 @@ class Check(Spoken):
             verdict = f"A replication would go through; {asked} to answer first."
         items: list[Any] = [*self.stops, *questions]
         items.append(Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}"))
-        items.append(
-            Row("same model", 1 - self.disagreement, "%", note="of the cases, with so many rows")
-        )
+        if not items[:-1]:
+            share = 1 - self.disagreement
+            items.append(Row("planned agreement", share, "%", note="with so many rows, estimated"))
         return Facts(verdict, items, details=[self._counts()], values={"ok": self.ok})
 
     def _counts(self) -> FactTable:

@@ -98,7 +98,10 @@ class Replication(Spoken):
             items.append(self.evidence.words())
         elif self.same is None:
             verdict = "A model was made; the study does not tell whether it is the original's."
-            items.append("Send the fingerprint to the original, or pass --opened with its model.")
+            items.append(
+                "Compare the fingerprint with those of other labs, or pass --opened with the "
+                "original's model."
+            )
         else:
             verdict = "A different model: these rows do not give the original's model."
             items += self._what_differs()
@@ -139,7 +142,7 @@ class Replication(Spoken):
     def _asked(self) -> list[str]:
         """Questions about columns that look different."""
         return [
-            f"{f'Column {name!r}' if name else 'The target:'} {sentence}."
+            f"Column {name!r} {sentence}." if name else f"{sentence[0].upper()}{sentence[1:]}."
             for name, sentence in self.findings
         ]
 

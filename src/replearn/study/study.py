@@ -190,7 +190,11 @@ class Study(Spoken, Document):
                 Row("target", design.target),
                 Row("columns", len(design.encoding.columns)),
                 Row("coded numbers", design.n_numbers, note=f"{design.bits} bits each"),
-                Row("rows of the original", self.n_original, note="as the lab states"),
+                *(
+                    [Row("rows of the original", self.n_original, note="as the lab states")]
+                    if self.commitment
+                    else []
+                ),
                 Row("rows of a lab", self.n_replication, note="at least"),
                 Row("planned agreement", promised, "%"),
                 Row("commitment", "sealed" if self.sealed else self.commitment or "none"),

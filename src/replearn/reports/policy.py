@@ -1,0 +1,98 @@
+"""What a data owner lets leave: a small file that every command obeys."""
+
+import os
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from replearn.documents import DecimalText, Document, Length, Range
+from replearn.errors import ReplearnError
+from replearn.facts import Facts, Row, Spoken
+
+#: Where a policy is looked for, besides the environment variable.
+POLICY_FILE = "replearn.policy.json"
+_VARIABLE = "REPLEARN_POLICY"
+
+Kind = Literal["study", "model", "sums", "predictions", "page"]
+
+
+@dataclass(frozen=True)
+class Policy(Spoken, Document):
+    """Rules of a data owner.
+
+    Attributes
+    ----------
+    least_rows : int
+        Nothing that was made from fewer rows may leave.
+    least_count : int
+        A published level has at least so many rows.
+    most_coefficients_per_row : decimal text
+        A study or model may have at most so many numbers for each row.
+    may_leave : tuple of str
+        Kinds of files that may be written.
+
+    Notes
+    -----
+    A file by hand: ``{"format": "replearn/policy", "version": 1, "least_rows": 500, "least_count":
+    20, "most_coefficients_per_row": "0.05", "may_leave": ["study", "sums"]}``. Commands find it in
+    the working folder as replearn.policy.json, or where REPLEARN_POLICY says.
+    """
+
+    FORMAT = "replearn/policy"
+
+    least_rows: Annotated[int, Range(0, 1 << 40)]
+    least_count: Annotated[int, Range(0, 1 << 40)]
+    most_coefficients_per_row: Annotated[str, DecimalText(3, 0, 1e6)]
+    may_leave: Annotated[tuple[Kind, ...], Length(0, 5)]
+
+    def allow(self, kind: Kind, n_rows: int | None = None, n_numbers: int | None = None) -> None:
+        """Refuse a file that must not leave.
+
+        Raises
+        ------
+        ReplearnError
+            With the rule.
+        """
+        if kind not in self.may_leave:
+            raise ReplearnError(
+                f"the data owner's policy lets {', '.join(self.may_leave) or 'nothing'} leave, "
+                f"got a {kind}. Ask the data owner."
+            )
+        if n_rows is not None and n_rows < self.least_rows:
+            raise ReplearnError(
+                f"the data owner's policy asks for at least {self.least_rows:,} rows, got "
+                f"{n_rows:,}. Get more rows, or ask the data owner."
+            )
+        most = float(self.most_coefficients_per_row)
+        if n_rows is not None and n_numbers is not None and n_numbers > most * n_rows:
+            raise ReplearnError(
+                f"the data owner's policy allows {most:g} coefficients for each row, got "
+                f"{n_numbers:,} of {n_rows:,} rows. Drop columns, or ask the data owner."
+            )
+
+    def allow_counts(self, shares: dict[str, float], n_rows: int) -> None:
+        """Refuse levels of too few rows; ``shares`` are those of the rarest level of columns."""
+        rare = [name for name, share in shares.items() if 0 < share * n_rows < self.least_count]
+        if rare:
+            raise ReplearnError(
+                f"the data owner's policy asks for {self.least_count:,} rows of each level, got "
+                f"fewer in {', '.join(map(repr, rare[:5]))}. Drop these columns, or join levels."
+            )
+
+    def facts(self) -> Facts:
+        """The rules, in words."""
+        return Facts(
+            f"A data owner's policy: {', '.join(self.may_leave) or 'nothing'} may leave.",
+            [
+                Row("rows, at least", self.least_rows),
+                Row("rows of a level, at least", self.least_count),
+                Row("coefficients for a row, at most", self.most_coefficients_per_row),
+            ],
+        )
+
+
+def current_policy() -> Policy | None:
+    """The policy that is in force here; None if there is none."""
+    path = os.environ.get(_VARIABLE) or POLICY_FILE
+    if path == POLICY_FILE and not os.path.exists(path):
+        return None
+    return Policy.load(path)
