@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
 from replearn.progress import warn
 from replearn.recipes.model import Model, decided
-from replearn.study.original import Kind, Original, Request, publish
+from replearn.study.original import Certificate, Kind, Original, Request, publish
 from replearn.study.replication import Replication, replicate
 from replearn.study.study import Study
 from replearn.study.worth import Worth
@@ -100,7 +100,7 @@ class _ReplicableGLM(BaseEstimator):
     def _publish(self, original: Original) -> None:
         self.study_: Study = original.study
         self.model_: Model = original.model
-        self.certificate_ = original.certificate
+        self.certificate_: Certificate | None = original.certificate
         self.worth_: Worth | None = original.worth
         self.replication_: Replication | None = None
         for problem in original.certificate.problems:

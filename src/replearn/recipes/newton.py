@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import add
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -215,7 +215,7 @@ def _total_weight(weights: Vector | None, n_rows: int) -> int:
 
 
 def _add_information(
-    information: np.ndarray, loss: Loss, X: Matrix, found: Matrix, weights: Vector | None
+    information: np.ndarray, loss: Loss, X: Any, found: Matrix, weights: Vector | None
 ) -> int:
     """Add up ``X' diag(curvature) X`` over some rows, and return their weight."""
     for start in range(0, len(found), COARSE_BLOCK):
@@ -402,7 +402,7 @@ class Penalty:
         one = np.eye(self.n_scores)
         if self.n_scores > 1:
             one = one - 1.0 / (self.n_scores + 1)
-        return np.kron(one, np.diag(columns))
+        return np.asarray(np.kron(one, np.diag(columns)), dtype=np.float64)
 
 
 def _share(n_rows: int, n_coefficients: int) -> int:

@@ -101,10 +101,9 @@ class Worth(Spoken):
         masses = np.ones(len(targets)) if weights is None else weights
         values = loss.value(scores, targets)
         if isinstance(loss, Bernoulli | Multinomial):
-            shares = np.bincount(
-                targets.astype(np.int64), weights=masses, minlength=loss.n_scores + 1
-            )
-            shares = np.maximum(shares / shares.sum(), 1e-12)
+            n_classes = loss.n_scores + 1
+            counts = np.bincount(targets.astype(np.int64), weights=masses, minlength=n_classes)
+            shares: Vector = np.maximum(counts / counts.sum(), 1e-12)
         else:
             shares = np.array([float(targets @ masses) / float(masses.sum())])
             shares = np.maximum(shares, 1e-12) if loss.kind == "poisson" else shares
@@ -115,7 +114,7 @@ class Worth(Spoken):
         if isinstance(loss, Bernoulli):
             auc = area_under_curve(scores[:, 0], targets, masses)
         if isinstance(loss, Bernoulli | Multinomial):
-            balanced = balanced_accuracy(decided(scores), targets, masses)
+            balanced = balanced_accuracy(decided(scores).astype(np.float64), targets, masses)
         return cls(
             len(targets),
             Measure.mean(values, masses),
