@@ -131,7 +131,6 @@ MODELS: dict[str, Any] = {
     "halfspace": halfspace(None),
     "halfspace, names": halfspace(NAMED, fit_intercept=False),
 }
-every_model = pytest.mark.parametrize("name", MODELS)
 
 
 def rows_for(model: Any) -> Any:
@@ -210,14 +209,6 @@ def in_database(model: Any, frame: pd.DataFrame, dialect: Any, name: str = "rows
 every_dialect = pytest.mark.parametrize("dialect", ["sqlite", "duckdb", "postgres"])
 
 
-@every_model
-@every_dialect
-def test_sql(name: str, dialect: Any) -> None:
-    model = MODELS[name]
-    rows = rows_for(model)
-    assert_same(model, rows, from_sql(model, in_database(model, frame_of(rows), dialect)))
-
-
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
 def test_a_database_of_texts(dialect: Any) -> None:
     """As a CSV file is imported: all cells are texts, which mean what they mean to the model."""
@@ -290,14 +281,6 @@ def in_onnx(path: Path, rows: Any) -> dict[str, Any]:
     return dict(zip(names, session.run(None, feed), strict=True))
 
 
-@every_model
-def test_onnx(name: str, tmp_path: Path) -> None:
-    model = MODELS[name]
-    rows = rows_for(model)
-    to_onnx(model, tmp_path / "model.onnx")
-    assert_same(model, rows, in_onnx(tmp_path / "model.onnx", rows))
-
-
 def test_what_the_model_refuses_is_nan(tmp_path: Path) -> None:
     to_onnx(MODELS["refuses"], tmp_path / "model.onnx")
     rows = table(500)
@@ -310,18 +293,13 @@ def test_what_the_model_refuses_is_nan(tmp_path: Path) -> None:
 # --- scikit-learn ---------------------------------------------------------------------------------
 
 
-@every_model
-def test_sklearn(name: str) -> None:
-    model = MODELS[name]
-    rows = rows_for(model)
-    plain = pickle.loads(pickle.dumps(to_sklearn(model)))
-    if model.classes is None:
-        found = {"prediction": plain.predict(rows)}
-    else:
-        found = {"label": plain.predict(rows), "score": plain.decision_function(rows)}
-        if hasattr(plain, "predict_proba"):
-            found["probabilities"] = plain.predict_proba(rows)
-    assert_same(model, rows, found)
+def in_sklearn(plain: Any, rows: Any) -> dict[str, Any]:
+    if not hasattr(plain, "decision_function"):
+        return {"prediction": plain.predict(rows)}
+    found = {"label": plain.predict(rows), "score": plain.decision_function(rows)}
+    if hasattr(plain, "predict_proba"):
+        found["probabilities"] = plain.predict_proba(rows)
+    return found
 
 
 def test_sklearn_needs_no_replearn(tmp_path: Path) -> None:
@@ -438,14 +416,6 @@ def _level(cell: Any) -> str:
     return {"True": "true", "False": "false", "1e-07": "1e-7"}.get(text, text.removesuffix(".0"))
 
 
-@every_model
-def test_csv(name: str, tmp_path: Path) -> None:
-    model = MODELS[name]
-    rows = rows_for(model)
-    to_csv(model, tmp_path / "model.csv")
-    assert_same(model, rows, recomputed(tmp_path / "model.csv", model, frame_of(rows)))
-
-
 def test_csv_reads_like_a_table_of_odds_ratios(tmp_path: Path) -> None:
     model = MODELS["logistic"]
     to_csv(model, tmp_path / "model.csv")
@@ -460,6 +430,37 @@ def test_csv_reads_like_a_table_of_odds_ratios(tmp_path: Path) -> None:
 
 
 # --- all ------------------------------------------------------------------------------------------
+
+FORMATS = ["sqlite", "duckdb", "postgres", "onnx", "sklearn", "csv"]
+
+
+def predicted(model: Any, rows: Any, kind: Any, folder: Path) -> dict[str, Any]:
+    if kind == "sklearn":
+        return in_sklearn(pickle.loads(pickle.dumps(to_sklearn(model))), rows)
+    if kind == "onnx":
+        to_onnx(model, folder / "model")
+        return in_onnx(folder / "model", rows)
+    if kind == "csv":
+        to_csv(model, folder / "model")
+        return recomputed(folder / "model", model, frame_of(rows))
+    return from_sql(model, in_database(model, frame_of(rows), kind))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_format_predicts_what_the_model_predicts(
+    name: str, kind: str, tmp_path: Path
+) -> None:
+    model = MODELS[name]
+    rows = rows_for(model)
+    assert_same(model, rows, predicted(model, rows, kind, tmp_path))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_score_of_0_is_the_first_class(kind: str, tmp_path: Path) -> None:
+    model = halfspace(NAMED, fit_intercept=False)
+    rows = pd.DataFrame(np.zeros((2, 3)), columns=list(NAMED))
+    assert set(predicted(model, rows, kind, tmp_path)["label"]) == {"well"}
 
 
 @pytest.mark.parametrize(

@@ -77,13 +77,13 @@ def to_sql(source: Any, table: str = "rows", *, dialect: Dialect = "sqlite") -> 
     Of two classes the predictions are ``replearn_label``, ``replearn_probability`` (of the second
     class, unless the model is a halfspace) and ``replearn_score``; of more classes there is a
     ``replearn_probability_k`` for each, and a ``replearn_score_k`` for each but the first, numbered
-    from 0 in the order of the classes. Of a number it is ``replearn_prediction``.
+    from 0 in the order of the classes. Of a number it is ``replearn_prediction``, beside its score.
 
     Cells mean what they mean to the model: NULL, NaN and words such as NA are missing, "01" is the
     level 1, and white space around a level is left out. If a row has a missing cell that the model
     refuses, its predictions are NULL. Columns of numbers must have a type of numbers in PostgreSQL;
     in the others a text that is no number is missing, as for the model. It needs SQLite 3.35, or
-    PostgreSQL 12. All numbers are doubles.
+    PostgreSQL 12, which refuses a table that has a column ``replearn_score`` already.
     """
     if dialect not in _DIALECTS:
         known = ", ".join(map(repr, _DIALECTS))
