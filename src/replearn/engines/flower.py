@@ -1,0 +1,268 @@
+"""Studies on Flower: labs send exact sums, round by round, or fit for themselves and compare.
+
+``server_app()`` and ``client_app()`` are the two halves of a Flower app. What travels are the files
+of this library, read as strictly as files: a lab that sends rubbish, or nothing, makes the round
+fail; it never makes a different model.
+"""
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from replearn.documents import Document, write_json
+from replearn.errors import ReplearnError, short
+from replearn.recipes.model import Model
+from replearn.study.coalition import Coalition, LabSums, combine, lab_sums
+from replearn.study.passes import State, table_of
+from replearn.study.replication import replicate
+from replearn.study.study import Study
+
+MODES = ("coalition", "compare")
+
+_QUESTION, _ANSWER = "question", "answer"
+_SECONDS_BETWEEN_LOOKS = 0.2
+#: Flower's codes for a node or an app that is gone, but may come back; others are final.
+_GONE = (3, 4, 5, 8)
+
+
+def client_app() -> Any:
+    """The app of a lab, for SuperNodes.
+
+    Returns
+    -------
+    flwr.clientapp.ClientApp
+        Its node config has ``data`` (path of the rows), ``study`` (path of the lab's own copy) and
+        ``lab`` (its name). A coordinator can choose none of them. In a simulation the labs are the
+        files of the folder ``labs`` of the run config.
+    """
+    from flwr.app import ConfigRecord, Message, RecordDict
+    from flwr.clientapp import ClientApp
+
+    app = ClientApp()
+
+    def query(message: Any, context: Any) -> Any:
+        try:
+            answer = _answered(dict(message.content[_QUESTION]), *_lab(context))
+        except (ReplearnError, OSError) as problem:
+            answer = {"problem": " ".join(str(problem).split())}
+        return Message(RecordDict({_ANSWER: ConfigRecord(answer)}), reply_to=message)
+
+    app.query()(query)
+    return app
+
+
+def server_app() -> Any:
+    """The app of the coordinator, for a SuperLink.
+
+    Returns
+    -------
+    flwr.serverapp.ServerApp
+        Its run config has ``study`` (path), ``mode`` ("coalition" or "compare"), ``n-labs``,
+        ``out`` (folder for all that is received and made) and ``seconds`` (for a round).
+    """
+    from flwr.serverapp import ServerApp
+
+    app = ServerApp()
+
+    def main(grid: Any, context: Any) -> None:
+        coordinator = Coordinator.of(grid, context.run_config)
+        found = coordinator.coalition() if coordinator.mode == MODES[0] else coordinator.compare()
+        logging.getLogger("flwr").info("%s", found)
+
+    app.main()(main)
+    return app
+
+
+# --- a lab ---------------------------------------------------------------------------------------
+
+
+def _lab(context: Any) -> tuple[str, Path, Path]:
+    """Name, rows and study of a lab."""
+    node, run = context.node_config, context.run_config
+    if "data" not in node and "partition-id" in node:  # a simulated lab
+        files = sorted(path for path in Path(str(run["labs"])).iterdir() if path.is_file())
+        if not files:
+            raise ReplearnError(f"labs must be a folder with a file for each, got {run['labs']}.")
+        data = files[int(node["partition-id"]) % len(files)]
+        return data.name.split(".")[0], data, Path(str(run["study"]))
+    absent = [name for name in ("data", "study", "lab") if name not in node]
+    if absent:
+        raise ReplearnError(
+            f"the node config must have data, study and lab, got no {absent[0]}. Start the "
+            "SuperNode with --node-config."
+        )
+    return str(node["lab"]), Path(str(node["data"])), Path(str(node["study"]))
+
+
+def _answered(question: Mapping[str, Any], lab: str, data: Path, path: Path) -> dict[str, Any]:
+    """What a lab answers: a file, as bytes."""
+    study = Study.load(path)
+    if question.get("study") != study.fingerprint:
+        raise ReplearnError(
+            f"the study must be this lab's, {study.fingerprint}, got "
+            f"{short(question.get('study'), 70)}. Send all labs one study file."
+        )
+    mode = question.get("mode")
+    if mode not in MODES:
+        raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {short(mode)}.")
+    made: Document
+    if mode == "coalition":
+        made = lab_sums(study, data, _document(State, question["state"]), lab=lab)
+    else:
+        made = replicate(study, table_of(study.design, data))[0]
+    return {"lab": lab, "file": _bytes(made)}
+
+
+def _bytes(document: Document) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "made.json")
+        document.save(path)
+        return path.read_bytes()
+
+
+def _document(kind: Any, content: Any) -> Any:
+    """A document that came as bytes, read as strictly as a file."""
+    if not isinstance(content, bytes):
+        raise ReplearnError(f"a file must come as bytes, got {type(content).__name__}.")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "received.json")
+        path.write_bytes(content)
+        return kind.load(path)
+
+
+# --- the coordinator -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Coordinator:
+    """A run: asks the labs, and keeps what they send."""
+
+    grid: Any  # flwr.serverapp.Grid
+    study: Study
+    mode: str
+    n_labs: int
+    out: Path
+    seconds: float  # for one round, killed labs that come back included
+
+    @classmethod
+    def of(cls, grid: Any, run: Mapping[str, Any]) -> "Coordinator":
+        """Read the run config."""
+        mode, n_labs, seconds = run["mode"], run["n-labs"], run["seconds"]
+        if mode not in MODES:
+            raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {short(mode)}.")
+        if type(n_labs) is not int or n_labs < 1:
+            raise ReplearnError(f"n-labs must be a whole number of labs, got {short(n_labs)}.")
+        if type(seconds) not in (int, float) or not 0 < seconds < 1e7:
+            raise ReplearnError(f"seconds must be positive, got {short(seconds)}.")
+        n_nodes = len(list(grid.get_node_ids()))
+        if n_nodes > n_labs:  # it would be chance which of them take part
+            raise ReplearnError(
+                f"{n_labs} labs must be connected, got {n_nodes}. Set n-labs, or stop the "
+                "SuperNodes that do not belong to the study."
+            )
+        out = Path(str(run["out"]))
+        out.mkdir(parents=True, exist_ok=True)
+        return cls(grid, Study.load(str(run["study"])), mode, n_labs, out, seconds)
+
+    def coalition(self) -> Coalition:
+        """All rounds; the model is in ``model.json``."""
+        found: State | Coalition = self.study.begin()
+        number = 0
+        while isinstance(found, State):
+            number += 1
+            state = found
+            question = {"state": _bytes(state)}
+            sums = self._ask(question, self.out / f"round{number}", self._read_sums)
+            found = combine(self.study, *sums.values(), state=state)
+        found.model.save(self.out / "model.json")
+        self._write(found.facts().data())
+        return found
+
+    def compare(self) -> str:
+        """Every lab fits; which fingerprints are there is in ``result.json``."""
+        models = self._ask({}, self.out / "models", lambda path, _: Model.load(path))
+        prints = {lab: model.fingerprint for lab, model in models.items()}
+        n_same = max(list(prints.values()).count(one) for one in prints.values())
+        n_first = sum(self.study.commits_to(one) is True for one in prints.values())
+        words = f"{n_same} of {len(prints)} labs have one model; {n_first} have the original's."
+        self._write({"same": n_same == len(prints), "labs": prints, "verdict": words})
+        return words
+
+    def _write(self, content: Any) -> None:
+        write_json(self.out / "result.json", content)
+
+    def _read_sums(self, path: Path, lab: str) -> LabSums:
+        sums = LabSums.load(path)
+        if sums.lab != lab:
+            raise ReplearnError(f"sums must be of {lab!r}, got those of {sums.lab!r}.")
+        return sums
+
+    def _ask(
+        self, question: dict[str, Any], folder: Path, read: Callable[[Path, str], Any]
+    ) -> dict[str, Any]:
+        """Ask every node, late ones too, until all labs have answered.
+
+        A SuperNode that was killed comes back as a different node: it is asked again, and what it
+        may have answered before counts once, since it has one name.
+        """
+        folder.mkdir(exist_ok=True)
+        question = {"mode": self.mode, "study": self.study.fingerprint, **question}
+        end = time.monotonic() + self.seconds
+        asked: set[int] = set()
+        waiting: set[str] = set()
+        files: dict[str, bytes] = {}
+        found: dict[str, Any] = {}
+        while len(found) < self.n_labs:
+            if time.monotonic() > end:
+                raise ReplearnError(
+                    f"{self.n_labs} labs must answer within {self.seconds:g} seconds, got "
+                    f"{len(found)} ({', '.join(sorted(found)) or 'none'}). Look after the missing "
+                    "SuperNodes, and run again."
+                )
+            nodes = sorted(set(self.grid.get_node_ids()) - asked)
+            asked.update(nodes)
+            waiting.update(self.grid.push_messages([_message(question, node) for node in nodes]))
+            for reply in self.grid.pull_messages(sorted(waiting)) if waiting else ():
+                waiting.discard(reply.metadata.reply_to_message_id)
+                node = reply.metadata.src_node_id
+                if reply.has_error():
+                    if reply.error.code not in _GONE:
+                        raise ReplearnError(f"node {node} failed: {reply.error.reason}")
+                    asked.discard(node)
+                    continue
+                lab, content = _taken(reply, node)
+                if files.setdefault(lab, content) != content:
+                    raise ReplearnError(
+                        f"there are two versions of the lab {lab!r}, the second from node {node}. "
+                        "Give each lab a name of its own."
+                    )
+                path = folder / f"{node}.json"
+                path.write_bytes(content)
+                found[lab] = read(path, lab)
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        return found
+
+
+def _message(question: Mapping[str, Any], node: int) -> Any:
+    from flwr.app import ConfigRecord, Message, MessageType, RecordDict
+
+    content = RecordDict({_QUESTION: ConfigRecord(dict(question))})
+    return Message(content, dst_node_id=node, message_type=MessageType.QUERY)
+
+
+def _taken(reply: Any, node: int) -> tuple[str, bytes]:
+    """Name and file of an answer."""
+    try:
+        about = dict(reply.content[_ANSWER])
+    except (KeyError, TypeError, ValueError):
+        raise ReplearnError(f"node {node} must answer the question, got none.") from None
+    if "problem" in about:
+        raise ReplearnError(f"node {node} refuses: {short(about['problem'], 500)}")
+    content, lab = about.get("file"), about.get("lab")
+    if not isinstance(content, bytes) or not isinstance(lab, str) or not 0 < len(lab) <= 200:
+        raise ReplearnError(f"node {node} must send a file and a name, got something else.")
+    return lab, content

@@ -1,0 +1,494 @@
+"""The same rows on an engine: the same bytes as in memory; troubles in one line, soon."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from replearn.engines import dask as dask_engine
+from replearn.engines import replication
+from replearn.errors import ReplearnError
+from replearn.recipes.model import Model
+from replearn.study.original import Request, publish
+from replearn.study.replication import replicate
+from replearn.study.study import Study
+from replearn.tables import open_table
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def patients(n_rows, seed, weighted=False):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "age": np.round(rng.normal(60, 12, n_rows)),
+            "dose.mg": np.where(rng.random(n_rows) < 0.1, np.nan, rng.gamma(2, 5, n_rows)),
+            "ward": rng.choice(["A", "B", "C"], n_rows),
+        }
+    )
+    score = (table.age - 60) / 12 + (table.ward == "B")
+    table["died"] = np.where(score + rng.logistic(size=n_rows) > 0.5, "yes", "no")
+    if weighted:
+        table["w"] = rng.choice([0.0, 0.7, 2.0], n_rows)
+    return table
+
+
+def study_of(weighted):
+    """A study whose cells are so narrow that any bit of the sums shows in the model."""
+    weights = "w" if weighted else None
+    table = open_table(patients(3000, 1, weighted), target="died", weights=weights)
+    study = publish(table, Request(target="died", ridge=0.01, weights=weights)).study
+    widths = tuple("0.00000001" for _ in study.design.widths)
+    return replace(study, design=replace(study.design, widths=widths))
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "weights"])
+def case(request):
+    """A study, a lab's rows, and the model of these rows in memory."""
+    study = study_of(request.param)
+    rows = patients(4000, 2, request.param)
+    weights = "w" if request.param else None
+    model, _ = replicate(study, open_table(rows, target="died", weights=weights))
+    fewer, _ = replicate(study, open_table(rows[:-3], target="died", weights=weights))
+    assert fewer.fingerprint != model.fingerprint  # few rows show
+    return study, rows, model.fingerprint
+
+
+def cut(rows, n_parts):
+    """Parts of different sizes; some may be empty."""
+    ends = np.linspace(0, 1, n_parts + 1) ** 2 * len(rows)
+    return [rows[int(a) : int(b)] for a, b in pairwise(ends)]
+
+
+# --- the contract ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_parts", [1, 3, 8, 16])
+def test_any_partitions_of_arrow_batches(case, n_parts):
+    study, rows, expected = case
+    parts = [pa.Table.from_pandas(part, preserve_index=False) for part in cut(rows, n_parts)]
+
+    def pass_over(state):
+        work = replication.work(study, state)
+        return [work(part.to_batches(max_chunksize=333)) for part in reversed(parts)]
+
+    model, found = replication.replicate(study, pass_over)
+    assert model.fingerprint == expected
+    assert found.n_rows <= len(rows)
+
+
+def test_polars_frames_and_duckdb_batches(case):
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    study, rows, expected = case
+
+    def with_polars(state):
+        frame = polars.from_pandas(rows)
+        return [replication.work(study, state)(frame.iter_slices(700))]
+
+    def with_duckdb(state):
+        table = pa.Table.from_pandas(rows, preserve_index=False)
+        found = duckdb.from_arrow(table).to_arrow_reader(500)
+        return [replication.work(study, state)(found)]
+
+    for pass_over in (with_polars, with_duckdb):
+        assert replication.replicate(study, pass_over)[0].fingerprint == expected
+
+
+def test_a_lab_on_an_engine_is_told_about_other_units():
+    study, rows = study_of(False), patients(4000, 2)
+    wrong = rows.assign(age=rows.age * 12)
+
+    def pass_over(state):
+        return [replication.work(study, state)([part]) for part in cut(wrong, 3)]
+
+    _, found = replication.replicate(study, pass_over)
+    assert [finding.column for finding in found.findings] == ["age"]
+    assert "different unit" in found.findings[0].sentence
+
+
+def test_what_comes_back_does_not_grow_with_the_rows():
+    import pickle
+
+    study = study_of(False)
+    state = study.begin()
+    sizes = [
+        len(pickle.dumps(replication.work(study, state)([patients(n, 3)]))) for n in (3000, 60_000)
+    ]
+    assert sizes[1] < 1.5 * sizes[0]
+    assert sizes[1] < 100_000
+
+
+# --- Dask -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def client():
+    pytest.importorskip("distributed")
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
+        Client(cluster, set_as_default=False) as found,
+    ):
+        yield found
+
+
+def write_parquet(rows, path, group_rows):
+    pq.write_table(
+        pa.Table.from_pandas(rows, preserve_index=False), path, row_group_size=group_rows
+    )
+
+
+@pytest.mark.parametrize("task_rows", [1, 1500, 10**6])
+def test_dask_reads_files_by_row_groups(case, client, tmp_path, monkeypatch, task_rows):
+    study, rows, expected = case
+    monkeypatch.setattr(dask_engine, "TASK_ROWS", task_rows)
+    write_parquet(rows[:2500], tmp_path / "a.parquet", 700)
+    write_parquet(rows[2500:], tmp_path / "b.parquet", 900)
+    model, _ = dask_engine.replicate(study, tmp_path / "*.parquet", client)
+    assert model.fingerprint == expected
+    rows[:1000].to_csv(tmp_path / "c.csv", index=False)
+    write_parquet(rows[1000:], tmp_path / "d.pq", 900)
+    both = [tmp_path / "c.csv", tmp_path / "d.pq"]
+    assert dask_engine.replicate(study, both, client)[0].fingerprint == expected
+
+
+@pytest.mark.parametrize("n_parts", [1, 3, 8])
+def test_dask_takes_dataframes_by_partitions(case, client, n_parts):
+    study, rows, expected = case
+    dataframe = pytest.importorskip("dask.dataframe")
+    frame = dataframe.from_pandas(rows.assign(other=1), npartitions=n_parts)
+    assert dask_engine.replicate(study, frame, client)[0].fingerprint == expected
+
+
+def test_dask_refuses_as_in_memory(case, client, tmp_path):
+    study, rows, _ = case
+    path = tmp_path / "a.parquet"
+    for wrong, words in [
+        (rows.drop(columns="ward"), "has no column 'ward'"),
+        (rows.assign(ward="Z"), "coded differently"),
+        (rows.assign(died="maybe"), "must hold the labels of the study"),
+    ]:
+        write_parquet(wrong, path, 500)
+        with pytest.raises(ReplearnError, match=words):
+            dask_engine.replicate(study, path, client)
+
+
+@pytest.mark.slow
+def test_dask_workers_that_die(tmp_path):
+    """Both processes are killed in the middle: the rows are encoded again, with the same bytes."""
+    from distributed import Client, LocalCluster
+
+    study, rows = study_of(False), patients(4000, 2)
+    expected = replicate(study, open_table(rows, target="died"))[0].fingerprint
+    write_parquet(rows, tmp_path / "a.parquet", 250)
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",
+            silence_logs=50,
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):  # fmt: skip
+        killed = []
+        original = dask_engine._submitted
+
+        def submitted(*arguments):
+            found = original(*arguments)
+            if len(killed) < 2 and arguments[2].newton is not None:
+                pids = client.run(os.getpid)
+                killed.append(min(pids.values()))
+                os.kill(killed[-1], 9)
+            return found
+
+        dask_engine._submitted = submitted
+        try:
+            model, _ = dask_engine.replicate(study, tmp_path / "a.parquet", client)
+        finally:
+            dask_engine._submitted = original
+    assert len(killed) == 2
+    assert model.fingerprint == expected
+
+
+def test_dask_troubles_are_one_line_and_soon(tmp_path):
+    from distributed import Client, LocalCluster
+
+    started = time.monotonic()
+    with (
+        pytest.raises(ReplearnError, match=r"no Dask scheduler answers at .tcp://127.0.0.1:1."),
+        dask_engine.connect("tcp://127.0.0.1:1"),
+    ):
+        pass
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with (
+            pytest.raises(ReplearnError, match="no Dask scheduler answers"),
+            dask_engine.connect(address),
+        ):
+            pass
+    with pytest.raises(ReplearnError, match="needs a Dask client, got none"):
+        dask_engine.replicate(study_of(False), "a.parquet")
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+        pytest.raises(ReplearnError, match="must have a worker"),
+    ):
+        dask_engine.replicate(study_of(False), "a.parquet", client)
+    assert time.monotonic() - started < 60
+
+
+def test_dask_worker_without_the_package(client, monkeypatch):
+    monkeypatch.setattr(client, "run", lambda *a, **b: {"tcp://x": ImportError("replearn")})
+    with pytest.raises(ReplearnError, match=r"all workers must have replearn .*, got none"):
+        dask_engine.replicate(study_of(False), "a.parquet", client)
+
+
+# --- Spark ----------------------------------------------------------------------------------------
+
+
+def java_trouble():
+    """Why Spark cannot run here; None if it can."""
+    java = shutil.which("java")
+    if java is None:
+        return "Spark needs Java 17 or later, and there is none (Debian: openjdk-17-jre-headless)"
+    said = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
+    version = re.search(r'version "(\d+)', said)
+    if version is None or int(version[1]) < 17:
+        return f"Spark needs Java 17 or later, got {said.splitlines()[:1]}"
+    return None
+
+
+@pytest.fixture(scope="module")
+def spark():
+    pytest.importorskip("pyspark", reason="pyspark is not installed: dev.py test --engines")
+    if trouble := java_trouble():
+        pytest.skip(trouble)
+    os.environ |= {
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+    settings = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "512m",
+        "spark.log.level": "OFF",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "700",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pyspark about newer packages, and about its sockets
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master("local[2,4]").appName("replearn")
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        yield session
+        session.stop()
+
+
+def spark_frame(spark, rows, path):
+    rows.to_parquet(path, index=False)
+    return spark.read.parquet(str(path))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("n_parts", [1, 3, 8])
+def test_spark_gives_the_same_bytes(case, spark, tmp_path, n_parts):
+    from replearn.engines import spark as engine
+
+    study, rows, expected = case
+    frame = spark_frame(spark, rows, tmp_path / "a.parquet")
+    model, found = engine.replicate(study, frame.repartition(n_parts))
+    assert model.fingerprint == expected
+    assert found.n_rows > 0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_spark_refuses_as_in_memory(case, spark, tmp_path):
+    from replearn.engines import spark as engine
+
+    study, rows, _ = case
+    wrong = [
+        (spark_frame(spark, rows.drop(columns="ward"), tmp_path / "a"), "no column 'ward'"),
+        (spark_frame(spark, rows.assign(ward="Z"), tmp_path / "b"), "coded differently"),
+        (spark_frame(spark, rows.assign(died="maybe"), tmp_path / "c"), "labels of the study"),
+        (rows, "must be a Spark dataframe, got DataFrame"),
+        (spark.readStream.format("rate").load(), "must have an end"),
+    ]
+    for frame, words in wrong:
+        with pytest.raises(ReplearnError, match=words):
+            engine.replicate(study, frame)
+
+
+# --- Flower ---------------------------------------------------------------------------------------
+
+
+LABS = {"north": 500, "south": 700, "west": 800}
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory):
+    """A folder with a study and the rows of three labs, and the model of all rows."""
+    pytest.importorskip("flwr", reason="flwr is not installed: dev.py test --engines")
+    folder = tmp_path_factory.mktemp("federation")
+    study = publish(
+        open_table(patients(3000, 1), target="died"), Request(target="died", ridge=0.01)
+    ).study
+    study.save(folder / "study.json")
+    (folder / "labs").mkdir()
+    tables = []
+    for seed, (name, n_rows) in enumerate(LABS.items(), start=10):
+        tables.append(patients(n_rows, seed))
+        tables[-1].to_csv(folder / f"labs/{name}.csv", index=False)
+    pooled = replicate(study, open_table(pd.concat(tables), target="died"))[0]
+    return folder, pooled.fingerprint
+
+
+class LocalGrid:
+    """Labs in this process: real messages and apps, without a network."""
+
+    def __init__(self, labs):
+        self.labs, self.replies, self.n_sent = dict(enumerate(labs, start=1)), {}, 0
+
+    def get_node_ids(self):
+        return list(self.labs)
+
+    def push_messages(self, messages):
+        numbers = []
+        for message in messages:
+            self.n_sent += 1
+            number = str(self.n_sent)
+            message.metadata.__dict__["_message_id"] = number  # as a SuperLink does
+            self.replies[number] = self.labs[message.metadata.dst_node_id](message)
+            numbers.append(number)
+        return numbers
+
+    def pull_messages(self, numbers):
+        ready = [number for number in numbers if self.replies.get(number) is not None]
+        return [self.replies.pop(number) for number in ready]
+
+
+def lab(folder, name, **more):
+    """The real app of a lab."""
+    from flwr.app import Context, RecordDict
+
+    from replearn.engines.flower import client_app
+
+    node = {"data": str(folder / f"labs/{name}.csv"), "lab": name}
+    node |= {"study": str(folder / "study.json")} | more
+    app = client_app()
+    return lambda message: app(message, Context(1, 1, node, RecordDict(), {}))
+
+
+def run(folder, out, labs, mode="coalition", **more):
+    from flwr.app import Context, RecordDict
+    from flwr.supercore.task_identity import TaskIdentity
+
+    from replearn.engines.flower import server_app
+
+    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
+    config = {"study": str(folder / "study.json"), "out": str(out), "mode": mode}
+    config |= {"n-labs": len(LABS), "seconds": 60} | more
+    grid = labs if isinstance(labs, LocalGrid) else LocalGrid(labs)
+    server_app()(grid, Context(1, 0, {}, RecordDict(), config))
+    return json.loads((out / "result.json").read_text())
+
+
+def answering(**answer):
+    """A lab that answers something else."""
+    from flwr.app import ConfigRecord, Message, RecordDict
+
+    return lambda message: Message(
+        RecordDict({"answer": ConfigRecord({"lab": "north", **answer})}), reply_to=message
+    )
+
+
+def failing(code):
+    from flwr.app import Error, Message
+
+    return lambda message: Message(Error(code, "gone"), reply_to=message)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+class TestFlower:
+    def test_the_model_of_all_rows(self, federation, tmp_path):
+        folder, expected = federation
+        found = run(folder, tmp_path, [lab(folder, name) for name in LABS])
+        assert found["fingerprint"] == expected
+        assert Model.load(tmp_path / "model.json").fingerprint == expected
+
+    def test_compare(self, federation, tmp_path):
+        folder, _ = federation
+        found = run(folder, tmp_path, [lab(folder, name) for name in LABS], mode="compare")
+        study = Study.load(folder / "study.json")
+        for name, fingerprint in found["labs"].items():
+            rows = open_table(folder / f"labs/{name}.csv", target="died")
+            assert replicate(study, rows)[0].fingerprint == fingerprint
+
+    def test_nodes_that_die_and_come_back(self, federation, tmp_path):
+        folder, expected = federation
+        good = [lab(folder, name) for name in ("north", "south")]
+        answers = iter([failing(8), failing(5)])
+        west = lab(folder, "west")
+
+        def flaky(message):
+            return next(answers, west)(message)
+
+        assert run(folder, tmp_path / "a", [*good, flaky])["fingerprint"] == expected
+        with pytest.raises(ReplearnError, match=r"3 labs must answer .* got 2 \(north, south\)"):
+            run(folder, tmp_path / "b", [*good, lambda _: None], seconds=0.5)
+        with pytest.raises(ReplearnError, match="gone"):
+            run(folder, tmp_path / "c", [*good, failing(2)])
+        assert not (tmp_path / "b/model.json").exists()
+
+    @pytest.mark.parametrize(
+        ("rubbish", "words"),
+        [
+            ({}, "must send a file and a name"),
+            ({"file": 7}, "must send a file and a name"),
+            ({"file": b"", "lab": "north"}, "JSON"),
+            ({"file": b"{}"}, "format must be 'replearn/sums'"),
+            ({"file": b"{}", "lab": 3}, "must send a file and a name"),
+            ({"problem": "the disk is full"}, "refuses: 'the disk is full'"),
+        ],
+    )
+    def test_rubbish_makes_no_model(self, federation, tmp_path, rubbish, words):
+        folder, _ = federation
+        labs = [answering(**rubbish), lab(folder, "south"), lab(folder, "west")]
+        with pytest.raises(ReplearnError, match=words):
+            run(folder, tmp_path, labs)
+        assert not (tmp_path / "model.json").exists()
+
+    def test_what_else_is_refused(self, federation, tmp_path):
+        folder, _ = federation
+        good = [lab(folder, name) for name in LABS]
+
+        def refused(words, labs=good, **more):
+            with pytest.raises(ReplearnError, match=words):
+                run(folder, tmp_path, labs, **more)
+
+        refused("two versions of the lab 'north'", [*good[:2], lab(folder, "west", lab="north")])
+        refused("3 labs must be connected, got 4", [*good, lab(folder, "west", lab="more")])
+        refused("mode must be one of coalition, compare", mode="average")
+        refused("n-labs", **{"n-labs": 0})
+        study = Study.load(folder / "study.json")
+        replace(study, n_original=study.n_original + 1).save(tmp_path / "other.json")
+        stranger = lab(folder, "west", study=str(tmp_path / "other.json"))
+        refused("the study must be this lab's", [*good[:2], stranger])
