@@ -1,16 +1,28 @@
-"""The picture "where we landed": a box for each cell, a mark for each lab. Plain SVG."""
+"""The three pictures of a study, as plain SVG: they need no package, and follow light and dark."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import NamedTuple
 
 from replearn.types import Vector
 
-_MARKS = ("#0b6e99", "#b4452f", "#4c7a34", "#7a4ea3", "#8a6d1a", "#3d5a80")
+_MARKS = ("#0b7fb3", "#c4553d", "#5b8f3e", "#8d5fba", "#a07f1f", "#4f73a0")
 _MOST = 30
 
 
+class Rung(NamedTuple):
+    """A step of the ladder: a model, what it is worth (0 to 1), and who gets it."""
+
+    name: str
+    worth: float
+    value: str
+    agree: str
+    ours: bool = False
+
+
 def where_we_landed(names: Sequence[str], labs: Mapping[str, Vector]) -> str:
-    """An SVG: marks inside the box agree with the original.
+    """Draw a box for each cell and a mark for each lab: marks inside agree with the original.
 
     Parameters
     ----------
@@ -21,32 +33,127 @@ def where_we_landed(names: Sequence[str], labs: Mapping[str, Vector]) -> str:
     """
     furthest = [max(abs(float(lab[i])) for lab in labs.values()) for i in range(len(names))]
     shown = sorted(sorted(range(len(names)), key=lambda i: -furthest[i])[:_MOST])
-    row, left, width = 22, 210, 520
-    height = row * len(shown) + 56
+    row, left, width = 22, 230, 540
+    legend = 20 * -(-len(labs) // 4)
+    height = row * len(shown) + 36 + legend
     middle, cell = left + (width - left) / 2, (width - left) / 3
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" style="max-width:100%;height:auto" font-family="system-ui,sans-serif" '
-        'font-size="12" fill="currentColor">'
-    ]
+    parts = []
     for line, i in enumerate(shown):
         y = 26 + line * row
-        name = names[i] if len(names[i]) <= 32 else names[i][:31] + "…"
         parts.append(
-            f'<text x="{left - 12}" y="{y + 4}" text-anchor="end">{escape(name)}</text>'
+            f'<text x="{left - 12}" y="{y + 4}" text-anchor="end" font-size="12">'
+            f"{_short(names[i], 32)}</text>"
             f'<rect x="{middle - cell / 2:.1f}" y="{y - 8}" width="{cell:.1f}" height="16" rx="2" '
             'fill="currentColor" fill-opacity="0.08" stroke="currentColor" stroke-opacity="0.35"/>'
         )
         for number, lab in enumerate(labs.values()):
             x = middle + cell * max(-1.45, min(1.45, float(lab[i])))
-            color = _MARKS[number % len(_MARKS)]
-            parts.append(f'<circle cx="{x:.1f}" cy="{y}" r="4" fill="{color}"/>')
-    y = height - 12
+            parts.append(_dot(x, y, number))
     for number, name in enumerate(labs):
-        x = 12 + 130 * number
-        color = _MARKS[number % len(_MARKS)]
+        x, y = 12 + 128 * (number % 4), height - legend + 4 + 20 * (number // 4)
+        parts.append(f'{_dot(x, y - 4, number)}<text x="{x + 9}" y="{y}">{_short(name, 16)}</text>')
+    outside = sum(far > 0.5 for far in furthest)
+    what = "all marks are inside" if not outside else f"{outside} have a mark outside"
+    return _svg(width, height, parts, f"Where labs landed: {len(names)} numbers, {what}.")
+
+
+def sixteen_scores(own: Sequence[float], replicated: Sequence[float], patient: str) -> str:
+    """Draw what hospitals tell one patient: a dot for each, stacked by whole percents.
+
+    Parameters
+    ----------
+    own : sequence of float
+        Risk by each hospital's own model, 0 to 1.
+    replicated : sequence of float
+        Risk by each hospital's replication of one study.
+    patient : str
+        Who it is, in a few words.
+    """
+    low = 5 * int(100 * min(*own, *replicated) / 5)
+    high = 5 * -int(-100 * max(*own, *replicated) // 5)
+    left, right, width = 24, 616, 640
+    per_percent = (right - left) / max(1, high - low)
+    parts = [f'<text x="{left}" y="20" font-size="15">{escape(patient)}</text>']
+    top = 34
+    for risks, color in ((own, 1), (replicated, 0)):
+        stacks = Counter(round(100 * risk) for risk in risks)
+        floor = top + 34 + 11 * max(stacks.values())
+        different = len(set(risks))
+        said = f"{len(risks)} hospitals, each its own model: {different} different risks"
+        if color == 0:
+            said = f"{len(risks)} hospitals, one replicated model: {_counted(different)}"
+        parts.append(f'<text x="{left}" y="{top + 16}" font-weight="600">{said}</text>')
+        for percent, n_here in stacks.items():
+            x = left + (percent - low) * per_percent
+            parts += [_dot(x, floor - 8 - 11 * i, color, 5) for i in range(n_here)]
         parts.append(
-            f'<circle cx="{x}" cy="{y - 4}" r="4" fill="{color}"/>'
-            f'<text x="{x + 9}" y="{y}">{escape(name)}</text>'
+            f'<line x1="{left}" x2="{right}" y1="{floor}" y2="{floor}" stroke="currentColor" '
+            'stroke-opacity="0.5"/>'
         )
-    return "".join(parts) + "</svg>"
+        for percent in range(low, high + 1, 5):
+            x = left + (percent - low) * per_percent
+            parts.append(
+                f'<text x="{x:.1f}" y="{floor + 16}" text-anchor="middle" '
+                f'fill-opacity="0.8">{percent}%</text>'
+            )
+        top = floor + 28
+    label = (
+        f"{patient}: own models of {len(own)} hospitals say {min(own):.0%} to {max(own):.0%}; "
+        f"replicated models say {_counted(len(set(replicated)))}."
+    )
+    return _svg(width, top + 2, parts, label)
+
+
+def ladder(rungs: Sequence[Rung], unit: str) -> str:
+    """Draw what models are worth, one below the other, and how often labs get each.
+
+    Parameters
+    ----------
+    rungs : sequence of Rung
+        From worth nothing up.
+    unit : str
+        What the bars measure.
+    """
+    left, right, width, row = 236, 470, 640, 40
+    parts = [
+        f'<text x="{left}" y="18" fill-opacity="0.8">{escape(unit)}</text>'
+        f'<text x="{right + 60}" y="18" fill-opacity="0.8">same model at</text>'
+    ]
+    most = max(rung.worth for rung in rungs)
+    for number, rung in enumerate(rungs):
+        y = 32 + number * row
+        length = max(2.0, (right - left - 10) * rung.worth / most)
+        weight = "600" if rung.ours else "400"
+        color = f'fill="{_MARKS[0]}"' if rung.ours else 'fill="currentColor" fill-opacity="0.3"'
+        parts.append(
+            f'<text x="{left - 12}" y="{y + 18}" text-anchor="end" font-weight="{weight}">'
+            f"{escape(rung.name)}</text>"
+            f'<rect x="{left}" y="{y + 2}" width="{length:.1f}" height="24" rx="3" {color}/>'
+            f'<text x="{left + length + 6:.1f}" y="{y + 18}">{escape(rung.value)}</text>'
+            f'<text x="{right + 60}" y="{y + 18}" font-weight="{weight}">'
+            f"{escape(rung.agree)}</text>"
+        )
+    said = "; ".join(f"{rung.name} {rung.value}, same at {rung.agree}" for rung in rungs)
+    return _svg(width, 40 + row * len(rungs), parts, f"{unit}: {said}.")
+
+
+def _svg(width: int, height: int, parts: Sequence[str], label: str) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'role="img" aria-label="{escape(label)}" style="max-width:100%;height:auto" '
+        'font-family="system-ui,sans-serif" font-size="13" fill="currentColor">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def _dot(x: float, y: float, number: int, radius: int = 4) -> str:
+    color = _MARKS[number % len(_MARKS)]
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{color}"/>'
+
+
+def _short(name: str, most: int = 28) -> str:
+    return escape(name if len(name) <= most else name[: most - 1] + "…")
+
+
+def _counted(different: int) -> str:
+    return "one risk" if different == 1 else f"{different} different risks"

@@ -1,0 +1,197 @@
+"""Run what the pages show: their ``console`` blocks, and their sessions of Python.
+
+    python docs/run_pages.py [PAGE ...]            say where a page shows what does not come out
+    python docs/run_pages.py --write [PAGE ...]    put what comes out into the pages
+
+The blocks of a page are run one after the other in one folder, which holds the tables of four
+centres: ashford.csv, birchwood.csv, castleton.csv and dunmore.csv, 4,000 patients each. A block
+below ``<!-- not run: why -->`` is text. ``...`` in a page stands for anything, and fingerprints
+are not compared: those of the tests' golden files are. A last line ``...`` keeps the output as
+short as it is.
+"""
+
+import argparse
+import contextlib
+import doctest
+import io
+import os
+import re
+import shlex
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FENCE = re.compile(r"(?ms)^(?P<open>```(?:python|console)\n)(?P<body>.*?)^```$")
+COMMAND = re.compile(r"(?ms)^\$ (.*?(?<!\\))\n(.*?)(?=^\$ |\Z)")
+NOT_RUN = re.compile(r"<!-- not run[^>]*-->\s*$")
+HASH = re.compile(r"\b[0-9a-f]{64}\b")
+PATIENTS = 4000
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something to run, and what the page shows of it: characters ``start`` to ``end``."""
+
+    language: str
+    source: str
+    shown: str
+    start: int
+    end: int
+
+
+def pages() -> list[Path]:
+    """All pages that show something to run."""
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    mine = (page for page in found if not {"_build", "commands"} & set(page.parts))
+    return [page for page in mine if any(steps(page.read_text(encoding="utf-8")))]
+
+
+def steps(text: str) -> Iterator[Step]:
+    """What a page shows, in order."""
+    for block in FENCE.finditer(text):
+        if NOT_RUN.search(text[: block.start()]):
+            continue
+        start = block.start("body")
+        reader = _sessions if block["open"].startswith("```python") else _commands
+        for language, source, shown, place in reader(block["body"]):
+            yield Step(language, source, shown, start + place, start + place + len(shown))
+
+
+def _sessions(body: str) -> Iterator[tuple[str, str, str, int]]:
+    place = 0
+    for piece in doctest.DocTestParser().parse(body):
+        if isinstance(piece, str):
+            place += len(piece)
+            continue
+        place += sum(len(line) + 5 for line in piece.source.splitlines())  # prompt, line end
+        yield "python", piece.source, piece.want, place
+        place += len(piece.want)
+
+
+def _commands(body: str) -> Iterator[tuple[str, str, str, int]]:
+    for match in COMMAND.finditer(body):
+        shown = match[2].rstrip("\n") + "\n" if match[2].strip() else ""
+        yield "console", match[1].replace("\\\n", " "), shown, match.start(2)
+
+
+def run(text: str) -> Iterator[tuple[Step, str]]:
+    """Run a page; what each step printed."""
+    from replearn.datasets import CENTRES, load_readmission
+
+    names: dict[str, object] = {"__name__": "__main__"}
+    before, code = Path.cwd(), 0
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for centre in CENTRES:
+            table = load_readmission(centre, PATIENTS)
+            table.to_csv(Path(folder) / f"{centre.lower()}.csv", index=False)
+        os.chdir(folder)
+        try:
+            for step in steps(text):
+                if step.language == "python":
+                    yield step, _session(step.source, names)
+                else:
+                    printed, code = _command(step.source, code)
+                    yield step, printed
+        finally:
+            os.chdir(before)
+
+
+def _session(source: str, names: dict[str, object]) -> str:
+    """Run an example as doctest does, exceptions included."""
+    heard: list[str] = []
+
+    class Listener(doctest.DocTestRunner):
+        def report_success(self, out, test, example, got):
+            heard.append(got)
+
+        def report_failure(self, out, test, example, got):
+            heard.append(got)
+
+        def report_unexpected_exception(self, out, test, example, exc_info):
+            name = f"{exc_info[0].__module__}.{exc_info[0].__qualname__}"
+            heard.append(f"Traceback (most recent call last):\n    ...\n{name}: {exc_info[1]}\n")
+
+    test = doctest.DocTest([doctest.Example(source, "")], names, "page", None, 0, None)
+    Listener(verbose=False).run(test, out=lambda _: None, clear_globs=False)
+    names.update(test.globs)
+    return "".join(heard)
+
+
+def _command(source: str, last: int) -> tuple[str, int]:
+    """Run one of our commands, Python or ``echo $?`` here; what it printed, and its exit code."""
+    from replearn import cli
+
+    if source == "echo $?":
+        return f"{last}\n", 0
+    words = shlex.split(source)
+    printed, code = io.StringIO(), 0
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        if words[:2] == ["python", "-c"]:
+            exec(words[2], {"__name__": "__main__"})
+        elif words[0] == "replearn" or words[:2] == ["python3", "dev.py"]:
+            try:
+                code = cli.main(words[1 if words[0] == "replearn" else 2 :])
+            except SystemExit as stop:
+                code = int(stop.code or 0)
+        else:
+            raise ValueError(f"a page runs replearn, python -c and echo $?, got {source!r}")
+    return printed.getvalue(), code
+
+
+def agrees(shown: str, printed: str) -> bool:
+    """Whether a page shows what was printed: but for spaces, fingerprints and ``...``."""
+    pieces = [" ".join(HASH.sub("#", piece).split()) for piece in shown.split("...")]
+    pattern = r"\s?.*\s?".join(map(re.escape, pieces))
+    text = " ".join(HASH.sub("#", printed.replace("<BLANKLINE>", "")).split())
+    return re.fullmatch(pattern.replace("<BLANKLINE>", ""), text) is not None
+
+
+def check(page: Path) -> list[str]:
+    """One complaint for every step that prints something else than its page shows."""
+    return [
+        f"{page.name}: {step.source.strip()}\n--- shown\n{step.shown}--- printed\n{printed}"
+        for step, printed in run(page.read_text(encoding="utf-8"))
+        if not agrees(step.shown, printed)
+    ]
+
+
+def write(page: Path) -> int:
+    """Put what comes out into a page; the number of places that changed."""
+    text = page.read_text(encoding="utf-8")
+    changes = [(step, printed) for step, printed in run(text) if not agrees(step.shown, printed)]
+    for step, printed in reversed(changes):
+        lines = [line.rstrip() for line in printed.splitlines()]
+        if step.language == "python":
+            lines = [line or "<BLANKLINE>" for line in lines]
+        if step.shown.rstrip().endswith("..."):
+            lines = [*lines[: len(step.shown.splitlines()) - 1], "..."]
+        text = text[: step.start] + "".join(f"{line}\n" for line in lines) + text[step.end :]
+    if changes:
+        page.write_text(text, encoding="utf-8")
+    return len(changes)
+
+
+def main() -> int:
+    """Check or write all pages, or those that are named."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("pages", nargs="*", type=Path)
+    parser.add_argument("--write", action="store_true", help="put what comes out into the pages")
+    options = parser.parse_args()
+    bad = 0
+    for page in options.pages or pages():
+        if options.write:
+            print(f"{page.name}: {write(page)} changed", flush=True)
+        else:
+            complaints = check(page)
+            bad += len(complaints)
+            print(f"{page.name}: {len(complaints)} differ", *complaints, sep="\n", flush=True)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
