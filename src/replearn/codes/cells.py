@@ -252,5 +252,6 @@ def _near(name: str, place: Vector, spread: Matrix) -> tuple[Vector, Matrix]:
         moves = spread @ normals.T
     ratios = slacks / np.maximum(np.sqrt((moves**2).sum(axis=0)), 1e-300)
     near = np.flatnonzero(ratios < _REACH)
-    near = near[np.argsort(ratios[near])[:_MAX_WALLS]]
+    if near.size > _MAX_WALLS:
+        near = near[np.argpartition(ratios[near], _MAX_WALLS)[:_MAX_WALLS]]
     return slacks[near], moves[:, near]

@@ -228,6 +228,11 @@ def minimal_vectors(name: str) -> NDArray[np.int8]:
     return np.concatenate([_signed_pairs(24, 4), eights.reshape(-1, 24), ones.reshape(-1, 24)])
 
 
+@functools.cache
+def _float_vectors(name: str) -> NDArray[np.float32]:
+    return minimal_vectors(name).astype(np.float32)
+
+
 def near_walls(name: str, place: Vector, reach: float) -> tuple[Vector, Matrix]:
     """Distances to the walls of the Voronoi cell near a place in it, and their unit normals.
 
@@ -236,6 +241,6 @@ def near_walls(name: str, place: Vector, reach: float) -> tuple[Vector, Matrix]:
     crossings, are not: good for an estimate, no proof.
     """
     size, scale = _SHORTEST[name], UNITS[name] / _SHORTEST[name]
-    slacks = size / 2 - minimal_vectors(name).astype(np.float32) @ (place * scale)
+    slacks = size / 2 - _float_vectors(name) @ (place * scale).astype(np.float32)
     near = np.flatnonzero(slacks < reach)
-    return slacks[near], minimal_vectors(name)[near].astype(np.float64) * scale
+    return slacks[near].astype(np.float64), minimal_vectors(name)[near].astype(np.float64) * scale

@@ -1,13 +1,11 @@
 """The paper's classifiers as scikit-learn estimators: the shell of all, Algorithms 1 and 2."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
@@ -18,7 +16,7 @@ from replearn.codes.coins import Coins, seed_text
 from replearn.codes.model import HalfspaceModel
 from replearn.documents import Label
 from replearn.errors import ReplearnError, ReplicabilityWarning, short
-from replearn.progress import warn
+from replearn.progress import threads, tracked, warn
 from replearn.recipes.batches import MemoryRows, refuse_sorted
 from replearn.recipes.paper_design import PaperDesign
 from replearn.recipes.recipe import (
@@ -175,7 +173,7 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         plan = self._plan(sample.n_features + bool(self.fit_intercept))
         if plan.mode != "practical":
             plan.require(sample.n_rows)
-        fitted = recipe.run(sample, plan, Coins(seed), self._threads())
+        fitted = recipe.run(sample, plan, Coins(seed), self._work())
         names = getattr(self, "feature_names_in_", None)
         self.plan_, self.counts_ = plan, dict(fitted.counts)
         self.certificate_ = recipe.stability(plan, sample.n_rows, fitted.spread)
@@ -234,12 +232,13 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
                 "Only binary classification is supported. The type of the target is multiclass: "
                 f"got {self.classes_.size} classes. Use ReplicableLogisticClassifier for more."
             )
-        if np.unique(y).size < 2:
+        positive = np.asarray(y == self.classes_[-1])
+        if positive.all() or not positive.any():
             raise ReplearnError(
                 f"y must have rows of both classes, got the one class {short(y[0])}. Check the "
                 "labels, or get more rows."
             )
-        return np.where(y == self.classes_[1], np.int8(1), np.int8(-1))
+        return np.where(positive, np.int8(1), np.int8(-1))
 
     def _order(self, signs: Signs) -> NDArray[np.int64]:
         """Canonical order of the rows: as given, or by a keyed permutation."""
@@ -282,15 +281,10 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
                 ReplicabilityWarning,
             )
 
-    def _threads(self) -> BlockMap:
+    def _work(self) -> BlockMap:
         """Map over blocks with ``n_jobs`` threads; compiled loops release the interpreter lock."""
-        n_threads = effective_n_jobs(self.n_jobs)
-
-        def threaded(function: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
-            with ThreadPoolExecutor(n_threads) as pool:
-                yield from pool.map(function, blocks)
-
-        return map if n_threads == 1 else threaded
+        work = threads(self.n_jobs)
+        return tracked(work, "fitting", True) if self.verbose else work
 
     # --- prediction -------------------------------------------------------------------------------
 

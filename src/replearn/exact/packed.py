@@ -36,6 +36,7 @@ PAIR_UNIT, PAIR_SQUARE_UNIT = 2.0**-24, 2.0**-16
 
 _HI, _LO, _CARRY = 2.0**30, 2.0**61, 31
 _TINY, _HUGE = 2.0**-900, 2.0**1000  # squared lengths outside have lost digits
+_SHORT = 128  # columns of a row that is copied rather than waited for
 _QUANTUM = 2.0**24  # of distances: sums of squared integers
 _STREAM = 16  # touching a column at random costs as much as passing by this many in order
 
@@ -314,8 +315,20 @@ class RawRows(NamedTuple):
         return cls(*raw_rows(X), _plain(signs, np.int8), _plain(order, np.int64), keys)
 
     def part(self, start: int, stop: int) -> "RawRows":
-        """Some of the rows, in their order."""
-        return self._replace(members=self.members[start:stop])
+        """Some of the rows, in their order; short ones that lie apart are brought together.
+
+        Loops would wait for each of them: a fit of shuffled rows with 20 columns takes 1.4 times
+        as long without that.
+        """
+        members = self.members[start:stop]
+        apart = self.columns is None and self.n_features <= _SHORT and (np.diff(members) != 1).any()
+        if not apart:
+            return self._replace(members=members)
+        return self._replace(
+            data=self.data.reshape(-1, self.n_features).take(members, axis=0).reshape(-1),
+            signs=self.signs.take(members),
+            members=np.arange(members.size),
+        )
 
 
 def _plain(values: NDArray[Any], kind: Any) -> NDArray[Any]:

@@ -27,7 +27,7 @@ _MAX_GROUPS, _MIN_GROUPS, _GROUP_ENTRIES = 64, 4, 1 << 19
 _BLOCK_BATCHES, _BLOCK_ROWS = 64, 1 << 15
 
 #: Marks of rows that are kept to count repeated rows.
-_MAX_MARKS = 1 << 18
+_MAX_MARKS = 1 << 14
 
 #: Adds the vectors of batches to sums: ``add(rows, first, batch_size, bias, hi, lo, counts)``.
 AddBatches = Callable[..., NDArray[np.int64]]
@@ -186,8 +186,8 @@ class BatchSums:
     @property
     def n_repeated(self) -> int:
         """Rows that are there a second time or more often, estimated from those with kept marks."""
-        found = self.marks.size - np.unique(self.marks).size
-        return int(found) << self.level
+        marks = np.sort(self.marks)
+        return int(np.count_nonzero(marks[1:] == marks[:-1])) << self.level
 
 
 def _kept(marks: NDArray[np.int64], level: int) -> NDArray[np.bool_]:
