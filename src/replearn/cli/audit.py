@@ -22,7 +22,7 @@ EPILOG = """\
 examples:
   replearn audit b.csv --study study.json --pairs 20
   replearn audit a.csv --target died --algorithm glm
-  replearn audit a.csv --target died --algorithm sklearn
+  replearn audit data.parquet --target y --algorithm sklearn
   replearn audit data.parquet --target y --algorithm svm --margin 0.2
 
 with --study: parts of the table replicate it. Else each pair is an original

@@ -22,7 +22,7 @@ examples:
   replearn choose b.csv --target died --columns p_tree,p_logistic
 
 candidates are model files, or columns that hold probabilities of the second
-class (labels with --scoring accuracy); the same in the same order at every lab
+class (labels with --scoring accuracy); the same in one order at every lab
 """
 
 

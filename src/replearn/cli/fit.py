@@ -24,11 +24,11 @@ from replearn.facts import Facts, Row, percent
 EPILOG = """\
 examples:
   replearn fit data.parquet --target y --margin 0.2 --out a.model.json
-  replearn fit data.csv --target y --algorithm sgd --seed 2026 --mode certified
+  replearn fit data.csv --target y --algorithm sgd --seed 2026
   replearn fit data.csv --target y --bits 3 --study-out study.json
   replearn fit other.csv --target y --study study.json
 
-exit codes: 0 done, or the study's model; 1 a different model than the study's;
+exit codes: 0 done, or the study's model; 1 a model that is not the study's;
   2 bad input
 """
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   replearn publish a.csv --target died --out study.json
-  replearn publish a.csv --target died --out study.json --basis splines --sealed
-  replearn publish pilot.csv --target died --registered --rows 9000 --out s.json
+  replearn publish a.csv --target died --out study.json --sealed
+  replearn publish p.csv --target died --out s.json --registered --rows 9000
 
 writes study.json to send; beside it a.model.json to keep (and a.opening.json
 if sealed). exit codes: 0 published; 2 no promise can be kept, or bad input

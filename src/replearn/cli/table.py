@@ -7,6 +7,7 @@ from replearn.cli.command import PROMISE, Outcome, Parser, write_page
 EPILOG = """\
 example:
   replearn table --features 50 --margin 0.2
+  replearn table --features 5 --margin 0.3 --max-error 0.1 --measure 10
 """
 
 
@@ -17,15 +18,16 @@ def add_arguments(parser: Parser) -> None:
         value = 0.2 if name == "margin" else default
         option = f"--{name.replace('_', '-')} X"
         parser.add(option, f"{text} (default {value:g})", type=float, default=value)
+    parser.add("--measure PAIRS", "run pairs of labs and count", type=int, default=0)
     parser.add_page()
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Plans of all six rows in all modes."""
-    from replearn.reports.plans import table1
+    """Plans of all rows in all modes; pairs of labs on demand."""
+    from replearn.reports.table1 import table1
 
     given = {name: getattr(options, name) for name in PROMISE}
-    facts = table1(n_features=options.n_features, **given).facts()
+    found = table1(n_features=options.n_features, measure=options.measure, **given)
+    facts = found.facts()
     write_page(facts, options.page, "Table 1")
-    options.details = True  # a table that nobody cuts
     return Outcome(facts)

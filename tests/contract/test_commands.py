@@ -1,0 +1,508 @@
+"""Every command as its users meet it: on a terminal, in a pipe, with bad input."""
+
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import shlex
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from replearn.cli import COMMANDS, main
+from replearn.datasets import load_readmission, make_margin
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+
+ROWS = 1200
+
+
+def replearn(*words: str) -> tuple[int, str, str]:
+    """Run a command in this process: exit code, standard output, standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            code = main([*map(str, words)])
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return code, out.getvalue(), err.getvalue()
+
+
+def on_terminal(columns: int, *words: str) -> tuple[int, str]:
+    """Run a command in a child of this process whose terminal has so many columns."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer Pythons warn of threads at a fork
+        child, terminal = pty.fork()
+    if child == 0:
+        sys.stdout, sys.stderr = (os.fdopen(number, "w") for number in (1, 2))
+        os.environ.pop("COLUMNS", None)
+        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        try:
+            code = main([*map(str, words)])
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            sys.stdout.flush()
+        os._exit(code)
+    parts = []
+    while True:
+        try:
+            part = os.read(terminal, 1 << 16)
+        except OSError:  # Linux says so at the end
+            break
+        if not part:
+            break
+        parts.append(part)
+    os.close(terminal)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return code, b"".join(parts).decode().replace("\r\n", "\n")
+
+
+def lab(centre: str, seed: int = 0) -> "pd.DataFrame":
+    table = load_readmission(centre, ROWS, seed=seed).rename(columns={"readmitted": "died"})
+    table["ward"] = np.where(table["age"] > 70, "north", "south")
+    return table
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of two labs, a study and models: the files that the examples of --help name."""
+    made = tmp_path_factory.mktemp("labs")
+    first, second = lab("Ashford"), lab("Birchwood")
+    first.to_csv(made / "a.csv", index=False)
+    first.to_csv(made / "p.csv", index=False)
+    risk = 1 / (1 + np.exp(-second["prior_admissions"] / 2 + 2))
+    second.assign(p_tree=0.2, p_logistic=risk).to_csv(made / "b.csv", index=False)
+    second.to_parquet(made / "b.parquet")
+    second.to_parquet(made / "lab.parquet")
+    second.to_csv(made / "new.csv", index=False)
+    X, y = make_margin(3000, 4, 0.4, random_state=0)
+    rows = pd.DataFrame(X, columns=list("abcd")).assign(y=y)
+    rows.to_csv(made / "data.csv", index=False)
+    rows.to_parquet(made / "data.parquet")
+    rows.to_csv(made / "other.csv", index=False)
+    here = Path.cwd()
+    os.chdir(made)
+    try:
+        code, text, _ = replearn("publish", "a.csv", "--target", "died", "--out", "study.json")
+        assert code == 0, text
+        for name in ("b", "c"):
+            replearn("replicate", "study.json", "b.csv", "--out", f"{name}.model.json")
+        for call, _, _ in CALLS:  # what is imported and compiled here, no child has to
+            if call.split()[0] in ("fit", "choose", "demo", "table"):
+                replearn(*call.split())
+    finally:
+        os.chdir(here)
+    return made
+
+
+@pytest.fixture
+def inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(folder)
+    return folder
+
+
+# --- on a terminal --------------------------------------------------------------------------------
+
+#: A call of each command, its exit code, and how its answer begins.
+CALLS = [
+    ("demo --rows 400 --labs 2", 0, "Ashford and Birchwood"),
+    ("publish a.csv --target died --out new.study.json", 0, "The study is published"),
+    ("replicate study.json b.csv", 0, "The same model"),
+    ("replicate study.json b.parquet --details", 0, "The same model"),
+    ("check study.json b.csv --details", 0, "The table is ready"),
+    ("bundle study.json --out bundle", 0, "The bundle is in bundle"),
+    ("show study.json --details", 0, "A study to replicate"),
+    ("show a.model.json --details", 0, "This model predicts"),
+    ("compare a.model.json b.model.json --study study.json", 0, "The same model"),
+    ("evaluate a.model.json new.csv --by ward", 0, "On 1,200 rows the model removes"),
+    ("predict a.model.json new.csv --out predictions.csv", 0, "Predictions of 1,200 rows"),
+    ("export a.model.json --out a.export.csv", 0, "The model is in a.export.csv"),
+    ("audit b.csv --study study.json --pairs 2 --rows 600", 0, ""),
+    ("sums study.json lab.parquet --out lab.sums.json", 0, "Sums of 1,200 rows"),
+    ("combine study.json --begin --out first.json", 0, "The next round begins"),
+    ("fit data.csv --target y --margin 0.4 --bits 2", 0, "A second lab with 3,000 rows"),
+    ("plan --features 50 --margin 0.2 --details", 0, "Each lab needs"),
+    ("table", 0, "Rows that labs need"),
+    ("choose b.csv --target died --columns p_tree,p_logistic", 0, "The choice is p_"),
+    ("shuffle a.csv --out shuffled.csv", 0, "1,200 rows in random order"),
+]
+
+
+def test_every_command_is_called() -> None:
+    assert {call.split()[0] for call, _, _ in CALLS} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize(("call", "code", "beginning"), CALLS, ids=[c for c, _, _ in CALLS])
+def test_on_a_terminal(
+    inside: Path, call: str, code: int, beginning: str, columns: int, tmp_path: Path
+) -> None:
+    call = re.sub(r"--out (\S+)", lambda found: f"--out {tmp_path / found[1]}", call)
+    beginning = re.sub(r" in (\S+)$", "", beginning)
+    found, text = on_terminal(columns, *call.split())
+    text = re.sub(r"\r[^\n]*\r\x1b\[K", "", text)  # progress that was wiped off
+    assert found == code, text
+    assert text.startswith(beginning)
+    assert "\x1b" not in text
+    assert "\\x1b" not in text
+    too_wide = [line for line in text.split("\n") if len(line) > 78]
+    assert not too_wide
+    is_short = "--details" not in call and call.split()[0] not in ("demo", "table", "evaluate")
+    if is_short:  # a verdict of up to three lines, and eight lines
+        assert len(text.rstrip("\n").split("\n")) <= 11
+
+
+def test_a_narrow_terminal(inside: Path) -> None:
+    _, text = on_terminal(40, "replicate", "study.json", "b.csv")
+    prose = [line for line in text.split("\n") if "Fingerprint" not in line]
+    assert max(map(len, prose)) <= 64  # a fingerprint stays whole where it can
+    assert sum(len(line) > 40 for line in prose) <= 1
+
+
+@pytest.mark.parametrize("command", [None, *COMMANDS])
+def test_help(command: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    code, text, _ = replearn(*([command] if command else []), "--help")
+    assert code == 0
+    assert max(map(len, text.split("\n"))) <= 78
+    if command:
+        assert "example" in text
+        assert "--json" in text
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys; from replearn.cli import main\n"
+        "try: main(['publish', '--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('numpy', 'scipy', 'sklearn', 'numba', 'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.rstrip().endswith("[]"), done.stdout + done.stderr
+
+
+def test_a_replication_needs_numpy_and_arrow_only(inside: Path) -> None:
+    script = (
+        "import sys; from replearn.cli import main\n"
+        "main(['replicate', 'study.json', 'b.csv'])\n"
+        "print([m for m in ('scipy', 'sklearn', 'numba', 'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.rstrip().endswith("[]"), done.stdout + done.stderr
+
+
+def examples() -> list[str]:
+    """All examples of all helps."""
+    found = []
+    for command in COMMANDS:
+        epilog = import_module(f"replearn.cli.{command}").EPILOG
+        found += re.findall(r"^  (replearn .*)$", epilog, flags=re.M)
+    return found
+
+
+@pytest.mark.parametrize("example", examples())
+def test_examples_of_help(inside: Path, example: str, tmp_path: Path) -> None:
+    for file in inside.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    os.chdir(tmp_path)  # the fixture goes back
+    words = shlex.split(example.partition(" | ")[0])[1:]
+    if words[0] == "publish":
+        (tmp_path / "study.json").unlink()
+    if "--state" in words or words[0] == "combine":
+        _a_round(with_state="--state" in words)
+    if "--study" in words and words[0] == "fit":
+        replearn(*shlex.split("fit data.csv --target y --bits 3 --study-out study.json"))
+    words = [
+        name
+        for w in words
+        for name in (sorted(map(str, Path().glob(w))) or [w] if "*" in w else [w])
+    ]
+    if words[0] == "demo":
+        words += ["--labs", "2"]
+    if words[0] == "audit":
+        words += ["--rows", "500", "--pairs", "2"]
+    code, _, errors = replearn(*words)
+    assert code in (0, 1), errors
+
+
+def _a_round(with_state: bool) -> None:
+    """Sums of two labs, of the first round or of the second."""
+    for round_ in range(1 + with_state):
+        state = ["--state", "next.json"] if round_ else []
+        for name in ("a", "b"):
+            call = ["sums", "study.json", f"{name}.csv", "--out", f"{name}.sums.json"]
+            assert replearn(*call, *state)[0] == 0
+        if with_state and not round_:
+            replearn("combine", "study.json", "a.sums.json", "b.sums.json", "--out", "next.json")
+
+
+# --- answers and exit codes -----------------------------------------------------------------------
+
+
+def test_a_coalition_by_mail(inside: Path, tmp_path: Path) -> None:
+    state: list[str] = []
+    for _ in range(30):
+        for name in ("a", "b"):
+            out = tmp_path / f"{name}.sums.json"
+            code, _, errors = replearn("sums", "study.json", f"{name}.csv", "--out", out, *state)
+            assert code == 0, errors
+        files = [tmp_path / "a.sums.json", tmp_path / "b.sums.json"]
+        out = tmp_path / "next.json"
+        code, text, errors = replearn("combine", "study.json", *files, "--out", out, *state)
+        if "next round" not in text:
+            break
+        state = ["--state", str(out)]
+    assert text.startswith("2 labs with 2,400 rows have one model"), errors
+    assert replearn("show", out)[1].startswith("This model predicts")
+
+
+def test_json(inside: Path) -> None:
+    code, text, _ = replearn("replicate", "study.json", "b.csv", "--json")
+    found = json.loads(text)
+    assert code == 0
+    assert found["same"] is True
+    assert len(found["fingerprint"]) == 64
+    assert found["warnings"] == []
+
+
+def test_sealed_until_it_is_opened(inside: Path, tmp_path: Path) -> None:
+    study = tmp_path / "s.json"
+    assert replearn("publish", "a.csv", "--target", "died", "--out", study, "--sealed")[0] == 0
+    opening = tmp_path / "a.opening.json"
+    assert (opening.stat().st_mode & 0o077) == 0
+    assert (tmp_path / "a.model.json").stat().st_mode & 0o077 == 0
+    code, text, _ = replearn("replicate", study, "b.csv", "--json")
+    assert (code, json.loads(text)["same"]) == (0, None)
+    code, text, _ = replearn("replicate", study, "b.csv", "--opened", opening, "--json")
+    assert (code, json.loads(text)["same"]) == (0, True)
+    other = json.loads(opening.read_text()) | {"study": "0" * 64}
+    del other["fingerprint"]
+    opening.write_text(json.dumps(other))
+    code, _, errors = replearn("replicate", study, "b.csv", "--opened", opening)
+    assert code == 2
+    assert "opens a different study" in errors
+
+
+def test_a_different_model_exits_with_1(inside: Path, tmp_path: Path) -> None:
+    table = lab("Castleton")
+    table["died"] = 1 - table["died"]
+    table.to_csv(tmp_path / "swapped.csv", index=False)
+    out = tmp_path / "swapped.model.json"
+    code, text, _ = replearn("replicate", "study.json", tmp_path / "swapped.csv", "--out", out)
+    assert code == 1
+    assert text.startswith("A different model")
+    assert "labels may be exchanged" in text
+    code, text, _ = replearn("compare", "a.model.json", out)
+    assert code == 1
+    assert text.startswith("Different models")
+    code, text, _ = replearn("evaluate", out, "new.csv")
+    assert code == 1
+    assert "wrong way round" in text
+
+
+def test_models_of_different_studies(inside: Path, tmp_path: Path) -> None:
+    out = tmp_path / "other.json"
+    replearn("publish", "a.csv", "--target", "died", "--out", out, "--seed", "other")
+    code, text, _ = replearn("compare", "a.model.json", tmp_path / "a.model.json")
+    assert code == 1
+    assert text.startswith("Models of different studies")
+
+
+def test_check_quotes_no_cell_unless_asked(inside: Path, tmp_path: Path) -> None:
+    table = lab("Birchwood")
+    table["nyha"] = "secret " + table["nyha"]
+    table["sodium"] *= 1000
+    path = tmp_path / "odd.csv"
+    table.to_csv(path, index=False)
+    code, text, _ = replearn("check", "study.json", path, "--details")
+    assert code == 1
+    assert "would stop" in text.split("\n")[0]
+    assert "secret" not in text
+    assert "1000 times as large" in text
+    assert "secret" in replearn("check", "study.json", path, "--show-values")[1]
+    code, _, errors = replearn("replicate", "study.json", path)
+    assert code == 2
+    assert "secret" not in errors
+
+
+def test_signs_of_numbers(inside: Path, tmp_path: Path) -> None:
+    path = tmp_path / "german.csv"
+    lab("Birchwood").to_csv(path, index=False, sep=";", decimal=",")
+    _, plain, _ = replearn("replicate", "study.json", "b.csv", "--json")
+    code, text, errors = replearn("replicate", "study.json", path, "--decimal", ",", "--json")
+    assert code == 0, errors
+    assert json.loads(text)["fingerprint"] == json.loads(plain)["fingerprint"]
+
+
+def test_pages(inside: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    replearn("replicate", "study.json", "b.csv", "--page", page)
+    assert 'role="img"' in page.read_text()
+    replearn("evaluate", "a.model.json", "new.csv", "--page", page)
+    assert page.read_text().count("<figure>") == 3
+
+
+def test_predictions_are_the_models(inside: Path) -> None:
+    from replearn import load
+
+    code, text, _ = replearn("predict", "a.model.json", "new.csv")
+    assert code == 0
+    found = pd.read_csv(io.StringIO(text))
+    expected = load("a.model.json").predict_proba(pd.read_csv("new.csv"))
+    assert (found["probability of 1"].to_numpy() == expected[:, 1]).all()
+
+
+def test_policy(inside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = {
+        "format": "replearn/policy",
+        "version": 1,
+        "least_rows": 500,
+        "least_count": 10,
+        "most_coefficients_per_row": "0.05",
+        "may_leave": ["study", "sums"],
+    }
+    path = tmp_path / "policy.json"
+    monkeypatch.setenv("REPLEARN_POLICY", str(path))
+    out = tmp_path / "x.json"
+    path.write_text(json.dumps(rules))
+    code, _, errors = replearn("replicate", "study.json", "b.csv", "--out", out)
+    assert (code, out.exists()) == (2, False)
+    assert "policy" in errors
+    assert replearn("sums", "study.json", "b.csv", "--out", out)[0] == 0
+    for change, words in (
+        ({"least_rows": 5000}, "at least 5,000 rows"),
+        ({"most_coefficients_per_row": "0.001"}, "0.001 coefficients"),
+        ({"least_count": 600}, "600 rows of each level"),
+    ):
+        path.write_text(json.dumps(rules | change))
+        study = tmp_path / "study.json"
+        code, _, errors = replearn("publish", "a.csv", "--target", "died", "--out", study)
+        assert code == 2
+        assert words in errors
+        assert not study.exists()
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+REFUSALS = [
+    ("", "required: COMMAND"),
+    ("frobnicate", "invalid choice"),
+    ("publish a.csv", "required: --out"),
+    ("publish a.csv --out {tmp}/s.json", "needs a target"),
+    ("publish a.csv --target nope --out {tmp}/s.json", "has no column 'nope'"),
+    ("publish a.csv --target died --out {tmp}/no/s.json", "is no folder"),
+    ("publish a.csv --target died --out {tmp}", "must be a file"),
+    ("publish a.csv --target died --out {tmp}/s.json --max-disagreement 5", "--max-disagreement"),
+    ("publish a.csv --target died --out {tmp}/s.json --interactions age", "pairs like"),
+    ("publish a.csv --target died --out study.json", "is a study already"),
+    ("publish a.csv --target died --registered --out {tmp}/s.json", "needs --rows"),
+    ("replicate nofile.json b.csv", "No such file"),
+    ("replicate study.json nofile.csv", "nofile.csv cannot be read"),
+    ("replicate a.csv b.csv", "must be one JSON object"),
+    ("replicate a.model.json b.csv", "format must be"),
+    ("replicate study.json b.csv --decimal x", "decimal"),
+    ("show a.csv", "must be one JSON object"),
+    ("compare a.model.json", "at least two"),
+    ("evaluate a.model.json new.csv --by age2", "age2"),
+    ("export a.model.json --out {tmp}/x.doc", "must end in"),
+    ("fit data.csv --target y --algorithm net --bits 2", "belongs to svm and sgd"),
+    ("fit a.csv --target died", "must hold a number in every row"),
+    ("plan --features 0", "--features"),
+    ("choose b.csv --target died --columns p_tree", "two candidates"),
+    ("shuffle a.csv --out {tmp}/a.parquet", "two .csv or two .parquet"),
+    ("audit a.csv --study study.json --rows 5000", "cannot be cut"),
+    ("combine study.json --out {tmp}/x.json", "at least one lab"),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), REFUSALS, ids=[call for call, _ in REFUSALS])
+def test_refusals(inside: Path, tmp_path: Path, call: str, words: str) -> None:
+    code, text, errors = replearn(*call.format(tmp=tmp_path).split())
+    assert code == 2
+    assert text == ""
+    assert words in errors
+    assert errors.count("\n") == 1
+    assert "Traceback" not in errors
+    assert not list(tmp_path.iterdir())
+
+
+def _started(*words: str, **settings: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "replearn", *words],
+        stderr=subprocess.PIPE,
+        **settings,  # type: ignore[call-overload]
+    )
+
+
+def test_an_interrupt_says_so(inside: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "s.json")
+    process = _started("demo", "--labs", "2000", stdout=subprocess.PIPE)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, out
+    assert errors.decode() == "replearn: interrupted\n"
+
+
+def test_a_closed_output(inside: Path) -> None:
+    closed = _started("show", "study.json", preexec_fn=lambda: os.close(1))
+    _, errors = closed.communicate(timeout=60)
+    assert closed.returncode == 2
+    assert errors.decode().count("\n") == 1
+    reader, writer = os.pipe()
+    os.close(reader)
+    piped = _started("predict", "a.model.json", "new.csv", stdout=writer)
+    os.close(writer)
+    _, errors = piped.communicate(timeout=60)
+    assert piped.returncode == 141
+    assert errors == b""
+
+
+def test_a_full_disk() -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("there is no /dev/full here")
+    with open("/dev/full", "w") as full:
+        process = _started("table", stdout=full)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert errors.decode().count("\n") == 1
+
+
+def test_a_path_that_is_no_utf8(inside: Path) -> None:
+    process = _started("show", os.fsdecode(b"\xff.json"), stdout=subprocess.PIPE)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert errors.decode().count("\n") == 1
+
+
+def test_an_output_without_unicode(inside: Path, tmp_path: Path) -> None:
+    table = lab("Ashford").rename(columns={"ward": "Größe"})
+    path, out = tmp_path / "u.csv", tmp_path / "s.json"
+    table.to_csv(path, index=False)
+    assert replearn("publish", path, "--target", "died", "--out", out)[0] == 0
+    process = _started(
+        "show",
+        str(out),
+        "--details",
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+    )
+    text, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert b"Gr\\xf6\\xdfe" in text
