@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
+import numpy as np
+
 from replearn.codes.coins import Coins
 from replearn.errors import NotEnoughSamples, ReplearnError, short
 from replearn.facts import Facts, Row, Spoken
@@ -79,6 +81,11 @@ def after_constant(promise: Promise) -> Promise:
     return replace(promise, margin=promise.margin / math.sqrt(2))
 
 
+#: Sizes by hand that are names; and those for which 0 makes sense: a hard margin, one run.
+_NAMED = ("projection", "rounding", "populations")
+_MAY_BE_ZERO = ("regularization", "n_validation")
+
+
 @dataclass(frozen=True)
 class Sizes:
     """Sizes that a user sets by hand, and the constants of the paper's formulas by symbol.
@@ -113,12 +120,16 @@ class Sizes:
                 words = ", ".join(f"{key} ({meaning})" for key, meaning in known.items())
                 raise ReplearnError(f"{kind} has no {name!r} here. Use one of {words}.")
         for name, value in (*self.constants.items(), *self.by_hand.items()):
-            if isinstance(value, str) and name in self.by_hand:
-                continue
-            if not _is_number(value) or not 0 <= value < math.inf:
+            if name in _NAMED:
+                continue  # checked where the names are known
+            whole = name.startswith("n_") or name == "batch_size"
+            least = 0 if name in _MAY_BE_ZERO else 1 if whole else 1e-30
+            fits = _is_number(value) and least <= value < 1e30
+            if not fits or (whole and not isinstance(value, int | np.integer)):
+                kind = "an integer" if whole else "a number"
                 raise ReplearnError(
-                    f"{name} must be a number of at least 0, got {short(value)}. Leave it out for "
-                    "the planned value."
+                    f"{name} must be {kind} of at least {least:g}, got {short(value)}. Leave it "
+                    "out for the planned value."
                 )
         if not (isinstance(self.sketch_bits, int) and 0 <= self.sketch_bits <= 4):
             raise ReplearnError(
