@@ -24,7 +24,7 @@ _PLACES = {
     "lab_sums": "study.coalition",
     "combine": "study.coalition",
     "plan": "reports.plans",
-    "table1": "reports.plans",
+    "table1": "reports.table1",
     "audit": "reports.audit",
     "check": "reports.check",
     "compare": "reports.compare",

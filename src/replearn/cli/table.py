@@ -19,6 +19,7 @@ def add_arguments(parser: Parser) -> None:
         option = f"--{name.replace('_', '-')} X"
         parser.add(option, f"{text} (default {value:g})", type=float, default=value)
     parser.add("--measure PAIRS", "run pairs of labs and count", type=int, default=0)
+    parser.add("--exponents", "say how plans grow; some seconds", action="store_true")
     parser.add_page()
 
 
@@ -27,7 +28,12 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.reports.table1 import table1
 
     given = {name: getattr(options, name) for name in PROMISE}
-    found = table1(n_features=options.n_features, measure=options.measure, **given)
-    facts = found.facts()
+    facts = table1(
+        n_features=options.n_features,
+        measure=options.measure,
+        exponents=options.exponents,
+        **given,
+    ).facts()
+    options.details = True  # a table that nobody cuts
     write_page(facts, options.page, "Table 1")
     return Outcome(facts)

@@ -1,13 +1,13 @@
-"""Plans of the paper's algorithms before any row is spent, and Table 1 with numbers."""
+"""Plans of the paper's algorithms before any row is spent."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from replearn.errors import ReplearnError, short
-from replearn.facts import Facts, Row, Spoken, Table
+from replearn.facts import Facts, Row, Spoken
 from replearn.recipes import RECIPES
-from replearn.recipes.recipe import MODES, Mode, Plan, Promise, Recipe, Sizes, after_constant
+from replearn.recipes.recipe import Mode, Plan, Promise, Recipe, Sizes, after_constant
 
 #: Fields of every plan, which are said apart.
 _COMMON = {field.name for field in fields(Plan)}
@@ -38,7 +38,7 @@ class Planned(Spoken):
             if field.name not in _COMMON and _plain(getattr(self.plan, field.name)) is not None
         ]
         return Facts(
-            f"Each lab needs {_rows(self.plan.n_rows)} rows for {self.recipe.title}.",
+            f"Each lab needs {rows_text(self.plan.n_rows)} rows for {self.recipe.title}.",
             [
                 Row("mode", self.plan.mode, note=self.plan.origin),
                 Row("margin", promise.margin, note="after the constant was appended, if one is"),
@@ -104,83 +104,8 @@ def plan(
     return Planned(recipe, made, bound.in_mode(mode))
 
 
-@dataclass(frozen=True)
-class Table1(Spoken):
-    """Rows that each algorithm of the paper's Table 1 needs for one promise.
-
-    Attributes
-    ----------
-    promise : Promise
-    n_features : int
-    rows : dict
-        By algorithm and mode; None where there is no plan.
-    """
-
-    promise: Promise
-    n_features: int
-    rows: dict[str, dict[str, int | None]]
-
-    def facts(self) -> Facts:
-        """As a table."""
-        promise = self.promise
-        table = Table(
-            "Table 1 of the paper: rows of each lab",
-            ("name", "algorithm", *MODES),
-            [
-                (name, recipe.title, *(_rows(self.rows[name][m]) for m in MODES))
-                for name, recipe in RECIPES.items()
-            ],
-            key="algorithms",
-        )
-        rates = Table(
-            "Rates, without logarithms (d: columns, tau: margin)",
-            ("name", "rows"),
-            [(name, recipe.rate) for name, recipe in RECIPES.items()],
-            key="rates",
-        )
-        return Facts(
-            f"Rows that labs need for margin {promise.margin:g}, error {promise.max_error:g} and "
-            f"disagreement {promise.max_disagreement:g} with {self.n_features:,} columns.",
-            [table],
-            details=[rates],
-            values={"n_rows": self.rows},
-        )
-
-
-def table1(
-    *,
-    n_features: int = 50,
-    margin: float = 0.2,
-    max_error: float = 0.05,
-    max_disagreement: float = 0.1,
-    failure_prob: float = 0.05,
-) -> Table1:
-    """Table 1 of the paper with numbers for one promise, without an intercept.
-
-    Parameters
-    ----------
-    n_features : int
-    margin, max_error, max_disagreement, failure_prob : float
-        The promise.
-    """
-    given = {
-        "n_features": n_features,
-        "margin": margin,
-        "max_error": max_error,
-        "max_disagreement": max_disagreement,
-        "failure_prob": failure_prob,
-    }
-    found: dict[str, dict[str, int | None]] = {}
-    for name in RECIPES:
-        found[name] = {}
-        for mode in MODES:
-            made = plan(name, mode=mode, fit_intercept=False, **given)  # type: ignore[arg-type]
-            found[name][mode] = made.plan.n_rows
-    promise = Promise(margin, max_error, max_disagreement, failure_prob)
-    return Table1(promise, n_features, found)
-
-
-def _rows(number: int | None) -> str:
+def rows_text(number: int | None) -> str:
+    """A number of rows, short."""
     if number is None:
         return ""
     return f"{number:,}" if number < 10**9 else f"{number:.1e}"

@@ -1,0 +1,234 @@
+"""Table 1 of the paper with numbers: planned rows, exponents of the plans, and counted pairs."""
+
+import math
+import warnings
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from replearn.errors import ReplearnError, ReplicabilityWarning
+from replearn.facts import Facts, Spoken, Table
+from replearn.recipes import RECIPES
+from replearn.recipes.recipe import MODES, Mode, Promise, Sizes
+from replearn.reports.plans import rows_text
+
+#: Bits about each component in the rows with a sketch.
+BITS = 3
+
+#: Rows of the table by name: a recipe, and the bits that an original publishes.
+LINES = {
+    **{name: (recipe, 0) for name, recipe in RECIPES.items()},
+    **{f"{name}+{BITS}": (RECIPES[name], BITS) for name in ("svm", "sgd")},
+}
+
+#: What a plan depends on, by symbol, and where a promise has it.
+_STEPS = {"d": "", "eps": "max_error", "tau": "margin", "rho": "max_disagreement"}
+
+#: Numbers of a lab's table (rows times columns), and columns of foam, beyond which nothing is run.
+_MOST_NUMBERS, _MOST_FOAM = 20_000_000, 16
+_TEST_ROWS = 4_000
+
+
+class Counted(NamedTuple):
+    """Pairs of labs that were run: how many differ, and the mean error of the models."""
+
+    n_rows: int
+    n_pairs: int
+    n_differ: int
+    error: float
+
+
+@dataclass(frozen=True)
+class Table1(Spoken):
+    """Rows that each algorithm of the paper's Table 1 needs for one promise.
+
+    Attributes
+    ----------
+    promise : Promise
+    n_features : int
+    rows : dict
+        By name and mode; None where there is no plan.
+    counted : dict
+        By name: pairs that were run in practical mode.
+    exponents : dict
+        By name, mode and symbol: the logarithm to base 2 of the ratio of rows if d is doubled, or
+        eps, tau or rho halved. It holds the logarithms of a rate too. None: there is no plan.
+    """
+
+    promise: Promise
+    n_features: int
+    rows: dict[str, dict[Mode, int | None]]
+    counted: dict[str, Counted] = field(default_factory=dict)
+    exponents: dict[str, dict[Mode, dict[str, float | None]]] = field(default_factory=dict)
+
+    def facts(self) -> Facts:
+        """As tables."""
+        promise = self.promise
+        table = Table(
+            "Table 1 of the paper: rows of each lab",
+            ("name", "algorithm", *MODES),
+            [
+                (name, _title(name), *(rows_text(self.rows[name][m]) for m in MODES))
+                for name in LINES
+            ],
+            key="algorithms",
+        )
+        rates = Table(
+            "Rates, without logarithms (d: columns, tau: margin)",
+            ("name", "rows"),
+            [(name, recipe.rate) for name, recipe in RECIPES.items()],
+            key="rates",
+        )
+        counted = Table(
+            "Counted in practical mode",
+            ("name", "rows", "pairs that differ", "error"),
+            [
+                (name, rows_text(c.n_rows), f"{c.n_differ} of {c.n_pairs}", f"{c.error:.4f}")
+                for name, c in self.counted.items()
+            ],
+            key="counted",
+        )
+        growth = Table(
+            "How rows grow if d is doubled, or eps, tau or rho halved: powers of 2",
+            ("name", "mode", "d", "1/eps", "1/tau", "1/rho"),
+            [
+                (name, mode, *("" if x is None else f"{x + 0.0:.1f}" for x in powers.values()))
+                for name, modes in self.exponents.items()
+                for mode, powers in modes.items()
+            ],
+            key="exponents",
+        )
+        return Facts(
+            f"Rows that labs need for margin {promise.margin:g}, error {promise.max_error:g} and "
+            f"disagreement {promise.max_disagreement:g} with {self.n_features:,} columns.",
+            [table],
+            details=[part for part in (rates, growth, counted) if part.rows],
+            values={"n_rows": self.rows},
+        )
+
+
+def table1(
+    *,
+    n_features: int = 50,
+    margin: float = 0.2,
+    max_error: float = 0.05,
+    max_disagreement: float = 0.1,
+    failure_prob: float = 0.05,
+    measure: int = 0,
+    exponents: bool = False,
+) -> Table1:
+    """Table 1 of the paper with numbers for one promise, without an intercept.
+
+    Below the six rows stand Algorithms 1 and 2 with a sketch: an original publishes three bits
+    about each component, so somebody is first.
+
+    Parameters
+    ----------
+    n_features : int
+    margin, max_error, max_disagreement, failure_prob : float
+        The promise.
+    measure : int, default=0
+        Pairs of labs that are run for each row of the table, in practical mode, on populations
+        with margins from ``margin`` to twice as much. Plans that are too large are left out.
+    exponents : bool, default=False
+        Say how plans grow with each part of the promise; some seconds of arithmetic.
+    """
+    promise = Promise(margin, max_error, max_disagreement, failure_prob)
+    rows = {
+        name: {mode: _planned(name, mode, promise, n_features) for mode in MODES} for name in LINES
+    }
+    growth = {
+        name: {
+            mode: {symbol: _exponent(name, mode, promise, n_features, symbol) for symbol in _STEPS}
+            for mode in MODES
+            if rows[name][mode] is not None
+        }
+        for name in (LINES if exponents else ())
+    }
+    counted = {}
+    for name, modes in rows.items() if measure else ():
+        n_rows = modes["practical"]
+        too_wide = name == "foam" and n_features > _MOST_FOAM
+        if n_rows is not None and n_rows * n_features <= _MOST_NUMBERS and not too_wide:
+            counted[name] = count_pairs(name, promise, n_features, n_rows, measure)
+    return Table1(promise, n_features, rows, counted, growth)
+
+
+def count_pairs(name: str, promise: Promise, n_features: int, n_rows: int, n_pairs: int) -> Counted:
+    """Run pairs of labs with fresh rows and a fresh seed each; practical mode.
+
+    Parameters
+    ----------
+    name : str
+        A row of the table, such as ``"svm"`` or ``"svm+3"``.
+    promise : Promise
+    n_features, n_rows, n_pairs : int
+    """
+    from replearn.datasets import make_margin
+
+    def draw(sample: int, n: int = n_rows) -> tuple[Any, Any]:
+        top = min(2 * promise.margin, 0.95)
+        return make_margin(n, n_features, promise.margin, max_margin=top, random_state=sample)
+
+    new_rows = draw(10**9, _TEST_ROWS)
+    n_differ, wrong = 0, 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReplicabilityWarning)  # what it says is counted here
+        for pair in range(n_pairs):
+            first = _shell(name, promise, pair).fit(*draw(2 * pair))
+            second = _shell(name, promise, pair, getattr(first, "study_", None))
+            second.fit(*draw(2 * pair + 1))
+            n_differ += first.fingerprint_ != second.fingerprint_
+            wrong += 1 - float(first.score(*new_rows))
+    return Counted(n_rows, n_pairs, n_differ, wrong / n_pairs)
+
+
+def _shell(name: str, promise: Promise, seed: int, study: Any = None) -> Any:
+    """The estimator of a row; with a study it is a replication."""
+    import replearn
+
+    recipe, bits = LINES[name]
+    more: dict[str, Any] = {"rounding": recipe.name} if recipe.name in ("box", "foam") else {}
+    if bits:
+        more = {"study": study} if study is not None else {"sketch_bits": bits}
+    kind = (
+        "Boosting" if "rounding" in more else {"net": "Net"}.get(recipe.name, recipe.name.upper())
+    )
+    return getattr(replearn, f"Replicable{kind}Classifier")(
+        margin=promise.margin,
+        max_error=promise.max_error,
+        max_disagreement=promise.max_disagreement,
+        failure_prob=promise.failure_prob,
+        fit_intercept=False,
+        shared_seed=seed,
+        **more,
+    )
+
+
+@lru_cache(maxsize=256)
+def _planned(name: str, mode: Mode, promise: Promise, n_features: int) -> int | None:
+    recipe, bits = LINES[name]
+    if bits and mode == "paper":
+        return None
+    try:
+        return recipe.sizes(promise, n_features, mode, Sizes(sketch_bits=bits)).n_rows
+    except ReplearnError:  # no number of rows keeps it
+        return None
+
+
+def _exponent(
+    name: str, mode: Mode, promise: Promise, n_features: int, symbol: str
+) -> float | None:
+    here = _planned(name, mode, promise, n_features)
+    if symbol == "d":
+        there = _planned(name, mode, promise, 2 * n_features)
+    else:
+        place = _STEPS[symbol]
+        halved = replace(promise, **{place: getattr(promise, place) / 2})
+        there = _planned(name, mode, halved, n_features)
+    return None if here is None or there is None else math.log2(there / here)
+
+
+def _title(name: str) -> str:
+    recipe, bits = LINES[name]
+    return f"{recipe.title} with {bits} published bits" if bits else recipe.title
