@@ -1,0 +1,82 @@
+"""Originals and replications of generalised linear models: promises, counted on fresh samples."""
+
+import numpy as np
+import pytest
+
+from replearn.codes.coins import Coins
+from replearn.codes.sketch import Cells
+from replearn.exact.rows import Block, Kept
+from replearn.losses import Bernoulli, Gaussian, Multinomial, Poisson
+from replearn.recipes import glm
+from tests.error_budget import assert_rate_at_most
+
+MIX = np.random.default_rng(99).normal(size=(6, 6)) * 0.3 + np.eye(6)
+SLOPES = np.array([0.8, -0.5, 0.3, 0.0, 0.0, 0.2])
+
+
+def sample(loss, n_rows, rng):
+    """Correlated columns, one of them rare, on the grid of encoded rows."""
+    X = rng.normal(size=(n_rows, 6)) @ MIX
+    X /= np.sqrt((MIX**2).sum(axis=0))
+    X[:, 5] = rng.random(n_rows) < 0.05
+    terms = np.floor(np.clip(X, -4, 4) * 4096 + 0.5).astype(np.int16)
+    score = terms / 4096 @ SLOPES - 1
+    targets = {
+        "bernoulli": lambda: rng.random(n_rows) < 1 / (1 + np.exp(-score)),
+        "multinomial": lambda: np.digitize(score + rng.logistic(size=n_rows), [-1, 1]),
+        "gaussian": lambda: np.round((score + rng.normal(size=n_rows)) * 65536) / 65536,
+        "poisson": lambda: np.minimum(rng.poisson(np.exp(score)), 255),
+    }[loss.kind]()
+    return Kept(Block(terms, targets.astype(np.float64)))
+
+
+def pair(loss, n_here, n_there, promise, seed):
+    """Whether a replication differs, its standardised differences, and the price of rounding."""
+    rng = np.random.default_rng([seed, n_here])
+    first, second = sample(loss, n_here, rng), sample(loss, n_there, rng)
+    _, trial = glm.original(first, loss, promise, ridge="0.003")
+    widths = np.array([float(width) for width in trial.widths])
+    cells = Cells.drawn(widths, promise.bits, Coins(seed))
+    z = trial.coordinates.of_theta(trial.theta)
+    codes, sketch = cells.publish(z)
+    theta = glm.fit(second, loss, "0.003", glm.Summary.of(second, loss))
+    other = trial.coordinates.of_theta(theta)
+    differ = bool((cells.replicate(other, sketch) != codes).any())
+    deviations = trial.spread.influence.differences(n_here, n_there, upper=False)
+    return differ, (other - z) / deviations, float(np.mean(widths**2)) / (12 * 4**promise.bits)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [Bernoulli(), Multinomial(3), Gaussian("0", "1"), Poisson(8)])
+def test_labs_agree_as_planned_and_differ_as_influences_say(loss, seeds):
+    """At most 10 % differ (upper bounds make it fewer); squared differences have mean 1."""
+    promise = glm.Promise(0.1, 3, 1500, 1000)
+    found = [pair(loss, 1500, 1000, promise, seed) for seed in seeds(60)]
+    assert_rate_at_most(sum(differ for differ, _, _ in found), 60, 0.1)
+    squares = np.array([scaled**2 for _, scaled, _ in found])
+    # 60 pairs of 7 numbers or more: a standard error of about 0.07, and few rows behind one column
+    assert 0.7 < squares.mean() < 1.4
+
+
+@pytest.mark.slow
+def test_rounding_costs_a_fraction_of_the_sampling_error(seeds):
+    """Three bits at 1 %: below 0.3 of the 0.5 q / n nats that the fit itself costs."""
+    promise = glm.Promise(0.01, 3, 4000, 4000)
+    prices = [pair(Bernoulli(), 4000, 4000, promise, seed)[2] for seed in seeds(10)]
+    assert 0.5 * np.mean(prices) * 7 < 0.3 * 0.5 * 7 / 4000
+
+
+@pytest.mark.slow
+def test_clustered_rows_need_groups(seeds):
+    """Rows that come five at a time: with groups the spread is right, without it far too small."""
+    rng = np.random.default_rng(4)
+    block = sample(Bernoulli(), 1000, rng).block
+    repeated = Block(np.repeat(block.terms, 5, axis=0), np.repeat(block.targets, 5))
+    groups = np.repeat(np.arange(1000).astype(str).astype(object), 5)
+    grouped = Block(repeated.terms, repeated.targets, groups=groups)
+    promise = glm.Promise(0.01, 3, 5000, 5000)
+    spreads = [
+        glm.original(Kept(rows), Bernoulli(), promise, "0.003")[1].spread.influence.variance
+        for rows in (repeated, grouped)
+    ]
+    assert np.median(spreads[1] / spreads[0]) == pytest.approx(5, rel=0.1)
