@@ -16,7 +16,8 @@ from scipy import stats
 
 from replearn.errors import ReplearnError
 from replearn.exact.descent import Descent, add_descents
-from replearn.exact.packed import RawRows, fixed_mean, new_counts
+from replearn.exact.limbs import fixed_mean, new_counts
+from replearn.exact.packed import RawRows
 from replearn.recipes.recipe import Promise, Sizes
 from replearn.recipes.sgd import SGD, stability, variance_bound
 from tests.error_budget import assert_mean_close, assert_rate_at_least, assert_rate_at_most

@@ -8,8 +8,9 @@ import pytest
 
 from replearn.codes.coins import Coins
 from replearn.errors import NotEnoughSamples, ReplearnError
+from replearn.exact.limbs import fixed_mean, new_counts
 from replearn.exact.max_margin import Problem, add_batches
-from replearn.exact.packed import RawRows, fixed_mean, new_counts
+from replearn.exact.packed import RawRows
 from replearn.recipes.recipe import Promise, Sizes, after_constant
 from replearn.recipes.rounded import MIN_BATCHES, largest_variance
 from replearn.recipes.svm import SVM, stability

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replearn.exact.descent import Descent, add_descents
+from replearn.exact.limbs import COUNTS, fixed_mean, new_counts
 from replearn.exact.max_margin import Problem, add_batches
-from replearn.exact.packed import COUNTS, RawRows, fixed_mean, new_counts
+from replearn.exact.packed import RawRows
 from tests.reference import (
     best_average,
     best_hard,

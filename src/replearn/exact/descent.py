@@ -31,12 +31,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from replearn.exact.limbs import BATCHES, VISITS, ZERO_ROWS
 from replearn.exact.packed import (
-    BATCHES,
     MAX_ENTRY,
     UNIT,
-    VISITS,
-    ZERO_ROWS,
     RawRows,
     add,
     count_pair,

@@ -26,15 +26,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from replearn.exact.limbs import BATCHES, INFEASIBLE, SHORTENED, UNCONVERGED, VISITS, ZERO_ROWS
 from replearn.exact.packed import (
-    BATCHES,
-    INFEASIBLE,
     MAX_ENTRY,
-    SHORTENED,
-    UNCONVERGED,
     UNIT,
-    VISITS,
-    ZERO_ROWS,
     RawRows,
     add,
     count_pair,

@@ -7,8 +7,7 @@ vector instructions, and gets the same bits everywhere, for dense and for sparse
 count, products are made of floats: these are added in four lanes, column ``j`` in lane ``j % 4``,
 in ascending order.
 
-Sums of solutions are fixed point in two int64 limbs, ``hi 2^-30 + lo 2^-61``: exact in any order
-and in any grouping, for entries of at most 8 and fewer than 2^30 summands.
+Sums of solutions are fixed point (`replearn.exact.limbs`).
 """
 
 import math
@@ -18,23 +17,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from replearn.types import Order, Signs, Vector, is_sparse
+from replearn.exact.limbs import HI, LO, PAIR_SQUARE_UNIT, PAIR_SQUARES, PAIR_SUM, PAIR_UNIT, PAIRS
+from replearn.types import Order, Signs, is_sparse
 
 UNIT = 2.0**30
 #: Entries of a summand, at most.
 MAX_ENTRY = 8.0
-#: Numbers that a solver counts, in their order; pairs are neighbouring batches (2k, 2k + 1).
-COUNTS = (
-    "batches", "unconverged", "infeasible", "shortened", "zero_rows", "visits", "pairs",
-    "pair_sum", "pair_squares",
-)  # fmt: skip
-BATCHES, UNCONVERGED, INFEASIBLE, SHORTENED, ZERO_ROWS, VISITS, PAIRS, PAIR_SUM, PAIR_SQUARES = (
-    range(len(COUNTS))
-)
-#: Squared distances of pairs, and their squares, are counted in these units.
-PAIR_UNIT, PAIR_SQUARE_UNIT = 2.0**-24, 2.0**-16
-
-_HI, _LO, _CARRY = 2.0**30, 2.0**61, 31
 _TINY, _HUGE = 2.0**-900, 2.0**1000  # squared lengths outside have lost digits
 _SHORT = 128  # columns of a row that is copied rather than waited for
 _QUANTUM = 2.0**24  # of distances: sums of squared integers
@@ -62,19 +50,6 @@ def _floats(values: NDArray[Any]) -> NDArray[Any]:
     array = np.ascontiguousarray(values, dtype=kept)
     # a read-only array has another type, for which numba would compile everything anew
     return array if array.flags.writeable else array.copy()
-
-
-def new_counts() -> NDArray[np.int64]:
-    """Counts of nothing."""
-    return np.zeros(len(COUNTS), np.int64)
-
-
-def fixed_mean(hi: NDArray[np.int64], lo: NDArray[np.int64], count: Any) -> Vector:
-    """The mean of ``count`` summands: equal sums give equal bits, however they came about."""
-    carry = lo >> _CARRY
-    low = lo - (carry << _CARRY)
-    total = (hi + carry).astype(np.float64) / _HI + low.astype(np.float64) / _LO
-    return np.asarray(total / count, dtype=np.float64)
 
 
 # --- packing: numbers, columns and starts of the packed rows; columns None if dense -------------
@@ -280,9 +255,9 @@ def settle(columns, u, v, factors, hi, lo):
 def _settle_column(j, u, v, factors, hi, lo):
     one, two = factors[0] * u[j], factors[1] * v[j]
     u[j] = v[j] = 0.0
-    one_hi, two_hi = np.rint(one * _HI), np.rint(two * _HI)
+    one_hi, two_hi = np.rint(one * HI), np.rint(two * HI)
     hi[j] += np.int64(one_hi + two_hi)
-    lo[j] += np.int64(np.rint((one - one_hi / _HI) * _LO) + np.rint((two - two_hi / _HI) * _LO))
+    lo[j] += np.int64(np.rint((one - one_hi / HI) * LO) + np.rint((two - two_hi / HI) * LO))
     quanta = np.int64(np.rint((one - two) * _QUANTUM))
     return quanta * quanta
 

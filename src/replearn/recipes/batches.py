@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from replearn.codes.coins import Coins
 from replearn.errors import ReplearnError
+from replearn.exact.limbs import COUNTS, fixed_mean, new_counts
 from replearn.recipes.recipe import Fitted, Sample
 from replearn.recipes.rounded import BatchPlan, BatchSpread, sketched_width
 from replearn.types import BlockMap, Matrix, Order, Signs, Vector, is_sparse
@@ -161,14 +162,10 @@ class BatchSums:
 
     def named(self) -> dict[str, int]:
         """The counts by name."""
-        from replearn.exact.packed import COUNTS
-
         return dict(zip(COUNTS, self.counts.tolist(), strict=True))
 
     def mean(self) -> Vector:
         """Mean of all batch vectors: within 2^-62 of the exact one."""
-        from replearn.exact.packed import fixed_mean
-
         return fixed_mean(self.hi.sum(axis=0), self.lo.sum(axis=0), self.counts[0])
 
     def deviations(self) -> Matrix:
@@ -176,8 +173,6 @@ class BatchSums:
 
         With n groups, their second moments over n - 1 estimate the covariance of a batch vector.
         """
-        from replearn.exact.packed import fixed_mean
-
         n_batches, n_groups = int(self.counts[0]), len(self.hi)
         counts = np.bincount(np.arange(n_batches) // 2 % n_groups, minlength=1)[:, None]
         means = fixed_mean(self.hi[: len(counts)], self.lo[: len(counts)], counts)
@@ -195,8 +190,6 @@ def _kept(marks: NDArray[np.int64], level: int) -> NDArray[np.bool_]:
 
 
 def _no_sums(n_inputs: int) -> BatchSums:
-    from replearn.exact.packed import new_counts
-
     n_groups = max(_MIN_GROUPS, min(_MAX_GROUPS, _GROUP_ENTRIES // n_inputs))
     hi, lo = np.zeros((2, n_groups, n_inputs), dtype=np.int64)
     return BatchSums(hi, lo, new_counts(), np.zeros(0, dtype=np.int64))

@@ -59,6 +59,7 @@ from replearn.codes.projection import FULL, check_components
 from replearn.codes.space import CodeSpace
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, short
+from replearn.exact.limbs import PAIR_SQUARE_UNIT, PAIR_UNIT
 from replearn.recipes.estimates import MIN_GROUPS, share_beyond
 from replearn.recipes.recipe import Bound, Plan, Promise, Sizes, Spread
 from replearn.types import Codes, Matrix, Vector
@@ -289,8 +290,6 @@ def largest_variance(counts: dict[str, int], length_cap: float, failure: float) 
     cap. Empirical Bernstein [MP09]: the mean is at most
     ``mean + sqrt(2 V ln(2/f) / n) + 7 m ln(2/f) / (3 (n - 1))``. inf: nothing is known.
     """
-    from replearn.exact.packed import PAIR_SQUARE_UNIT, PAIR_UNIT
-
     n = counts["pairs"]
     if n < 2 or not math.isfinite(length_cap):
         return math.inf

@@ -1,0 +1,39 @@
+"""Fixed-point sums of batch vectors, and what is counted beside them; no compiler is needed.
+
+A sum is fixed point in two int64 limbs, ``hi 2^-30 + lo 2^-61``: exact in any order and in any
+grouping, for entries of at most 8 and fewer than 2^30 summands.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replearn.types import Vector
+
+#: Numbers that a solver counts, in their order; pairs are neighbouring batches (2k, 2k + 1).
+COUNTS = (
+    "batches", "unconverged", "infeasible", "shortened", "zero_rows", "visits", "pairs",
+    "pair_sum", "pair_squares",
+)  # fmt: skip
+BATCHES, UNCONVERGED, INFEASIBLE, SHORTENED, ZERO_ROWS, VISITS, PAIRS, PAIR_SUM, PAIR_SQUARES = (
+    range(len(COUNTS))
+)
+#: Squared distances of pairs, and their squares, are counted in these units.
+PAIR_UNIT, PAIR_SQUARE_UNIT = 2.0**-24, 2.0**-16
+
+#: The units of the limbs, and the bits between them.
+HI, LO, CARRY = 2.0**30, 2.0**61, 31
+
+
+def new_counts() -> NDArray[np.int64]:
+    """Counts of nothing."""
+    return np.zeros(len(COUNTS), np.int64)
+
+
+def fixed_mean(hi: NDArray[np.int64], lo: NDArray[np.int64], count: Any) -> Vector:
+    """The mean of ``count`` summands: equal sums give equal bits, however they came about."""
+    carry = lo >> CARRY
+    low = lo - (carry << CARRY)
+    total = (hi + carry).astype(np.float64) / HI + low.astype(np.float64) / LO
+    return np.asarray(total / count, dtype=np.float64)
