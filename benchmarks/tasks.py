@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from replearn.tables import Table, open_table
 
 #: Rows of a task at most: two labs and the rows to test on.
-MOST_ROWS = 50_000
+MOST_ROWS = 30_000
 N_TEST = 10_000
 
 
@@ -48,6 +48,11 @@ class Task:
     def n_rows(self) -> int:
         """All rows."""
         return len(self.target)
+
+    @property
+    def n_classes(self) -> int:
+        """Of a logistic task; 0 for numbers."""
+        return len(np.unique(self.target)) if self.kind == "logistic" else 0
 
     @property
     def is_sparse(self) -> bool:

@@ -1,0 +1,413 @@
+"""What replicated models are worth on real tables, and how often labs get them.
+
+    python benchmarks/worth.py DATA [--quick] [--tasks A;B] [--pairs 60] [--results FILE]
+
+DATA is a folder of public tables (benchmarks/tasks.py names them). Each task is split into an
+original, a replication of the same size and rows to test on, again and again. The original's
+table is fitted with defaults once; cells for other bits and probabilities follow from the same
+fit, since only their widths differ. After five splits the ridge that most of them chose is kept.
+Split numbers from 1,000 on chose nothing.
+
+*differ* counts pairs under the study's own seed. *over coins* is the same probability given both
+fits, averaged over all seeds: independent shifts make it a product over the numbers. Results are
+JSON lines, one for each pair, and a second run goes on where the first one ended.
+"""
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from tasks import TASKS, Task, tasks
+
+from replearn.codes.coins import Coins
+from replearn.codes.sketch import Cells, width_factor
+from replearn.errors import ReplearnError
+from replearn.exact.rows import Kept
+from replearn.recipes import glm
+from replearn.study.original import Original, Request, publish, worth_of
+from replearn.study.rows import Reading, TableRows, read_rows
+
+FIRST = 1000
+#: Bits and probability: the default first.
+PLANS = ((3, 0.01), (2, 0.01), (1, 0.01), (3, 0.1), (3, 0.001))
+SMALL_LABS = (300, 1000, 3000)
+BASES = {"linear": ("linear", None), "splines": ("splines", None), "products": ("splines", "all")}
+N_RIVALS = 5
+QUICK = ("census", "census, 2 % positive", "pulsars", "occupancy", "banknotes", "heart", "skin")
+
+
+def bases(task: Task) -> list[str]:
+    """Bases that suit a task: products only where there are few columns."""
+    if task.is_sparse:
+        return ["linear"]
+    few = task.columns.shape[1] <= 16 and task.n_classes == 2
+    return ["linear", "splines", "products"] if few else ["linear", "splines"]
+
+
+class Pair:
+    """An original with defaults, and labs that fit its study."""
+
+    def __init__(
+        self, task: Task, basis: str, seed: int, share: float = 1.0, ridge: Any = "auto"
+    ) -> None:
+        here, there, self.test = task.split(seed)
+        self.here, self.there = here, there[: max(50, int(share * len(there)))]
+        self.task, self.seed = task, seed
+        name, interactions = BASES[basis]
+        self.original: Original = publish(
+            task.table(here),
+            Request(
+                kind=task.kind,  # type: ignore[arg-type]
+                basis=name,  # type: ignore[arg-type]
+                interactions=interactions,  # type: ignore[arg-type]
+                ridge=ridge,
+                categories=task.categories,
+                shared_seed=f"worth {seed}",
+                replication_rows=len(self.there),
+            ),
+        )
+        self.study = self.original.study
+        self.design = self.study.design
+        self.n_here, self.theta = self.fit(here)
+        self.z = self.design.numbers(self.theta)
+
+    def rows(self, places: np.ndarray) -> Kept:
+        """Encoded rows."""
+        found = read_rows(TableRows(self.task.table(places), Reading.of(self.design)))
+        assert isinstance(found, Kept)
+        return found
+
+    def fit(self, places: np.ndarray) -> tuple[int, np.ndarray]:
+        """A lab's own fit."""
+        rows = self.rows(places)
+        summary = glm.Summary.of(rows, self.design.loss).check(self.design.loss)
+        return summary.n_rows, glm.fit(rows, self.design.loss, self.design.ridge, summary)
+
+    def cells(self, bits: int, rho: float) -> Cells:
+        """Cells of a study with other bits and a different promise, from the same fit."""
+        planned = width_factor(self.z.size, float(self.study.max_disagreement), self.design.bits)
+        widths = self.study.widths * width_factor(self.z.size, rho, bits) / planned
+        return Cells.drawn(widths, bits, Coins(self.design.seed))
+
+    def worth(self, rows: Kept, theta: np.ndarray) -> dict[str, float | None]:
+        """Log-loss and AUC (or balanced accuracy) of coefficients on rows to test on."""
+        whole = np.floor(theta * 2.0**26 + 0.5)
+        found = worth_of(self.design.loss, (glm.Fold(rows, rows.block, None, whole),))  # type: ignore[arg-type]
+        best = found.auc or found.balanced_accuracy
+        return {
+            "base": found.base,
+            "loss": found.loss.value,
+            "auc": None if best is None else best.value,
+        }
+
+
+def over_coins(cells: Cells, apart: np.ndarray) -> float:
+    """Probability of different codes over the coins, given the difference of two labs' numbers."""
+    reach = cells.widths / 2 ** (cells.bits + 1)
+    low = np.maximum(-cells.widths / 2, apart - reach)
+    high = np.minimum(cells.widths / 2, apart + reach)
+    return float(1 - np.prod(np.clip((high - low) / (2 * reach), 0, 1)))
+
+
+def measure(
+    task: Task, basis: str, seed: int, share: float, rivals: bool, ridge: Any
+) -> dict[str, Any]:
+    """One pair with all its plans."""
+    started = time.process_time()
+    pair = Pair(task, basis, seed, share, ridge)
+    seconds = time.process_time() - started
+    study, certificate = pair.study, pair.original.certificate
+    n_there, theta = pair.fit(pair.there)
+    z = pair.design.numbers(theta)
+    test = pair.rows(pair.test)
+    evidence = study.evidence(pair.original.model)
+    line: dict[str, Any] = {
+        "rows": pair.n_here,
+        "rows_there": n_there,
+        "numbers": pair.z.size,
+        "ridge": pair.design.ridge,
+        "seconds": round(seconds, 2),
+        "expected": certificate.expected,
+        "expected_mean": study.disagreement(n_there),
+        "inflation": certificate.inflation,
+        "problems": list(certificate.problems),
+        "square": float(np.mean(((z - pair.z) / study.deviations(n_there)) ** 2)),
+        "own": pair.worth(test, pair.theta * 2.0**-26),
+        "match_rows": evidence.rows,
+        "match_rows_search": evidence.rows_search,
+        "match_bits": evidence.bits,
+        "plans": {},
+        "small": {},
+    }
+    for bits, rho in PLANS:
+        cells = pair.cells(bits, rho)
+        codes, sketch = cells.publish(pair.z)
+        rounded = pair.design.coordinates.to_theta(cells.decode(codes, sketch))
+        line["plans"][f"{bits} {rho}"] = {
+            "differ": bool((cells.replicate(z, sketch) != codes).any()),
+            "coins": over_coins(cells, z - pair.z),
+            **pair.worth(test, rounded),
+        }
+    if share == 1:
+        codes, sketch = pair.cells(3, 0.01).publish(pair.z)
+        for n_rows in SMALL_LABS:
+            if 2 * n_rows > len(pair.there):
+                continue
+            places = np.random.default_rng(seed).permutation(pair.there)[:n_rows]
+            try:
+                small = pair.design.numbers(pair.fit(places)[1])
+                same = (pair.cells(3, 0.01).replicate(small, sketch) == codes).all()
+            except ReplearnError:  # no model at all, so no match
+                same = False
+            line["small"][str(n_rows)] = bool(same)
+    if rivals:
+        line["rivals"] = rival_worth(task, pair)
+    return line
+
+
+# --- rivals ---------------------------------------------------------------------------------------
+
+
+def rival_worth(task: Task, pair: Pair) -> dict[str, Any]:
+    """Scikit-learn on one lab's rows, on the same rows to test on."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegressionCV
+    from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
+
+    if task.kind != "logistic" or task.weights is not None:
+        return {}
+    encode = _encoder(task, pair.here)
+    X, test, y = encode(pair.here), encode(pair.test), task.target[pair.test]
+    few = np.random.default_rng(pair.seed).permutation(pair.here)[:1000]
+    found = {}
+    tuned = {"Cs": np.logspace(-3, 2, 6), "max_iter": 2000, "cv": 5, "scoring": "neg_log_loss"}
+    trees = HistGradientBoostingClassifier(random_state=0)
+    for name, model, rows, places in (
+        ("logistic 1,000", LogisticRegressionCV(**tuned), encode(few), few),
+        ("logistic", LogisticRegressionCV(**tuned), X, pair.here),
+        ("trees", trees, X, pair.here),
+    ):
+        if len(np.unique(task.target[places])) < task.n_classes:
+            continue
+        if name == "trees":
+            rows, here = (a.toarray() if sp.issparse(a) else a for a in (rows, test))
+        else:
+            here = test
+        model.fit(rows, task.target[places])
+        p = model.predict_proba(here)
+        auc = (
+            roc_auc_score(y, p[:, 1])
+            if task.n_classes == 2
+            else balanced_accuracy_score(y, model.classes_[p.argmax(axis=1)])
+        )
+        found[name] = {"loss": log_loss(y, p, labels=model.classes_), "auc": auc}
+    return found
+
+
+def _encoder(task: Task, here: np.ndarray) -> Any:
+    """Standardised numbers and one column for each level, learned from one lab."""
+    from sklearn.compose import make_column_selector, make_column_transformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
+
+    if task.is_sparse:
+        scaler = MaxAbsScaler().fit(task.columns[here])
+        return lambda places: scaler.transform(task.columns[places])
+    columns = task.columns.copy()
+    for name in task.categories:
+        columns[name] = columns[name].astype(str)
+    texts = [name for name in columns if not pd.api.types.is_numeric_dtype(columns[name])]
+    columns[texts] = columns[texts].fillna("missing").astype(str)
+    levels = OneHotEncoder(
+        handle_unknown="infrequent_if_exist", min_frequency=10, sparse_output=False
+    )
+    numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    encoder = make_column_transformer(
+        (levels, texts), (numbers, make_column_selector(dtype_include=np.number))
+    ).fit(columns.iloc[here])
+    return lambda places: encoder.transform(columns.iloc[places])
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--quick", action="store_true", help="seven tasks, six pairs each")
+    parser.add_argument("--tasks", help="names, with ; between them")
+    parser.add_argument("--bases", default="linear,splines,products")
+    parser.add_argument("--pairs", type=int, default=60)
+    parser.add_argument("--share", type=float, default=1.0, help="rows of the replication")
+    parser.add_argument("--results", type=Path, default=Path("worth.jsonl"))
+    parser.add_argument("--table", action="store_true", help="no measurement: only the table")
+    parser.add_argument("--write", type=Path, help="folder for worth.csv and worth.md")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    known = [json.loads(line) for line in _lines(options.results)]
+    done = {(line["task"], line["basis"], line["seed"], line["share"]) for line in known}
+    names = options.tasks.split(";") if options.tasks else list(QUICK if options.quick else TASKS)
+    n_pairs = 6 if options.quick else options.pairs
+    for task in tasks(options.data, names) if not options.table else ():
+        for basis in bases(task):
+            if basis not in options.bases.split(","):
+                continue
+            for seed in range(FIRST, FIRST + n_pairs):
+                key = (task.name, basis, seed, options.share)
+                if key in done:
+                    continue
+                rivals = seed < FIRST + N_RIVALS and basis == "linear" and options.share == 1
+                line = dict(zip(("task", "basis", "seed", "share"), key, strict=True))
+                try:
+                    ridge = _ridge(known, task.name, basis, options.share)
+                    line |= measure(task, basis, seed, options.share, rivals, ridge)
+                except ReplearnError as refusal:
+                    line["refused"] = str(refusal)
+                known.append(line)
+                with options.results.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+    table = summary(known)
+    text = markdown(table)
+    print(text)
+    if options.write is not None:
+        table.to_csv(options.write / "worth.csv", index=False)
+        (options.write / "worth.md").write_text(text + "\n")
+
+
+def _ridge(lines: list[dict[str, Any]], *key: Any) -> float | str:
+    """The ridge that most splits of this kind chose, once there are five."""
+    chosen = [
+        line["ridge"]
+        for line in lines
+        if (line["task"], line["basis"], line["share"]) == key and "ridge" in line
+    ]
+    return float(max(chosen, key=chosen.count)) if len(chosen) >= N_RIVALS else "auto"
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def summary(lines: list[dict[str, Any]]) -> pd.DataFrame:
+    """One line for each task, basis and share of rows."""
+    rivals: dict[str, list[dict[str, Any]]] = {}
+    groups: dict[tuple[str, str, float], list[dict[str, Any]]] = {}
+    refused: dict[tuple[str, str, float], int] = {}
+    for line in lines:
+        key = (line["task"], line["basis"], line["share"])
+        if "refused" in line:
+            refused[key] = refused.get(key, 0) + 1
+            continue
+        groups.setdefault(key, []).append(line)
+        if line.get("rivals"):
+            rivals.setdefault(line["task"], []).append(line["rivals"])
+    order = {name: place for place, name in enumerate(TASKS)}
+    found = []
+    for key in sorted(groups, key=lambda key: (key[2] != 1, order[key[0]], -key[2])):
+        found.append(_row(key, groups[key], rivals.get(key[0], []), refused.get(key, 0)))
+    return pd.DataFrame(found)
+
+
+def _row(
+    key: tuple[str, str, float],
+    lines: list[dict[str, Any]],
+    rivals: list[dict[str, Any]],
+    n_refused: int,
+) -> dict[str, Any]:
+    def mean(pick: Any) -> float:
+        values = [pick(line) for line in lines]
+        return float("nan") if values[0] is None else float(np.mean(values))
+
+    row: dict[str, Any] = {
+        "task": key[0],
+        "basis": key[1],
+        "share": key[2],
+        "rows": lines[0]["rows"],
+        "numbers": int(np.median([line["numbers"] for line in lines])),
+        "pairs": len(lines),
+        "refused": n_refused + sum(bool(line["problems"]) for line in lines),
+        "seconds": mean(lambda line: line["seconds"]),
+        "square": mean(lambda line: line["square"]),
+        "expected": mean(lambda line: line["expected"]),
+        "base": mean(lambda line: line["own"]["base"]),
+        "own loss": mean(lambda line: line["own"]["loss"]),
+        "own auc": mean(lambda line: line["own"]["auc"]),
+        "match rows": mean(lambda line: line["match_rows"]),
+        "match rows, search": mean(lambda line: line["match_rows_search"]),
+        "match bits": mean(lambda line: line["match_bits"]),
+    }
+    gain = row["base"] - row["own loss"]
+    for bits, rho in PLANS:
+        plan = f"{bits} {rho}"
+        row[f"differ {plan}"] = sum(line["plans"][plan]["differ"] for line in lines)
+        row[f"coins {plan}"] = mean(lambda line, p=plan: line["plans"][p]["coins"])
+        loss = mean(lambda line, p=plan: line["plans"][p]["loss"])
+        row[f"loss {plan}"] = loss
+        row[f"kept {plan}"] = (row["base"] - loss) / gain if gain > 0 else float("nan")
+        row[f"auc {plan}"] = mean(lambda line, p=plan: line["plans"][p]["auc"])
+    for n_rows in SMALL_LABS:
+        seen = [line["small"][str(n_rows)] for line in lines if str(n_rows) in line["small"]]
+        row[f"match {n_rows}"] = f"{sum(seen)} of {len(seen)}" if seen else ""
+    for name in ("logistic 1,000", "logistic", "trees"):
+        for what in ("loss", "auc"):
+            values = [rival[name][what] for rival in rivals if name in rival]
+            row[f"{name} {what}"] = float(np.mean(values)) if values else float("nan")
+    return row
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """The summary in words and a table."""
+    main_part = table[table["share"] == 1]
+    plan = "3 0.01"
+    n_pairs, differ = int(main_part["pairs"].sum()), int(main_part[f"differ {plan}"].sum())
+    weighted = np.average(main_part["expected"], weights=main_part["pairs"])
+    coins = np.average(main_part[f"coins {plan}"], weights=main_part["pairs"])
+    ahead = main_part[f"auc {plan}"] - main_part["logistic auc"]
+    plain, splines = (ahead[main_part["basis"] == name].dropna() for name in ("linear", "splines"))
+    text = [
+        f"{n_pairs:,} pairs: {differ} differ ({differ / n_pairs:.2%}; over all seeds {coins:.2%}; "
+        f"certificates {weighted:.2%}; planned 1%).",
+        f"Kept of the lab's own gain: median {main_part[f'kept {plan}'].median():.4f}, least "
+        f"{main_part[f'kept {plan}'].min():.4f}.",
+        f"AUC against tuned LogisticRegression on one lab: linear median {plain.median():+.4f}, "
+        f"least {plain.min():+.4f}; splines median {splines.median():+.4f}, least "
+        f"{splines.min():+.4f}.",
+        "",
+        "| task | basis | rows | numbers | differ 3 bits (0.1, 0.01, 0.001) | 2 bits, 1 bit | "
+        "expected | kept 3, 2, 1 bits | log-loss: base, own, ours | AUC: own, ours | tuned, 1,000 "
+        "rows, trees | proof: rows, search, bits | match 300, 1,000, 3,000 |",
+        "|---|---|--:|--:|---|---|--:|---|---|---|---|---|---|",
+    ]
+    for _, row in table.iterrows():
+        share = "" if row["share"] == 1 else f", replication {row['share']:.3g} of the rows"
+        differs = [row[f"differ {p}"] for p in ("3 0.1", "3 0.01", "3 0.001", "2 0.01", "1 0.01")]
+        kept = [row[f"kept {p}"] for p in ("3 0.01", "2 0.01", "1 0.01")]
+        refused = f" ({row['refused']} refused)" if row["refused"] else ""
+        cells = (
+            f"{row['task']}{share}",
+            row["basis"],
+            f"{row['rows']:,}",
+            f"{row['numbers']:,}",
+            f"{differs[0]}, {differs[1]}, {differs[2]} of {row['pairs']}{refused}",
+            f"{differs[3]}, {differs[4]}",
+            f"{row['expected']:.4f}",
+            ", ".join(f"{value:.3f}" for value in kept),
+            f"{row['base']:.4f}, {row['own loss']:.4f}, {row[f'loss {plan}']:.4f}",
+            f"{row['own auc']:.4f}, {row[f'auc {plan}']:.4f}",
+            f"{row['logistic auc']:.4f}, {row['logistic 1,000 auc']:.4f}, {row['trees auc']:.4f}",
+            f"{row['match rows']:,.0f}, {row['match rows, search']:,.0f}, {row['match bits']:.0f}",
+            ", ".join(row[f"match {n}"] for n in SMALL_LABS if row[f"match {n}"]),
+        )
+        text.append("| " + " | ".join(map(str, cells)).replace("nan", "-") + " |")
+    return "\n".join(text)
+
+
+if __name__ == "__main__":
+    main()
