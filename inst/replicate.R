@@ -1,0 +1,1428 @@
+# Replicate a study of replearn in R: base R and jsonlite, nothing else.
+#
+#   source("replicate.R")
+#   study <- replearn$study("study.json")
+#   found <- replearn$replicate(study, "patients.csv")   # or a data.frame
+#   found                                                # the same model?
+#   replearn$save(found$model, "model.json")             # the bytes that Python writes
+#   predict(found$model, newdata)
+#
+# The specification is docs/format.md. Only + - * / sqrt and floor of float64 reach a code, one
+# operation after the other. R adds up in more digits than float64 has in sum(), cumsum() and %*%:
+# here they get whole numbers below 2^53 only, of which every order gives the same sum.
+
+replearn <- local({
+
+refuse <- function(...) {
+  stop(structure(class = c("replearn_refusal", "error", "condition"),
+                 list(message = paste0(...), call = NULL)))
+}
+
+counted <- function(n) format(n, big.mark = ",", scientific = FALSE, trim = TRUE)
+
+quoted <- function(names, most = 8) {
+  shown <- paste0("'", head(names, most), "'", collapse = ", ")
+  if (length(names) > most) paste0(shown, " and ", length(names) - most, " more") else shown
+}
+
+# --- decimal texts -------------------------------------------------------------------------------
+
+NUMBER <- "^[+-]?([0-9]+(\\.[0-9]*)?|\\.[0-9]+)([eE][+-]?[0-9]+)?$"
+JSON_NUMBER <- "^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+
+# Numbers of decimal texts, correctly rounded. as.numeric() is wrong in the last bit once in some
+# thousand texts; jsonlite asks the C library, which is right.
+decimals <- function(texts) {
+  if (!length(texts)) return(numeric(0))
+  odd <- !grepl(JSON_NUMBER, texts, perl = TRUE)
+  if (any(odd)) {
+    t <- sub("^\\+", "", texts[odd])
+    t <- sub("^(-?)0+([0-9])", "\\1\\2", t)
+    t <- sub("^(-?)\\.", "\\10.", t)
+    texts[odd] <- sub("\\.($|[eE])", "\\1", t)
+  }
+  found <- jsonlite::parse_json(paste0("[", paste(texts, collapse = ","), "]"))
+  vapply(found, as.double, 0)
+}
+
+# Numbers as ECMAScript writes them: the shortest digits that are read as the same number.
+number_texts <- function(x) {
+  out <- character(length(x))
+  whole <- abs(x) < 2^53 & x == floor(x)
+  out[whole] <- sprintf("%.0f", x[whole] + 0)
+  left <- which(!whole)
+  for (digits in 1:17) {
+    if (!length(left)) break
+    tried <- sprintf("%.*e", digits - 1L, x[left])
+    right <- decimals(tried) == x[left]
+    out[left[right]] <- vapply(tried[right], ecmascript, "")
+    left <- left[!right]
+  }
+  out
+}
+
+ecmascript <- function(text) {  # of d.ddde+dd
+  sign <- if (startsWith(text, "-")) "-" else ""
+  parts <- strsplit(sub("^-", "", text), "e")[[1]]
+  digits <- sub("0+$", "", sub(".", "", parts[1], fixed = TRUE))
+  point <- as.integer(parts[2]) + 1L
+  n <- nchar(digits)
+  body <- if (n <= point && point <= 21) paste0(digits, strrep("0", point - n))
+    else if (0 < point && point <= 21) paste0(substr(digits, 1, point), ".", substring(digits, point + 1))
+    else if (-6 < point && point <= 0) paste0("0.", strrep("0", -point), digits)
+    else paste0(substr(digits, 1, 1), if (n > 1) ".", substring(digits, 2),
+                sprintf("e%+d", point - 1L))
+  paste0(sign, body)
+}
+
+# --- canonical JSON and SHA-256 ------------------------------------------------------------------
+
+json_text <- function(text) {
+  text <- gsub("([\\\\\"])", "\\\\\\1", enc2utf8(text), perl = TRUE)
+  if (grepl("[\x01-\x1f]", text, perl = TRUE)) {
+    short <- c("\b" = "\\b", "\t" = "\\t", "\n" = "\\n", "\f" = "\\f", "\r" = "\\r")
+    for (code in 1:31) {
+      sign <- intToUtf8(code)
+      word <- if (sign %in% names(short)) short[[sign]] else sprintf("\\u%04x", code)
+      text <- gsub(sign, word, text, fixed = TRUE)
+    }
+  }
+  paste0("\"", text, "\"")
+}
+
+utf16 <- function(text) {
+  p <- utf8ToInt(enc2utf8(text))
+  far <- pmax(p - 65536, 0)
+  paste(ifelse(p < 65536, sprintf("%04X", p),
+               sprintf("%04X%04X", 55296 + far %/% 1024, 56320 + far %% 1024)), collapse = "")
+}
+
+# Lists with names are objects, lists without are arrays, as jsonlite::parse_json() gives them.
+canonical <- function(value) {
+  if (is.null(value)) return("null")
+  if (is.list(value) && is.null(names(value))) {
+    plain <- all(vapply(value, function(v) is.numeric(v) && length(v) == 1, NA))
+    parts <- if (plain) number_texts(as.double(unlist(value))) else vapply(value, canonical, "")
+    return(paste0("[", paste(parts, collapse = ","), "]"))
+  }
+  if (is.list(value)) {
+    value <- value[order(vapply(names(value), utf16, ""), method = "radix")]
+    parts <- paste0(vapply(names(value), json_text, ""), ":", vapply(value, canonical, ""))
+    return(paste0("{", paste(parts[seq_along(value)], collapse = ","), "}"))
+  }
+  if (is.logical(value)) return(if (value) "true" else "false")
+  if (is.character(value)) json_text(value) else number_texts(as.double(value))
+}
+
+POWERS16 <- as.integer(cumprod(rep(2, 16)))
+
+# Fractional parts of roots of the first primes, from which SHA-256 takes its constants.
+SHA_START <- c(
+  0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19)
+SHA_ROUNDS <- c(
+  0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+  0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+  0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+  0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+  0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+  0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+  0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+  0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2)
+
+# SHA-256 of some byte sequences at once, in hex. Integers of R have no 2^31, so a word of 32 bits is
+# two numbers of 16; a vector holds the upper halves of all words, then the lower ones.
+sha256 <- function(messages) {
+  padded <- lapply(messages, function(bytes) {
+    n <- length(bytes)
+    size <- as.raw((n * 8) %/% 256^(7:0) %% 256)
+    c(bytes, as.raw(128), raw((55 - n) %% 64), size)
+  })
+  n_blocks <- lengths(padded) / 64
+  starts <- cumsum(c(0, n_blocks))
+  m <- sum(n_blocks)
+  bytes <- matrix(as.integer(unlist(padded)), 4)
+  words <- rbind(matrix(bytes[1, ] * 256L + bytes[2, ], 16), matrix(bytes[3, ] * 256L + bytes[4, ], 16))
+  halves <- function(word) c(words[word, ], words[16 + word, ])
+  schedule <- vector("list", 64)
+  for (i in 1:16) schedule[[i]] <- halves(i)
+  exchanged <- c(m + seq_len(m), seq_len(m))
+  zeros <- integer(m)
+  shifted <- function(x, n) {
+    x %/% POWERS16[n] + c(zeros, (x[seq_len(m)] %% POWERS16[n]) * POWERS16[16 - n])
+  }
+  for (i in 17:64) {
+    a <- schedule[[i - 15]]
+    b <- schedule[[i - 2]]
+    ea <- a[exchanged]
+    eb <- b[exchanged]
+    s <- bitwXor(bitwXor(turned(a, ea, 7), turned(ea, a, 2)), shifted(a, 3)) +
+      bitwXor(bitwXor(turned(eb, b, 1), turned(eb, b, 3)), shifted(b, 10)) +
+      schedule[[i - 16]] + schedule[[i - 7]]
+    schedule[[i]] <- carried(s, m, zeros)
+  }
+  schedule <- do.call(cbind, schedule)
+  k <- length(messages)
+  state <- lapply(SHA_START, function(word) rep(as.integer(c(word %/% 65536, word %% 65536)), each = k))
+  rounds <- lapply(SHA_ROUNDS, function(word) rep(as.integer(c(word %/% 65536, word %% 65536)), each = k))
+  exchanged <- c(k + seq_len(k), seq_len(k))
+  zeros <- integer(k)
+  for (block in seq_len(max(n_blocks))) {
+    live <- n_blocks >= block
+    place <- ifelse(live, starts[seq_len(k)] + block, 1)
+    w <- schedule[c(place, m + place), , drop = FALSE]
+    a <- state[[1]]; b <- state[[2]]; c_ <- state[[3]]; d <- state[[4]]
+    e <- state[[5]]; f <- state[[6]]; g <- state[[7]]; h <- state[[8]]
+    for (i in 1:64) {
+      x <- e[exchanged]
+      t <- h + bitwXor(bitwXor(turned(e, x, 6), turned(e, x, 11)), turned(x, e, 9)) +
+        bitwXor(g, bitwAnd(e, bitwXor(f, g))) + rounds[[i]] + w[, i]
+      x <- a[exchanged]
+      s <- bitwXor(bitwXor(turned(a, x, 2), turned(a, x, 13)), turned(x, a, 6)) +
+        bitwXor(bitwAnd(a, bitwXor(b, c_)), bitwAnd(b, c_))
+      h <- g; g <- f; f <- e; e <- carried(d + t, k, zeros)
+      d <- c_; c_ <- b; b <- a; a <- carried(t + s, k, zeros)
+    }
+    new <- list(a, b, c_, d, e, f, g, h)
+    for (i in 1:8) {
+      sum <- carried(state[[i]] + new[[i]], k, zeros)
+      state[[i]] <- ifelse(rep(live, 2), sum, state[[i]])
+    }
+  }
+  first <- seq_len(k)
+  do.call(paste0, lapply(state, function(x) sprintf("%04x%04x", x[first], x[k + first])))
+}
+
+# Words turned right by n < 16 bits; `exchanged` has their halves in the other order.
+turned <- function(words, exchanged, n) {
+  words %/% POWERS16[n] + (exchanged %% POWERS16[n]) * POWERS16[16 - n]
+}
+
+# Sums modulo 2^32, with the carries of the lower halves in the upper ones.
+carried <- function(sums, n, zeros) (sums + c(sums[n + seq_len(n)] %/% 65536L, zeros)) %% 65536L
+
+fingerprints <- function(contents) sha256(lapply(contents, function(c) charToRaw(canonical(c))))
+
+# --- coins ---------------------------------------------------------------------------------------
+
+xor16 <- function(a, b) matrix(as.double(bitwXor(as.integer(a), as.integer(b))), ncol = 4)
+
+# The product of words with a constant, as 128 bits: eight columns of 16 bits, the lowest first.
+product <- function(words, constant) {
+  out <- matrix(0, nrow(words), 8)
+  for (i in 1:4) for (j in 1:4) out[, i + j - 1] <- out[, i + j - 1] + words[, i] * constant[j]
+  for (i in 1:7) {
+    over <- floor(out[, i] / 65536)
+    out[, i] <- out[, i] - over * 65536
+    out[, i + 1] <- out[, i + 1] + over
+  }
+  out
+}
+
+added64 <- function(a, b) {
+  sum <- a + b
+  for (i in 1:3) sum[i + 1] <- sum[i + 1] + sum[i] %/% 65536
+  sum %% 65536
+}
+
+# Words of a named stream, a row of four numbers of 16 bits each, the lowest first.
+coin_words <- function(seed, stream, n, row = 0) {
+  seed <- charToRaw(enc2utf8(seed))
+  digest <- sha256(list(c(charToRaw("replearn/streams/1\n"), as.raw(length(seed) %/% 256^(0:7) %% 256),
+                          seed, charToRaw(enc2utf8(stream)))))
+  bytes <- strtoi(substring(digest, seq(1, 31, 2), seq(2, 32, 2)), 16)
+  keys <- matrix(bytes[c(TRUE, FALSE)] + 256 * bytes[c(FALSE, TRUE)], 4)
+  k <- keys[, 1]
+  l <- keys[, 2]
+  m <- ceiling(n / 4)
+  limbs <- function(x) vapply(0:3, function(i) x %/% 65536^i %% 65536, numeric(m))
+  a <- matrix(limbs(seq_len(m)), m)
+  b <- matrix(limbs(rep(row, m)), m)
+  c_ <- d <- matrix(0, m, 4)
+  for (round in 1:10) {
+    p <- product(a, c(0x6c93, 0xe14c, 0x470e, 0xd2e7))
+    q <- product(c_, c(0x1157, 0x9512, 0x8263, 0xca5a))
+    a <- xor16(xor16(q[, 5:8], b), rep(k, each = m))
+    c_ <- xor16(xor16(p[, 5:8], d), rep(l, each = m))
+    b <- q[, 1:4, drop = FALSE]
+    d <- p[, 1:4, drop = FALSE]
+    k <- added64(k, c(0x7c15, 0x7f4a, 0x79b9, 0x9e37))
+    l <- added64(l, c(0xa73b, 0x84ca, 0xae85, 0xbb67))
+  }
+  all <- array(c(a, b, c_, d), c(m, 4, 4))  # block, limb, word
+  matrix(aperm(all, c(3, 1, 2)), ncol = 4)[seq_len(n), , drop = FALSE]
+}
+
+uniforms <- function(seed, stream, n, row = 0) {
+  w <- coin_words(seed, stream, n, row)
+  (w[, 4] * 2^37 + w[, 3] * 2^21 + w[, 2] * 32 + floor(w[, 1] / 2048)) * POWER(-53)
+}
+
+# --- elementary functions ------------------------------------------------------------------------
+
+POWERS <- c(rev(1 / cumprod(rep(2, 1022))), 1, cumprod(rep(2, 1023)))
+POWER <- function(k) POWERS[k + 1023]  # a power function promises nothing
+LN2_HI <- 0x1.62e42feep-1  # decimal constants of R need not be rounded correctly
+LN2_LO <- 0x1.a39ef35793c76p-33
+INVERSE_LN2 <- 0x1.71547652b82fep+0
+ROOT_HALF <- 0x1.6a09e667f3bcdp-1
+
+exact_exp <- function(x) {
+  k <- floor(x * INVERSE_LN2 + 0.5)
+  r <- (x - k * LN2_HI) - k * LN2_LO
+  t <- rep(1 / 40320, length(x))
+  for (f in c(5040, 720, 120, 24, 6, 2, 1, 1)) t <- t * r + 1 / f
+  t * POWER(k)
+}
+
+sigmoid <- function(s) {
+  e <- exact_exp(-pmin(abs(s), 30))
+  ifelse(s >= 0, 1, e) / (1 + e)
+}
+
+exact_log <- function(x) {
+  e <- floor(log2(x)) + 1
+  m <- x * POWER(-e)
+  e <- e + (m >= 1) - (m < 0.5)
+  m <- x * POWER(-e)
+  low <- m < ROOT_HALF
+  m[low] <- 2 * m[low]
+  e[low] <- e[low] - 1
+  s <- (m - 1) / (m + 1)
+  q <- s * s
+  a <- 0
+  for (i in 8:1) a <- (a + 1 / (2 * i + 1)) * q
+  e * LN2_HI + (2 * s + (2 * s * a + e * LN2_LO))
+}
+
+on_grid <- function(x, bits) floor(x * POWER(bits) + 0.5)
+
+# --- algebra in a fixed order --------------------------------------------------------------------
+
+in_order <- function(values) {
+  sum <- 0
+  for (value in values) sum <- sum + value
+  sum
+}
+
+cholesky <- function(matrix, floor) {
+  n <- nrow(matrix)
+  for (j in seq_len(n)) {
+    root <- sqrt(max(matrix[j, j], floor))
+    matrix[j, j] <- root
+    rest <- seq_len(n - j) + j
+    below <- matrix[rest, j] / root
+    matrix[rest, j] <- below
+    matrix[rest, rest] <- matrix[rest, rest] - below * rep(below, each = n - j)
+    matrix[j, rest] <- 0
+  }
+  matrix
+}
+
+# (L L')^-1 x, and (L')^-1 x alone.
+solved <- function(lower, x) {
+  for (j in seq_along(x)) {
+    x[j] <- x[j] / lower[j, j]
+    rest <- seq_len(length(x) - j) + j
+    x[rest] <- x[rest] - lower[rest, j] * x[j]
+  }
+  backwards(lower, x)
+}
+
+backwards <- function(lower, x) {
+  for (j in rev(seq_along(x))) {
+    x[j] <- x[j] / lower[j, j]
+    rest <- seq_len(j - 1)
+    x[rest] <- x[rest] - lower[j, rest] * x[j]
+  }
+  x
+}
+
+# --- losses --------------------------------------------------------------------------------------
+
+n_scores <- function(loss) if (loss$kind == "multinomial") loss$n_classes - 1 else 1
+
+loss_bits <- function(loss) switch(loss$kind, gaussian = 16, poisson = 22 - loss$cap_bits, 22)
+
+means_of <- function(loss, scores) {
+  switch(loss$kind,
+    bernoulli = matrix(sigmoid(scores[, 1])),
+    gaussian = matrix(pmin(pmax(scores[, 1], -48), 48)),
+    poisson = matrix(exact_exp(pmin(pmax(scores[, 1], -30), loss$cap_bits * LN2_HI))),
+    multinomial = {
+      top <- rep(0, nrow(scores))
+      for (k in seq_len(ncol(scores))) top <- pmax(top, scores[, k])
+      below <- exact_exp(pmax(-top, -60))
+      for (k in seq_len(ncol(scores))) {
+        scores[, k] <- exact_exp(pmax(scores[, k] - top, -60))
+        below <- below + scores[, k]
+      }
+      scores / below
+    })
+}
+
+residual <- function(loss, k, mean, targets) {
+  mean - if (loss$kind == "multinomial") as.double(targets == k) else targets
+}
+
+curvature <- function(loss, k, l, mean, other) {
+  switch(loss$kind, gaussian = rep(1, length(mean)), poisson = mean, mean * ((k == l) - other))
+}
+
+# Shares of the classes by weight, or the mean target.
+shares_of <- function(rows, loss) {
+  mass <- if (is.null(rows$weights)) rep(65536, rows$n) else on_grid(rows$weights, 16)
+  if (!any(mass > 0)) refuse("rows must have some weight, got none. Pass more rows.")
+  if (loss$kind %in% c("gaussian", "poisson")) {
+    share <- sum(floor(rows$targets * mass + 0.5)) / sum(mass)
+    if (loss$kind == "poisson" && !(share > 0)) {
+      refuse("counts must not all be zero. Get rows with some events.")
+    }
+    return(share)
+  }
+  shares <- vapply(0:n_scores(loss), function(k) sum(mass[rows$targets == k]), 0) / sum(mass)
+  if (!all(shares > 0)) {
+    refuse("rows must have all ", n_scores(loss) + 1, " classes, but some class has no row. Get ",
+           "rows of each class.")
+  }
+  shares
+}
+
+start_of <- function(loss, shares) {
+  switch(loss$kind, gaussian = shares, poisson = exact_log(shares),
+         exact_log(shares[-1]) - exact_log(shares[1]))
+}
+
+# --- exact sums over rows ------------------------------------------------------------------------
+
+ALL <- 2^32
+BLOCK <- 65536  # rows whose gradient stays below 2^53
+COARSE_BLOCK <- 2048  # rows whose information does
+
+# Whole numbers beyond 2^53 are pairs, hi * 2^30 + lo; their sum in float64 is rounded once.
+pairs_added <- function(pairs, values) {
+  high <- floor(values / 2^30)
+  list(hi = pairs$hi + high, lo = pairs$lo + (values - high * 2^30))
+}
+reals <- function(pairs) pairs$hi * 2^30 + pairs$lo
+
+product32 <- function(a, b) {  # modulo 2^32
+  low <- a %% 65536
+  (low * b + ((a - low) / 65536 * b) %% 65536 * 65536) %% ALL
+}
+xor32 <- function(a, b) {
+  bitwXor(a %/% 65536, b %/% 65536) * 65536 + bitwXor(a %% 65536, b %% 65536)
+}
+
+# Well-mixed numbers of the content of rows, by which rows are sampled.
+marks <- function(X) {
+  steps <- floor(product32(seq_len(ncol(X)), 2654435769) / 128)
+  steps <- steps + (steps %% 2 == 0)
+  whole <- drop(X %*% steps)
+  high <- floor(whole / ALL)
+  x <- xor32(whole - high * ALL, product32(high %% ALL, 0x9E3779B1))
+  x <- product32(xor32(x, x %/% 65536), 0x85EBCA6B)
+  x <- product32(xor32(x, x %/% 8192), 0xC2B2AE35)
+  xor32(x, x %/% 65536)
+}
+
+# Gradient and information at theta, a row for each score. X has the constant, 4096, first.
+sums_at <- function(rows, loss, theta, share) {
+  if (!all(rowSums(abs(theta)) * 16384 < 2^53)) {
+    refuse("coefficients must keep scores below 2^15, got larger ones. Use a larger ridge.")
+  }
+  p <- ncol(theta)
+  bits <- loss_bits(loss)
+  gradient <- list(hi = matrix(0, p, nrow(theta)), lo = matrix(0, p, nrow(theta)))
+  pair <- which(upper.tri(diag(nrow(theta)), diag = TRUE), arr.ind = TRUE)
+  pair <- pair[order(pair[, 1], pair[, 2]), , drop = FALSE]
+  information <- if (share > 0) rep(list(list(hi = matrix(0, p, p), lo = matrix(0, p, p))), nrow(pair))
+  weight <- sampled <- 0
+  for (start in seq(1, rows$n, by = BLOCK)) {
+    part <- start:min(start + BLOCK - 1, rows$n)
+    X <- if (length(part) == rows$n) rows$X else rows$X[part, , drop = FALSE]
+    scores <- tcrossprod(X, theta) * POWER(-38)
+    if (!is.null(rows$offset)) scores <- scores + rows$offset[part]
+    means <- means_of(loss, scores)
+    weights <- if (is.null(rows$weights)) rep(1, length(part)) else rows$weights[part]
+    units <- vapply(seq_len(nrow(theta)), function(k)
+      on_grid(residual(loss, k, means[, k], rows$targets[part]) * weights, bits), weights)
+    gradient <- pairs_added(gradient, crossprod(X, matrix(units, length(part))))
+    weight <- weight + sum(weights * 65536)
+    chosen <- if (share > 0) which(rows$marks[part] < share)
+    sampled <- sampled + sum(weights[chosen] * 65536)
+    for (first in seq(1, by = COARSE_BLOCK, length.out = ceiling(length(chosen) / COARSE_BLOCK))) {
+      some <- chosen[first:min(first + COARSE_BLOCK - 1, length(chosen))]
+      coarse <- floor(X[some, , drop = FALSE] * (1 / 16) + 0.5)
+      for (i in seq_len(nrow(pair))) {
+        k <- pair[i, 1]
+        l <- pair[i, 2]
+        values <- curvature(loss, k, l, means[some, k], means[some, l]) * weights[some]
+        information[[i]] <- pairs_added(information[[i]],
+                                        crossprod(coarse * on_grid(values, bits), coarse))
+      }
+    }
+  }
+  list(weight = weight, sampled = sampled, gradient = gradient, information = information,
+       pair = pair)
+}
+
+# --- Newton's method -----------------------------------------------------------------------------
+
+share_of <- function(n_rows, q) {
+  wanted <- max(128 * q, 8192)
+  if (2 * wanted > n_rows) return(ALL)
+  share <- floor(wanted * ALL / n_rows)
+  share - (share * n_rows > wanted * ALL)
+}
+
+mean_gradient <- function(sums, loss, ridge, theta) {
+  out <- t(reals(sums$gradient)) * POWER(4 - loss_bits(loss)) / sums$weight
+  values <- theta * POWER(-26)
+  if (nrow(theta) > 1) {
+    centre <- rep(0, ncol(theta))
+    for (k in seq_len(nrow(theta))) centre <- centre + values[k, ]
+    values <- values - rep(centre / (nrow(theta) + 1), each = nrow(theta))
+  }
+  values[, 1] <- 0
+  out + values * ridge
+}
+
+mean_information <- function(sums, loss, ridge, S, p) {
+  whole <- matrix(0, S * p, S * p)
+  for (i in seq_along(sums$information)) {
+    k <- sums$pair[i, 1]
+    l <- sums$pair[i, 2]
+    part <- reals(sums$information[[i]]) * POWER(-loss_bits(loss)) / max(sums$sampled, 1)
+    on_scores <- if (S > 1) (k == l) - 1 / (S + 1) else 1
+    places <- seq_len(p - 1) + 1
+    part[cbind(places, places)] <- part[cbind(places, places)] + on_scores * ridge
+    whole[(k - 1) * p + seq_len(p), (l - 1) * p + seq_len(p)] <- part
+    whole[(l - 1) * p + seq_len(p), (k - 1) * p + seq_len(p)] <- t(part)
+  }
+  whole
+}
+
+# Coefficients at which the mean loss with its ridge is smallest: whole numbers of units of 2^-26, a
+# row for each score. `on_pass` is told of every pass over the rows.
+fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
+  S <- n_scores(loss)
+  p <- ncol(rows$X)
+  rows$marks <- marks(rows$X)
+  passed <- function(there, some) {
+    on_pass(there, some)
+    sums_at(rows, loss, there, some)
+  }
+  theta <- matrix(0, S, p)
+  theta[, 1] <- on_grid(start_of(loss, shares_of(rows, loss)), 26)
+  share <- share_of(rows$n, S * p)
+  sums <- passed(theta, share)
+  if (share < ALL && abs(sums$sampled / sums$weight - share / ALL) > share / ALL / 8) {
+    share <- ALL  # few different rows: no share stands for all
+    sums <- passed(theta, share)
+  }
+  last <- Inf
+  for (step in 1:200) {
+    gradient <- as.vector(t(mean_gradient(sums, loss, ridge, theta)))  # score by score
+    if (all(abs(gradient) <= POWER(17 - loss_bits(loss)) * rows$n / sums$weight)) return(theta)
+    if (!is.null(sums$information)) {
+      lower <- cholesky(mean_information(sums, loss, ridge, S, p), POWER(-24))
+    }
+    move <- -solved(lower, gradient)
+    size <- max(abs(move))
+    units <- on_grid(move, 26)
+    if (all(abs(units) <= 512)) return(theta + matrix(units, S, byrow = TRUE))
+    steers_badly <- size > last / 4 && share < ALL
+    if (steers_badly) share <- min(4 * share, ALL)
+    last <- size
+    slope <- in_order(gradient * move)
+    length <- 1
+    repeat {
+      there <- theta + matrix(on_grid(length * move, 26), S, byrow = TRUE)
+      if (any(abs(there) >= 2^30)) {
+        if (length < POWER(-20)) {
+          refuse("coefficients of standardised columns must stay below 16, but these rows drive ",
+                 "them further: some column nearly separates the classes. Use a larger ridge.")
+        }
+        length <- length / 2
+        next
+      }
+      sums <- passed(there, if (steers_badly || length * size > 1 / 32) share else 0)
+      ahead <- as.vector(t(mean_gradient(sums, loss, ridge, there)))
+      if (in_order(ahead * move) <= -slope / 4) break
+      length <- length / 2
+      if (length < POWER(-20)) {
+        refuse("the fit must converge, but its steps do not shrink. Use a larger ridge.")
+      }
+    }
+    theta <- there
+  }
+  refuse("the fit must converge, but 200 steps were not enough. Use a larger ridge.")
+}
+
+# --- coordinates, cells, codes -------------------------------------------------------------------
+
+# A lower triangle from its rows, which stop at the diagonal.
+triangle <- function(rows) {
+  out <- matrix(0, length(rows), length(rows))
+  for (i in seq_along(rows)) out[i, seq_along(rows[[i]])] <- as.double(unlist(rows[[i]]))
+  out
+}
+
+columns_of <- function(coordinates) {
+  if (is.null(coordinates$scales)) triangle(coordinates$columns)
+  else diag(as.double(unlist(coordinates$scales)), length(coordinates$scales))
+}
+
+# Whole numbers as digits of base 2^12, the lowest first; the last one has the sign.
+digits_of <- function(x, n) {
+  out <- list()
+  for (i in seq_len(n - 1)) {
+    high <- floor(x / 4096)
+    out[[i]] <- x - high * 4096
+    x <- high
+  }
+  c(out, list(x))
+}
+
+# The exact product of matrices of such numbers, again with digits.
+digits_product <- function(a, b) {
+  out <- rep(list(0), length(a) + length(b))
+  for (i in seq_along(a)) for (j in seq_along(b)) {
+    out[[i + j - 1]] <- out[[i + j - 1]] + a[[i]] %*% b[[j]]
+  }
+  for (i in seq_len(length(out) - 1)) {
+    high <- floor(out[[i]] / 4096)
+    out[[i]] <- out[[i]] - high * 4096
+    out[[i + 1]] <- out[[i + 1]] + high
+  }
+  out
+}
+
+# z = C' theta L: exact, then rounded once, by the last addition; score by score.
+coordinates_of <- function(coordinates, theta) {
+  half <- digits_product(digits_of(theta, 3), digits_of(columns_of(coordinates), 2))
+  d <- digits_product(digits_of(t(triangle(coordinates$scores)), 2), half)
+  low <- d[[1]] + d[[2]] * 2^12 + d[[3]] * 2^24 + d[[4]] * 2^36
+  high <- d[[5]] + d[[6]] * 2^12 + d[[7]] * 2^24
+  as.vector(t((high * 2^48 + low) * POWER(-54)))
+}
+
+# Coefficients that numbers stand for, a row for each score.
+theta_of <- function(coordinates, z) {
+  scores <- triangle(coordinates$scores) * POWER(-14)
+  columns <- columns_of(coordinates) * POWER(-14)
+  half <- matrix(z, nrow(scores), byrow = TRUE)
+  half <- matrix(apply(half, 2, function(x) backwards(scores, x)), nrow(scores))
+  if (!is.null(coordinates$scales)) return(half / rep(diag(columns), each = nrow(half)))
+  t(matrix(apply(half, 1, function(x) backwards(columns, x)), ncol(half)))
+}
+
+sketch_of <- function(design) {
+  if (is.null(design$sketch)) 0 else as.double(unlist(design$sketch)) / POWER(design$bits)
+}
+widths_of <- function(design) decimals(unlist(design$widths))
+shifts_of <- function(design) uniforms(design$seed, "cells", length(design$widths))
+
+offsets_of <- function(design, z) (z / widths_of(design) + shifts_of(design)) - sketch_of(design)
+
+decoded <- function(design, codes) {
+  parts <- POWER(design$bits)
+  ((codes * parts + sketch_of(design) * parts) / parts - shifts_of(design)) * widths_of(design)
+}
+
+# --- one meaning of a cell -----------------------------------------------------------------------
+
+MISSING_WORDS <- c("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", ".", "?")
+BOOLS <- c(true = "true", True = "true", TRUE. = "true", false = "false", False = "false",
+           FALSE. = "false")
+names(BOOLS) <- sub(".", "", names(BOOLS), fixed = TRUE)
+POINT_FOR_COMMA <- "numbers with a point where the decimal sign is a comma"
+
+trimmed <- function(texts) gsub("^[ \t\n\r\v\f]+|[ \t\n\r\v\f]+$", "", texts, perl = TRUE)
+
+odd_cells <- function(name, what) {
+  refuse("column ", quoted(name), " must hold numbers or text, got ", what, ". Turn them into ",
+         "numbers or text, or leave such cells empty.")
+}
+
+# Texts with other signs for decimals and thousands as plain numbers.
+rewritten <- function(texts, name, signs) {
+  point <- paste0("[", signs$decimal, "]")
+  group <- paste0("[", signs$thousands, "]")
+  whole <- if (nzchar(signs$thousands)) paste0("([0-9]+|[0-9]{1,3}(", group, "[0-9]{3})+)") else "[0-9]+"
+  form <- paste0("^[+-]?(", whole, "(", point, "[0-9]*)?|", point, "[0-9]+)([eE][+-]?[0-9]+)?$")
+  meant <- grepl(form, texts, perl = TRUE)
+  plain <- !meant & grepl(NUMBER, texts, perl = TRUE)
+  if (signs$decimal == "," && any(grepl("[.].", texts[plain]))) odd_cells(name, POINT_FOR_COMMA)
+  if (nzchar(signs$thousands)) texts[meant] <- gsub(group, "", texts[meant])
+  texts[meant] <- sub(point, ".", texts[meant])
+  texts
+}
+
+# A column as numbers, or as trimmed texts; NA is missing.
+cells_of <- function(column, name, signs = list(decimal = ".", thousands = "")) {
+  if (is.factor(column)) column <- as.character(column)
+  if (inherits(column, c("Date", "POSIXt", "difftime"))) odd_cells(name, "dates or times")
+  if (is.list(column) || !is.null(dim(column))) odd_cells(name, "lists")
+  if (is.complex(column) || is.raw(column)) odd_cells(name, "complex numbers or bytes")
+  if (inherits(column, "integer64")) odd_cells(name, "integers of 64 bits")
+  if (is.logical(column)) return(c("false", "true")[column + 1L])
+  if (is.numeric(column)) {
+    x <- as.double(column)
+    if (any(is.infinite(x))) odd_cells(name, "infinite numbers")
+    x[is.na(x)] <- NA
+    return(x)
+  }
+  distinct <- unique(column)
+  if (!all(validUTF8(enc2utf8(distinct)))) odd_cells(name, "texts that are no UTF-8")
+  texts <- trimmed(enc2utf8(distinct))
+  if (signs$decimal != "." || nzchar(signs$thousands)) texts <- rewritten(texts, name, signs)
+  if (any(nchar(texts) > 4096, na.rm = TRUE)) odd_cells(name, "texts of more than 4,096 characters")
+  if (any(texts %in% c("inf", "-inf", "Infinity", "-Infinity"))) odd_cells(name, "infinite numbers")
+  texts[texts %in% MISSING_WORDS] <- NA
+  texts[match(column, distinct)]
+}
+
+# Numbers of a column: NA where a cell is missing, NaN where its text is no number.
+numbers_of <- function(cells, name) {
+  if (is.double(cells)) return(cells)
+  distinct <- unique(cells)
+  x <- ifelse(is.na(distinct), NA_real_, NaN)
+  x[distinct %in% names(BOOLS)] <- BOOLS[distinct[distinct %in% names(BOOLS)]] == "true"
+  is_number <- grepl(NUMBER, distinct, perl = TRUE)
+  x[is_number] <- decimals(distinct[is_number])
+  if (any(is.infinite(x))) odd_cells(name, "infinite numbers")
+  x[match(cells, distinct)]
+}
+
+# Levels of a column: "1.0" and "01" are "1", "TRUE" is "true"; NA where a cell is missing.
+levels_of <- function(cells, name) {
+  distinct <- unique(cells)
+  known <- !is.na(distinct)
+  texts <- rep(NA_character_, length(distinct))
+  if (is.double(cells)) {
+    texts[known] <- number_texts(distinct[known])
+  } else {
+    is_bool <- distinct %in% names(BOOLS)
+    is_number <- grepl(NUMBER, distinct, perl = TRUE)
+    texts[known] <- distinct[known]
+    texts[is_bool] <- BOOLS[distinct[is_bool]]
+    texts[is_number] <- number_texts(numbers_of(distinct[is_number], name))
+  }
+  texts[match(cells, distinct)]
+}
+
+# --- tables --------------------------------------------------------------------------------------
+
+SAVE_AS <- "Save it as \"CSV UTF-8\" (in Excel: Save As, CSV UTF-8)."
+
+read_bytes <- function(path) {
+  if (!file.exists(path)) refuse(path, " cannot be read: no such file. Check the path.")
+  bytes <- readBin(path, "raw", file.size(path))
+  begins <- function(...) identical(head(bytes, ...length()), as.raw(c(...)))
+  if (begins(0x1f, 0x8b)) refuse(path, " is compressed. Unpack it first.")
+  if (begins(0x50, 0x4b, 3, 4) || begins(0xd0, 0xcf, 0x11, 0xe0)) refuse(path, " is a workbook. ", SAVE_AS)
+  if (begins(0xff, 0xfe) || begins(0xfe, 0xff) || any(bytes == 0)) {
+    refuse(path, " must be UTF-8 text, got something else. ", SAVE_AS)
+  }
+  if (begins(0xef, 0xbb, 0xbf)) bytes <- bytes[-(1:3)]
+  if (!validUTF8(rawToChar(bytes))) refuse(path, " must be UTF-8 text, got other bytes. ", SAVE_AS)
+  bytes
+}
+
+# The sign that the first line has most of, outside of quotes.
+delimiter_of <- function(bytes) {
+  head <- sub("^[\r\n]+", "", rawToChar(head(bytes, 2^20)), useBytes = TRUE)
+  line <- sub("[\r\n].*", "", gsub("\"[^\"]*\"", "", head, useBytes = TRUE), useBytes = TRUE)
+  signs <- c(",", ";", "\t", "|")
+  signs[which.max(vapply(signs, function(sign) sum(charToRaw(line) == charToRaw(sign)), 0L))]
+}
+
+# Records of a CSV file as texts: lines, joined where a line ends within quotes.
+records_of <- function(path, bytes, d) {
+  ends <- as.character(bytes[bytes == 0x0a | bytes == 0x0d])
+  bytes[bytes == 0x0d] <- as.raw(0x0a)
+  source <- rawConnection(bytes)
+  on.exit(close(source))
+  lines <- readLines(source, warn = FALSE, encoding = "UTF-8")
+  has_quote <- grepl("\"", lines, fixed = TRUE, useBytes = TRUE)
+  cell <- sprintf("(?:\"(?:[^\"]++|\"\")*+\"[^%s]*+|[^\"%s][^%s]*+|)", d, d, d)
+  whole <- sprintf("^%s(?:%s%s)*+\\z", cell, d, cell)
+  is_open <- has_quote
+  is_open[has_quote] <- !grepl(whole, lines[has_quote], perl = TRUE)
+  quotes <- which(has_quote)
+  done <- 0
+  for (i in which(is_open)) {
+    if (i <= done) next
+    done <- i
+    text <- lines[i]
+    repeat {
+      to <- quotes[findInterval(done, quotes) + 1]
+      if (is.na(to)) to <- length(lines)
+      if (to == done) break  # quotes that are never closed run to the end
+      more <- (done + 1):to
+      text <- paste0(text, paste0(ifelse(ends[more - 1] == "0a", "\n", "\r"), lines[more], collapse = ""))
+      done <- to
+      if (nchar(text, "bytes") > 2^22) {
+        refuse(path, " cannot be read: a row is longer than 4 MB. Check the quotes.")
+      }
+      if (grepl(whole, text, perl = TRUE)) break
+    }
+    lines[i] <- text
+    if (done > i) lines[(i + 1):done] <- ""
+  }
+  lines[nzchar(lines)]
+}
+
+# Cells of records, a list of texts for each.
+split_records <- function(records, delimiter, d) {
+  has_quote <- grepl("\"", records, fixed = TRUE, useBytes = TRUE)
+  out <- vector("list", length(records))
+  out[!has_quote] <- strsplit(paste0(records[!has_quote], delimiter), delimiter, fixed = TRUE)
+  if (any(has_quote)) {
+    pattern <- sprintf("%s(?:\"(?:[^\"]++|\"\")*+\"?[^%s]*+|[^%s]*+)", d, d, d)
+    given <- paste0(delimiter, records[has_quote])
+    out[has_quote] <- lapply(regmatches(given, gregexpr(pattern, given, perl = TRUE)), unquoted)
+  }
+  out
+}
+
+unquoted <- function(cells) {
+  cells <- substring(cells, 2)
+  inside <- attr(regexpr("^\"(?:[^\"]++|\"\")*+", cells, perl = TRUE), "match.length")
+  q <- inside > 0
+  cells[q] <- paste0(gsub("\"\"", "\"", substr(cells[q], 2, inside[q]), fixed = TRUE),
+                     substring(cells[q], inside[q] + 2))
+  cells
+}
+
+checked_names <- function(place, names, wanted) {
+  names <- trimmed(enc2utf8(names))
+  if (any(!nzchar(names) | is.na(names))) {
+    refuse(place, " must name every column, but column ", which(!nzchar(names) | is.na(names))[1],
+           " has no name. Name it, or leave it out if it numbers the rows.")
+  }
+  if (anyDuplicated(names)) {
+    refuse(place, " must have different names of columns, got ", quoted(unique(names[duplicated(names)])),
+           " more than once. Rename them.")
+  }
+  if (length(absent <- setdiff(wanted, names))) {
+    refuse(place, " must have ", quoted(absent), "; it has ", quoted(names), ". Rename the columns, ",
+           "or use the study of this table.")
+  }
+  names
+}
+
+# Some columns of a data.frame or CSV file, as numbers or as levels: list(n, numbers, levels).
+read_table <- function(data, numbers, levels, delimiter = NULL, decimal = ".", thousands = "") {
+  signs <- list(decimal = decimal, thousands = thousands)
+  if (!decimal %in% c(".", ",") || !thousands %in% c("", ".", ",", " ", "'") || decimal == thousands) {
+    refuse("decimal must be a point or a comma, and thousands a different sign, got '", decimal,
+           "' and '", thousands, "'.")
+  }
+  wanted <- unique(c(numbers, levels))
+  taken <- function(column, n, signs) {
+    cells <- sapply(wanted, function(name) cells_of(column(name), name, signs), simplify = FALSE)
+    list(n = n, numbers = Map(numbers_of, cells[numbers], numbers),
+         levels = Map(levels_of, cells[levels], levels))
+  }
+  if (is.data.frame(data)) {
+    places <- match(wanted, checked_names("the table", names(data), wanted))
+    names(places) <- wanted
+    if (!nrow(data)) refuse("the table must have rows, got none. Check it.")
+    return(taken(function(name) data[[places[[name]]]], nrow(data), list(decimal = ".", thousands = "")))
+  }
+  if (!is.character(data) || length(data) != 1) {
+    refuse("data must be a data.frame or the path of a CSV file, got ", class(data)[1], ".")
+  }
+  bytes <- read_bytes(data)
+  delimiter <- if (is.null(delimiter)) delimiter_of(bytes) else delimiter
+  d <- sprintf("\\x%s", charToRaw(delimiter))
+  records <- records_of(data, bytes, d)
+  if (!length(records)) refuse(data, " must begin with a line of column names, got none. Check the file.")
+  names <- split_records(records[1], delimiter, d)[[1]]
+  places <- match(wanted, checked_names(data, names, wanted))
+  names(places) <- wanted
+  if (length(records) < 2) refuse(data, " must have rows, got none. Check it.")
+  parts <- lapply(seq(2, length(records), by = 8192), function(start) {
+    some <- split_records(records[start:min(start + 8191, length(records))], delimiter, d)
+    if (length(odd <- which(lengths(some) != length(names)))) {
+      refuse(data, ", row ", start + odd[1] - 1, ", must have ", length(names), " cells in every row, got ",
+             length(some[[odd[1]]]), ". Put texts that hold the delimiter in quotes; with a decimal ",
+             "comma separate cells by semicolons.")
+    }
+    texts <- matrix(unlist(some), length(names))
+    taken(function(name) texts[places[[name]], ], length(some), signs)
+  })
+  joined <- function(what, names) {
+    sapply(names, function(name) unlist(lapply(parts, function(part) part[[what]][[name]])), simplify = FALSE)
+  }
+  list(n = length(records) - 1, numbers = joined("numbers", numbers), levels = joined("levels", levels))
+}
+
+# --- encoding ------------------------------------------------------------------------------------
+
+is_number_column <- function(column) column$kind == "number"
+names_of <- function(columns) vapply(columns, function(column) column$name, "")
+
+# Terms of all rows, and how many cells of each column are missing, or odd (unknown, unreadable).
+# Predictions use the terms before they are rounded.
+encode <- function(encoding, table, is_rounded = TRUE) {
+  one <- if (is_rounded) 4096 else 1
+  put <- if (is_rounded) function(x) floor(x * 4096 + 0.5) else identity
+  parts <- lapply(encoding$columns, function(column) {
+    if (!is_number_column(column)) return(level_terms(column, table$levels[[column$name]], one))
+    number_terms(column, table$numbers[[column$name]], put, one)
+  })
+  missing <- vapply(parts, function(part) part$missing, 0)
+  odd <- vapply(parts, function(part) part$odd, 0)
+  numeric <- vapply(encoding$columns, is_number_column, NA)
+  absent <- missing + ifelse(numeric, odd, 0)
+  if (any(absent > 0) && identical(encoding$missing, "refuse")) {
+    first <- which(absent > 0)[1]
+    refuse("column ", quoted(encoding$columns[[first]]$name), " must have a value in every row, got ",
+           counted(absent[first]), " missing ones. Fill or leave out such rows.")
+  }
+  terms <- unlist(lapply(parts, function(part) part$terms), recursive = FALSE)
+  is_first <- unlist(lapply(parts, function(part) part$is_first))
+  for (product in encoding$products) {
+    a <- product$first + 1
+    b <- product$second + 1
+    both <- is_first[a] && is_first[b]
+    whole <- terms[[a]] * terms[[b]]
+    new <- if (is_rounded) floor(whole / (if (both) 16384 else 4096) + 0.5)
+      else whole * (if (both) 0.25 else 1)
+    terms <- c(terms, list(new))
+  }
+  list(X = matrix(unlist(terms), table$n), missing = missing, odd = odd)
+}
+
+number_terms <- function(column, values, put, one) {
+  centre <- decimals(column$centre)
+  spread <- decimals(column$spread)
+  absent <- is.na(values)
+  n_odd <- sum(is.nan(values))
+  values[absent] <- centre
+  nodes <- c(centre - 4 * spread, decimals(unlist(column$knots)), centre + 4 * spread)
+  x <- pmin(pmax(values, nodes[1]), nodes[length(nodes)])
+  terms <- list(put((x - centre) / spread))
+  for (j in seq_along(column$knots) + 1) {
+    rises <- (x - nodes[j - 1]) / (nodes[j] - nodes[j - 1])
+    falls <- (nodes[j + 1] - x) / (nodes[j + 1] - nodes[j])
+    terms <- c(terms, list(put(pmax(pmin(rises, falls), 0))))
+  }
+  if (isTRUE(column$indicator)) terms <- c(terms, list(absent * one))
+  list(terms = terms, is_first = seq_along(terms) == 1, missing = sum(absent) - n_odd, odd = n_odd)
+}
+
+level_terms <- function(column, levels, one) {
+  named <- as.character(unlist(column$levels))
+  absent <- is.na(levels)
+  is_unknown <- !absent & !levels %in% c(named, column$reference, "(other)", "(missing)")
+  known <- levels
+  known[absent] <- "(missing)"
+  is_other <- is_unknown | (absent & !"(missing)" %in% named) | (!absent & known == "(missing)" &
+    !"(missing)" %in% named & column$reference != "(missing)")
+  known[is_other] <- "(other)"
+  list(terms = lapply(named, function(level) (known == level) * one),
+       is_first = rep(FALSE, length(named)), missing = sum(absent), odd = sum(is_unknown))
+}
+
+# Stop at a table that is coded differently from the study.
+refuse_unknown <- function(encoding, encoded, n) {
+  if (n < 20) return(invisible())
+  usual <- vapply(encoding$columns, function(column)
+    if (is.null(column$folded)) 0 else decimals(column$folded), 0)
+  known <- n - encoded$missing
+  bad <- which(encoded$odd > (usual + 0.05) * known + 3 * sqrt(usual * (1 - usual) * known))
+  if (!length(bad)) return(invisible())
+  what <- vapply(head(bad, 5), function(i) sprintf(
+    "in '%s' %s of %s cells (%.1f%%) %s", encoding$columns[[i]]$name, counted(encoded$odd[i]),
+    counted(known[i]), 100 * encoded$odd[i] / known[i],
+    if (is_number_column(encoding$columns[[i]])) "are no numbers (decimal commas?)"
+    else "have levels that the study does not know"), "")
+  refuse("the table is coded differently from the study: ", paste(what, collapse = "; "),
+         ". Recode these columns as the study has them, or give decimal= and thousands=.")
+}
+
+# --- labels, numbers, weights --------------------------------------------------------------------
+
+label_texts <- function(classes) vapply(classes, function(label)
+  if (is.logical(label)) tolower(label) else if (is.character(label)) label else number_texts(label), "")
+
+class_numbers <- function(levels, classes) {
+  n <- length(levels)
+  if (anyNA(levels)) {
+    refuse("the target must hold a label in every row, got ", counted(sum(is.na(levels))),
+           " missing labels (NaN) in ", counted(n), " rows. Fill in or leave out such rows.")
+  }
+  texts <- label_texts(classes)
+  for (pair in list(c("0", "1"), c("false", "true"))) {
+    if (setequal(texts, pair)) {
+      levels <- chartr_labels(levels, c("0", "1", "false", "true"), pair)
+    }
+  }
+  found <- match(levels, texts)
+  if (anyNA(found)) {
+    odd <- sort(table(levels[is.na(found)]), decreasing = TRUE)
+    shown <- head(names(odd)[odd >= 10], 4)
+    refuse("the target must hold the labels of the study, ", paste(texts, collapse = ", "),
+           ", got others in ", counted(sum(odd)), " of ", counted(n), " rows",
+           if (length(shown)) paste0(": ", quoted(shown)), ". Recode them as the study has them.")
+  }
+  found - 1
+}
+
+# 0 and 1 stand for false and true, and the other way round.
+chartr_labels <- function(levels, from, pair) {
+  place <- match(levels, from)
+  ifelse(is.na(place), levels, rep(pair, 2)[place])
+}
+
+checked_numbers <- function(values, place, least = -Inf) {
+  n <- counted(length(values))
+  if (anyNA(values)) {
+    what <- if (any(is.nan(values))) paste(counted(sum(is.nan(values))), "texts")
+      else paste(counted(sum(is.na(values))), "missing values (NaN)")
+    refuse(place, " must hold a number in every row, got ", what, " in ", n, " rows. Fill in or ",
+           "leave out such rows.")
+  }
+  if (any(values < least)) {
+    refuse(place, " must hold numbers of at least ", least, ", got smaller ones in ",
+           counted(sum(values < least)), " of ", n, " rows. Check the column.")
+  }
+  values
+}
+
+targets_of <- function(design, table) {
+  loss <- design$loss
+  if (!is.null(design$classes)) return(class_numbers(table$levels[[design$target]], design$classes))
+  y <- checked_numbers(table$numbers[[design$target]], "the target", if (loss$kind == "poisson") 0 else -Inf)
+  if (loss$kind == "poisson") return(pmin(y, POWER(loss$cap_bits)))
+  units <- (y - decimals(loss$centre)) / decimals(loss$spread)
+  on_grid(pmin(pmax(units, -16), 16), 16) * POWER(-16)
+}
+
+# Weights on their grid, scaled by the smallest power of two that exceeds them; NULL if all are 1.
+weights_of <- function(design, table, targets) {
+  if (is.null(design$weights) && is.null(design$class_weight)) return(NULL)
+  mass <- rep(1, table$n)
+  if (!is.null(design$weights)) mass <- checked_numbers(table$numbers[[design$weights]], "sample_weight", 0)
+  if (!is.null(design$class_weight)) mass <- mass * decimals(unlist(design$class_weight))[targets + 1]
+  if (!any(mass > 0)) refuse("sample_weight must not be zero in all rows. Pass some that are positive.")
+  scale <- min(POWERS[POWERS > max(mass)])
+  ifelse(mass > 0, pmax(on_grid(mass / scale, 16), 1), 0) * POWER(-16)
+}
+
+# A lab's rows as the fit takes them, and what looks different.
+rows_of <- function(study, data, ...) {
+  design <- study$content$design
+  columns <- design$encoding$columns
+  numeric <- vapply(columns, is_number_column, NA)
+  numbers <- c(names_of(columns[numeric]), design$weights, design$offset,
+               if (is.null(design$classes)) design$target)
+  levels <- c(names_of(columns[!numeric]), if (!is.null(design$classes)) design$target)
+  table <- read_table(data, unique(numbers), unique(levels), ...)
+  targets <- targets_of(design, table)
+  weights <- weights_of(design, table, targets)
+  offset <- if (!is.null(design$offset)) checked_numbers(table$numbers[[design$offset]], "offset")
+  encoded <- encode(design$encoding, table)
+  refuse_unknown(design$encoding, encoded, table$n)
+  X <- encoded$X
+  if (!is.null(design$directions)) {
+    directions <- do.call(rbind, lapply(design$directions, function(row) as.double(unlist(row))))
+    X <- pmin(pmax(floor(tcrossprod(X, directions) * POWER(-12) + 0.5), -16384), 16384)
+  }
+  kept <- if (is.null(weights)) rep(TRUE, table$n) else weights > 0
+  rows <- list(X = cbind(4096, X)[kept, , drop = FALSE], targets = targets[kept], weights = weights[kept],
+               offset = offset[kept], n = sum(kept))
+  list(rows = rows, findings = findings(study$content, table, encoded, rows))
+}
+
+# --- what looks different ------------------------------------------------------------------------
+
+UNITS <- c(
+  "thousands, or grams and kilograms" = 1000, "percent, or metres and centimetres" = 100,
+  "tenths" = 10, "inches and centimetres" = 2.54, "inches and metres" = 39.37,
+  "feet and metres" = 3.281, "pounds and kilograms" = 2.205, "miles and kilometres" = 1.609,
+  "years and months" = 12, "years and days" = 365.25, "weeks and days" = 7, "days and hours" = 24,
+  "hours and minutes" = 60, "mg/dl and mmol/l of glucose" = 18.02,
+  "mg/dl and mmol/l of cholesterol" = 38.67, "mg/dl and umol/l of creatinine" = 88.42,
+  "mmHg and kPa" = 7.501)
+
+percent <- function(share, digits = 0) sprintf("%.*f%%", digits, 100 * share)
+
+# Questions to ask before one believes a fit, by column; "" is the target.
+findings <- function(study, table, encoded, rows) {
+  columns <- study$design$encoding$columns
+  found <- character(0)
+  for (i in seq_along(columns)) {
+    theirs <- study$profile$columns[[i]]
+    column <- columns[[i]]
+    is_number <- is_number_column(column)
+    n_known <- table$n - encoded$missing[i] - if (is_number) encoded$odd[i] else 0
+    sentence <- if (n_known == 0) "has no value in any row here"
+      else if (is_number) on_numbers(column, theirs, table$numbers[[column$name]])
+      else on_levels(column, theirs, table$levels[[column$name]])
+    if (!is.null(sentence)) found[column$name] <- sentence
+  }
+  if (!is.null(study$design$classes)) {
+    counts <- tabulate(rows$targets + 1, length(study$design$classes))
+    sentence <- on_labels(decimals(unlist(study$profile$target)), counts)
+    if (!is.null(sentence)) found <- c(found, structure(sentence, names = ""))
+  }
+  found
+}
+
+SAME <- "is the same in all rows here, so nothing can be replicated about it"
+
+on_numbers <- function(column, theirs, values) {
+  x <- sort(values)
+  n <- length(x)
+  if (x[1] == x[n] && length(values) >= 50) return(SAME)
+  study <- decimals(unlist(theirs$quantiles))
+  if (n < 50 || !length(study)) return(NULL)
+  tail <- min(max(0.05, 50 / n), 0.25)
+  ours <- x[floor(c(tail, 0.25, 0.5, 0.75, 1 - tail) * (n - 1) + 0.5) + 1]
+  away <- function(q) max(abs(q - study)[2:4]) / decimals(column$spread)
+  share <- sum(is.na(values) & !is.nan(values)) / length(values)
+  if (away(ours) <= 1) {
+    if (share <= decimals(theirs$missing) + 0.2) return(NULL)
+    return(paste0("is missing in ", percent(share), " of the rows here, in the study in ", theirs$missing))
+  }
+  shift <- ours[3] - study[3]
+  if (all(ours - study == shift) && shift == floor(shift)) {
+    return(paste0("is ", number_texts(abs(shift)), if (shift > 0) " larger" else " smaller", " throughout ",
+                  "than in the study: is it coded differently, such as 1 and 2 for 0 and 1?"))
+  }
+  factors <- c(1.8, 1 / 1.8, rbind(UNITS, 1 / UNITS))
+  moved <- c(32, -32 / 1.8, rep(0, 2 * length(UNITS)))
+  words <- c("in degrees Fahrenheit", "in degrees Celsius",
+             rbind(paste0(UNITS, " times as large (", names(UNITS), "?)"),
+                   paste0(UNITS, " times smaller (", names(UNITS), "?)")))
+  all_away <- mapply(function(factor, by) away((ours - by) / factor), factors, moved)
+  best <- which.min(all_away)
+  middle <- paste0("half of the rows are above ", number_texts(ours[3]), " here, in the study above ",
+                   number_texts(study[3]))
+  if (all_away[best] < 0.5) paste0("seems to have a different unit: it is ", words[best], "; ", middle)
+  else paste0("has very different values: ", middle)
+}
+
+on_levels <- function(column, theirs, levels) {
+  counts <- table(levels)
+  if (length(counts) == 1 && length(levels) >= 50 && !anyNA(levels)) return(SAME)
+  all <- c(column$reference, unlist(column$levels))
+  shares <- decimals(unlist(theirs$shares))
+  ours <- vapply(all, function(name) sum(levels == name, na.rm = TRUE), 0) / length(levels)
+  real <- which(!all %in% c("(other)", "(missing)"))
+  for (a in real) for (b in real) {
+    gap <- shares[a] - shares[b]
+    if (gap > 0.2 && ours[b] - ours[a] > gap / 2) {
+      return(paste0("may have its levels '", all[a], "' and '", all[b], "' exchanged: here ",
+                    percent(ours[a]), " and ", percent(ours[b]), " of the rows, in the study ",
+                    percent(shares[a]), " and ", percent(shares[b])))
+    }
+  }
+}
+
+on_labels <- function(study, counts) {
+  shares <- counts / max(1, sum(counts))
+  if (length(shares) != length(study) || sum(counts) < 50) return(NULL)
+  away <- abs(shares - study)
+  if (length(study) == 2 && abs(study[2] - 0.5) > 0.1 && abs(shares[2] - study[1]) < away[2] / 3) {
+    return(paste0("the labels may be exchanged: the second class has ", percent(shares[2]),
+                  " of the rows here, in the study ", percent(study[2])))
+  }
+  ratios <- pmax(shares, 1e-9) / pmax(study, 1e-9)
+  odd <- which.max(pmax(away / 0.25, abs(log(ratios)) / log(4)))
+  if (away[odd] > 0.25 || !(ratios[odd] > 0.25 && ratios[odd] < 4)) {
+    paste0("class ", odd - 1, " has ", percent(shares[odd], 1), " of the rows here, in the study ",
+           percent(study[odd], 1))
+  }
+}
+
+# --- files ---------------------------------------------------------------------------------------
+
+without <- function(content, keys) content[setdiff(names(content), keys)]
+
+# A file of replearn, whose fingerprint must be that of its content.
+read_document <- function(path, format) {
+  bytes <- read_bytes(path)
+  text <- rawToChar(bytes)
+  Encoding(text) <- "UTF-8"
+  content <- tryCatch(jsonlite::parse_json(text), error = function(e)
+    refuse(path, " must be JSON, got something else. Get the file anew."))
+  if (!identical(content$format, format) || !identical(as.double(content$version), 1)) {
+    refuse(path, " must be a file of the format ", format, ", version 1. Check the path.")
+  }
+  body <- without(content, c("fingerprint", "provenance"))
+  fingerprint <- fingerprints(list(body))
+  if (!is.null(content$fingerprint) && !identical(content$fingerprint, fingerprint)) {
+    refuse(path, ": fingerprint must be ", fingerprint, ", got ", content$fingerprint, ": the file was ",
+           "altered. Get it anew.")
+  }
+  check_design(path, body$design)
+  list(content = body, fingerprint = fingerprint)
+}
+
+check_design <- function(path, design) {
+  must <- function(holds, rule) if (!isTRUE(holds)) refuse(path, ": ", rule, ". Get the file anew.")
+  if (!identical(design$kind, "glm")) {
+    refuse(path, " must be of a generalised linear model, got ", design$kind, ". Use Python for it.")
+  }
+  loss <- design$loss
+  must(loss$kind %in% c("bernoulli", "multinomial", "gaussian", "poisson"), "loss must be a known one")
+  kinds <- vapply(design$encoding$columns, function(column) column$kind, "")
+  must(all(kinds %in% c("number", "levels")), "columns must be of numbers or of levels")
+  n_terms <- length(design$encoding$products) + sum(vapply(design$encoding$columns, function(column)
+    if (is_number_column(column)) 1 + length(column$knots) + isTRUE(column$indicator)
+    else length(column$levels), 0))
+  if (!is.null(design$directions)) {
+    must(all(lengths(design$directions) == n_terms), "directions must have a number for each term")
+    n_terms <- length(design$directions)
+  }
+  S <- n_scores(loss)
+  has_classes <- loss$kind %in% c("bernoulli", "multinomial")
+  must(length(design$classes) == has_classes * (S + 1), "classes must be those of the loss")
+  must(length(design$coordinates$scores) == S, "coordinates must have a row for each score")
+  must(length(design$coordinates$columns) + length(design$coordinates$scales) == n_terms + 1,
+       "coordinates must have a row for each term and the constant")
+  must(length(design$widths) == S * (n_terms + 1), "widths must be one for each number")
+  must(length(design$sketch) == (design$bits > 0) * length(design$widths),
+       "the sketch must be one number for each width, or absent without bits")
+}
+
+read_study <- function(path) structure(read_document(path, "replearn/study"), class = "replearn_study")
+
+read_model <- function(path) {
+  content <- read_document(path, "replearn/model")$content
+  if (length(content$codes) != length(content$design$widths)) {
+    refuse(path, ": codes must be one for each number. Get the file anew.")
+  }
+  make_model(content$design, as.double(unlist(content$codes)))
+}
+
+model_content <- function(design, codes) {
+  list(format = "replearn/model", version = 1, design = design, codes = as.list(codes))
+}
+
+make_model <- function(design, codes) {
+  theta <- theta_of(design$coordinates, decoded(design, codes))
+  if (!is.null(design$directions)) {
+    directions <- do.call(rbind, lapply(design$directions, function(row) as.double(unlist(row))))
+    theta <- cbind(theta[, 1], theta[, -1, drop = FALSE] %*% directions * POWER(-12))
+  }
+  dimnames(theta) <- list(if (nrow(theta) > 1) label_texts(design$classes)[-1],
+                          c("(constant)", term_names(design$encoding)))
+  structure(list(design = design, codes = codes, theta = theta,
+                 fingerprint = fingerprints(list(model_content(design, codes)))),
+            class = "replearn_model")
+}
+
+# Write a model file: the same bytes as Python, whole or not at all.
+save_model <- function(model, path) {
+  content <- c(model_content(model$design, model$codes), fingerprint = model$fingerprint)
+  scratch <- tempfile(tmpdir = dirname(path))
+  writeBin(charToRaw(paste0(canonical(content), "\n")), scratch)
+  if (!file.rename(scratch, path)) refuse(path, " cannot be written. Check the path.")
+  invisible(path)
+}
+
+term_names <- function(encoding) {
+  basic <- unlist(lapply(encoding$columns, function(column) {
+    if (is_number_column(column)) {
+      return(c(column$name, if (length(column$knots)) paste(column$name, "~", unlist(column$knots)),
+               if (isTRUE(column$indicator)) paste(column$name, "missing")))
+    }
+    levels <- as.character(unlist(column$levels))
+    if (length(levels)) ifelse(levels == "(missing)", paste(column$name, "missing"),
+                               paste(column$name, "=", levels))
+  }))
+  c(basic, vapply(encoding$products, function(product)
+    paste(basic[product$first + 1], "x", basic[product$second + 1]), ""))
+}
+
+number_names <- function(design) {
+  terms <- c("(constant)", if (is.null(design$directions)) term_names(design$encoding)
+             else paste("direction", seq_along(design$directions)))
+  if (n_scores(design$loss) == 1) return(terms)
+  as.vector(outer(terms, label_texts(design$classes)[-1], paste, sep = ", "))
+}
+
+# --- predictions ---------------------------------------------------------------------------------
+
+predict_model <- function(object, newdata, type = c("response", "prob", "score"), ...) {
+  type <- match.arg(type)
+  design <- object$design
+  numeric <- vapply(design$encoding$columns, is_number_column, NA)
+  table <- read_table(newdata, unique(c(names_of(design$encoding$columns[numeric]), design$offset)),
+                      names_of(design$encoding$columns[!numeric]), ...)
+  X <- encode(design$encoding, table, is_rounded = FALSE)$X
+  scores <- tcrossprod(cbind(1, X), object$theta)
+  if (!is.null(design$offset)) scores <- scores + checked_numbers(table$numbers[[design$offset]], "offset")
+  if (type == "score") return(scores)
+  loss <- design$loss
+  if (is.null(design$classes)) {
+    if (type == "prob") refuse("type must be \"response\" or \"score\" for a model of numbers, got \"prob\".")
+    if (loss$kind == "poisson") return(exp(pmin(scores[, 1], loss$cap_bits * LN2_HI)))
+    return(scores[, 1] * decimals(loss$spread) + decimals(loss$centre))
+  }
+  every <- cbind(0, scores)
+  if (type == "response") {
+    labels <- design$classes[max.col(every, ties.method = "first")]
+    return(unlist(labels))
+  }
+  powers <- exp(every - do.call(pmax, asplit(every, 2)))
+  found <- powers / rowSums(powers)
+  colnames(found) <- label_texts(design$classes)
+  found
+}
+
+# --- replications --------------------------------------------------------------------------------
+
+# The least number of rows at which something holds that holds beyond it too.
+first_rows <- function(holds) {
+  low <- 0
+  high <- 1
+  while (!holds(high)) {
+    low <- high
+    high <- 2 * high
+    if (high > 1e12) return(1e12)
+  }
+  while (high - low > max(1, floor(low / 100))) {
+    middle <- floor((low + high) / 2)
+    if (holds(middle)) high <- middle else low <- middle
+  }
+  high
+}
+
+# What a match proves, and how likely a different model was; for reading, not for codes.
+evidence <- function(study, codes, n_rows) {
+  design <- study$design
+  widths <- widths_of(design)
+  spreads <- decimals(unlist(study$spreads))
+  ratios <- function(n) widths / (spreads * sqrt(1 / study$n_original + 1 / n))
+  tail_area <- function(t) t * pnorm(-t) - dnorm(t)
+  ratio <- ratios(n_rows)
+  reach <- ratio / 2^(design$bits + 1)
+  miss <- (tail_area(ratio / 2 + reach) - tail_area(ratio / 2 - reach)) / reach
+  rows <- first_rows(function(n) prod(1 - 2 * pnorm(-ratios(n) / 2)) >= 0.5)
+  hidden <- seq_along(codes) %% (length(codes) / n_scores(design$loss)) != 1  # without constants
+  scale <- sqrt(mean(decoded(design, codes)[hidden]^2))
+  within <- (shifts_of(design) - sketch_of(design)) %% 1
+  off <- pmin(within, 1 - within)
+  chance <- pnorm((off + 0.5) * widths / scale) - pnorm((off - 0.5) * widths / scale)
+  bits <- if (scale > 0) -sum(log2(pmax(chance, 1e-300))[hidden]) else 0
+  list(disagreement = min(1, sum(pmin(1, pmax(0, miss)))), rows = rows, bits = bits)
+}
+
+# The original's codes, if one or two numbers next to a wall make the difference.
+neighbour <- function(study, codes, places) {
+  near <- head(order(abs(abs(places) - 0.5)), 24)
+  few <- head(near, 8)
+  tries <- c(as.list(near), if (length(few) > 1) utils::combn(few, 2, simplify = FALSE))
+  tried <- lapply(tries, function(moved) {
+    codes[moved] <- codes[moved] + ifelse(places[moved] > 0, 1, -1)
+    codes
+  })
+  hit <- match(study$commitment, fingerprints(lapply(tried, function(c) model_content(study$design, c))))
+  if (!is.na(hit)) tried[[hit]]
+}
+
+replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
+  if (is.character(study)) study <- read_study(study)
+  if (is.character(opened)) opened <- read_model(opened)
+  read <- rows_of(study, data, ...)
+  content <- study$content
+  design <- content$design
+  theta <- fit(read$rows, design$loss, decimals(design$ridge))
+  z <- coordinates_of(design$coordinates, theta)
+  offsets <- offsets_of(design, z)
+  codes <- floor(offsets + 0.5) + 0
+  model <- make_model(design, codes)
+  sealed <- isTRUE(content$sealed)
+  commits_to <- function(fingerprint) {
+    if (is.null(content$commitment) || (sealed && is.null(nonce))) return(NA)
+    if (sealed) {
+      fingerprint <- sha256(list(charToRaw(paste0("replearn/seal/1\n", nonce, "\n", fingerprint))))
+    }
+    content$commitment == fingerprint
+  }
+  same <- commits_to(model$fingerprint)
+  if (!is.null(opened)) {
+    if (canonical(opened$design) != canonical(design) || isFALSE(commits_to(opened$fingerprint))) {
+      refuse("the opened model must be the one that the study commits to, got a different one. Ask the ",
+             "original for its model file.")
+    }
+    same <- opened$fingerprint == model$fingerprint
+  }
+  known <- if (isTRUE(same)) codes else opened$codes
+  if (is.null(known) && isFALSE(same) && !sealed) known <- neighbour(content, codes, offsets - codes)
+  names <- number_names(design)
+  differences <- same_population <- NULL
+  if (!is.null(known)) {
+    deviations <- decimals(unlist(content$spreads)) * sqrt(1 / content$n_original + 1 / read$rows$n)
+    rounding <- widths_of(design)^2 / (12 * 4^design$bits)
+    scaled <- (z - decoded(design, known)) / sqrt(deviations^2 + rounding)
+    same_population <- min(1, length(scaled) * 2 * pnorm(-max(abs(scaled))))
+    differences <- data.frame(name = names, cells = codes - known, standardised = scaled)
+    differences <- differences[codes != known, ]
+    differences <- differences[order(-abs(differences$standardised)), ]
+  }
+  structure(c(list(same = same, fingerprint = model$fingerprint, model = model, n_rows = read$rows$n,
+                   planned_rows = content$n_replication, differences = differences,
+                   same_population = same_population, findings = read$findings,
+                   nearest = names[head(order(abs(abs(offsets - codes) - 0.5)), 5)]),
+              evidence(content, codes, read$rows$n)), class = "replearn_replication")
+}
+
+# --- in words ------------------------------------------------------------------------------------
+
+print_replication <- function(x, ...) {
+  cat(if (is.na(x$same)) "A model was made; the study does not tell whether it is the original's."
+      else if (x$same) "The same model: these rows give exactly the original's model."
+      else "A different model: these rows do not give the original's model.", "\n", sep = "")
+  cat("  fingerprint        ", x$fingerprint, "\n  rows here          ", counted(x$n_rows),
+      ", planned for ", counted(x$planned_rows), "\n  planned agreement  ",
+      percent(1 - x$disagreement, 1), ", estimated\n", sep = "")
+  if (isTRUE(x$same)) {
+    cat("  rows that it takes about ", counted(signif(x$rows, 2)), "\n  proof in bits      ",
+        round(x$bits), ", against a guess without rows\n", sep = "")
+  } else if (!is.null(x$same_population)) {
+    cat("  same population?   p = ", signif(x$same_population, 2), "\n", sep = "")
+    for (i in seq_len(nrow(x$differences))) {
+      cat("  ", x$differences$name[i], ": ", abs(x$differences$cells[i]), " cells apart, ",
+          sprintf("%+.1f", x$differences$standardised[i]), " standard deviations\n", sep = "")
+    }
+  } else if (isFALSE(x$same)) {
+    cat("  next to a wall     ", paste(head(x$nearest, 3), collapse = ", "), "\n", sep = "")
+  }
+  for (i in seq_along(x$findings)) {
+    name <- names(x$findings)[i]
+    cat(if (nzchar(name)) paste0("  Column '", name, "' ") else "  The target: ", x$findings[i], ".\n", sep = "")
+  }
+  invisible(x)
+}
+
+print_study <- function(x, ...) {
+  cat("A study of '", x$content$design$target, "', planned for ", counted(x$content$n_replication),
+      " rows.\n  columns      ", quoted(names_of(x$content$design$encoding$columns)),
+      "\n  fingerprint  ", x$fingerprint, "\n", sep = "")
+  invisible(x)
+}
+
+print_model <- function(x, ...) {
+  cat("A model of '", x$design$target, "', fingerprint ", x$fingerprint, "\n", sep = "")
+  print(t(x$theta))
+  invisible(x)
+}
+
+registerS3method("print", "replearn_replication", print_replication)
+registerS3method("print", "replearn_study", print_study)
+registerS3method("print", "replearn_model", print_model)
+registerS3method("predict", "replearn_model", predict_model)
+registerS3method("coef", "replearn_model", function(object, ...) object$theta)
+
+list(study = read_study, replicate = replicate, model = read_model, save = save_model,
+     predict = predict_model, internal = environment())
+})
