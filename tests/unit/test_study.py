@@ -194,3 +194,14 @@ def test_studies_for_which_any_labels_will_do_are_found_out(labs, original, chan
     if one == two:
         text = found.evidence.words() + " ".join(finding.sentence for finding in found.findings)
         assert "proves little" in text or "not known" in text
+
+
+def test_rows_that_come_in_parts_give_the_same_bytes(labs, original):
+    X, y = labs[1].drop(columns=TARGET), labs[1][TARGET]
+    whole = rl.ReplicableLogisticClassifier(study=original.study).fit(X, y)
+    parts = rl.ReplicableLogisticClassifier(study=original.study)
+    for start in range(0, 3000, 1000):
+        parts.partial_fit(X.iloc[start : start + 1000], y.iloc[start : start + 1000])
+    assert parts.fingerprint_ == whole.fingerprint_
+    assert parts.replication_.n_rows == 3000
+    assert not hasattr(rl.ReplicableLogisticClassifier(), "partial_fit")

@@ -100,6 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments : sequence of str, optional
         Default: those of the process.
     """
+    # small products lose most of their time when several threads wait for each other
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     given = list(sys.argv[1:] if arguments is None else arguments)
     command: argparse.ArgumentParser | None = None
     try:

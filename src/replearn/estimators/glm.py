@@ -10,13 +10,18 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import column_or_1d
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
+from replearn.exact.rows import Kept
 from replearn.progress import warn
+from replearn.recipes.glm import joined
 from replearn.recipes.model import Model, decided
 from replearn.study.original import Certificate, Kind, Original, Request, publish
-from replearn.study.replication import Replication, replicate
+from replearn.study.replication import Replication, replicate, replicate_rows
+from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study
 from replearn.study.worth import Worth
 from replearn.tables import Table, classes_like, open_table
@@ -68,13 +73,49 @@ class _ReplicableGLM(BaseEstimator):
         -------
         self
         """
+        self.__dict__.pop("_stream", None)
         table = self._table(X, y, sample_weight, offset, groups, fitting=True)
-        if self.study is not None:
-            self._replicate(table)
-        else:
-            self._publish(publish(table, self._request(y, sample_weight, offset)))
+        with threadpool_limits(1, "blas"):  # small products: threads would wait for each other
+            if self.study is not None:
+                self._replicate(table)
+            else:
+                self._publish(publish(table, self._request(y, sample_weight, offset)))
         if self._kind == "logistic":
             self.classes_ = classes_like(self.model_.classes or (), y)
+        return self
+
+    @available_if(lambda self: self.study is not None)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Replicate with further rows: those of all calls together.
+
+        Only with a ``study``: an original needs all of its rows at once. Rows are kept encoded, two bytes a number; each call fits all rows
+        so far, and gives the bytes that one `fit` of them gives.
+
+        Parameters
+        ----------
+        X, y : as in `fit`
+
+        Returns
+        -------
+        self
+        """
+        study = self._load_study()
+        before = self.__dict__.get("_stream")
+        table = self._table(X, y, fitting=True, reset=before is None)
+        source = TableRows(table, Reading.of(study.design))
+        kept = read_rows(source)
+        assert isinstance(kept, Kept)
+        seen, counts = source.seen, source.label_counts
+        if before is not None:
+            kept = Kept(joined([before[0].block, kept.block]))
+            seen.add(before[1])
+            counts = None if counts is None else counts + before[2]
+        self._stream = kept, seen, counts
+        with threadpool_limits(1, "blas"):
+            model, replication = replicate_rows(study, *self._stream)
+        self._set_replication(study, model, replication)
+        if self._kind == "logistic":
+            self.classes_ = np.array(self.model_.classes)
         return self
 
     def _request(self, y: Any, sample_weight: Any, offset: Any) -> Request:
@@ -111,12 +152,16 @@ class _ReplicableGLM(BaseEstimator):
         if original.worth.is_useless:
             warn("The model is no better than the base rate.", UselessModelWarning)
 
+    def _load_study(self) -> Study:
+        return self.study if isinstance(self.study, Study) else Study.load(self.study or "")
+
     def _replicate(self, table: Table) -> None:
-        study = self.study if isinstance(self.study, Study) else Study.load(self.study or "")
-        self.study_ = study
-        self.model_, self.replication_ = replicate(study, table, n_jobs=self.n_jobs)
-        self.certificate_ = None
-        self.worth_ = self.replication_.worth
+        study = self._load_study()
+        self._set_replication(study, *replicate(study, table, n_jobs=self.n_jobs))
+
+    def _set_replication(self, study: Study, model: Model, replication: Replication) -> None:
+        self.study_, self.model_, self.replication_ = study, model, replication
+        self.certificate_, self.worth_ = None, replication.worth
 
     def _table(
         self,
@@ -126,14 +171,17 @@ class _ReplicableGLM(BaseEstimator):
         offset: Any = None,
         groups: Any = None,
         fitting: bool = False,
+        reset: bool = True,
     ) -> Table:
         """A checked table; without ``fitting`` the columns must be those of the fit."""
         names: tuple[str, ...] | None = None
         if _has_columns(X):
-            validate_data(self, X, skip_check_array=True, reset=fitting)
+            validate_data(self, X, skip_check_array=True, reset=fitting and reset)
         else:
             checked = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-            X = validate_data(self, X, ensure_all_finite="allow-nan", reset=fitting, **checked)
+            X = validate_data(
+                self, X, ensure_all_finite="allow-nan", reset=fitting and reset, **checked
+            )
             if not is_sparse(X):
                 names = tuple(getattr(self, "feature_names_in_", ())) or None
         if not fitting:

@@ -364,7 +364,7 @@ def worth_of(loss: Loss, folds: tuple[glm.Fold, ...]) -> Worth:
     parts = [(found, piece) for fold in folds for found, piece in scored(fold)]
     weights = None
     if parts[0][1].weights is not None:
-        weights = np.concatenate([piece.weights for _, piece in parts])  # type: ignore[misc]
+        weights = np.concatenate([piece.weights for _, piece in parts])
     return Worth.of(
         loss,
         np.concatenate([found for found, _ in parts]),

@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.exact.rows import Kept, Rows
@@ -19,7 +20,7 @@ from replearn.study.original import worth_of
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study
 from replearn.study.worth import Worth
-from replearn.tables import Finding, Table, compare_profiles
+from replearn.tables import Finding, Seen, Table, compare_profiles, in_sentences
 from replearn.types import Codes, Matrix, Vector
 
 #: Spreads that a study states may differ from those of a lab by this factor, in the median.
@@ -113,7 +114,7 @@ class Replication(Spoken):
         )
         if self.worth is not None:
             items += self.worth.rows()[:2]
-        details: list[Any] = self._asked()
+        details: list[Any] = in_sentences(self.findings)
         if self.differences:
             table = FactTable(
                 "Where the numbers differ",
@@ -139,16 +140,9 @@ class Replication(Spoken):
         }
         return Facts(verdict, items, details, [picture], values)
 
-    def _asked(self) -> list[str]:
-        """Questions about columns that look different."""
-        return [
-            f"Column {name!r} {sentence}." if name else f"{sentence[0].upper()}{sentence[1:]}."
-            for name, sentence in self.findings
-        ]
-
     def _what_differs(self) -> list[Any]:
         """The likely reasons, the likeliest first."""
-        found: list[Any] = [*self._asked()[:2]]
+        found: list[Any] = [*in_sentences(self.findings)[:2]]
         p = self.same_population
         if self.n_rows < self.planned_rows and self.disagreement > 0.05:
             found.append(
@@ -195,8 +189,20 @@ def replicate(
     n_jobs : int, optional
         Threads of the fit; they change no bit.
     """
-    table_rows = TableRows(table, Reading.of(study.design))
-    rows = read_rows(table_rows, n_jobs)
+    source = TableRows(table, Reading.of(study.design))
+    rows = read_rows(source, n_jobs)
+    return replicate_rows(study, rows, source.seen, source.label_counts, opened, nonce)
+
+
+def replicate_rows(
+    study: Study,
+    rows: Rows,
+    seen: Seen,
+    label_counts: NDArray[np.int64] | None,
+    opened: Model | None = None,
+    nonce: str | None = None,
+) -> tuple[Model, Replication]:
+    """The same for rows that are encoded; ``seen`` and ``label_counts`` describe their table."""
     loss = study.design.loss
     summary = Summary.of(rows, loss).check(loss)
     theta = glm.fit(rows, loss, study.design.ridge, summary)
@@ -204,8 +210,8 @@ def replicate(
         compare_profiles(
             study.design.encoding,
             study.profile,
-            table_rows.seen,
-            None if table_rows.label_counts is None else table_rows.label_counts.tolist(),
+            seen,
+            None if label_counts is None else label_counts.tolist(),
         )
     )
     model = Model(study.design, study.design.codes(theta))
