@@ -1272,7 +1272,7 @@ predict_model <- function(object, newdata, type = c("response", "prob", "score")
     labels <- design$classes[max.col(every, ties.method = "first")]
     return(unlist(labels))
   }
-  powers <- exp(every - do.call(pmax, asplit(every, 2)))
+  powers <- exp(every - apply(every, 1, max))
   found <- powers / rowSums(powers)
   colnames(found) <- label_texts(design$classes)
   found
