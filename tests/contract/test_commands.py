@@ -166,6 +166,14 @@ def test_on_a_terminal(
         assert len(text.rstrip("\n").split("\n")) <= 11
 
 
+@pytest.mark.parametrize("call", [call for call, _, _ in CALLS if "demo" not in call])
+def test_json_of_every_command(inside: Path, call: str, tmp_path: Path) -> None:
+    call = re.sub(r"--out (\S+)", lambda found: f"--out {tmp_path / found[1]}", call)
+    _, text, _ = replearn(*call.split(), "--json")
+    assert json.loads(text)["verdict"]
+    assert text.count("\n") == 1
+
+
 def test_a_narrow_terminal(inside: Path) -> None:
     _, text = on_terminal(40, "replicate", "study.json", "b.csv")
     prose = [line for line in text.split("\n") if "Fingerprint" not in line]
@@ -232,8 +240,7 @@ def test_examples_of_help(inside: Path, example: str, tmp_path: Path) -> None:
         for w in words
         for name in (sorted(map(str, Path().glob(w))) or [w] if "*" in w else [w])
     ]
-    if words[0] == "demo":
-        words += ["--labs", "2"]
+    words += {"demo": ["--labs", "2"], "table": ["--measure", "0"]}.get(words[0], [])
     if words[0] == "audit":
         words += ["--rows", "500", "--pairs", "2"]
     code, _, errors = replearn(*words)

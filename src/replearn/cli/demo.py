@@ -100,7 +100,8 @@ def _size(original: "Original") -> str:
 _LESSON = (
     "LogisticRegression gives every lab a model of its own. Without published bits labs agree on a "
     "model that is worth nothing. With three bits they agree on a model that is worth as much as "
-    "one lab's own. Nobody gets it without rows of such patients: that is the last column."
+    "one lab's own. To get it by fitting, a lab needs rows of such patients: the last column. "
+    "Against labs that search for a match, seal the study (publish --sealed)."
 )
 
 

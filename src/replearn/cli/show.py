@@ -1,8 +1,13 @@
 """``replearn show``: explain a file of replearn."""
 
 import argparse
+from dataclasses import replace
 
 from replearn.cli.command import Outcome, Parser, write_page
+from replearn.facts import Row
+
+#: Nobody has checked what a file says beside its content.
+_STATED = "as the lab states"
 
 EPILOG = """\
 examples:
@@ -21,6 +26,12 @@ def run(options: argparse.Namespace) -> Outcome:
     """Read it strictly, and say what it is."""
     from replearn.reports.files import load
 
-    facts = load(options.file).facts()
+    document = load(options.file)
+    facts = document.facts()
+    stated = [
+        Row(name, value if isinstance(value, int | float | str) else str(value), note=_STATED)
+        for name, value in (document.provenance or {}).items()
+    ]
+    facts = replace(facts, details=[*facts.details, *stated])
     write_page(facts, options.page, options.file)
     return Outcome(facts)

@@ -11,7 +11,7 @@ from replearn.facts import Facts, Row, Spoken, counted, percent
 from replearn.facts import Table as FactTable
 from replearn.study.rows import Reading
 from replearn.study.study import Study
-from replearn.tables import Finding, Seen, Table, class_numbers, compare_profiles
+from replearn.tables import Finding, Seen, Table, class_numbers, compare_profiles, in_sentences
 from replearn.types import Codes
 
 
@@ -48,7 +48,7 @@ class Check(Spoken):
 
     def facts(self) -> Facts:
         """In words."""
-        questions = _questions(self.findings)
+        questions = in_sentences(self.findings)
         verdict = "The table is ready: nothing would stop a replication."
         if self.stops:
             verdict = f"{counted(len(self.stops), 'thing')} would stop a replication."
@@ -110,7 +110,7 @@ def check(study: Study, table: Table, show_values: bool = False) -> Check:
         except ReplearnError as problem:
             wrong[str(problem)] += 1
     stops = [f"Column {name!r}: {what}." for name, what in seen.troubles(show_values)]
-    stops += [_sentence(problem) for problem in list(wrong)[:1]]
+    stops += [f"{problem[0].upper()}{problem[1:]}" for problem in list(wrong)[:1]]
     stops += _alone(counts)
     findings = compare_profiles(
         design.encoding, study.profile, seen, counts.tolist() if counts.any() else None
@@ -132,24 +132,3 @@ def _alone(counts: Codes) -> list[str]:
         absent = percent(float(np.mean(counts == 0)))
         return [f"{absent} of the classes have no row here, so nothing can be said about them."]
     return []
-
-
-def _questions(findings: tuple[Finding, ...]) -> list[str]:
-    """A line for each kind of complaint: equal ones are said once, with all columns."""
-    by_sentence: dict[str, list[str]] = {}
-    for finding in findings:
-        by_sentence.setdefault(finding.sentence, []).append(finding.column)
-    lines = []
-    for sentence, names in by_sentence.items():
-        if names == [""]:
-            lines.append(_sentence(f"{sentence}."))
-        elif len(names) == 1:
-            lines.append(f"Column {names[0]!r} {sentence}.")
-        else:
-            listed = ", ".join(map(repr, names[:4])) + (", ..." if len(names) > 4 else "")
-            lines.append(f"{len(names)} columns ({listed}): each {sentence}.")
-    return lines
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:]

@@ -88,6 +88,23 @@ class Finding(NamedTuple):
     sentence: str
 
 
+def in_sentences(findings: Sequence[Finding]) -> list[str]:
+    """Findings for people: columns about which the same is to be said share a sentence."""
+    columns: dict[str, list[str]] = {}
+    for column, sentence in findings:
+        columns.setdefault(sentence, []).append(column)
+    found = []
+    for sentence, names in columns.items():
+        if names == [""]:
+            found.append(f"{sentence[0].upper()}{sentence[1:]}.")
+        elif len(names) == 1:
+            found.append(f"Column {names[0]!r} {sentence}.")
+        else:
+            listed = ", ".join(map(repr, names[:4])) + (", ..." if len(names) > 4 else "")
+            found.append(f"{len(names)} columns ({listed}): each {sentence}.")
+    return found
+
+
 def make_profile(learned: Learned, labels: NDArray[Any] | None = None) -> Profile:
     """The profile of an original: from at least 50 rows each, with three digits."""
     look = learned.look
