@@ -8,7 +8,7 @@ import numpy as np
 
 from replearn.errors import ReplearnError
 from replearn.exact.rows import COARSE, MAX_ROW, ROW_BITS, WEIGHT_BITS, on_grid
-from replearn.exact.sums import ExactSums
+from replearn.exact.sums import ExactSums, Integers
 from replearn.losses import Loss
 from replearn.recipes.design import Design
 from replearn.recipes.newton import State as NewtonState
@@ -198,7 +198,7 @@ def _most_curvature(loss: Loss) -> float:
     return 1.0 if loss.kind == "gaussian" else 0.25
 
 
-def _least_eigenvalue(parts: Vector, n_scores: int) -> float:
+def _least_eigenvalue(parts: Integers, n_scores: int) -> float:
     """Of the whole matrix over scores and columns; what float64 cannot tell from 0 is 0."""
     n_columns = parts.shape[1]
     whole = np.empty((n_scores, n_columns, n_scores, n_columns))

@@ -347,8 +347,8 @@ class ParquetFile:
             metadata = parquet.read_metadata(path)
             schema = metadata.schema.to_arrow_schema()
             # nothing is asked of single columns: on a damaged footer that ends the process
-            groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
-            self._group_bytes = max((group.total_byte_size for group in groups), default=0)
+            parts = [metadata.row_group(part) for part in range(metadata.num_row_groups)]
+            self._group_bytes = max((part.total_byte_size for part in parts), default=0)
         self.n_rows = metadata.num_rows
         if self.n_rows > max(_CHEAP_ROWS, _ROWS_PER_BYTE * n_bytes):
             raise self._bomb(f"{self.n_rows:,} rows in {n_bytes:,} bytes")
