@@ -1,0 +1,141 @@
+"""Rows past memory, and past one process: what a pass costs, beside reading the file with Arrow.
+
+    python benchmarks/engines.py [ROWS] [--dask]
+
+Rows have 20 columns of float32 and a label. Seconds of CPU are those of this process, with one
+thread of BLAS and of Arrow; wall time only means something on an idle machine. The three ways to
+keep encoded rows give one model; the fit in a fresh process shows its peak memory.
+"""
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from replearn.recipes import newton
+from replearn.study import replication, rows
+from replearn.study.original import Request, publish
+from replearn.study.study import Study
+from replearn.tables import open_table
+
+N_COLUMNS, GROUP_ROWS = 20, 500_000
+WAYS = ("memory", "scratch", "reread")
+
+
+def write(path: Path, n_rows: int) -> None:
+    """Rows of one population, some at a time."""
+    rng = np.random.default_rng(0)
+    slopes = rng.normal(size=N_COLUMNS) / 3
+    writer = None
+    for start in range(0, n_rows, GROUP_ROWS):
+        size = min(GROUP_ROWS, n_rows - start)
+        X = rng.normal(size=(size, N_COLUMNS)).astype(np.float32)
+        y = (X @ slopes + rng.logistic(size=size) > 0.5).astype(np.int8)
+        table = pa.table({**{f"x{i}": X[:, i] for i in range(N_COLUMNS)}, "y": y})
+        writer = writer or pq.ParquetWriter(path, table.schema, use_dictionary=["y"])
+        writer.write_table(table)
+    assert writer is not None
+    writer.close()
+
+
+def read(path: Path) -> None:
+    """What Arrow alone needs."""
+    cpu, wall = time.process_time(), time.monotonic()
+    for _ in pq.ParquetFile(path, pre_buffer=False).iter_batches(1 << 16, use_threads=False):
+        pass
+    print(
+        f"reading with Arrow      {time.process_time() - cpu:7.2f} s of CPU "
+        f"{time.monotonic() - wall:7.2f} s"
+    )
+
+
+def fit(way: str, path: str, study: Study) -> None:
+    """A replication in this process; prints its passes and its peak memory."""
+    if way == "memory":
+        rows.MOST_KEPT = 1 << 60
+    if way == "reread":
+        replication.read_rows = lambda found, n_jobs: found
+    passes: list[float] = []
+    plain = newton.sums_at
+
+    def timed(*arguments: Any) -> Any:
+        start = time.process_time()
+        found = plain(*arguments)
+        if found.count("rows") == table.n_rows:  # not a sample of them
+            passes.append(time.process_time() - start)
+        return found
+
+    newton.sums_at = timed
+    cpu, wall = time.process_time(), time.monotonic()
+    table = open_table(path, target="y", columns=study.design.encoding.names)
+    model, _ = replication.replicate(study, table)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    print(
+        f"{way:8} {len(passes)} passes of {min(passes):.2f} to {max(passes):.2f} s; whole fit "
+        f"{time.process_time() - cpu:.1f} s of CPU, {time.monotonic() - wall:.1f} s; peak "
+        f"{peak:,} MB; {model.fingerprint[:12]}",
+        flush=True,
+    )
+
+
+def on_dask(path: Path, study: Study, n_workers: int) -> None:
+    """The same on a cluster of processes."""
+    from distributed import Client, LocalCluster
+
+    from replearn.engines.dask import replicate
+
+    options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        replicate(study, path, client)  # imports, and the file in the system's memory
+        wall, cpu = time.monotonic(), sum(client.run(time.process_time).values())
+        model, _ = replicate(study, path, client)
+        seconds, cpu = time.monotonic() - wall, sum(client.run(time.process_time).values()) - cpu
+    print(
+        f"Dask, {n_workers} workers: {seconds:.1f} s, {cpu:.1f} s of CPU of the workers; "
+        f"{model.fingerprint[:12]}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("rows", nargs="?", type=float, default=1e6)
+    parser.add_argument("--dask", action="store_true")
+    parser.add_argument("--folder", help="where the file is kept")
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    pa.set_cpu_count(1)
+    if options.one:
+        fit(options.one[0], options.one[1], Study.load(options.one[2]))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(options.folder or folder)
+        path, study = here / f"{options.rows:.0f}.parquet", here / "study.json"
+        if not path.exists():
+            write(path, int(options.rows))
+        first = pq.ParquetFile(path).read_row_group(0).slice(0, 20_000)
+        found = publish(open_table(first, target="y"), Request(ridge=0.001)).study
+        found.save(study)
+        print(f"{options.rows:,.0f} rows, {path.stat().st_size >> 20:,} MB")
+        read(path)
+        for way in WAYS:
+            arguments = [sys.executable, __file__, "--one", way, str(path), str(study)]
+            subprocess.run(arguments, check=True)
+        if options.dask:
+            for n_workers in (1, 2):
+                on_dask(path, found, n_workers)
+
+
+if __name__ == "__main__":
+    main()
