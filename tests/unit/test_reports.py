@@ -17,6 +17,7 @@ from replearn.reports.check import check
 from replearn.reports.compare import compare
 from replearn.reports.evaluate import evaluate
 from replearn.reports.files import Opening, load, save
+from replearn.reports.methods import methods, with_methods
 from replearn.reports.plans import plan
 from replearn.study.original import Original, Request, publish
 from replearn.study.replication import replicate
@@ -278,6 +279,25 @@ def test_plans_are_those_of_the_estimators(halfspace) -> None:
     assert f"{found.plan.n_rows:,}" in found.facts().verdict
     with pytest.raises(ReplearnError, match="algorithm must be"):
         plan("forest", n_features=3)
+
+
+def test_the_methods_paragraph_says_what_the_study_says(original) -> None:
+    text = methods(original.study)
+    design = original.study.design
+    for words in (
+        f"logistic regression for readmitted with {design.n_numbers} coefficients",
+        "7 numeric predictors entered as linear terms",
+        "5 categorical predictors entered as indicators",
+        f"{ROWS:,} rows, as it states",
+        original.study.fingerprint[:16],
+        "99% of the studies",
+    ):
+        assert words in text
+    facts = with_methods(original.study.facts(), original.study, original.model)
+    assert text in facts.html("Supplement").replace("&#x27;", "'")
+    names = [row["column"] for row in facts.data()["predictors"]]
+    assert names == [column.name for column in design.encoding.columns]
+    assert len(facts.data()["coefficients"]) == design.n_numbers
 
 
 # --- files, metrics, data -------------------------------------------------------------------------

@@ -260,13 +260,17 @@ def check_target(path: str | None) -> None:
         raise ReplearnError(f"{path} cannot be written: no right to write to {folder}.")
 
 
-def may_leave(kind: str, n_rows: int | None = None, n_numbers: int | None = None) -> None:
+def may_leave(
+    kind: str, n_rows: int | None = None, n_numbers: int | None = None, study: Any = None
+) -> None:
     """Refuse a file that a data owner's policy does not let leave."""
     if os.environ.get("REPLEARN_POLICY") or os.path.exists("replearn.policy.json"):
         from replearn.reports.policy import current_policy
 
         if (policy := current_policy()) is not None:
             policy.allow(kind, n_rows, n_numbers)  # type: ignore[arg-type]
+            if study is not None:
+                policy.allow_levels(study)
 
 
 def write_page(facts: Facts, path: str | None, title: str) -> None:

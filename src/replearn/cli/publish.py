@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import (
@@ -20,7 +21,6 @@ from replearn.facts import Facts, Row, percent
 
 if TYPE_CHECKING:
     from replearn.study.original import Original
-    from replearn.study.study import Study
     from replearn.tables import Table
 
 EPILOG = """\
@@ -125,35 +125,14 @@ def run(options: argparse.Namespace) -> Outcome:
         raise ReplearnError("publish needs a target. Name the column with --target.")
     if options.registered:
         return _register(table, options)
-    if options.max_disagreement is None:
-        options.max_disagreement = 0.01
-    fields = (
-        "kind",
-        "max_disagreement",
-        "sketch_bits",
-        "basis",
-        "missing",
-        "replication_rows",
-        "shared_seed",
-        "class_weight",
-        "categories",
-        "numeric",
-        "drop",
-        "weights",
-        "offset",
-        "sealed",
-    )
-    request = Request(
-        **{name: getattr(options, name) for name in fields},
-        target=options.target or "y",
-        interactions=_pairs(options.interactions),
-        ridge="auto" if options.ridge is None else options.ridge,
-    )
+    known = {field.name for field in fields(Request)}
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    given["interactions"] = _pairs(options.interactions)
+    request = Request(**{name: value for name, value in given.items() if name in known})
     with working("fitting the original"):
         original = publish(table, request)
     refuse_unsafe(original.remarks)
-    may_leave("study", original.study.n_original, original.study.design.n_numbers)
-    _refuse_rare(original.study)
+    may_leave("study", original.study.n_original, original.study.design.n_numbers, original.study)
     original.study.save(options.out)
     original.model.save(model_path, private=True)
     files = [
@@ -194,20 +173,6 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
     facts = study.facts()
     write_page(facts, options.page, f"Study {options.out}")
     return Outcome(facts)
-
-
-def _refuse_rare(study: "Study") -> None:
-    """Refuse levels of fewer rows than a data owner's policy asks for."""
-    from replearn.reports.policy import current_policy
-
-    policy = current_policy()
-    if policy is not None:
-        shares = {
-            column.name: min((float(s) for s in column.shares if float(s) > 0), default=0.0)
-            for column in study.profile.columns
-            if column.kind == "levels"
-        }
-        policy.allow_counts(shares, study.n_original)
 
 
 def _refuse_forgotten(options: argparse.Namespace) -> None:

@@ -48,6 +48,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Fit and compare."""
+    from replearn.reports.methods import with_methods
     from replearn.study.replication import replicate
     from replearn.study.study import Study
 
@@ -61,7 +62,10 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.out is not None:
         may_leave("model", found.n_rows, study.design.n_numbers)
         model.save(options.out)
-    write_page(facts, options.page, f"Replication of {options.study}")
+    if options.page is not None:
+        write_page(
+            with_methods(facts, study, model), options.page, f"Replication of {options.study}"
+        )
     return Outcome(facts, DIFFERENT if found.same is False else DONE)
 
 

@@ -25,6 +25,8 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Read it strictly, and say what it is."""
     from replearn.reports.files import load
+    from replearn.reports.methods import with_methods
+    from replearn.study.study import Study
 
     document = load(options.file)
     facts = document.facts()
@@ -33,5 +35,7 @@ def run(options: argparse.Namespace) -> Outcome:
         for name, value in (document.provenance or {}).items()
     ]
     facts = replace(facts, details=[*facts.details, *stated])
+    if isinstance(document, Study):
+        facts = with_methods(facts, document)
     write_page(facts, options.page, options.file)
     return Outcome(facts)

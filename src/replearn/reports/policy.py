@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from replearn.documents import DecimalText, Document, Length, Range
 from replearn.errors import ReplearnError
 from replearn.facts import Facts, Row, Spoken
+from replearn.study.study import Study
 
 #: Where a policy is looked for, besides the environment variable.
 POLICY_FILE = "replearn.policy.json"
@@ -69,9 +70,14 @@ class Policy(Spoken, Document):
                 f"{n_numbers:,} of {n_rows:,} rows. Drop columns, or ask the data owner."
             )
 
-    def allow_counts(self, shares: dict[str, float], n_rows: int) -> None:
-        """Refuse levels of too few rows; ``shares`` are those of the rarest level of columns."""
-        rare = [name for name, share in shares.items() if 0 < share * n_rows < self.least_count]
+    def allow_levels(self, study: Study) -> None:
+        """Refuse a study with levels of too few rows."""
+        least = self.least_count / study.n_original
+        rare = [
+            column.name
+            for column in study.profile.columns
+            if column.kind == "levels" and any(0 < float(share) < least for share in column.shares)
+        ]
         if rare:
             raise ReplearnError(
                 f"the data owner's policy asks for {self.least_count:,} rows of each level, got "

@@ -203,7 +203,6 @@ class Study(Spoken, Document):
                 Row("study", self.fingerprint),
                 Row("ridge", design.ridge),
                 Row("seed", design.seed),
-                *(Row(column.name, column.kind) for column in design.encoding.columns),
             ],
         )
 
