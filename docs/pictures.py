@@ -1,15 +1,21 @@
-"""Draw the three pictures of the documentation from seeded data (about 20 seconds).
+"""Draw the pictures of the documentation from seeded data (about 30 seconds).
 
     python docs/pictures.py [FOLDER]        default: docs/pictures
 
 Sixteen hospitals have 4,000 invented patients each; the first publishes, the others replicate.
-Worth is measured on 20,000 new patients. The script prints the numbers that pages quote.
+Worth is measured on 20,000 new patients. The script prints the numbers that pages quote. Where
+chromedriver is installed, it photographs study.html, too.
 """
 
+import base64
+import shutil
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -17,11 +23,14 @@ from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from replearn import ReplicableLogisticClassifier
+import replearn as rl
 from replearn.datasets import load_readmission
+from replearn.reports.bundle import write_bundle
 from replearn.study.pictures import Rung, ladder, sixteen_scores, where_we_landed
+from replearn.study.replication import replicate
+from replearn.tables import open_table
 
-HOSPITALS, PATIENTS = 16, 4000
+HOSPITALS, PATIENTS, TARGET = 16, 4000, "readmitted"
 # pictures that stand alone, in a README, choose their ink; inside a page they take the page's
 INK = (
     "<style>svg:root{color:#1f2328}"
@@ -29,12 +38,32 @@ INK = (
 )
 
 
-def patients(centre, n_rows=PATIENTS, seed=0):
-    table = load_readmission(centre, n_rows, seed=seed)
-    return table.drop(columns="readmitted"), table["readmitted"]
+def split(table):
+    return table.drop(columns=TARGET), table[TARGET]
 
 
-def own_model(X, y):
+@cache
+def hospitals():
+    others = (load_readmission("Dunmore", PATIENTS, seed=s) for s in range(HOSPITALS - 1))
+    return [load_readmission("Ashford", PATIENTS), *others]
+
+
+@cache
+def new_patients():
+    return split(load_readmission("Castleton", 20_000))
+
+
+@cache
+def original(basis="linear"):
+    return rl.ReplicableLogisticClassifier(basis=basis).fit(*split(hospitals()[0]))
+
+
+def replication(table, first):
+    """A lab's fit beside the opened original."""
+    return replicate(first.study_, open_table(table, target=TARGET), opened=first.model_)[1]
+
+
+def own_model(table):
     """What a hospital would do alone: scikit-learn's logistic regression."""
     numbers = make_column_selector(dtype_include="number")
     levels = make_column_selector(dtype_exclude="number")
@@ -42,63 +71,159 @@ def own_model(X, y):
         (make_pipeline(SimpleImputer(), StandardScaler()), numbers),
         (OneHotEncoder(handle_unknown="ignore"), levels),
     )
-    return make_pipeline(columns, LogisticRegression()).fit(X, y)
+    return make_pipeline(columns, LogisticRegression()).fit(*split(table))
+
+
+def removed(model):
+    """Share of the base rate's log-loss that a model removes for new patients."""
+    X, y = new_patients()
+    base = log_loss(y, np.full(len(y), y.mean()))
+    return 1 - float(log_loss(y, model.predict_proba(X)[:, 1]) / base)
+
+
+def draw_scores():
+    some = new_patients()[0][:300]
+    own = np.array([own_model(table).predict_proba(some)[:, 1] for table in hospitals()])
+    who = int(np.argsort(np.abs(own[0] - 0.4))[0])  # near 40% at the first hospital
+    first = original()
+    models = [first] + [
+        rl.ReplicableLogisticClassifier(study=first.study_).fit(*split(table))
+        for table in hospitals()[1:]
+    ]
+    ours = [float(model.predict_proba(some[who : who + 1])[0, 1]) for model in models]
+    row = some.iloc[who]
+    text = f"One patient: {row.age} years, NYHA {row.nyha}, prior admissions {row.prior_admissions}"
+    print(f"{text}: own models {own[:, who].min():.1%} to {own[:, who].max():.1%}")
+    print(f"replicated: {len({model.fingerprint_ for model in models})} model, {ours[0]:.1%}")
+    return sixteen_scores(own[:, who].tolist(), ours, text)
+
+
+def draw_ladder():
+    curved = original("splines")
+    n_same = 1 + sum(replication(table, curved).same for table in hospitals()[1:])
+    alone = [
+        rl.ReplicableLogisticClassifier(basis="splines").fit(*split(table))
+        for table in hospitals()[1:5]
+    ]
+    assert len({model.fingerprint_ for model in (curved, *alone)}) == 5
+    everyone = f"{HOSPITALS} of {HOSPITALS}"
+    return rungs(
+        ("the base rate", 0.0, everyone),
+        ("a published model of 1,000", removed(own_model(hospitals()[0][:1000])), everyone),
+        ("the replicated model", removed(curved), f"{n_same} of {HOSPITALS}"),
+        ("a hospital's own model", sum(map(removed, alone)) / 4, "nobody else"),
+        unit="log-loss removed, new patients",
+        ours="the replicated model",
+    )
+
+
+def rungs(*lines, unit, ours):
+    for name, worth, agree in lines:
+        print(f"  {name}: {worth:.1%}, {agree}")
+    return ladder(
+        [Rung(name, x, f"{x:.1%}", agree, name == ours) for name, x, agree in lines], unit
+    )
+
+
+def landed(**labs):
+    found = {name: replication(table, original()) for name, table in labs.items()}
+    print("  " + ", ".join(f"{name}: same {lab.same}" for name, lab in found.items()))
+    names = next(iter(found.values())).names
+    return where_we_landed(names, {name: lab.positions for name, lab in found.items()})
+
+
+def draw_landed():
+    return landed(**{f"hospital {i + 1}": hospitals()[i] for i in range(1, 5)})
+
+
+def draw_validate():
+    table = load_readmission("Castleton", PATIENTS)
+    planned = (table.admission == "planned") & (table.prior_admissions >= 1)
+    table.loc[planned, TARGET] = 1
+    return landed(Birchwood=load_readmission("Birchwood", PATIENTS), Castleton=table)
+
+
+def draw_retrain():
+    may, june, july = (
+        load_readmission("Ashford", PATIENTS, seed=month) for month in ("May", "June", "July")
+    )
+    july.loc[(july.discharge_to == "nursing home") & (july.index % 2 == 0), TARGET] = 0
+    return landed(May=may, June=june, July=july)
+
+
+def draw_pool():
+    first, lines = original(), []
+    for n_centres in (1, 2, 4):
+        tables = [
+            pd.concat(
+                [load_readmission("Dunmore", 800, seed=f"{group}/{i}") for i in range(n_centres)],
+                ignore_index=True,
+            )
+            for group in range(20)
+        ]
+        n_same = sum(replication(table, first).same for table in tables)
+        name = f"{n_centres} centres together" if n_centres > 1 else "one centre of 800"
+        planned = 1 - first.study_.disagreement(800 * n_centres)
+        lines.append((name, planned, f"{n_same} of 20"))
+    return rungs(*lines, unit="planned agreement", ours=lines[-1][0])
+
+
+def draw_choose():
+    candidates = {
+        "splines, 4,000 patients": original("splines"),
+        "straight lines, 4,000": original(),
+        "a pilot of 400": rl.ReplicableLogisticClassifier().fit(
+            *split(load_readmission("Ashford", 400, seed="pilot"))
+        ),
+    }
+    labs = [load_readmission("Birchwood", PATIENTS, seed=s) for s in range(HOSPITALS)]
+    chosen = [
+        rl.ReplicableChoiceClassifier(candidates, scoring="neg_log_loss").fit(*split(table)).chosen_
+        for table in labs
+    ]
+    lines = [
+        (name, removed(model), f"{sum(c is model for c in chosen)} of {HOSPITALS}")
+        for name, model in candidates.items()
+    ]
+    most = max(candidates, key=lambda name: sum(c is candidates[name] for c in chosen))
+    return rungs(*lines, unit="log-loss removed, new patients", ours=most)
+
+
+def photograph(path):
+    """The page study.html after a fit, in a real browser."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from tests.contract.browser import Browser
+
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        write_bundle(original().study_, folder / "bundle")
+        load_readmission("Birchwood", PATIENTS).to_csv(folder / "birchwood.csv", index=False)
+        with Browser(folder, 900) as browser:
+            browser.open(folder / "bundle" / "study.html")
+            browser.choose("file", folder / "birchwood.csv")
+            browser.wait("!document.getElementById('result').hidden")
+            path.write_bytes(base64.b64decode(browser._send("GET", "/screenshot")))
+
+
+PICTURES = {
+    "sixteen-scores": draw_scores,
+    "ladder": draw_ladder,
+    "where-we-landed": draw_landed,
+    "validate": draw_validate,
+    "retrain": draw_retrain,
+    "pool": draw_pool,
+    "choose": draw_choose,
+}
 
 
 def main(folder):
-    hospitals = [patients("Ashford"), *(patients("Dunmore", seed=s) for s in range(HOSPITALS - 1))]
-    new_X, new_y = patients("Castleton", 20_000)
-    own = [own_model(X, y) for X, y in hospitals]
-    first = ReplicableLogisticClassifier().fit(*hospitals[0])
-    others = [ReplicableLogisticClassifier(study=first.study_).fit(X, y) for X, y in hospitals[1:]]
-    small = own_model(hospitals[0][0][:1000], hospitals[0][1][:1000])
-
-    risks = np.array([model.predict_proba(new_X[:300])[:, 1] for model in own])
-    who = int(np.argsort(np.abs(risks[0] - 0.4))[0])  # near 40% at the first hospital
-    person = new_X.iloc[[who]]
-    ours = [float(model.predict_proba(person)[0, 1]) for model in (first, *others)]
-    row = person.iloc[0]
-    text = f"One patient: {row.age} years, NYHA {row.nyha}, prior admissions: {row.prior_admissions}"
-    pictures = {"sixteen-scores": sixteen_scores(risks[:, who].tolist(), ours, text)}
-
-    base = float(log_loss(new_y, np.full(len(new_y), new_y.mean())))
-
-    def removed(model):
-        """Share of the base rate's log-loss that a model removes."""
-        return 1 - float(log_loss(new_y, model.predict_proba(new_X)[:, 1])) / base
-
-    curved = ReplicableLogisticClassifier(basis="splines").fit(*hospitals[0])
-    again = [ReplicableLogisticClassifier(study=curved.study_).fit(*lab) for lab in hospitals[1:]]
-    alone = [ReplicableLogisticClassifier(basis="splines").fit(*lab) for lab in hospitals[1:5]]
-    n_curved = 1 + sum(model.fingerprint_ == curved.fingerprint_ for model in again)
-    everyone = f"{HOSPITALS} of {HOSPITALS}"
-    rungs = [
-        ("the base rate", 0.0, everyone),
-        ("a published model of 1,000", removed(small), everyone),
-        ("the replicated model", removed(curved), f"{n_curved} of {HOSPITALS}"),
-        ("a hospital's own model", sum(map(removed, alone)) / 4, "nobody else"),
-    ]
-    assert len({model.fingerprint_ for model in (curved, *alone)}) == 5
-    pictures["ladder"] = ladder(
-        [Rung(name, x, f"{x:.1%}", same, "replicated" in name) for name, x, same in rungs],
-        "log-loss removed, new patients",
-    )
-    shown = {f"hospital {i}": others[i - 2].replication_.positions for i in range(2, 6)}
-    pictures["where-we-landed"] = where_we_landed(others[0].replication_.names, shown)
-
     folder.mkdir(exist_ok=True)
-    for name, svg in pictures.items():
-        opening, rest = svg.split(">", 1)
+    for name, draw in PICTURES.items():
+        print(name)
+        opening, rest = draw().split(">", 1)
         (folder / f"{name}.svg").write_text(f"{opening}>{INK}{rest}\n", encoding="utf-8")
-    print(text)
-    n_same = 1 + sum(model.fingerprint_ == first.fingerprint_ for model in others)
-    n_own = len(set(risks[:, who].tolist()))
-    print(f"own models: {risks[:, who].min():.1%} to {risks[:, who].max():.1%}, {n_own} different")
-    print(f"replicated: {sorted(set(ours))}, {n_same} of {HOSPITALS} the same model")
-    print(
-        *(f"{name}: {x:.1%} of the log-loss removed, same at {same}" for name, x, same in rungs),
-        sep="\n",
-    )
+    if shutil.which("chromedriver"):
+        photograph(folder / "study-page.png")
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ def _session(source: str, names: dict[str, object]) -> str:
 
 
 def _command(source: str, last: int) -> tuple[str, int]:
-    """Run one of our commands, Python or ``echo $?`` here; what it printed, and its exit code."""
+    """Run one of our commands or ``echo $?`` here; what it printed, and its exit code."""
     from replearn import cli
 
     if source == "echo $?":
@@ -131,15 +131,15 @@ def _command(source: str, last: int) -> tuple[str, int]:
     words = shlex.split(source)
     printed, code = io.StringIO(), 0
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        if words[:2] == ["python", "-c"]:
-            exec(words[2], {"__name__": "__main__"})
-        elif words[0] == "replearn" or words[:2] == ["python3", "dev.py"]:
+        if words[0] == "replearn" or words[:2] == ["python3", "dev.py"]:
             try:
                 code = cli.main(words[1 if words[0] == "replearn" else 2 :])
             except SystemExit as stop:
                 code = int(stop.code or 0)
         else:
-            raise ValueError(f"a page runs replearn, python -c and echo $?, got {source!r}")
+            raise ValueError(f"a page runs replearn and echo $?, got {source!r}")
+    if code not in (0, 1, 2):
+        raise RuntimeError(f"{source}: exit code {code}\n{printed.getvalue()}")
     return printed.getvalue(), code
 
 
