@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from replearn import __version__
 from replearn.engines import replication
-from replearn.engines.replication import one_line, other_version, part
+from replearn.engines.replication import columns_of, one_line, other_version, part
 from replearn.errors import ReplearnError
 from replearn.exact.rows import Block
 from replearn.recipes.design import Design
@@ -118,14 +118,7 @@ def _sums(design: Design, state: State, encoded: tuple[list[Block], Seen]) -> An
 def _descriptors(design: Design, source: Any) -> list[Any]:
     """What tells a worker where its rows are: a file and row groups, or a partition."""
     if hasattr(source, "to_delayed"):
-        wanted = [design.target, design.weights, design.offset, *design.encoding.names]
-        names = list(dict.fromkeys(name for name in wanted if name is not None))
-        absent = [name for name in names if name not in source.columns]
-        if absent:
-            raise ReplearnError(
-                f"the dataframe has no column {absent[0]!r}, which the study needs. Rename it."
-            )
-        return list(source[names].to_delayed())
+        return list(source[columns_of(design, source.columns)].to_delayed())
     given = [source] if isinstance(source, str | os.PathLike) else list(source)
     paths: list[str] = []
     for one in given:

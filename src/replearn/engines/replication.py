@@ -16,13 +16,10 @@ from replearn.study.replication import Replication, compare_with_original
 from replearn.study.study import Study
 from replearn.tables import Seen, compare_profiles
 
-#: What an engine is asked for: a function of the batches of one partition, applied to all of them.
+#: What an engine applies to the batches of each partition.
 Work = Callable[[Iterable[Any]], Any]
-Run = Callable[[Work], Iterable[Any]]
 
 _KEPT = 1 << 10  # numbers of a column that travel from each partition, to look at units
-
-Part = tuple[ExactSums, Seen | None]
 
 
 def replicate(
@@ -95,6 +92,18 @@ def counted_once(state: State, seen: Seen) -> Seen | None:
 def work(study: Study, state: State) -> Work:
     """What an engine applies to the batches of each partition."""
     return partial(part, study.design, state, __version__)
+
+
+def columns_of(design: Design, columns: Iterable[str]) -> list[str]:
+    """Columns of a distributed dataframe that the study needs."""
+    wanted = [design.target, design.weights, design.offset, *design.encoding.names]
+    names = list(dict.fromkeys(name for name in wanted if name is not None))
+    absent = sorted(set(names) - set(columns))
+    if absent:
+        raise ReplearnError(
+            f"the dataframe has no column {absent[0]!r}, which the study needs. Rename it."
+        )
+    return names
 
 
 def other_version(here: str, there: str) -> ReplearnError:

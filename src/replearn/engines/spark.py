@@ -11,7 +11,7 @@ from typing import Any
 
 from replearn import __version__
 from replearn.engines import replication
-from replearn.engines.replication import other_version, part
+from replearn.engines.replication import columns_of, other_version, part
 from replearn.errors import ReplearnError
 from replearn.exact.rows import Block
 from replearn.recipes.design import Design
@@ -75,13 +75,7 @@ def _selected(design: Design, frame: Any) -> Any:
         raise ReplearnError(
             "the dataframe must have an end, got a streaming one. Fit what was written so far."
         )
-    wanted = [design.target, design.weights, design.offset, *design.encoding.names]
-    names = list(dict.fromkeys(name for name in wanted if name is not None))
-    absent = [name for name in names if name not in frame.columns]
-    if absent:
-        raise ReplearnError(
-            f"the dataframe has no column {absent[0]!r}, which the study needs. Rename it."
-        )
+    names = columns_of(design, frame.columns)
     # in quotes, so that a dot in a name is no field of a struct
     return frame.select(*("`" + name.replace("`", "``") + "`" for name in names))
 
