@@ -150,14 +150,18 @@ class Model(Spoken, Document):
             "poisson": f"the mean count of {design.target}",
         }[self.recipe]
         order = np.argsort(-np.abs(self.theta[:, 1:]).max(axis=0), kind="stable")
-        coefficients = Table(
-            "Coefficients",
-            ("term", *(f"score {k + 1}" for k in range(len(self.theta)))),
-            [
-                ("(constant)", *self.intercept.tolist()),
-                *((self.term_names[i], *self.coef[:, i].tolist()) for i in order),
-            ],
-        )
+        names = [f"of {label}" for label in (self.classes or ())[1:]]
+        header = ("term", *names) if len(self.theta) > 1 else ("term", "coefficient")
+        rows = [
+            ("(constant)", *self.intercept.tolist()),
+            *((self.term_names[i], *self.coef[:, i].tolist()) for i in order),
+        ]
+        ratio = {"bernoulli": "odds ratio", "poisson": "rate ratio"}.get(self.recipe)
+        if ratio is not None:  # per unit of a number, of a level against its reference
+            header = (*header, ratio)
+            ratios = [None, *(float(np.exp(min(row[1], 700.0))) for row in rows[1:])]
+            rows = [(*row, value) for row, value in zip(rows, ratios, strict=True)]
+        coefficients = Table("Coefficients", header, rows)
         return Facts(
             f"This model predicts {what}.",
             [

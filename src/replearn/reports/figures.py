@@ -10,7 +10,7 @@ from replearn.types import Vector
 if TYPE_CHECKING:
     from replearn.reports.evaluate import Bin
 
-_SIZE, _LEFT, _BOTTOM = 320, 52, 44
+_SIZE, _LEFT, _BOTTOM = 320, 64, 44
 _BLUE, _RED = "#0b6e99", "#b4452f"
 
 
