@@ -13,12 +13,13 @@ import numpy as np
 
 from replearn.codes.coins import seed_text
 from replearn.documents import decimal_text
-from replearn.errors import ReplearnError, short
+from replearn.errors import ReplearnError, UselessModelWarning, short
 from replearn.exact import algebra
 from replearn.exact.rows import Kept, Rows
+from replearn.progress import warn
 from replearn.recipes import glm
 from replearn.recipes.design import DIRECTION_BITS, Design
-from replearn.study.original import Kind, loss_of, read_labels
+from replearn.study.original import Kind, loss_of, read_labels, worth_of
 from replearn.study.rows import Reading, TableRows, projected, read_rows
 from replearn.study.study import Study
 from replearn.tables import learn_encoding, make_profile, open_table
@@ -91,6 +92,13 @@ def register_study(
         directions, found = None, glm.original(rows, loss, promise)[1]
     else:
         directions, found = _worthwhile(rows, loss, promise)
+    worth = worth_of(loss, found.folds)
+    if worth.is_useless:
+        warn(
+            f"With {samples_per_lab:,} rows per lab and no published bits the model is no better "
+            "than the base rate. Get more rows per lab, or let one lab be first (publish).",
+            UselessModelWarning,
+        )
     design = Design(
         target=pilot_y if isinstance(pilot_y, str) else target,
         encoding=learned.encoding,
