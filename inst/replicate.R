@@ -19,7 +19,6 @@ refuse <- function(...) {
 }
 
 counted <- function(n) format(n, big.mark = ",", scientific = FALSE, trim = TRUE)
-
 quoted <- function(names, most = 8) {
   shown <- paste0("'", head(names, most), "'", collapse = ", ")
   if (length(names) > most) paste0(shown, " and ", length(names) - most, " more") else shown
@@ -116,91 +115,62 @@ canonical <- function(value) {
 
 POWERS16 <- as.integer(cumprod(rep(2, 16)))
 
-# Fractional parts of roots of the first primes, from which SHA-256 takes its constants.
-SHA_START <- c(
-  0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19)
-SHA_ROUNDS <- c(
-  0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
-  0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
-  0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
-  0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
-  0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
-  0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
-  0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-  0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2)
+# SHA-256 takes its constants from the fractions of roots of the first primes; here as two halves.
+PRIMES <- Filter(function(n) n == 2 || all(n %% 2:ceiling(sqrt(n)) > 0), 2:311)
+root_halves <- function(roots) {
+  words <- floor((roots - floor(roots)) * 2^32)
+  Map(c, as.integer(words %/% 65536), as.integer(words %% 65536))
+}
+SHA_START <- root_halves(sqrt(PRIMES[1:8]))
+SHA_ROUNDS <- root_halves(PRIMES^(1 / 3))
 
-# SHA-256 of some byte sequences at once, in hex. Integers of R have no 2^31, so a word of 32 bits is
-# two numbers of 16; a vector holds the upper halves of all words, then the lower ones.
-sha256 <- function(messages) {
-  padded <- lapply(messages, function(bytes) {
-    n <- length(bytes)
-    size <- as.raw((n * 8) %/% 256^(7:0) %% 256)
-    c(bytes, as.raw(128), raw((55 - n) %% 64), size)
-  })
-  n_blocks <- lengths(padded) / 64
-  starts <- cumsum(c(0, n_blocks))
-  m <- sum(n_blocks)
-  bytes <- matrix(as.integer(unlist(padded)), 4)
-  words <- rbind(matrix(bytes[1, ] * 256L + bytes[2, ], 16), matrix(bytes[3, ] * 256L + bytes[4, ], 16))
-  halves <- function(word) c(words[word, ], words[16 + word, ])
-  schedule <- vector("list", 64)
-  for (i in 1:16) schedule[[i]] <- halves(i)
-  exchanged <- c(m + seq_len(m), seq_len(m))
-  zeros <- integer(m)
-  shifted <- function(x, n) {
-    x %/% POWERS16[n] + c(zeros, (x[seq_len(m)] %% POWERS16[n]) * POWERS16[16 - n])
-  }
+# SHA-256 of bytes, in hex. Integers of R have no 2^31, so a word of 32 bits is two numbers of 16. A
+# vector holds the upper halves of some words, then the lower ones.
+sha256 <- function(bytes) {
+  n <- length(bytes)
+  size <- as.raw((n * 8) %/% 256^(7:0) %% 256)
+  bytes <- as.integer(c(bytes, as.raw(128), raw((55 - n) %% 64), size))
+  m <- length(bytes) / 64
+  halves <- array(bytes[c(TRUE, FALSE)] * 256L + bytes[c(FALSE, TRUE)], c(2, 16, m))
+  words <- lapply(1:16, function(i) as.vector(t(matrix(halves[, i, ], 2))))  # of all blocks
+  swap <- c(m + seq_len(m), seq_len(m))
   for (i in 17:64) {
-    a <- schedule[[i - 15]]
-    b <- schedule[[i - 2]]
-    ea <- a[exchanged]
-    eb <- b[exchanged]
-    s <- bitwXor(bitwXor(turned(a, ea, 7), turned(ea, a, 2)), shifted(a, 3)) +
-      bitwXor(bitwXor(turned(eb, b, 1), turned(eb, b, 3)), shifted(b, 10)) +
-      schedule[[i - 16]] + schedule[[i - 7]]
-    schedule[[i]] <- carried(s, m, zeros)
+    a <- words[[i - 15]]
+    b <- words[[i - 2]]
+    x <- a[swap]
+    y <- b[swap]
+    words[[i]] <- carried(words[[i - 16]] + words[[i - 7]] +
+      bitwXor(bitwXor(turned(a, x, 7), turned(x, a, 2)), turned(a, c(integer(m), x[-seq_len(m)]), 3)) +
+      bitwXor(bitwXor(turned(y, b, 1), turned(y, b, 3)), turned(b, c(integer(m), y[-seq_len(m)]), 10)), m)
   }
-  schedule <- do.call(cbind, schedule)
-  k <- length(messages)
-  state <- lapply(SHA_START, function(word) rep(as.integer(c(word %/% 65536, word %% 65536)), each = k))
-  rounds <- lapply(SHA_ROUNDS, function(word) rep(as.integer(c(word %/% 65536, word %% 65536)), each = k))
-  exchanged <- c(k + seq_len(k), seq_len(k))
-  zeros <- integer(k)
-  for (block in seq_len(max(n_blocks))) {
-    live <- n_blocks >= block
-    place <- ifelse(live, starts[seq_len(k)] + block, 1)
-    w <- schedule[c(place, m + place), , drop = FALSE]
-    a <- state[[1]]; b <- state[[2]]; c_ <- state[[3]]; d <- state[[4]]
+  words <- array(unlist(words), c(m, 2, 64))
+  state <- SHA_START
+  swap <- 2:1
+  for (block in seq_len(m)) {
+    a <- state[[1]]; b <- state[[2]]; c <- state[[3]]; d <- state[[4]]
     e <- state[[5]]; f <- state[[6]]; g <- state[[7]]; h <- state[[8]]
     for (i in 1:64) {
-      x <- e[exchanged]
+      x <- e[swap]
+      y <- a[swap]
       t <- h + bitwXor(bitwXor(turned(e, x, 6), turned(e, x, 11)), turned(x, e, 9)) +
-        bitwXor(g, bitwAnd(e, bitwXor(f, g))) + rounds[[i]] + w[, i]
-      x <- a[exchanged]
-      s <- bitwXor(bitwXor(turned(a, x, 2), turned(a, x, 13)), turned(x, a, 6)) +
-        bitwXor(bitwAnd(a, bitwXor(b, c_)), bitwAnd(b, c_))
-      h <- g; g <- f; f <- e; e <- carried(d + t, k, zeros)
-      d <- c_; c_ <- b; b <- a; a <- carried(t + s, k, zeros)
+        bitwXor(g, bitwAnd(e, bitwXor(f, g))) + SHA_ROUNDS[[i]] + words[block, , i]
+      s <- bitwXor(bitwXor(turned(a, y, 2), turned(a, y, 13)), turned(y, a, 6)) +
+        bitwXor(bitwAnd(a, bitwXor(b, c)), bitwAnd(b, c))
+      h <- g; g <- f; f <- e; e <- carried(d + t, 1L)
+      d <- c; c <- b; b <- a; a <- carried(t + s, 1L)
     }
-    new <- list(a, b, c_, d, e, f, g, h)
-    for (i in 1:8) {
-      sum <- carried(state[[i]] + new[[i]], k, zeros)
-      state[[i]] <- ifelse(rep(live, 2), sum, state[[i]])
-    }
+    state <- Map(function(old, new) carried(old + new, 1L), state, list(a, b, c, d, e, f, g, h))
   }
-  first <- seq_len(k)
-  do.call(paste0, lapply(state, function(x) sprintf("%04x%04x", x[first], x[k + first])))
+  paste(sprintf("%04x", unlist(state)), collapse = "")
 }
 
-# Words turned right by n < 16 bits; `exchanged` has their halves in the other order.
-turned <- function(words, exchanged, n) {
-  words %/% POWERS16[n] + (exchanged %% POWERS16[n]) * POWERS16[16 - n]
-}
+# Words turned right by n < 16 bits; `other` has their halves exchanged, or with zeros shifts them.
+turned <- function(words, other, n) words %/% POWERS16[n] + (other %% POWERS16[n]) * POWERS16[16 - n]
 
-# Sums modulo 2^32, with the carries of the lower halves in the upper ones.
-carried <- function(sums, n, zeros) (sums + c(sums[n + seq_len(n)] %/% 65536L, zeros)) %% 65536L
+# Sums modulo 2^32: the lower halves carry into the upper ones.
+carried <- function(sums, m) (sums + c(sums[m + seq_len(m)] %/% 65536L, integer(m))) %% 65536L
 
-fingerprints <- function(contents) sha256(lapply(contents, function(c) charToRaw(canonical(c))))
+fingerprint_of <- function(content) sha256(charToRaw(canonical(content)))
 
 # --- coins ---------------------------------------------------------------------------------------
 
@@ -227,8 +197,8 @@ added64 <- function(a, b) {
 # Words of a named stream, a row of four numbers of 16 bits each, the lowest first.
 coin_words <- function(seed, stream, n, row = 0) {
   seed <- charToRaw(enc2utf8(seed))
-  digest <- sha256(list(c(charToRaw("replearn/streams/1\n"), as.raw(length(seed) %/% 256^(0:7) %% 256),
-                          seed, charToRaw(enc2utf8(stream)))))
+  digest <- sha256(c(charToRaw("replearn/streams/1\n"), as.raw(length(seed) %/% 256^(0:7) %% 256),
+                     seed, charToRaw(enc2utf8(stream))))
   bytes <- strtoi(substring(digest, seq(1, 31, 2), seq(2, 32, 2)), 16)
   keys <- matrix(bytes[c(TRUE, FALSE)] + 256 * bytes[c(FALSE, TRUE)], 4)
   k <- keys[, 1]
@@ -340,9 +310,7 @@ backwards <- function(lower, x) {
 # --- losses --------------------------------------------------------------------------------------
 
 n_scores <- function(loss) if (loss$kind == "multinomial") loss$n_classes - 1 else 1
-
 loss_bits <- function(loss) switch(loss$kind, gaussian = 16, poisson = 22 - loss$cap_bits, 22)
-
 means_of <- function(loss, scores) {
   switch(loss$kind,
     bernoulli = matrix(sigmoid(scores[, 1])),
@@ -374,16 +342,14 @@ shares_of <- function(rows, loss) {
   if (!any(mass > 0)) refuse("rows must have some weight, got none. Pass more rows.")
   if (loss$kind %in% c("gaussian", "poisson")) {
     share <- sum(floor(rows$targets * mass + 0.5)) / sum(mass)
-    if (loss$kind == "poisson" && !(share > 0)) {
+    if (loss$kind == "poisson" && !(share > 0))
       refuse("counts must not all be zero. Get rows with some events.")
-    }
     return(share)
   }
   shares <- vapply(0:n_scores(loss), function(k) sum(mass[rows$targets == k]), 0) / sum(mass)
-  if (!all(shares > 0)) {
+  if (!all(shares > 0))
     refuse("rows must have all ", n_scores(loss) + 1, " classes, but some class has no row. Get ",
            "rows of each class.")
-  }
   shares
 }
 
@@ -404,14 +370,11 @@ pairs_added <- function(pairs, values) {
   list(hi = pairs$hi + high, lo = pairs$lo + (values - high * 2^30))
 }
 reals <- function(pairs) pairs$hi * 2^30 + pairs$lo
-
 product32 <- function(a, b) {  # modulo 2^32
   low <- a %% 65536
   (low * b + ((a - low) / 65536 * b) %% 65536 * 65536) %% ALL
 }
-xor32 <- function(a, b) {
-  bitwXor(a %/% 65536, b %/% 65536) * 65536 + bitwXor(a %% 65536, b %% 65536)
-}
+xor32 <- function(a, b) bitwXor(a %/% 65536, b %/% 65536) * 65536 + bitwXor(a %% 65536, b %% 65536)
 
 # Well-mixed numbers of the content of rows, by which rows are sampled.
 marks <- function(X) {
@@ -427,9 +390,8 @@ marks <- function(X) {
 
 # Gradient and information at theta, a row for each score. X has the constant, 4096, first.
 sums_at <- function(rows, loss, theta, share) {
-  if (!all(rowSums(abs(theta)) * 16384 < 2^53)) {
+  if (!all(rowSums(abs(theta)) * 16384 < 2^53))
     refuse("coefficients must keep scores below 2^15, got larger ones. Use a larger ridge.")
-  }
   p <- ncol(theta)
   bits <- loss_bits(loss)
   gradient <- list(hi = matrix(0, p, nrow(theta)), lo = matrix(0, p, nrow(theta)))
@@ -524,9 +486,8 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
   for (step in 1:200) {
     gradient <- as.vector(t(mean_gradient(sums, loss, ridge, theta)))  # score by score
     if (all(abs(gradient) <= POWER(17 - loss_bits(loss)) * rows$n / sums$weight)) return(theta)
-    if (!is.null(sums$information)) {
+    if (!is.null(sums$information))
       lower <- cholesky(mean_information(sums, loss, ridge, S, p), POWER(-24))
-    }
     move <- -solved(lower, gradient)
     size <- max(abs(move))
     units <- on_grid(move, 26)
@@ -539,10 +500,9 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
     repeat {
       there <- theta + matrix(on_grid(length * move, 26), S, byrow = TRUE)
       if (any(abs(there) >= 2^30)) {
-        if (length < POWER(-20)) {
+        if (length < POWER(-20))
           refuse("coefficients of standardised columns must stay below 16, but these rows drive ",
                  "them further: some column nearly separates the classes. Use a larger ridge.")
-        }
         length <- length / 2
         next
       }
@@ -550,9 +510,8 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
       ahead <- as.vector(t(mean_gradient(sums, loss, ridge, there)))
       if (in_order(ahead * move) <= -slope / 4) break
       length <- length / 2
-      if (length < POWER(-20)) {
+      if (length < POWER(-20))
         refuse("the fit must converge, but its steps do not shrink. Use a larger ridge.")
-      }
     }
     theta <- there
   }
@@ -587,9 +546,8 @@ digits_of <- function(x, n) {
 # The exact product of matrices of such numbers, again with digits.
 digits_product <- function(a, b) {
   out <- rep(list(0), length(a) + length(b))
-  for (i in seq_along(a)) for (j in seq_along(b)) {
+  for (i in seq_along(a)) for (j in seq_along(b))
     out[[i + j - 1]] <- out[[i + j - 1]] + a[[i]] %*% b[[j]]
-  }
   for (i in seq_len(length(out) - 1)) {
     high <- floor(out[[i]] / 4096)
     out[[i]] <- out[[i]] - high * 4096
@@ -622,9 +580,7 @@ sketch_of <- function(design) {
 }
 widths_of <- function(design) decimals(unlist(design$widths))
 shifts_of <- function(design) uniforms(design$seed, "cells", length(design$widths))
-
 offsets_of <- function(design, z) (z / widths_of(design) + shifts_of(design)) - sketch_of(design)
-
 decoded <- function(design, codes) {
   parts <- POWER(design$bits)
   ((codes * parts + sketch_of(design) * parts) / parts - shifts_of(design)) * widths_of(design)
@@ -639,7 +595,6 @@ names(BOOLS) <- sub(".", "", names(BOOLS), fixed = TRUE)
 POINT_FOR_COMMA <- "numbers with a point where the decimal sign is a comma"
 
 trimmed <- function(texts) gsub("^[ \t\n\r\v\f]+|[ \t\n\r\v\f]+$", "", texts, perl = TRUE)
-
 odd_cells <- function(name, what) {
   refuse("column ", quoted(name), " must hold numbers or text, got ", what, ". Turn them into ",
          "numbers or text, or leave such cells empty.")
@@ -722,9 +677,8 @@ read_bytes <- function(path) {
   begins <- function(...) identical(head(bytes, ...length()), as.raw(c(...)))
   if (begins(0x1f, 0x8b)) refuse(path, " is compressed. Unpack it first.")
   if (begins(0x50, 0x4b, 3, 4) || begins(0xd0, 0xcf, 0x11, 0xe0)) refuse(path, " is a workbook. ", SAVE_AS)
-  if (begins(0xff, 0xfe) || begins(0xfe, 0xff) || any(bytes == 0)) {
+  if (begins(0xff, 0xfe) || begins(0xfe, 0xff) || any(bytes == 0))
     refuse(path, " must be UTF-8 text, got something else. ", SAVE_AS)
-  }
   if (begins(0xef, 0xbb, 0xbf)) bytes <- bytes[-(1:3)]
   if (!validUTF8(rawToChar(bytes))) refuse(path, " must be UTF-8 text, got other bytes. ", SAVE_AS)
   bytes
@@ -763,9 +717,8 @@ records_of <- function(path, bytes, d) {
       more <- (done + 1):to
       text <- paste0(text, paste0(ifelse(ends[more - 1] == "0a", "\n", "\r"), lines[more], collapse = ""))
       done <- to
-      if (nchar(text, "bytes") > 2^22) {
+      if (nchar(text, "bytes") > 2^22)
         refuse(path, " cannot be read: a row is longer than 4 MB. Check the quotes.")
-      }
       if (grepl(whole, text, perl = TRUE)) break
     }
     lines[i] <- text
@@ -798,28 +751,24 @@ unquoted <- function(cells) {
 
 checked_names <- function(place, names, wanted) {
   names <- trimmed(enc2utf8(names))
-  if (any(!nzchar(names) | is.na(names))) {
+  if (any(!nzchar(names) | is.na(names)))
     refuse(place, " must name every column, but column ", which(!nzchar(names) | is.na(names))[1],
            " has no name. Name it, or leave it out if it numbers the rows.")
-  }
-  if (anyDuplicated(names)) {
+  if (anyDuplicated(names))
     refuse(place, " must have different names of columns, got ", quoted(unique(names[duplicated(names)])),
            " more than once. Rename them.")
-  }
-  if (length(absent <- setdiff(wanted, names))) {
+  if (length(absent <- setdiff(wanted, names)))
     refuse(place, " must have ", quoted(absent), "; it has ", quoted(names), ". Rename the columns, ",
            "or use the study of this table.")
-  }
   names
 }
 
 # Some columns of a data.frame or CSV file, as numbers or as levels: list(n, numbers, levels).
 read_table <- function(data, numbers, levels, delimiter = NULL, decimal = ".", thousands = "") {
   signs <- list(decimal = decimal, thousands = thousands)
-  if (!decimal %in% c(".", ",") || !thousands %in% c("", ".", ",", " ", "'") || decimal == thousands) {
+  if (!decimal %in% c(".", ",") || !thousands %in% c("", ".", ",", " ", "'") || decimal == thousands)
     refuse("decimal must be a point or a comma, and thousands a different sign, got '", decimal,
            "' and '", thousands, "'.")
-  }
   wanted <- unique(c(numbers, levels))
   taken <- function(column, n, signs) {
     cells <- sapply(wanted, function(name) cells_of(column(name), name, signs), simplify = FALSE)
@@ -832,9 +781,8 @@ read_table <- function(data, numbers, levels, delimiter = NULL, decimal = ".", t
     if (!nrow(data)) refuse("the table must have rows, got none. Check it.")
     return(taken(function(name) data[[places[[name]]]], nrow(data), list(decimal = ".", thousands = "")))
   }
-  if (!is.character(data) || length(data) != 1) {
+  if (!is.character(data) || length(data) != 1)
     refuse("data must be a data.frame or the path of a CSV file, got ", class(data)[1], ".")
-  }
   bytes <- read_bytes(data)
   delimiter <- if (is.null(delimiter)) delimiter_of(bytes) else delimiter
   d <- sprintf("\\x%s", charToRaw(delimiter))
@@ -846,11 +794,10 @@ read_table <- function(data, numbers, levels, delimiter = NULL, decimal = ".", t
   if (length(records) < 2) refuse(data, " must have rows, got none. Check it.")
   parts <- lapply(seq(2, length(records), by = 8192), function(start) {
     some <- split_records(records[start:min(start + 8191, length(records))], delimiter, d)
-    if (length(odd <- which(lengths(some) != length(names)))) {
+    if (length(odd <- which(lengths(some) != length(names))))
       refuse(data, ", row ", start + odd[1] - 1, ", must have ", length(names), " cells in every row, got ",
              length(some[[odd[1]]]), ". Put texts that hold the delimiter in quotes; with a decimal ",
              "comma separate cells by semicolons.")
-    }
     texts <- matrix(unlist(some), length(names))
     taken(function(name) texts[places[[name]], ], length(some), signs)
   })
@@ -919,12 +866,9 @@ level_terms <- function(column, levels, one) {
   named <- as.character(unlist(column$levels))
   absent <- is.na(levels)
   is_unknown <- !absent & !levels %in% c(named, column$reference, "(other)", "(missing)")
-  known <- levels
-  known[absent] <- "(missing)"
-  is_other <- is_unknown | (absent & !"(missing)" %in% named) | (!absent & known == "(missing)" &
-    !"(missing)" %in% named & column$reference != "(missing)")
-  known[is_other] <- "(other)"
-  list(terms = lapply(named, function(level) (known == level) * one),
+  levels[absent] <- "(missing)"
+  levels[!levels %in% c(named, column$reference)] <- "(other)"
+  list(terms = lapply(named, function(level) (levels == level) * one),
        is_first = rep(FALSE, length(named)), missing = sum(absent), odd = sum(is_unknown))
 }
 
@@ -952,17 +896,14 @@ label_texts <- function(classes) vapply(classes, function(label)
 
 class_numbers <- function(levels, classes) {
   n <- length(levels)
-  if (anyNA(levels)) {
+  if (anyNA(levels))
     refuse("the target must hold a label in every row, got ", counted(sum(is.na(levels))),
            " missing labels (NaN) in ", counted(n), " rows. Fill in or leave out such rows.")
-  }
   texts <- label_texts(classes)
-  for (pair in list(c("0", "1"), c("false", "true"))) {
-    if (setequal(texts, pair)) {
-      levels <- chartr_labels(levels, c("0", "1", "false", "true"), pair)
-    }
-  }
   found <- match(levels, texts)
+  same <- c("0" = "false", "1" = "true", "false" = "0", "true" = "1")
+  if (setequal(texts, c("0", "1")) || setequal(texts, c("false", "true")))
+    found <- ifelse(is.na(found), match(levels, same[texts]), found)
   if (anyNA(found)) {
     odd <- sort(table(levels[is.na(found)]), decreasing = TRUE)
     shown <- head(names(odd)[odd >= 10], 4)
@@ -973,12 +914,6 @@ class_numbers <- function(levels, classes) {
   found - 1
 }
 
-# 0 and 1 stand for false and true, and the other way round.
-chartr_labels <- function(levels, from, pair) {
-  place <- match(levels, from)
-  ifelse(is.na(place), levels, rep(pair, 2)[place])
-}
-
 checked_numbers <- function(values, place, least = -Inf) {
   n <- counted(length(values))
   if (anyNA(values)) {
@@ -987,10 +922,9 @@ checked_numbers <- function(values, place, least = -Inf) {
     refuse(place, " must hold a number in every row, got ", what, " in ", n, " rows. Fill in or ",
            "leave out such rows.")
   }
-  if (any(values < least)) {
+  if (any(values < least))
     refuse(place, " must hold numbers of at least ", least, ", got smaller ones in ",
            counted(sum(values < least)), " of ", n, " rows. Check the column.")
-  }
   values
 }
 
@@ -1014,209 +948,81 @@ weights_of <- function(design, table, targets) {
   ifelse(mass > 0, pmax(on_grid(mass / scale, 16), 1), 0) * POWER(-16)
 }
 
-# A lab's rows as the fit takes them, and what looks different.
-rows_of <- function(study, data, ...) {
-  design <- study$content$design
+directions_of <- function(design)
+  do.call(rbind, lapply(design$directions, function(row) as.double(unlist(row))))
+
+# The columns that a design needs; `roles` are names of further ones that hold numbers.
+design_table <- function(design, data, numbers, levels, ...) {
   columns <- design$encoding$columns
-  numeric <- vapply(columns, is_number_column, NA)
-  numbers <- c(names_of(columns[numeric]), design$weights, design$offset,
-               if (is.null(design$classes)) design$target)
-  levels <- c(names_of(columns[!numeric]), if (!is.null(design$classes)) design$target)
-  table <- read_table(data, unique(numbers), unique(levels), ...)
+  is_number <- vapply(columns, is_number_column, NA)
+  read_table(data, unique(c(names_of(columns[is_number]), numbers)),
+             unique(c(names_of(columns[!is_number]), levels)), ...)
+}
+
+# A lab's rows as the fit takes them: X with the constant, targets, weights and offset.
+rows_of <- function(design, data, ...) {
+  has_classes <- !is.null(design$classes)
+  table <- design_table(design, data, c(design$weights, design$offset, if (!has_classes) design$target),
+                        if (has_classes) design$target, ...)
   targets <- targets_of(design, table)
   weights <- weights_of(design, table, targets)
   offset <- if (!is.null(design$offset)) checked_numbers(table$numbers[[design$offset]], "offset")
   encoded <- encode(design$encoding, table)
   refuse_unknown(design$encoding, encoded, table$n)
   X <- encoded$X
-  if (!is.null(design$directions)) {
-    directions <- do.call(rbind, lapply(design$directions, function(row) as.double(unlist(row))))
-    X <- pmin(pmax(floor(tcrossprod(X, directions) * POWER(-12) + 0.5), -16384), 16384)
-  }
+  if (!is.null(design$directions))
+    X <- pmin(pmax(floor(tcrossprod(X, directions_of(design)) * POWER(-12) + 0.5), -16384), 16384)
   kept <- if (is.null(weights)) rep(TRUE, table$n) else weights > 0
-  rows <- list(X = cbind(4096, X)[kept, , drop = FALSE], targets = targets[kept], weights = weights[kept],
-               offset = offset[kept], n = sum(kept))
-  list(rows = rows, findings = findings(study$content, table, encoded, rows))
-}
-
-# --- what looks different ------------------------------------------------------------------------
-
-UNITS <- c(
-  "thousands, or grams and kilograms" = 1000, "percent, or metres and centimetres" = 100,
-  "tenths" = 10, "inches and centimetres" = 2.54, "inches and metres" = 39.37,
-  "feet and metres" = 3.281, "pounds and kilograms" = 2.205, "miles and kilometres" = 1.609,
-  "years and months" = 12, "years and days" = 365.25, "weeks and days" = 7, "days and hours" = 24,
-  "hours and minutes" = 60, "mg/dl and mmol/l of glucose" = 18.02,
-  "mg/dl and mmol/l of cholesterol" = 38.67, "mg/dl and umol/l of creatinine" = 88.42,
-  "mmHg and kPa" = 7.501)
-
-percent <- function(share, digits = 0) sprintf("%.*f%%", digits, 100 * share)
-
-# Questions to ask before one believes a fit, by column; "" is the target.
-findings <- function(study, table, encoded, rows) {
-  columns <- study$design$encoding$columns
-  found <- character(0)
-  for (i in seq_along(columns)) {
-    theirs <- study$profile$columns[[i]]
-    column <- columns[[i]]
-    is_number <- is_number_column(column)
-    n_known <- table$n - encoded$missing[i] - if (is_number) encoded$odd[i] else 0
-    sentence <- if (n_known == 0) "has no value in any row here"
-      else if (is_number) on_numbers(column, theirs, table$numbers[[column$name]])
-      else on_levels(column, theirs, table$levels[[column$name]])
-    if (!is.null(sentence)) found[column$name] <- sentence
-  }
-  if (!is.null(study$design$classes)) {
-    counts <- tabulate(rows$targets + 1, length(study$design$classes))
-    sentence <- on_labels(decimals(unlist(study$profile$target)), counts)
-    if (!is.null(sentence)) found <- c(found, structure(sentence, names = ""))
-  }
-  found
-}
-
-SAME <- "is the same in all rows here, so nothing can be replicated about it"
-
-on_numbers <- function(column, theirs, values) {
-  x <- sort(values)
-  n <- length(x)
-  if (x[1] == x[n] && length(values) >= 50) return(SAME)
-  study <- decimals(unlist(theirs$quantiles))
-  if (n < 50 || !length(study)) return(NULL)
-  tail <- min(max(0.05, 50 / n), 0.25)
-  ours <- x[floor(c(tail, 0.25, 0.5, 0.75, 1 - tail) * (n - 1) + 0.5) + 1]
-  away <- function(q) max(abs(q - study)[2:4]) / decimals(column$spread)
-  share <- sum(is.na(values) & !is.nan(values)) / length(values)
-  if (away(ours) <= 1) {
-    if (share <= decimals(theirs$missing) + 0.2) return(NULL)
-    return(paste0("is missing in ", percent(share), " of the rows here, in the study in ", theirs$missing))
-  }
-  shift <- ours[3] - study[3]
-  if (all(ours - study == shift) && shift == floor(shift)) {
-    return(paste0("is ", number_texts(abs(shift)), if (shift > 0) " larger" else " smaller", " throughout ",
-                  "than in the study: is it coded differently, such as 1 and 2 for 0 and 1?"))
-  }
-  factors <- c(1.8, 1 / 1.8, rbind(UNITS, 1 / UNITS))
-  moved <- c(32, -32 / 1.8, rep(0, 2 * length(UNITS)))
-  words <- c("in degrees Fahrenheit", "in degrees Celsius",
-             rbind(paste0(UNITS, " times as large (", names(UNITS), "?)"),
-                   paste0(UNITS, " times smaller (", names(UNITS), "?)")))
-  all_away <- mapply(function(factor, by) away((ours - by) / factor), factors, moved)
-  best <- which.min(all_away)
-  middle <- paste0("half of the rows are above ", number_texts(ours[3]), " here, in the study above ",
-                   number_texts(study[3]))
-  if (all_away[best] < 0.5) paste0("seems to have a different unit: it is ", words[best], "; ", middle)
-  else paste0("has very different values: ", middle)
-}
-
-on_levels <- function(column, theirs, levels) {
-  counts <- table(levels)
-  if (length(counts) == 1 && length(levels) >= 50 && !anyNA(levels)) return(SAME)
-  all <- c(column$reference, unlist(column$levels))
-  shares <- decimals(unlist(theirs$shares))
-  ours <- vapply(all, function(name) sum(levels == name, na.rm = TRUE), 0) / length(levels)
-  real <- which(!all %in% c("(other)", "(missing)"))
-  for (a in real) for (b in real) {
-    gap <- shares[a] - shares[b]
-    if (gap > 0.2 && ours[b] - ours[a] > gap / 2) {
-      return(paste0("may have its levels '", all[a], "' and '", all[b], "' exchanged: here ",
-                    percent(ours[a]), " and ", percent(ours[b]), " of the rows, in the study ",
-                    percent(shares[a]), " and ", percent(shares[b])))
-    }
-  }
-}
-
-on_labels <- function(study, counts) {
-  shares <- counts / max(1, sum(counts))
-  if (length(shares) != length(study) || sum(counts) < 50) return(NULL)
-  away <- abs(shares - study)
-  if (length(study) == 2 && abs(study[2] - 0.5) > 0.1 && abs(shares[2] - study[1]) < away[2] / 3) {
-    return(paste0("the labels may be exchanged: the second class has ", percent(shares[2]),
-                  " of the rows here, in the study ", percent(study[2])))
-  }
-  ratios <- pmax(shares, 1e-9) / pmax(study, 1e-9)
-  odd <- which.max(pmax(away / 0.25, abs(log(ratios)) / log(4)))
-  if (away[odd] > 0.25 || !(ratios[odd] > 0.25 && ratios[odd] < 4)) {
-    paste0("class ", odd - 1, " has ", percent(shares[odd], 1), " of the rows here, in the study ",
-           percent(study[odd], 1))
-  }
+  list(X = cbind(4096, X)[kept, , drop = FALSE], targets = targets[kept], weights = weights[kept],
+       offset = offset[kept], n = sum(kept))
 }
 
 # --- files ---------------------------------------------------------------------------------------
 
-without <- function(content, keys) content[setdiff(names(content), keys)]
-
 # A file of replearn, whose fingerprint must be that of its content.
 read_document <- function(path, format) {
-  bytes <- read_bytes(path)
-  text <- rawToChar(bytes)
+  text <- rawToChar(read_bytes(path))
   Encoding(text) <- "UTF-8"
   content <- tryCatch(jsonlite::parse_json(text), error = function(e)
     refuse(path, " must be JSON, got something else. Get the file anew."))
-  if (!identical(content$format, format) || !identical(as.double(content$version), 1)) {
+  if (!identical(content$format, format) || !identical(as.double(content$version), 1))
     refuse(path, " must be a file of the format ", format, ", version 1. Check the path.")
-  }
-  body <- without(content, c("fingerprint", "provenance"))
-  fingerprint <- fingerprints(list(body))
-  if (!is.null(content$fingerprint) && !identical(content$fingerprint, fingerprint)) {
-    refuse(path, ": fingerprint must be ", fingerprint, ", got ", content$fingerprint, ": the file was ",
-           "altered. Get it anew.")
-  }
-  check_design(path, body$design)
-  list(content = body, fingerprint = fingerprint)
+  if (!identical(content$design$kind, "glm"))
+    refuse(path, " must be of a generalised linear model, got a different one. Use Python for it.")
+  said <- content$fingerprint
+  content[c("fingerprint", "provenance")] <- NULL
+  found <- fingerprint_of(content)
+  if (!is.null(said) && !identical(said, found))
+    refuse(path, ": fingerprint must be ", found, ", got ", said, ": the file was altered. Get it anew.")
+  n <- n_scores(content$design$loss) * n_columns(content$design)
+  for (key in c("widths", if (content$design$bits > 0) "sketch"))
+    if (length(content$design[[key]]) != n) refuse(path, ": ", key, " must be ", n, " numbers. Get it anew.")
+  c(content, list(fingerprint = found))
 }
 
-check_design <- function(path, design) {
-  must <- function(holds, rule) if (!isTRUE(holds)) refuse(path, ": ", rule, ". Get the file anew.")
-  if (!identical(design$kind, "glm")) {
-    refuse(path, " must be of a generalised linear model, got ", design$kind, ". Use Python for it.")
-  }
-  loss <- design$loss
-  must(loss$kind %in% c("bernoulli", "multinomial", "gaussian", "poisson"), "loss must be a known one")
-  kinds <- vapply(design$encoding$columns, function(column) column$kind, "")
-  must(all(kinds %in% c("number", "levels")), "columns must be of numbers or of levels")
-  n_terms <- length(design$encoding$products) + sum(vapply(design$encoding$columns, function(column)
-    if (is_number_column(column)) 1 + length(column$knots) + isTRUE(column$indicator)
-    else length(column$levels), 0))
-  if (!is.null(design$directions)) {
-    must(all(lengths(design$directions) == n_terms), "directions must have a number for each term")
-    n_terms <- length(design$directions)
-  }
-  S <- n_scores(loss)
-  has_classes <- loss$kind %in% c("bernoulli", "multinomial")
-  must(length(design$classes) == has_classes * (S + 1), "classes must be those of the loss")
-  must(length(design$coordinates$scores) == S, "coordinates must have a row for each score")
-  must(length(design$coordinates$columns) + length(design$coordinates$scales) == n_terms + 1,
-       "coordinates must have a row for each term and the constant")
-  must(length(design$widths) == S * (n_terms + 1), "widths must be one for each number")
-  must(length(design$sketch) == (design$bits > 0) * length(design$widths),
-       "the sketch must be one number for each width, or absent without bits")
+n_columns <- function(design) {
+  1 + if (is.null(design$directions)) length(term_names(design$encoding)) else length(design$directions)
 }
 
 read_study <- function(path) structure(read_document(path, "replearn/study"), class = "replearn_study")
-
 read_model <- function(path) {
-  content <- read_document(path, "replearn/model")$content
-  if (length(content$codes) != length(content$design$widths)) {
-    refuse(path, ": codes must be one for each number. Get the file anew.")
-  }
-  make_model(content$design, as.double(unlist(content$codes)))
+  content <- read_document(path, "replearn/model")
+  codes <- as.double(unlist(content$codes))
+  if (length(codes) != length(content$design$widths)) refuse(path, ": codes must be one for each width.")
+  make_model(content$design, codes)
 }
 
-model_content <- function(design, codes) {
+model_content <- function(design, codes)
   list(format = "replearn/model", version = 1, design = design, codes = as.list(codes))
-}
 
 make_model <- function(design, codes) {
   theta <- theta_of(design$coordinates, decoded(design, codes))
-  if (!is.null(design$directions)) {
-    directions <- do.call(rbind, lapply(design$directions, function(row) as.double(unlist(row))))
-    theta <- cbind(theta[, 1], theta[, -1, drop = FALSE] %*% directions * POWER(-12))
-  }
+  if (!is.null(design$directions))
+    theta <- cbind(theta[, 1], theta[, -1, drop = FALSE] %*% directions_of(design) * POWER(-12))
   dimnames(theta) <- list(if (nrow(theta) > 1) label_texts(design$classes)[-1],
                           c("(constant)", term_names(design$encoding)))
-  structure(list(design = design, codes = codes, theta = theta,
-                 fingerprint = fingerprints(list(model_content(design, codes)))),
-            class = "replearn_model")
+  structure(list(design = design, codes = codes, coefficients = theta,
+                 fingerprint = fingerprint_of(model_content(design, codes))), class = "replearn_model")
 }
 
 # Write a model file: the same bytes as Python, whole or not at all.
@@ -1251,169 +1057,85 @@ number_names <- function(design) {
 
 # --- predictions ---------------------------------------------------------------------------------
 
+# Labels or numbers ("response"), probabilities of the classes ("prob"), or scores.
 predict_model <- function(object, newdata, type = c("response", "prob", "score"), ...) {
   type <- match.arg(type)
   design <- object$design
-  numeric <- vapply(design$encoding$columns, is_number_column, NA)
-  table <- read_table(newdata, unique(c(names_of(design$encoding$columns[numeric]), design$offset)),
-                      names_of(design$encoding$columns[!numeric]), ...)
+  loss <- design$loss
+  table <- design_table(design, newdata, design$offset, NULL, ...)
   X <- encode(design$encoding, table, is_rounded = FALSE)$X
-  scores <- tcrossprod(cbind(1, X), object$theta)
+  scores <- tcrossprod(cbind(1, X), object$coefficients)
   if (!is.null(design$offset)) scores <- scores + checked_numbers(table$numbers[[design$offset]], "offset")
   if (type == "score") return(scores)
-  loss <- design$loss
   if (is.null(design$classes)) {
-    if (type == "prob") refuse("type must be \"response\" or \"score\" for a model of numbers, got \"prob\".")
+    if (type == "prob") refuse("type must be \"response\" or \"score\" for numbers, got \"prob\".")
     if (loss$kind == "poisson") return(exp(pmin(scores[, 1], loss$cap_bits * LN2_HI)))
     return(scores[, 1] * decimals(loss$spread) + decimals(loss$centre))
   }
   every <- cbind(0, scores)
-  if (type == "response") {
-    labels <- design$classes[max.col(every, ties.method = "first")]
-    return(unlist(labels))
-  }
+  if (type == "response") return(unlist(design$classes[max.col(every, ties.method = "first")]))
   powers <- exp(every - apply(every, 1, max))
-  found <- powers / rowSums(powers)
-  colnames(found) <- label_texts(design$classes)
-  found
+  colnames(powers) <- label_texts(design$classes)
+  powers / rowSums(powers)
 }
 
 # --- replications --------------------------------------------------------------------------------
 
-# The least number of rows at which something holds that holds beyond it too.
-first_rows <- function(holds) {
-  low <- 0
-  high <- 1
-  while (!holds(high)) {
-    low <- high
-    high <- 2 * high
-    if (high > 1e12) return(1e12)
-  }
-  while (high - low > max(1, floor(low / 100))) {
-    middle <- floor((low + high) / 2)
-    if (holds(middle)) high <- middle else low <- middle
-  }
-  high
-}
-
-# What a match proves, and how likely a different model was; for reading, not for codes.
-evidence <- function(study, codes, n_rows) {
-  design <- study$design
-  widths <- widths_of(design)
-  spreads <- decimals(unlist(study$spreads))
-  ratios <- function(n) widths / (spreads * sqrt(1 / study$n_original + 1 / n))
-  tail_area <- function(t) t * pnorm(-t) - dnorm(t)
-  ratio <- ratios(n_rows)
-  reach <- ratio / 2^(design$bits + 1)
-  miss <- (tail_area(ratio / 2 + reach) - tail_area(ratio / 2 - reach)) / reach
-  rows <- first_rows(function(n) prod(1 - 2 * pnorm(-ratios(n) / 2)) >= 0.5)
-  hidden <- seq_along(codes) %% (length(codes) / n_scores(design$loss)) != 1  # without constants
-  scale <- sqrt(mean(decoded(design, codes)[hidden]^2))
-  within <- (shifts_of(design) - sketch_of(design)) %% 1
-  off <- pmin(within, 1 - within)
-  chance <- pnorm((off + 0.5) * widths / scale) - pnorm((off - 0.5) * widths / scale)
-  bits <- if (scale > 0) -sum(log2(pmax(chance, 1e-300))[hidden]) else 0
-  list(disagreement = min(1, sum(pmin(1, pmax(0, miss)))), rows = rows, bits = bits)
-}
-
-# The original's codes, if one or two numbers next to a wall make the difference.
-neighbour <- function(study, codes, places) {
-  near <- head(order(abs(abs(places) - 0.5)), 24)
-  few <- head(near, 8)
-  tries <- c(as.list(near), if (length(few) > 1) utils::combn(few, 2, simplify = FALSE))
-  tried <- lapply(tries, function(moved) {
-    codes[moved] <- codes[moved] + ifelse(places[moved] > 0, 1, -1)
-    codes
-  })
-  hit <- match(study$commitment, fingerprints(lapply(tried, function(c) model_content(study$design, c))))
-  if (!is.na(hit)) tried[[hit]]
-}
-
+# Fit a study on a lab's own rows: a data.frame, or the path of a CSV file. `opened` is the original's
+# model, once it is open; `nonce` opens the commitment of a sealed study.
 replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
   if (is.character(study)) study <- read_study(study)
   if (is.character(opened)) opened <- read_model(opened)
-  read <- rows_of(study, data, ...)
-  content <- study$content
-  design <- content$design
-  theta <- fit(read$rows, design$loss, decimals(design$ridge))
-  z <- coordinates_of(design$coordinates, theta)
+  design <- study$design
+  rows <- rows_of(design, data, ...)
+  z <- coordinates_of(design$coordinates, fit(rows, design$loss, decimals(design$ridge)))
   offsets <- offsets_of(design, z)
-  codes <- floor(offsets + 0.5) + 0
-  model <- make_model(design, codes)
-  sealed <- isTRUE(content$sealed)
+  model <- make_model(design, floor(offsets + 0.5) + 0)
   commits_to <- function(fingerprint) {
-    if (is.null(content$commitment) || (sealed && is.null(nonce))) return(NA)
-    if (sealed) {
-      fingerprint <- sha256(list(charToRaw(paste0("replearn/seal/1\n", nonce, "\n", fingerprint))))
-    }
-    content$commitment == fingerprint
+    if (is.null(study$commitment) || (isTRUE(study$sealed) && is.null(nonce))) return(NA)
+    if (isTRUE(study$sealed))
+      fingerprint <- sha256(charToRaw(paste0("replearn/seal/1\n", nonce, "\n", fingerprint)))
+    study$commitment == fingerprint
   }
   same <- commits_to(model$fingerprint)
+  differences <- NULL
   if (!is.null(opened)) {
-    if (canonical(opened$design) != canonical(design) || isFALSE(commits_to(opened$fingerprint))) {
+    if (canonical(opened$design) != canonical(design) || isFALSE(commits_to(opened$fingerprint)))
       refuse("the opened model must be the one that the study commits to, got a different one. Ask the ",
              "original for its model file.")
-    }
     same <- opened$fingerprint == model$fingerprint
-  }
-  known <- if (isTRUE(same)) codes else opened$codes
-  if (is.null(known) && isFALSE(same) && !sealed) known <- neighbour(content, codes, offsets - codes)
-  names <- number_names(design)
-  differences <- same_population <- NULL
-  if (!is.null(known)) {
-    deviations <- decimals(unlist(content$spreads)) * sqrt(1 / content$n_original + 1 / read$rows$n)
+    deviations <- decimals(unlist(study$spreads)) * sqrt(1 / study$n_original + 1 / rows$n)
     rounding <- widths_of(design)^2 / (12 * 4^design$bits)
-    scaled <- (z - decoded(design, known)) / sqrt(deviations^2 + rounding)
-    same_population <- min(1, length(scaled) * 2 * pnorm(-max(abs(scaled))))
-    differences <- data.frame(name = names, cells = codes - known, standardised = scaled)
-    differences <- differences[codes != known, ]
-    differences <- differences[order(-abs(differences$standardised)), ]
+    scaled <- (z - decoded(design, opened$codes)) / sqrt(deviations^2 + rounding)
+    differences <- data.frame(number = number_names(design), cells = model$codes - opened$codes,
+                              standardised = scaled)
+    differences <- differences[order(-abs(scaled)), ]
+    differences <- differences[differences$cells != 0, ]
   }
-  structure(c(list(same = same, fingerprint = model$fingerprint, model = model, n_rows = read$rows$n,
-                   planned_rows = content$n_replication, differences = differences,
-                   same_population = same_population, findings = read$findings,
-                   nearest = names[head(order(abs(abs(offsets - codes) - 0.5)), 5)]),
-              evidence(content, codes, read$rows$n)), class = "replearn_replication")
+  structure(list(same = same, fingerprint = model$fingerprint, model = model, n_rows = rows$n,
+                 planned_rows = study$n_replication, differences = differences,
+                 positions = offsets - model$codes), class = "replearn_replication")
 }
-
-# --- in words ------------------------------------------------------------------------------------
 
 print_replication <- function(x, ...) {
   cat(if (is.na(x$same)) "A model was made; the study does not tell whether it is the original's."
       else if (x$same) "The same model: these rows give exactly the original's model."
-      else "A different model: these rows do not give the original's model.", "\n", sep = "")
-  cat("  fingerprint        ", x$fingerprint, "\n  rows here          ", counted(x$n_rows),
-      ", planned for ", counted(x$planned_rows), "\n  planned agreement  ",
-      percent(1 - x$disagreement, 1), ", estimated\n", sep = "")
-  if (isTRUE(x$same)) {
-    cat("  rows that it takes about ", counted(signif(x$rows, 2)), "\n  proof in bits      ",
-        round(x$bits), ", against a guess without rows\n", sep = "")
-  } else if (!is.null(x$same_population)) {
-    cat("  same population?   p = ", signif(x$same_population, 2), "\n", sep = "")
-    for (i in seq_len(nrow(x$differences))) {
-      cat("  ", x$differences$name[i], ": ", abs(x$differences$cells[i]), " cells apart, ",
-          sprintf("%+.1f", x$differences$standardised[i]), " standard deviations\n", sep = "")
-    }
-  } else if (isFALSE(x$same)) {
-    cat("  next to a wall     ", paste(head(x$nearest, 3), collapse = ", "), "\n", sep = "")
-  }
-  for (i in seq_along(x$findings)) {
-    name <- names(x$findings)[i]
-    cat(if (nzchar(name)) paste0("  Column '", name, "' ") else "  The target: ", x$findings[i], ".\n", sep = "")
-  }
+      else "A different model: these rows do not give the original's model.",
+      "\n  fingerprint  ", x$fingerprint, "\n  rows here    ", counted(x$n_rows),
+      ", planned for ", counted(x$planned_rows), "\n", sep = "")
+  if (NROW(x$differences)) print(x$differences, row.names = FALSE, digits = 2)
   invisible(x)
 }
 
 print_study <- function(x, ...) {
-  cat("A study of '", x$content$design$target, "', planned for ", counted(x$content$n_replication),
-      " rows.\n  columns      ", quoted(names_of(x$content$design$encoding$columns)),
-      "\n  fingerprint  ", x$fingerprint, "\n", sep = "")
+  cat("A study of '", x$design$target, "', planned for ", counted(x$n_replication), " rows.\n  columns      ",
+      quoted(names_of(x$design$encoding$columns)), "\n  fingerprint  ", x$fingerprint, "\n", sep = "")
   invisible(x)
 }
 
 print_model <- function(x, ...) {
   cat("A model of '", x$design$target, "', fingerprint ", x$fingerprint, "\n", sep = "")
-  print(t(x$theta))
+  print(t(x$coefficients))
   invisible(x)
 }
 
@@ -1421,8 +1143,7 @@ registerS3method("print", "replearn_replication", print_replication)
 registerS3method("print", "replearn_study", print_study)
 registerS3method("print", "replearn_model", print_model)
 registerS3method("predict", "replearn_model", predict_model)
-registerS3method("coef", "replearn_model", function(object, ...) object$theta)
 
 list(study = read_study, replicate = replicate, model = read_model, save = save_model,
-     predict = predict_model, internal = environment())
+     internal = environment())
 })

@@ -1,0 +1,74 @@
+# Answers calls of inst/replicate.R: a JSON list of [name, arguments] in, a list of answers out.
+given <- commandArgs(trailingOnly = TRUE)
+source(given[1])
+R <- replearn$internal
+numbers <- function(x) as.double(unlist(x))
+rows <- function(x) do.call(rbind, lapply(x, numbers))
+some <- function(x) if (!is.null(x)) numbers(x)
+out <- function(x) if (is.matrix(x)) apply(unname(x), 1, as.list, simplify = FALSE) else as.list(x)
+codes <- function(design, z) out(floor(R$offsets_of(design, z) + 0.5))
+
+from_coins <- function(v) {
+  u <- matrix(R$uniforms("vectors", v$stream, 4 * v$n_rows * v$n_terms), 4)
+  X <- matrix(floor((((u[1, ] + u[2, ]) + u[3, ]) + u[4, ] - 2) * 7000 + 0.5), v$n_rows, byrow = TRUE)
+  y <- R$uniforms("vectors", paste0(v$stream, "/targets"), v$n_rows) * 6 - 3 < X[, 1] / 4096
+  list(terms = out(X), targets = as.double(y))
+}
+
+calls <- list(
+  canonical = function(v) list(R$canonical(v$content), R$fingerprint_of(v$content)),
+  words = function(v) {
+    w <- R$coin_words(v$seed, v$stream, 6, v$row)
+    list(out(sprintf("%04x%04x%04x%04x", w[, 4], w[, 3], w[, 2], w[, 1])),
+         out(R$uniforms(v$seed, v$stream, 6, v$row)))
+  },
+  exp = function(x) out(R$exact_exp(numbers(x))),
+  sigmoid = function(x) out(R$sigmoid(numbers(x))),
+  log = function(x) out(R$exact_log(numbers(x))),
+  algebra = function(v) {
+    lower <- R$cholesky(rows(v$matrix), v$floor)
+    list(out(lower), out(R$solved(lower, numbers(v$right))))
+  },
+  marks = function(v) out(R$marks(cbind(4096, rows(v$terms)))),
+  ties = function(v) codes(v, numbers(v$numbers)),
+  fit = function(v) {
+    data <- if (is.null(v$stream)) v else from_coins(v)
+    X <- cbind(4096, rows(data$terms))
+    data <- list(X = X, targets = numbers(data$targets), n = nrow(X), weights = some(v$weights),
+                 offset = some(v$offset))
+    passes <- list()
+    theta <- R$fit(data, v$loss, R$decimals(v$ridge), function(theta, share) {
+      passes[[length(passes) + 1]] <<- list(theta = out(theta), share = share)
+    })
+    answer <- list(theta = out(theta), passes = passes, shares = out(R$shares_of(data, v$loss)))
+    if (is.null(v$coordinates)) return(answer)
+    z <- R$coordinates_of(v$coordinates, theta)
+    decoded <- R$decoded(v, numbers(v$codes))
+    c(answer, list(numbers = out(z), codes = codes(v, z), moved = codes(v, z + 0.03),
+                   decoded = out(decoded), coefficients = out(R$theta_of(v$coordinates, decoded))))
+  },
+  encode = function(v) {
+    is_number <- vapply(v$encoding$columns, R$is_number_column, NA)
+    names <- R$names_of(v$encoding$columns)
+    table <- do.call(R$read_table, c(list(v$path, names[is_number], names[!is_number]), v$options))
+    found <- R$encode(v$encoding, table)
+    list(columns = out(t(found$X)), counts = out(cbind(found$missing, found$odd)))
+  },
+  replicate = function(v) {
+    data <- v$path
+    if (!is.null(v$frame)) {
+      data <- utils::read.csv(data, check.names = FALSE, encoding = "UTF-8", stringsAsFactors = v$frame)
+    }
+    found <- do.call(replearn$replicate, c(list(v$study, data, opened = v$opened), v$options))
+    replearn$save(found$model, v$out)
+    predicted <- do.call(predict, c(list(replearn$model(v$out), data, type = "score"), v$options))
+    list(same = if (!is.na(found$same)) found$same, fingerprint = found$fingerprint,
+         differences = out(found$differences$number), scores = out(predicted))
+  }
+)
+
+answers <- lapply(jsonlite::read_json(given[2]), function(call) {
+  tryCatch(calls[[call[[1]]]](call[[2]]),
+           replearn_refusal = function(problem) list(refused = conditionMessage(problem)))
+})
+cat(R$canonical(answers))
