@@ -222,6 +222,32 @@ def examples() -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("algorithm", ["svm", "sgd --no-intercept"])
+def test_a_study_of_the_paper_goes_from_lab_to_lab(inside: Path, algorithm: str) -> None:
+    """Columns in a different order, and one more of them, do not change what is learned."""
+    for number in (1, 2):
+        X, y = make_margin(3000, 4, 0.4, random_state=0, max_margin=0.9 - number / 100)
+        table = pd.DataFrame(X, columns=list("abcd")).assign(y=np.where(y > 0, "ill", "well"))
+        table.to_csv(f"paper{number}.csv", index=False)
+    table[["y", *"dbac"]].assign(e=1.5).to_csv("paper2.csv", index=False)
+    call = f"fit paper1.csv --target y --algorithm {algorithm} --margin 0.4 --bits 3"
+    code, text, _ = replearn(*f"{call} --study-out paper.json --out paper1.model.json".split())
+    assert code == 0, text
+    assert replearn("show", "paper.json")[0] == 0
+    code, text, errors = replearn("replicate", "paper.json", "paper2.csv", "--out", "p2.model.json")
+    assert (code, text.splitlines()[0]) == (
+        0, "The replication got the same model as the original.",
+    ), errors  # fmt: skip
+    assert replearn("compare", "paper1.model.json", "p2.model.json")[0] == 0
+    flipped = table.assign(y=np.where(table["y"] == "ill", "well", "ill"))
+    flipped.to_csv("paper3.csv", index=False)
+    assert replearn("replicate", "paper.json", "paper3.csv")[0] == 1
+    table.drop(columns="a").to_csv("paper4.csv", index=False)
+    code, _, errors = replearn("replicate", "paper.json", "paper4.csv")
+    assert code == 2
+    assert "'a'" in errors
+
+
 @pytest.mark.parametrize("example", examples())
 def test_examples_of_help(inside: Path, example: str, tmp_path: Path) -> None:
     for file in inside.iterdir():
@@ -233,7 +259,7 @@ def test_examples_of_help(inside: Path, example: str, tmp_path: Path) -> None:
         (tmp_path / "study.json").unlink()
     if "--state" in words or words[0] == "combine":
         _a_round(with_state="--state" in words)
-    if "--study" in words and words[0] == "fit":
+    if words == ["replicate", "study.json", "other.csv"]:
         replearn(*shlex.split("fit data.csv --target y --bits 3 --study-out study.json"))
     words = [
         name

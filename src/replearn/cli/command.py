@@ -183,8 +183,10 @@ def promise_of(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def read_numbers(options: argparse.Namespace) -> tuple[Any, Any, tuple[str, ...]]:
-    """All rows of a table of numbers, its labels and its columns."""
+def read_numbers(
+    options: argparse.Namespace, columns: list[str] | None = None
+) -> tuple[Any, Any, tuple[str, ...]]:
+    """All rows of a table of numbers, its labels and its columns: all, or those of a study."""
     import numpy as np
 
     from replearn.reports.evaluate import matrix_of
@@ -192,7 +194,7 @@ def read_numbers(options: argparse.Namespace) -> tuple[Any, Any, tuple[str, ...]
     from replearn.types import is_sparse
 
     target = own_target(options.table, options.target)
-    table = open_table(options.table, target=target, csv=csv_options(options))
+    table = open_table(options.table, target=target, columns=columns, csv=csv_options(options))
     if table.roles["target"] is None:
         raise ReplearnError("labels are needed. Name the column with --target.")
     batches = list(table.batches())

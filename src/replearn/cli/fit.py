@@ -13,6 +13,7 @@ from replearn.cli.command import (
     add_promise,
     check_target,
     may_leave,
+    own_target,
     promise_of,
     read_numbers,
     working,
@@ -20,16 +21,16 @@ from replearn.cli.command import (
 )
 from replearn.errors import ReplearnError
 from replearn.facts import Facts, Row, percent
+from replearn.study.paper_study import PaperStudy
 
 EPILOG = """\
 examples:
   replearn fit data.parquet --target y --margin 0.2 --out a.model.json
   replearn fit data.csv --target y --algorithm sgd --seed 2026
   replearn fit data.csv --target y --bits 3 --study-out study.json
-  replearn fit other.csv --target y --study study.json
+  replearn replicate study.json other.csv
 
-exit codes: 0 done, or the study's model; 1 a model that is not the study's;
-  2 bad input
+exit codes: 0 done; 2 bad input
 """
 
 _ESTIMATORS = {
@@ -50,7 +51,6 @@ def add_arguments(parser: Parser) -> None:
     parser.add("--seed TEXT", "published; any text (default 0)", default="0", dest="shared_seed")
     parser.add("--out FILE", "write the model")
     parser.add("--study-out FILE", "write the study of an original (svm, sgd with --bits)")
-    parser.add("--study FILE", "replicate this study")
     parser.add_csv()
     parser.add_page()
 
@@ -63,7 +63,7 @@ def estimator_of(options: argparse.Namespace) -> Any:
         given["rounding"] = options.algorithm
     bits = given.pop("sketch_bits")
     if options.algorithm in ("svm", "sgd"):
-        given |= {"sketch_bits": bits, "study": getattr(options, "study", None)}
+        given["sketch_bits"] = bits
     elif bits:
         raise ReplearnError(f"--bits belongs to svm and sgd, got --algorithm {options.algorithm}.")
     return getattr(import_module(f"replearn.estimators.{module}"), name)(**given)
@@ -77,29 +77,45 @@ def run(options: argparse.Namespace) -> Outcome:
     X, y, names = read_numbers(options)
     with working(f"fitting {options.algorithm}"):
         estimator.fit(X, y)
-    model = replace(estimator.model_, provenance={"columns": list(names)})
-    if options.out is not None:
-        may_leave("model", len(y), model.codes.size)
-        model.save(options.out)
+    _save_model(estimator, names, len(y), options.out)
     study = getattr(estimator, "study_", None)
     if options.study_out is not None:
         if study is None:
             raise ReplearnError("--study-out needs svm or sgd with --bits 1 to 4.")
-        may_leave("study", len(y), model.codes.size)
-        study.save(options.study_out)
-    facts, same = _facts(estimator, X, y)
+        may_leave("study", len(y), study.design.space.n_codes)
+        stated = {"columns": list(names), "target": own_target(options.table, options.target)}
+        replace(study, provenance=stated).save(options.study_out)
+    facts = _facts(estimator, X, y)
     write_page(facts, options.page, f"Fit of {options.algorithm}")
-    return Outcome(facts, DIFFERENT if same is False else DONE)
+    return Outcome(facts)
 
 
-def _facts(estimator: Any, X: Any, y: Any) -> tuple[Facts, bool | None]:
-    bound, plan = estimator.certificate_, estimator.plan_
-    replication = getattr(estimator, "replication_", None)
-    same = None if replication is None else replication.same
-    n_rows = len(y)
-    if replication is not None:
-        verdict = replication.facts().verdict
-    elif bound.expected is None and plan.mode == "practical":
+def replicate(options: argparse.Namespace, study: PaperStudy) -> Outcome:
+    """Fit the study of Algorithm 1 or 2 on a lab's own rows, and compare."""
+    stated = study.provenance or {}
+    options.target = options.target or stated.get("target")
+    X, y, names = read_numbers(options, stated.get("columns"))
+    module, name = _ESTIMATORS[study.design.recipe]
+    shell = getattr(import_module(f"replearn.estimators.{module}"), name)
+    estimator = shell(study=study, fit_intercept=study.design.fit_intercept)
+    with working("fitting the study"):
+        estimator.fit(X, y)
+    _save_model(estimator, names, len(y), options.out)
+    found = estimator.replication_
+    facts = found.facts()
+    write_page(facts, options.page, f"Replication of {options.study}")
+    return Outcome(facts, DONE if found.same else DIFFERENT)
+
+
+def _save_model(estimator: Any, names: tuple[str, ...], n_rows: int, path: str | None) -> None:
+    if path is not None:
+        may_leave("model", n_rows, estimator.model_.codes.size)
+        replace(estimator.model_, provenance={"columns": list(names)}).save(path)
+
+
+def _facts(estimator: Any, X: Any, y: Any) -> Facts:
+    bound, plan, n_rows = estimator.certificate_, estimator.plan_, len(y)
+    if bound.expected is None and plan.mode == "practical":
         verdict = f"A model of {n_rows:,} rows; they are too few to say how replicable it is."
     else:
         share = bound.in_mode(plan.mode)
@@ -109,17 +125,14 @@ def _facts(estimator: Any, X: Any, y: Any) -> tuple[Facts, bool | None]:
             f"cases ({word})."
         )
     right = float((estimator.predict(X) == y).mean())
-    return (
-        Facts(
-            verdict,
-            [
-                f"Fingerprint {estimator.fingerprint_}",
-                Row("algorithm", plan.recipe, note=f"{plan.mode} mode"),
-                Row("rows here", n_rows, note=f"planned {plan.n_rows:,}"),
-                Row("right labels", right, "%", note="on these rows, which made the model"),
-            ],
-            details=[Row(name.replace("_", " "), n) for name, n in estimator.counts_.items()],
-            values={"fingerprint": estimator.fingerprint_, "same": same},
-        ),
-        same,
+    return Facts(
+        verdict,
+        [
+            f"Fingerprint {estimator.fingerprint_}",
+            Row("algorithm", plan.recipe, note=f"{plan.mode} mode"),
+            Row("rows here", n_rows, note=f"planned {plan.n_rows:,}"),
+            Row("right labels", right, "%", note="on these rows, which made the model"),
+        ],
+        details=[Row(name.replace("_", " "), n) for name, n in estimator.counts_.items()],
+        values={"fingerprint": estimator.fingerprint_},
     )

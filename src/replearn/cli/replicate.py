@@ -1,7 +1,7 @@
 """``replearn replicate``: fit a study on a lab's own rows."""
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import (
     DIFFERENT,
@@ -36,6 +36,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add("study STUDY", "the study file")
     parser.add("table TABLE", "your rows: .csv, .csv.gz, .parquet, .npz or .svm")
     parser.add("--out FILE", "write your model")
+    parser.add("--target COLUMN", "the labels, if a study of svm or sgd does not name them")
     parser.add(
         "--opened FILE",
         "the original's model, or what opens a sealed study; or both",
@@ -48,14 +49,20 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Fit and compare."""
+    from replearn.documents import document_of
     from replearn.reports.methods import with_methods
+    from replearn.study.paper_study import PaperStudy
     from replearn.study.replication import replicate
     from replearn.study.study import Study
 
-    study = Study.load(options.study)
-    opened, nonce = read_opened(options.opened, study)
     for path in (options.out, options.page):
         check_target(path)
+    study: Any = document_of(options.study, (Study, PaperStudy))
+    if isinstance(study, PaperStudy):
+        from replearn.cli import fit
+
+        return fit.replicate(options, study)
+    opened, nonce = read_opened(options.opened, study)
     with working("fitting the study"):
         model, found = replicate(study, lab_table(options, study.design), opened, nonce)
     facts = found.facts()
