@@ -205,3 +205,13 @@ def test_rows_that_come_in_parts_give_the_same_bytes(labs, original):
     assert parts.fingerprint_ == whole.fingerprint_
     assert parts.replication_.n_rows == 3000
     assert not hasattr(rl.ReplicableLogisticClassifier(), "partial_fit")
+
+
+def test_columns_that_name_persons_are_not_published(labs, tmp_path):
+    named = labs[0].assign(patient=[f"P{number:05d}" for number in range(3000)])
+    with pytest.warns(ReplicabilityWarning, match="patient"):
+        fitted = rl.ReplicableLogisticClassifier(ridge=0.003).fit(
+            named.drop(columns=TARGET), named[TARGET]
+        )
+    with pytest.raises(ReplearnError, match=r"drop=\['patient'\]"):
+        fitted.study_.save(tmp_path / "study.json")

@@ -110,7 +110,7 @@ def _size(original: "Original") -> str:
 
 _LESSON = (
     "LogisticRegression gives every lab a model of its own. Without published bits (a registered "
-    f"study, planned from {_PILOT_ROWS:,} other patients) so few rows agree on little more than the "
+    f"study, planned from {_PILOT_ROWS:,} other patients) few rows agree on little more than the "
     "base rate. With three bits labs agree on a model that is worth as much as one lab's own. To "
     "get it by fitting, a lab needs rows of such patients: the last column. Against labs that "
     "search for a match, seal the study (publish --sealed)."

@@ -340,6 +340,11 @@ def _published(
         worth_of(best.reading.loss, folds) for folds in (trial.validation.folds, trial.folds)
     )
     certificate = _certificate(best, promise, design, model, worth)
+    unsafe = [
+        f"It must not publish {remark}. Leave it out: drop=[{remark.column!r}]."
+        for remark in best.learned.remarks
+        if remark.refused
+    ]
     nonce = secrets.token_hex(16) if request.sealed else None
     spreads = trial.spread.differences(1.0, math.inf)
     commitment = model.fingerprint if nonce is None else sealed_commitment(nonce, model.fingerprint)
@@ -352,7 +357,7 @@ def _published(
         profile=make_profile(best.learned, labels),
         commitment=commitment if promise.bits else None,
         sealed=request.sealed,
-        problems=certificate.problems,
+        problems=(*certificate.problems, *unsafe),
     )
     return Original(
         study, model, certificate, worth, own_worth, best.learned.remarks, best.basis, nonce
