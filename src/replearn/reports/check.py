@@ -9,6 +9,7 @@ import numpy as np
 from replearn.errors import ReplearnError
 from replearn.facts import Facts, Row, Spoken, counted, percent
 from replearn.facts import Table as FactTable
+from replearn.study.passes import table_of
 from replearn.study.rows import Reading
 from replearn.study.study import Study
 from replearn.tables import Finding, Seen, Table, class_numbers, compare_profiles, in_sentences
@@ -82,18 +83,19 @@ class Check(Spoken):
         )
 
 
-def check(study: Study, table: Table, show_values: bool = False) -> Check:
+def check(study: Study, table: Any, show_values: bool = False) -> Check:
     """Read a lab's table as a replication would, and say what is odd.
 
     Parameters
     ----------
     study : Study
-    table : Table
+    table : path, dataframe, Arrow data or Table
         With the study's columns and its target.
     show_values : bool, default=False
         Quote some of the cells that the study does not know. They may be a person's.
     """
     design = study.design
+    table = table if isinstance(table, Table) else table_of(design, table)
     reading = Reading.of(design)
     seen = Seen(design.encoding)
     counts = np.zeros(len(design.classes or ()), dtype=np.int64)

@@ -1,0 +1,27 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["replearn", "pandas"]
+# ///
+"""Retraining: the same bytes each month, until the patients change.
+
+In month 4 a programme at nursing homes begins, and most of their readmissions do not happen. Only
+then does the retrained model differ. `replearn replicate --opened` names the coefficient.
+"""
+
+from replearn import ReplicableLogisticClassifier
+from replearn.datasets import load_readmission
+
+
+def month(number, programme=False):
+    table = load_readmission("Ashford", 4000, seed=f"month {number}")
+    if programme:
+        table.loc[(table.discharge_to == "nursing home") & (table.index % 5 > 0), "readmitted"] = 0
+    return table.drop(columns="readmitted"), table["readmitted"]
+
+
+deployed = ReplicableLogisticClassifier().fit(*month(0))
+for number in range(1, 6):
+    rows = month(number, programme=number >= 4)
+    found = ReplicableLogisticClassifier(study=deployed.study_).fit(*rows).replication_
+    print(f"month {number}: {'same model' if found.same else 'ALARM'}")
+    assert found.same == (number < 4)

@@ -1,0 +1,39 @@
+"""Every example runs, says something, and declares what it needs."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SCRIPTS = sorted(EXAMPLES.glob("*/*.py"))
+FOUND = [str(path.relative_to(EXAMPLES)) for path in SCRIPTS]
+
+
+def test_there_are_three_shelves_and_few_scripts():
+    assert {path.parent.name for path in SCRIPTS} == {"studies", "questions", "theory"}
+    assert 9 <= len(SCRIPTS) <= 12
+    page = (EXAMPLES.parent / "docs" / "examples.md").read_text(encoding="utf-8")
+    assert [name for name in FOUND if name not in page] == []
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_an_example(name, tmp_path):
+    source = (EXAMPLES / name).read_text(encoding="utf-8")
+    head = source.split("# /// script\n")[1].split("# ///\n")[0]
+    needs = tomllib.loads("".join(line[2:] for line in head.splitlines(keepends=True)))
+    assert needs["requires-python"] == ">=3.11"
+    assert needs["dependencies"][0] == "replearn"
+    run = subprocess.run(
+        [sys.executable, "-W", "error::replearn.errors.ReplicabilityWarning", EXAMPLES / name],
+        cwd=tmp_path,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert len(run.stdout.splitlines()) >= 2
