@@ -62,12 +62,13 @@ def count(n_pairs):
             if n_rows * columns > MOST_NUMBERS or (name == "foam" and columns > 16):
                 cells.append(f"{n_rows:,} not run")
                 continue
-            start = time.perf_counter()
-            one = count_pairs(name, promise, columns, n_rows, 1)
-            if n_pairs * (time.perf_counter() - start) > MOST_SECONDS:
+            count_pairs(name, promise, columns, min(n_rows, 500), 1)  # what is compiled is compiled
+            start = time.process_time()
+            count_pairs(name, promise, columns, n_rows, 1)
+            if n_pairs * (time.process_time() - start) > MOST_SECONDS:
                 cells.append(f"{n_rows:,} not run")
                 continue
-            found = count_pairs(name, promise, columns, n_rows, n_pairs) if n_pairs > 1 else one
+            found = count_pairs(name, promise, columns, n_rows, n_pairs)
             cells.append(f"{n_rows:,} {found.n_differ:>2} {found.error:.3f}")
         print(f"{label:<11}" + "".join(f"{cell:>21}" for cell in cells), flush=True)
 
@@ -79,9 +80,9 @@ def picture():
         "d": (10, 100, 1000, 10_000, 100_000),
         "margin": (0.4, 0.2, 0.1, 0.05),
         "max_error": (0.2, 0.1, 0.05, 0.025),
-        "max_disagreement": (0.2, 0.1, 0.01, 0.001),
+        "max_disagreement": (0.1, 0.01, 0.001, 0.0001),
     }
-    width, height, gap, low, high = 250, 250, 62, 3, 32
+    width, height, gap, low, high = 250, 250, 62, 3, 34
     parts = []
     for panel, (name, values) in enumerate(axes.items()):
         left, top = gap + panel % 2 * (width + gap), 24 + panel // 2 * (height + 62)
@@ -132,7 +133,7 @@ def picture():
             ]
     total = 2 * (height + 62) + 40
     for i, line in enumerate(LINES):
-        x, dash = gap + i * 76, ' stroke-dasharray="5 4"' if "+" in line else ""
+        x, dash = 14 + i * 76, ' stroke-dasharray="5 4"' if "+" in line else ""
         parts.append(
             f'<path d="M{x} {total - 16}h18" stroke="{COLOURS[line]}" stroke-width="2"{dash}/>'
             f'<text x="{x + 22}" y="{total - 12}">{line}</text>'
