@@ -9,7 +9,7 @@
     python3 dev.py versions          quick tests with the oldest and the newest versions allowed
     python3 dev.py lint              ruff, mypy and import-linter
     python3 dev.py docs              the documentation, in docs/_build/html, and its links checked
-    python3 dev.py docs --quick      the same without running the gallery
+    python3 dev.py docs --quick      the same without drawing pictures and running pages again
     python3 dev.py run [ARGS]        the replearn command line
     python3 dev.py lock              write constraints.txt anew, with the newest versions
 
@@ -94,8 +94,10 @@ def chosen(arguments: list[str]) -> list[str]:
 
 def site_steps(quick: bool) -> Iterable[tuple[str, tuple[str, ...]]]:
     """What builds the documentation; warnings are errors, and no step needs a network."""
-    options = ("-D", "plot_gallery=0") if quick else ()
-    yield "sphinx", (*SPHINX, *options, "docs", SITE)
+    if not quick:
+        yield "pictures", ("python", "docs/pictures.py")
+        yield "pages", ("python", "docs/run_pages.py")
+    yield "sphinx", (*SPHINX, "docs", SITE)
     yield "links", ("python", "docs/check_site.py", SITE)
 
 
@@ -179,10 +181,11 @@ def install_uv() -> int:
 def lock() -> int:
     """Pin the newest versions for every platform and Python, without registry addresses."""
     say("writing constraints.txt")
-    options = "--universal --all-extras --group test --group docs --group engines --no-header --no-annotate --upgrade --quiet"
+    options = "--universal --all-extras --no-header --no-annotate --upgrade --quiet"
+    groups = [option for group in GROUPS for option in ("--group", group)]
     return call(
         *("uv", "pip", "compile", "pyproject.toml", "--python-version", "3.11"),
-        *(*options.split(), "--output-file", CONSTRAINTS.name),
+        *(*options.split(), *groups, "--output-file", CONSTRAINTS.name),
     )
 
 

@@ -81,7 +81,8 @@ def _pictures_take_the_ink_of_the_page(app: Sphinx, docname: str, source: list[s
 
     def drawing(match: re.Match[str]) -> str:
         path = (HERE / docname).parent / match[2]
-        caption = f"<figcaption>{match[1]}</figcaption>"
+        words = re.sub(r"`([^`]+)`", r"<code>\1</code>", match[1])
+        caption = f"<figcaption>{words}</figcaption>"
         return f"```{{raw}} html\n<figure>{path.read_text(encoding='utf-8')}{caption}</figure>\n```"
 
     source[0] = re.sub(r"(?m)^!\[([^\]]+)\]\(([^)]*pictures/[^)]+\.svg)\)$", drawing, source[0])

@@ -27,6 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"(?ms)^(?P<open>```(?:python|console)\n)(?P<body>.*?)^```$")
 COMMAND = re.compile(r"(?ms)^\$ (.*?(?<!\\))\n(.*?)(?=^\$ |\Z)")
+DEMO = re.compile(r"(?s)\$ (.*?)\n(.*)")
 NOT_RUN = re.compile(r"<!-- not run[^>]*-->\s*$")
 HASH = re.compile(r"\b[0-9a-f]{64}\b")
 PATIENTS = 4000
@@ -73,7 +74,8 @@ def _sessions(body: str) -> Iterator[tuple[str, str, str, int]]:
 
 
 def _commands(body: str) -> Iterator[tuple[str, str, str, int]]:
-    for match in COMMAND.finditer(body):
+    demo = body.startswith("$ python3 dev.py")  # it prints commands itself
+    for match in [DEMO.match(body)] if demo else COMMAND.finditer(body):
         shown = match[2].rstrip("\n") + "\n" if match[2].strip() else ""
         yield "console", match[1].replace("\\\n", " "), shown, match.start(2)
 

@@ -1,0 +1,149 @@
+"""Pages show what comes out, name files that exist, and keep to the rules of CONTRIBUTING.md."""
+
+import re
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from replearn.study.pictures import Rung, ladder, sixteen_scores, where_we_landed
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+
+import run_pages  # noqa: E402
+
+PAGES = [
+    page
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    if not {"_build", "commands", "results"} & set(page.relative_to(ROOT / "docs").parts[:-1])
+]
+TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES]
+GUIDES = [
+    page for page in PAGES if page.parent.name in ("guide", "howto") or page.name == "start.md"
+]
+
+#: What nobody should write, and what to write.
+WORST = {
+    r"\banother (model|lab|centre|seed)\b": "a different model",
+    r"(?<![\w.])\.\d": "0.1",
+    r"\d %": "10%",
+    r"and says so\b": "a full stop",
+    r"\b(sites|multi-site)\b": "labs or centres",
+    r"\b(simply|obviously|of course)\b": "nothing",
+    r"\b(utilise|leverage|in order to)\b": "use, to",
+}
+MOST_WORDS = 25
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def prose(text: str) -> str:
+    """Paragraphs and items, without code, tables, pictures, links' addresses and headings."""
+    text = re.sub(r"(?ms)^(```+|:::+)\{?(?:raw|toctree)?.*?^\1$", "", text)
+    text = re.sub(r"(?ms)^---\n.*?^---\n", "", text)
+    text = re.sub(r"(?ms)^```.*?^```$", "", text)
+    text = re.sub(r"(?m)^(\||#|!\[|<img|:::|\([\w-]+\)=).*$", "", text)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    return re.sub(r"`[^`]*`", "x", text)
+
+
+@pytest.mark.parametrize("page", run_pages.pages(), ids=name)
+def test_pages_show_what_comes_out(page):
+    complaints = run_pages.check(page)
+    hint = "python docs/run_pages.py --write puts in what comes out now"
+    assert not complaints, "\n".join([*complaints, hint])
+
+
+def test_what_differs_is_noticed():
+    text = "```console\n$ replearn show none.json\nAll is well.\n```\n"
+    ((step, printed),) = run_pages.run(text)
+    assert not run_pages.agrees(step.shown, printed)
+    assert run_pages.agrees("a ... d", "a b c d")
+    assert not run_pages.agrees("a 1.5", "a 1.6")
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=name)
+def test_links_lead_somewhere(page):
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)|<img src=\"([^\"]+)\"", text)
+    for link in (one or other for one, other in links):
+        if not link.startswith(("http", "mailto:")):
+            assert (page.parent / link).exists(), link
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=name)
+def test_the_worst_words_are_absent(page):
+    text = prose(page.read_text(encoding="utf-8"))
+    found = [
+        f"{match[0]!r} in {text[max(0, match.start() - 40) : match.end() + 20]!r}: write {better}"
+        for pattern, better in WORST.items()
+        for match in re.finditer(pattern, text)
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs/index.md", *GUIDES], ids=name)
+def test_sentences_are_short(page):
+    paragraphs = re.split(r"\n\s*\n|\n(?=[-*>:] |\d+\. )", prose(page.read_text(encoding="utf-8")))
+    sentences = [s for p in paragraphs for s in re.split(r"(?<=[.?!:;])[)*\"]*\s+", p)]
+    long = [s for s in sentences if len(re.findall(r"[\w'-]+", s)) > MOST_WORDS]
+    assert not long, "\n---\n".join(long)
+
+
+def test_there_is_not_too_much_to_read():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) < 700
+    words = [len(page.read_text(encoding="utf-8").split()) for page in PAGES]
+    assert len(PAGES) <= 30
+    assert sum(words) < 24_000
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/guide").glob("[!i]*.md")), ids=name)
+def test_guides_have_a_picture(page):
+    assert re.search(r"(?m)^!\[.+\]\(\.\./pictures/.+\)$", page.read_text(encoding="utf-8"))
+
+
+def drawn(svg: str) -> str:
+    """What a reader of the picture hears."""
+    root = ElementTree.fromstring(svg)
+    assert root.attrib["role"] == "img"
+    assert "currentColor" in svg
+    return root.attrib["aria-label"]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs/pictures").glob("*.svg")), ids=lambda path: path.stem
+)
+def test_pictures_of_the_documentation_can_be_heard(path):
+    assert len(drawn(path.read_text(encoding="utf-8"))) > 20
+
+
+def test_scores_are_stacked_by_percents():
+    label = drawn(svg := sixteen_scores([0.29, 0.31, 0.35], [0.3, 0.3, 0.3], "A & B"))
+    assert (
+        label == "A & B: own models of 3 hospitals say 29% to 35%; replicated models say one risk."
+    )
+    circles = re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', svg)
+    assert len(circles) == 6
+    assert len({x for x, _ in circles[3:]}) == 1
+    assert len({y for _, y in circles[3:]}) == 3
+
+
+def test_a_ladder_compares_with_its_longest_rung():
+    svg = ladder(
+        [Rung("base", 0.0, "0%", "all"), Rung("ours", 0.2, "20%", "9 of 9", True)], "worth"
+    )
+    assert drawn(svg) == "worth: base 0%, same at all; ours 20%, same at 9 of 9."
+    assert re.findall(r'width="([\d.]+)" height="24"', svg) == ["2.0", "224.0"]
+
+
+def test_marks_outside_of_a_box_are_told():
+    names = ["age", "a<b"]
+    assert drawn(where_we_landed(names, {"x": np.array([0.1, -0.4])})).endswith("are inside.")
+    svg = where_we_landed(names, {"x": np.array([0.1, -9.0]), "y": np.array([0.0, 0.2])})
+    assert drawn(svg).endswith("1 have a mark outside.")
+    assert svg.count("<circle") == 4 + 2
