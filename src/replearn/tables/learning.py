@@ -14,6 +14,7 @@ from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.tables.cells import named_columns
 from replearn.tables.encoding import (
+    CLIP,
     MISSING,
     OTHER,
     Encoding,
@@ -30,6 +31,7 @@ from replearn.types import Vector
 LEAST_ROWS = 50
 
 _TAIL = 0.05  # the spread is that of the middle 90 %
+_FAR_TAIL = 0.01  # at most so many rows on one side are clipped
 _ENOUGH_APART = 200  # rows of the sample that differ from the others, if not all shall be counted
 _HARDLY = "is the same in nearly all rows, so it is left out"
 
@@ -170,8 +172,9 @@ def _scales(
     """Centre and spread of each column of numbers; none of those that hardly vary.
 
     The spread is that of the middle 90 % of the rows, or of less where fewer than 50 rows would
-    be beyond. Where these are all alike, as in a column that is mostly 0, it is half the median
-    distance of the others, if they are many enough.
+    be beyond; larger, if more than 1 % on one side would be clipped. Where the middle rows are all
+    alike, as in a column that is mostly 0, it is half the median distance of the others, if they
+    are many enough.
     """
     found: dict[str, tuple[float, float]] = {}
     alike: dict[str, float] = {}
@@ -188,7 +191,9 @@ def _scales(
         tail = min(max(_TAIL, LEAST_ROWS / values.size), 0.25)
         width = quantile(values, 1 - tail) - quantile(values, tail)
         if width > 0:
-            found[name] = centre, width / (-2 * NormalDist().inv_cdf(tail))
+            far = min(max(_FAR_TAIL, LEAST_ROWS / values.size), 0.25)
+            reach = max(quantile(values, 1 - far) - centre, centre - quantile(values, far))
+            found[name] = centre, max(width / (-2 * NormalDist().inv_cdf(tail)), reach / CLIP)
         elif (apart := values[values != centre]).size >= _ENOUGH_APART:
             found[name] = centre, quantile(np.sort(np.abs(apart - centre)), 0.5) / 2
         else:
