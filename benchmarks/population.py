@@ -1,0 +1,89 @@
+"""A synthetic population with levels, skewed numbers and rare events, and an original of its rows.
+
+Encoded rows are drawn directly, so that one fit of a lab serves every original: all have the same
+encoding and the same ridge, and only coordinates, cells and coins differ.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from replearn.codes.coins import Coins
+from replearn.codes.sketch import Cells
+from replearn.exact.rows import Block, Kept
+from replearn.losses import Bernoulli
+from replearn.recipes import glm
+from replearn.recipes.coordinates import Coordinates
+
+LOSS = Bernoulli()
+RIDGE = "0.001"
+#: Numbers that are correlated, and shares of three levels.
+N_NUMBERS, LEVELS = 12, (0.2, 0.05, 0.01)
+
+
+def coefficients() -> np.ndarray:
+    """Of the numbers and the levels."""
+    return np.array([0.6, -0.4, 0.3, 0.2, -0.2, 0.1, *[0.0] * 6, 0.5, -0.7, 1.0])
+
+
+def rows(n_rows: int, rng: np.random.Generator, theta: np.ndarray, constant: float = -2.2) -> Kept:
+    """Rows of a lab; about one in eight has the event."""
+    common = rng.normal(size=(n_rows, 1))
+    numbers = 0.6 * common + 0.8 * rng.normal(size=(n_rows, N_NUMBERS))
+    numbers[:, ::4] = np.exp(numbers[:, ::4] / 2) - 1.1  # skewed
+    numbers = np.clip(numbers, -4, 4)
+    place = rng.random(n_rows)
+    ends = np.cumsum(LEVELS)
+    levels = np.column_stack(
+        [(place < high) & (place >= high - share) for high, share in zip(ends, LEVELS, strict=True)]
+    )
+    terms = np.hstack([numbers, levels])
+    score = terms @ theta + constant
+    events = (rng.random(n_rows) < 1 / (1 + np.exp(-score))).astype(np.float64)
+    return Kept(Block(np.floor(terms * 4096 + 0.5).astype(np.int16), events))
+
+
+def fitted(lab: Kept) -> np.ndarray:
+    """A lab's fit."""
+    return glm.fit(lab, LOSS, RIDGE, glm.Summary.of(lab, LOSS).check(LOSS))
+
+
+@dataclass(frozen=True)
+class Published:
+    """An original: coordinates, cells, codes, and how much labs differ."""
+
+    coordinates: Coordinates
+    spread: glm.Spread
+    cells: Cells
+    z: np.ndarray
+    codes: np.ndarray
+    sketch: np.ndarray
+    n_rows: int
+
+    @classmethod
+    def of(cls, lab: Kept, promise: glm.Promise, seed: str) -> "Published":
+        """As `replearn.study.original.publish` makes it, with a ridge that is given."""
+        summary = glm.Summary.of(lab, LOSS)
+        theta = fitted(lab)
+        moments = glm.second_moments(lab)
+        coordinates = Coordinates.of(LOSS.information(summary.shares), moments, float(RIDGE))
+        influence = glm.spread_of(lab, LOSS, RIDGE, theta, coordinates, summary)
+        checked = glm.inflation_of(lab, LOSS, RIDGE, coordinates, influence, promise.n_there, theta)
+        spread = glm.Spread(influence, checked)
+        widths = np.array([float(width) for width in glm.widths_of(spread, promise)])
+        cells = Cells.drawn(widths, promise.bits, Coins(seed))
+        z = coordinates.of_theta(theta)
+        return cls(coordinates, spread, cells, z, *cells.publish(z), summary.n_rows)
+
+    def same(self, theta: np.ndarray) -> bool:
+        """Whether a lab's fit gives this model."""
+        found = self.cells.replicate(self.coordinates.of_theta(theta), self.sketch)
+        return bool((found == self.codes).all())
+
+    def expected(self, n_there: int) -> float:
+        """The certificate's estimate for this original."""
+        residual = self.z - self.cells.decode(self.codes, self.sketch)
+        deviations = self.spread.differences(self.n_rows, n_there)
+        found = glm.stability(self.cells.widths, deviations, self.cells.bits, residual).expected
+        assert found is not None
+        return found
