@@ -29,8 +29,9 @@ component of ``A (z - z')`` is normal with standard deviation ``|z - z'| / sqrt(
 ``|z - z'|`` times a coordinate of a random unit vector, whose two tails are together at most
 ``(1 - x^2)^((k-1)/2)``. A union over the k components ends the proof.
 
-So B = O(log(k / rho)) batches are enough, in place of O(k / (w rho)^2): the sketch makes the
-algorithm replicable at the rate of plain learning. It is a secure sketch [DORS08] and a form of
+So B = O(log^2(k / rho)) batches are enough, in place of O(k / (w rho)^2); with O(log log(k / rho))
+bits, which allow wider cells at the same accuracy, O(log(k / rho)). The sketch makes the algorithm
+replicable at the rate of plain learning. It is a secure sketch [DORS08] and a form of
 certificate replicability [DPVV23]. What is weaker than Definition 1.1 of the paper: somebody is
 first, and publishes ``b k`` bits about their sample; the second lab's model depends on these bits.
 Tested in tests/theory/test_sketched.py.
