@@ -13,7 +13,6 @@ from replearn.losses import Loss
 from replearn.recipes.design import Design
 from replearn.recipes.newton import State as NewtonState
 from replearn.study.passes import Counts, State
-from replearn.types import Vector
 
 #: One, as the constant column has it, on the fine and on the coarse grid.
 _ONE = 1 << ROW_BITS
