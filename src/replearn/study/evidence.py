@@ -147,7 +147,8 @@ class Evidence:
     def words(self) -> str:
         """In rows, in a sentence."""
         if self.bits < LEAST_BITS:
-            return "A match proves little: a guess without any rows may well hit this model."
+            tries = _two_digits(round(2**self.bits))
+            return f"A match proves little: a guess without rows hits once in about {tries} tries."
         honest = f"A lab needs about {_two_digits(self.rows)} rows of its own to get this model"
         if self.rows_search is None:
             return f"{honest}."

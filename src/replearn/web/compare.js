@@ -102,7 +102,8 @@ export function inWords(study, fingerprint, found) {
     verdict = "The same model: these rows give exactly the original's model.";
     const honest = `A lab needs about ${twoDigits(proof.rows)} rows of its own to get this model`;
     notes.push(proof.bits < 10
-      ? "A match proves little: a guess without any rows may well hit this model."
+      ? "A match proves little: a guess without rows hits once in about " +
+        `${twoDigits(Math.round(2 ** proof.bits))} tries.`
       : honest + (proof.rowsSearch === undefined ? "." : proof.rowsSearch < 50
         ? "; one that tries 2^40 neighbours needs hardly any."
         : `; one that tries 2^40 neighbours, about ${twoDigits(proof.rowsSearch)}.`));
