@@ -40,8 +40,7 @@ decimals <- function(texts) {
     t <- sub("^(-?)\\.", "\\10.", t)
     texts[odd] <- sub("\\.($|[eE])", "\\1", t)
   }
-  found <- jsonlite::parse_json(paste0("[", paste(texts, collapse = ","), "]"))
-  vapply(found, as.double, 0)
+  as.double(unlist(jsonlite::parse_json(paste0("[", paste(texts, collapse = ","), "]"))))
 }
 
 # Numbers as ECMAScript writes them: the shortest digits that are read as the same number.

@@ -56,9 +56,8 @@ calls <- list(
   },
   replicate = function(v) {
     data <- v$path
-    if (!is.null(v$frame)) {
-      data <- utils::read.csv(data, check.names = FALSE, encoding = "UTF-8", stringsAsFactors = v$frame)
-    }
+    if (!is.null(v$frame)) data <- read.csv(data, check.names = FALSE, fileEncoding = "UTF-8-BOM",
+                                            encoding = "UTF-8", stringsAsFactors = v$frame)
     found <- do.call(replearn$replicate, c(list(v$study, data, opened = v$opened), v$options))
     replearn$save(found$model, v$out)
     predicted <- do.call(predict, c(list(replearn$model(v$out), data, type = "score"), v$options))
