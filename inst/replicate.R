@@ -75,27 +75,18 @@ ecmascript <- function(text) {  # of d.ddde+dd
 
 # --- canonical JSON and SHA-256 ------------------------------------------------------------------
 
+ESCAPES <- sprintf("\\u%04x", 1:31)
+ESCAPES[c(8, 9, 10, 12, 13)] <- c("\\b", "\\t", "\\n", "\\f", "\\r")
+
 json_text <- function(text) {
   text <- gsub("([\\\\\"])", "\\\\\\1", enc2utf8(text), perl = TRUE)
-  if (grepl("[\x01-\x1f]", text, perl = TRUE)) {
-    short <- c("\b" = "\\b", "\t" = "\\t", "\n" = "\\n", "\f" = "\\f", "\r" = "\\r")
-    for (code in 1:31) {
-      sign <- intToUtf8(code)
-      word <- if (sign %in% names(short)) short[[sign]] else sprintf("\\u%04x", code)
-      text <- gsub(sign, word, text, fixed = TRUE)
-    }
-  }
+  for (code in intersect(utf8ToInt(text), 1:31))
+    text <- gsub(intToUtf8(code), ESCAPES[code], text, fixed = TRUE)
   paste0("\"", text, "\"")
 }
 
-utf16 <- function(text) {
-  p <- utf8ToInt(enc2utf8(text))
-  far <- pmax(p - 65536, 0)
-  paste(ifelse(p < 65536, sprintf("%04X", p),
-               sprintf("%04X%04X", 55296 + far %/% 1024, 56320 + far %% 1024)), collapse = "")
-}
-
-# Lists with names are objects, lists without are arrays, as jsonlite::parse_json() gives them.
+# Lists with names are objects, lists without are arrays, as jsonlite::parse_json() gives them. Keys of
+# replearn's files are ASCII, so that the order of bytes is that of UTF-16.
 canonical <- function(value) {
   if (is.null(value)) return("null")
   if (is.list(value) && is.null(names(value))) {
@@ -104,7 +95,7 @@ canonical <- function(value) {
     return(paste0("[", paste(parts, collapse = ","), "]"))
   }
   if (is.list(value)) {
-    value <- value[order(vapply(names(value), utf16, ""), method = "radix")]
+    value <- value[order(names(value), method = "radix")]
     parts <- paste0(vapply(names(value), json_text, ""), ":", vapply(value, canonical, ""))
     return(paste0("{", paste(parts[seq_along(value)], collapse = ","), "}"))
   }
@@ -168,7 +159,6 @@ turned <- function(words, other, n) words %/% POWERS16[n] + (other %% POWERS16[n
 
 # Sums modulo 2^32: the lower halves carry into the upper ones.
 carried <- function(sums, m) (sums + c(sums[m + seq_len(m)] %/% 65536L, integer(m))) %% 65536L
-
 fingerprint_of <- function(content) sha256(charToRaw(canonical(content)))
 
 # --- coins ---------------------------------------------------------------------------------------
@@ -311,8 +301,7 @@ backwards <- function(lower, x) {
 n_scores <- function(loss) if (loss$kind == "multinomial") loss$n_classes - 1 else 1
 loss_bits <- function(loss) switch(loss$kind, gaussian = 16, poisson = 22 - loss$cap_bits, 22)
 means_of <- function(loss, scores) {
-  switch(loss$kind,
-    bernoulli = matrix(sigmoid(scores[, 1])),
+  switch(loss$kind, bernoulli = matrix(sigmoid(scores[, 1])),
     gaussian = matrix(pmin(pmax(scores[, 1], -48), 48)),
     poisson = matrix(exact_exp(pmin(pmax(scores[, 1], -30), loss$cap_bits * LN2_HI))),
     multinomial = {
@@ -588,10 +577,8 @@ decoded <- function(design, codes) {
 # --- one meaning of a cell -----------------------------------------------------------------------
 
 MISSING_WORDS <- c("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", ".", "?")
-BOOLS <- c(true = "true", True = "true", TRUE. = "true", false = "false", False = "false",
-           FALSE. = "false")
-names(BOOLS) <- sub(".", "", names(BOOLS), fixed = TRUE)
-POINT_FOR_COMMA <- "numbers with a point where the decimal sign is a comma"
+TRUE_WORDS <- c("true", "True", "TRUE")
+FALSE_WORDS <- c("false", "False", "FALSE")
 
 trimmed <- function(texts) gsub("^[ \t\n\r\v\f]+|[ \t\n\r\v\f]+$", "", texts, perl = TRUE)
 odd_cells <- function(name, what) {
@@ -607,7 +594,8 @@ rewritten <- function(texts, name, signs) {
   form <- paste0("^[+-]?(", whole, "(", point, "[0-9]*)?|", point, "[0-9]+)([eE][+-]?[0-9]+)?$")
   meant <- grepl(form, texts, perl = TRUE)
   plain <- !meant & grepl(NUMBER, texts, perl = TRUE)
-  if (signs$decimal == "," && any(grepl("[.].", texts[plain]))) odd_cells(name, POINT_FOR_COMMA)
+  if (signs$decimal == "," && any(grepl("[.].", texts[plain])))
+    odd_cells(name, "numbers with a point where the decimal sign is a comma")
   if (nzchar(signs$thousands)) texts[meant] <- gsub(group, "", texts[meant])
   texts[meant] <- sub(point, ".", texts[meant])
   texts
@@ -616,10 +604,9 @@ rewritten <- function(texts, name, signs) {
 # A column as numbers, or as trimmed texts; NA is missing.
 cells_of <- function(column, name, signs = list(decimal = ".", thousands = "")) {
   if (is.factor(column)) column <- as.character(column)
-  if (inherits(column, c("Date", "POSIXt", "difftime"))) odd_cells(name, "dates or times")
-  if (is.list(column) || !is.null(dim(column))) odd_cells(name, "lists")
-  if (is.complex(column) || is.raw(column)) odd_cells(name, "complex numbers or bytes")
-  if (inherits(column, "integer64")) odd_cells(name, "integers of 64 bits")
+  if (inherits(column, c("Date", "POSIXt", "difftime", "integer64")) || !is.null(dim(column)) ||
+      !(is.character(column) || is.numeric(column) || is.logical(column)))
+    odd_cells(name, paste("values of the class", class(column)[1]))
   if (is.logical(column)) return(c("false", "true")[column + 1L])
   if (is.numeric(column)) {
     x <- as.double(column)
@@ -642,7 +629,8 @@ numbers_of <- function(cells, name) {
   if (is.double(cells)) return(cells)
   distinct <- unique(cells)
   x <- ifelse(is.na(distinct), NA_real_, NaN)
-  x[distinct %in% names(BOOLS)] <- BOOLS[distinct[distinct %in% names(BOOLS)]] == "true"
+  x[distinct %in% TRUE_WORDS] <- 1
+  x[distinct %in% FALSE_WORDS] <- 0
   is_number <- grepl(NUMBER, distinct, perl = TRUE)
   x[is_number] <- decimals(distinct[is_number])
   if (any(is.infinite(x))) odd_cells(name, "infinite numbers")
@@ -651,19 +639,12 @@ numbers_of <- function(cells, name) {
 
 # Levels of a column: "1.0" and "01" are "1", "TRUE" is "true"; NA where a cell is missing.
 levels_of <- function(cells, name) {
-  distinct <- unique(cells)
-  known <- !is.na(distinct)
-  texts <- rep(NA_character_, length(distinct))
-  if (is.double(cells)) {
-    texts[known] <- number_texts(distinct[known])
-  } else {
-    is_bool <- distinct %in% names(BOOLS)
-    is_number <- grepl(NUMBER, distinct, perl = TRUE)
-    texts[known] <- distinct[known]
-    texts[is_bool] <- BOOLS[distinct[is_bool]]
-    texts[is_number] <- number_texts(numbers_of(distinct[is_number], name))
-  }
-  texts[match(cells, distinct)]
+  texts <- distinct <- unique(cells)
+  is_number <- if (is.double(cells)) !is.na(distinct) else grepl(NUMBER, distinct, perl = TRUE)
+  texts[is_number] <- number_texts(numbers_of(distinct[is_number], name))
+  texts[distinct %in% TRUE_WORDS] <- "true"
+  texts[distinct %in% FALSE_WORDS] <- "false"
+  as.character(texts)[match(cells, distinct)]
 }
 
 # --- tables --------------------------------------------------------------------------------------
