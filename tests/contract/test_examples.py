@@ -1,4 +1,4 @@
-"""Every example runs, says something, and declares what it needs."""
+"""Every example runs and declares what it needs; the reference lists all names and options."""
 
 import os
 import subprocess
@@ -37,3 +37,22 @@ def test_an_example(name, tmp_path):
     )
     assert run.returncode == 0, run.stderr[-2000:]
     assert len(run.stdout.splitlines()) >= 2
+
+
+def test_the_reference_lists_every_public_name():
+    import re
+
+    import replearn as rl
+
+    page = (EXAMPLES.parent / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    listed = {name.split(".")[0] for name in re.findall(r"(?m)^   (\w[\w.]*)$", page)}
+    assert listed == set(rl.__all__)
+
+
+def test_the_page_of_commands_is_what_help_prints():
+    sys.path.insert(0, str(EXAMPLES.parent / "docs"))
+    try:
+        import write_commands
+    finally:
+        sys.path.pop(0)
+    assert write_commands.PAGE.read_text(encoding="utf-8") == write_commands.page()
