@@ -59,18 +59,16 @@ number_texts <- function(x) {
   out
 }
 
-ecmascript <- function(text) {  # of d.ddde+dd
-  sign <- if (startsWith(text, "-")) "-" else ""
-  parts <- strsplit(sub("^-", "", text), "e")[[1]]
-  digits <- sub("0+$", "", sub(".", "", parts[1], fixed = TRUE))
-  point <- as.integer(parts[2]) + 1L
+ecmascript <- function(text) {  # of [-]d.ddde+dd
+  parts <- regmatches(text, regexec("^(-?)([0-9])[.]?([0-9]*?)0*e(.*)$", text, perl = TRUE))[[1]]
+  digits <- paste0(parts[3], parts[4])
   n <- nchar(digits)
-  body <- if (n <= point && point <= 21) paste0(digits, strrep("0", point - n))
-    else if (0 < point && point <= 21) paste0(substr(digits, 1, point), ".", substring(digits, point + 1))
+  point <- as.integer(parts[5]) + 1L
+  paste0(parts[2],
+    if (n <= point && point <= 21) paste0(digits, strrep("0", point - n))
+    else if (0 < point && point <= 21) sub(sprintf("^(.{%d})", point), "\\1.", digits)
     else if (-6 < point && point <= 0) paste0("0.", strrep("0", -point), digits)
-    else paste0(substr(digits, 1, 1), if (n > 1) ".", substring(digits, 2),
-                sprintf("e%+d", point - 1L))
-  paste0(sign, body)
+    else paste0(parts[3], if (n > 1) ".", parts[4], sprintf("e%+d", point - 1L)))
 }
 
 # --- canonical JSON and SHA-256 ------------------------------------------------------------------
@@ -124,14 +122,15 @@ sha256 <- function(bytes) {
   halves <- array(bytes[c(TRUE, FALSE)] * 256L + bytes[c(FALSE, TRUE)], c(2, 16, m))
   words <- lapply(1:16, function(i) as.vector(t(matrix(halves[, i, ], 2))))  # of all blocks
   swap <- c(m + seq_len(m), seq_len(m))
+  lower <- rep(0:1, each = m)
   for (i in 17:64) {
     a <- words[[i - 15]]
     b <- words[[i - 2]]
     x <- a[swap]
     y <- b[swap]
     words[[i]] <- carried(words[[i - 16]] + words[[i - 7]] +
-      bitwXor(bitwXor(turned(a, x, 7), turned(x, a, 2)), turned(a, c(integer(m), x[-seq_len(m)]), 3)) +
-      bitwXor(bitwXor(turned(y, b, 1), turned(y, b, 3)), turned(b, c(integer(m), y[-seq_len(m)]), 10)), m)
+      bitwXor(bitwXor(turned(a, x, 7), turned(x, a, 2)), turned(a, x * lower, 3)) +
+      bitwXor(bitwXor(turned(y, b, 1), turned(y, b, 3)), turned(b, y * lower, 10)), m)
   }
   words <- array(unlist(words), c(m, 2, 64))
   state <- SHA_START
@@ -193,10 +192,10 @@ coin_words <- function(seed, stream, n, row = 0) {
   k <- keys[, 1]
   l <- keys[, 2]
   m <- ceiling(n / 4)
-  limbs <- function(x) vapply(0:3, function(i) x %/% 65536^i %% 65536, numeric(m))
-  a <- matrix(limbs(seq_len(m)), m)
-  b <- matrix(limbs(rep(row, m)), m)
-  c_ <- d <- matrix(0, m, 4)
+  limbs <- function(x) cbind(x %% 65536, x %/% 65536, rep(0, m), 0)
+  a <- limbs(seq_len(m))
+  b <- limbs(row)
+  c_ <- d <- limbs(0)
   for (round in 1:10) {
     p <- product(a, c(0x6c93, 0xe14c, 0x470e, 0xd2e7))
     q <- product(c_, c(0x1157, 0x9512, 0x8263, 0xca5a))
@@ -383,9 +382,10 @@ sums_at <- function(rows, loss, theta, share) {
   p <- ncol(theta)
   bits <- loss_bits(loss)
   gradient <- list(hi = matrix(0, p, nrow(theta)), lo = matrix(0, p, nrow(theta)))
-  pair <- which(upper.tri(diag(nrow(theta)), diag = TRUE), arr.ind = TRUE)
-  pair <- pair[order(pair[, 1], pair[, 2]), , drop = FALSE]
-  information <- if (share > 0) rep(list(list(hi = matrix(0, p, p), lo = matrix(0, p, p))), nrow(pair))
+  S <- seq_len(nrow(theta))
+  pair <- subset(expand.grid(l = S, k = S), k <= l)
+  zeros <- matrix(0, p, p)
+  information <- if (share > 0) rep(list(list(hi = zeros, lo = zeros)), nrow(pair))
   weight <- sampled <- 0
   for (start in seq(1, rows$n, by = BLOCK)) {
     part <- start:min(start + BLOCK - 1, rows$n)
@@ -404,16 +404,15 @@ sums_at <- function(rows, loss, theta, share) {
       some <- chosen[first:min(first + COARSE_BLOCK - 1, length(chosen))]
       coarse <- floor(X[some, , drop = FALSE] * (1 / 16) + 0.5)
       for (i in seq_len(nrow(pair))) {
-        k <- pair[i, 1]
-        l <- pair[i, 2]
+        k <- pair$k[i]
+        l <- pair$l[i]
         values <- curvature(loss, k, l, means[some, k], means[some, l]) * weights[some]
         information[[i]] <- pairs_added(information[[i]],
                                         crossprod(coarse * on_grid(values, bits), coarse))
       }
     }
   }
-  list(weight = weight, sampled = sampled, gradient = gradient, information = information,
-       pair = pair)
+  list(weight = weight, sampled = sampled, gradient = gradient, information = information, pair = pair)
 }
 
 # --- Newton's method -----------------------------------------------------------------------------
@@ -440,8 +439,8 @@ mean_gradient <- function(sums, loss, ridge, theta) {
 mean_information <- function(sums, loss, ridge, S, p) {
   whole <- matrix(0, S * p, S * p)
   for (i in seq_along(sums$information)) {
-    k <- sums$pair[i, 1]
-    l <- sums$pair[i, 2]
+    k <- sums$pair$k[i]
+    l <- sums$pair$l[i]
     part <- reals(sums$information[[i]]) * POWER(-loss_bits(loss)) / max(sums$sampled, 1)
     on_scores <- if (S > 1) (k == l) - 1 / (S + 1) else 1
     places <- seq_len(p - 1) + 1
@@ -590,7 +589,8 @@ odd_cells <- function(name, what) {
 rewritten <- function(texts, name, signs) {
   point <- paste0("[", signs$decimal, "]")
   group <- paste0("[", signs$thousands, "]")
-  whole <- if (nzchar(signs$thousands)) paste0("([0-9]+|[0-9]{1,3}(", group, "[0-9]{3})+)") else "[0-9]+"
+  whole <- "[0-9]+"
+  if (nzchar(signs$thousands)) whole <- paste0("([0-9]+|[0-9]{1,3}(", group, "[0-9]{3})+)")
   form <- paste0("^[+-]?(", whole, "(", point, "[0-9]*)?|", point, "[0-9]+)([eE][+-]?[0-9]+)?$")
   meant <- grepl(form, texts, perl = TRUE)
   plain <- !meant & grepl(NUMBER, texts, perl = TRUE)
@@ -656,7 +656,8 @@ read_bytes <- function(path) {
   bytes <- readBin(path, "raw", file.size(path))
   begins <- function(...) identical(head(bytes, ...length()), as.raw(c(...)))
   if (begins(0x1f, 0x8b)) refuse(path, " is compressed. Unpack it first.")
-  if (begins(0x50, 0x4b, 3, 4) || begins(0xd0, 0xcf, 0x11, 0xe0)) refuse(path, " is a workbook. ", SAVE_AS)
+  if (begins(0x50, 0x4b, 3, 4) || begins(0xd0, 0xcf, 0x11, 0xe0))
+    refuse(path, " is a workbook. ", SAVE_AS)
   if (begins(0xff, 0xfe) || begins(0xfe, 0xff) || any(bytes == 0))
     refuse(path, " must be UTF-8 text, got something else. ", SAVE_AS)
   if (begins(0xef, 0xbb, 0xbf)) bytes <- bytes[-(1:3)]
@@ -674,7 +675,7 @@ delimiter_of <- function(bytes) {
 
 # Records of a CSV file as texts: lines, joined where a line ends within quotes.
 records_of <- function(path, bytes, d) {
-  ends <- as.character(bytes[bytes == 0x0a | bytes == 0x0d])
+  ends <- ifelse(bytes[bytes == 0x0a | bytes == 0x0d] == 0x0a, "\n", "\r")
   bytes[bytes == 0x0d] <- as.raw(0x0a)
   source <- rawConnection(bytes)
   on.exit(close(source))
@@ -695,7 +696,7 @@ records_of <- function(path, bytes, d) {
       if (is.na(to)) to <- length(lines)
       if (to == done) break  # quotes that are never closed run to the end
       more <- (done + 1):to
-      text <- paste0(text, paste0(ifelse(ends[more - 1] == "0a", "\n", "\r"), lines[more], collapse = ""))
+      text <- paste0(c(text, paste0(ends[more - 1], lines[more])), collapse = "")
       done <- to
       if (nchar(text, "bytes") > 2^22)
         refuse(path, " cannot be read: a row is longer than 4 MB. Check the quotes.")
@@ -735,7 +736,7 @@ checked_names <- function(place, names, wanted) {
     refuse(place, " must name every column, but column ", which(!nzchar(names) | is.na(names))[1],
            " has no name. Name it, or leave it out if it numbers the rows.")
   if (anyDuplicated(names))
-    refuse(place, " must have different names of columns, got ", quoted(unique(names[duplicated(names)])),
+    refuse(place, " must have different names of columns, got ", quoted(names[duplicated(names)]),
            " more than once. Rename them.")
   if (length(absent <- setdiff(wanted, names)))
     refuse(place, " must have ", quoted(absent), "; it has ", quoted(names), ". Rename the columns, ",
@@ -750,8 +751,8 @@ read_table <- function(data, numbers, levels, delimiter = NULL, decimal = ".", t
     refuse("decimal must be a point or a comma, and thousands a different sign, got '", decimal,
            "' and '", thousands, "'.")
   wanted <- unique(c(numbers, levels))
-  taken <- function(column, n, signs) {
-    cells <- sapply(wanted, function(name) cells_of(column(name), name, signs), simplify = FALSE)
+  taken <- function(column, n, ...) {
+    cells <- sapply(wanted, function(name) cells_of(column(name), name, ...), simplify = FALSE)
     list(n = n, numbers = Map(numbers_of, cells[numbers], numbers),
          levels = Map(levels_of, cells[levels], levels))
   }
@@ -759,7 +760,7 @@ read_table <- function(data, numbers, levels, delimiter = NULL, decimal = ".", t
     places <- match(wanted, checked_names("the table", names(data), wanted))
     names(places) <- wanted
     if (!nrow(data)) refuse("the table must have rows, got none. Check it.")
-    return(taken(function(name) data[[places[[name]]]], nrow(data), list(decimal = ".", thousands = "")))
+    return(taken(function(name) data[[places[[name]]]], nrow(data)))
   }
   if (!is.character(data) || length(data) != 1)
     refuse("data must be a data.frame or the path of a CSV file, got ", class(data)[1], ".")
@@ -767,7 +768,7 @@ read_table <- function(data, numbers, levels, delimiter = NULL, decimal = ".", t
   delimiter <- if (is.null(delimiter)) delimiter_of(bytes) else delimiter
   d <- sprintf("\\x%s", charToRaw(delimiter))
   records <- records_of(data, bytes, d)
-  if (!length(records)) refuse(data, " must begin with a line of column names, got none. Check the file.")
+  if (!length(records)) refuse(data, " must begin with a line of column names, got none. Check it.")
   names <- split_records(records[1], delimiter, d)[[1]]
   places <- match(wanted, checked_names(data, names, wanted))
   names(places) <- wanted
@@ -775,16 +776,14 @@ read_table <- function(data, numbers, levels, delimiter = NULL, decimal = ".", t
   parts <- lapply(seq(2, length(records), by = 8192), function(start) {
     some <- split_records(records[start:min(start + 8191, length(records))], delimiter, d)
     if (length(odd <- which(lengths(some) != length(names))))
-      refuse(data, ", row ", start + odd[1] - 1, ", must have ", length(names), " cells in every row, got ",
-             length(some[[odd[1]]]), ". Put texts that hold the delimiter in quotes; with a decimal ",
-             "comma separate cells by semicolons.")
+      refuse(data, ", row ", start + odd[1] - 1, ", must have ", length(names), " cells in every row, ",
+             "got ", length(some[[odd[1]]]), ". Put texts that hold the delimiter in quotes; with a ",
+             "decimal comma separate cells by semicolons.")
     texts <- matrix(unlist(some), length(names))
     taken(function(name) texts[places[[name]], ], length(some), signs)
   })
-  joined <- function(what, names) {
-    sapply(names, function(name) unlist(lapply(parts, function(part) part[[what]][[name]])), simplify = FALSE)
-  }
-  list(n = length(records) - 1, numbers = joined("numbers", numbers), levels = joined("levels", levels))
+  joined <- function(what) do.call(Map, c(c, lapply(parts, `[[`, what)))
+  list(n = length(records) - 1, numbers = joined("numbers"), levels = joined("levels"))
 }
 
 # --- encoding ------------------------------------------------------------------------------------
@@ -872,7 +871,7 @@ refuse_unknown <- function(encoding, encoded, n) {
 # --- labels, numbers, weights --------------------------------------------------------------------
 
 label_texts <- function(classes) vapply(classes, function(label)
-  if (is.logical(label)) tolower(label) else if (is.character(label)) label else number_texts(label), "")
+  if (is.character(label)) label else canonical(label), "")
 
 class_numbers <- function(levels, classes) {
   n <- length(levels)
@@ -911,7 +910,8 @@ checked_numbers <- function(values, place, least = -Inf) {
 targets_of <- function(design, table) {
   loss <- design$loss
   if (!is.null(design$classes)) return(class_numbers(table$levels[[design$target]], design$classes))
-  y <- checked_numbers(table$numbers[[design$target]], "the target", if (loss$kind == "poisson") 0 else -Inf)
+  least <- if (loss$kind == "poisson") 0 else -Inf
+  y <- checked_numbers(table$numbers[[design$target]], "the target", least)
   if (loss$kind == "poisson") return(pmin(y, POWER(loss$cap_bits)))
   units <- (y - decimals(loss$centre)) / decimals(loss$spread)
   on_grid(pmin(pmax(units, -16), 16), 16) * POWER(-16)
@@ -920,8 +920,8 @@ targets_of <- function(design, table) {
 # Weights on their grid, scaled by the smallest power of two that exceeds them; NULL if all are 1.
 weights_of <- function(design, table, targets) {
   if (is.null(design$weights) && is.null(design$class_weight)) return(NULL)
-  mass <- rep(1, table$n)
-  if (!is.null(design$weights)) mass <- checked_numbers(table$numbers[[design$weights]], "sample_weight", 0)
+  mass <- if (is.null(design$weights)) rep(1, table$n)
+    else checked_numbers(table$numbers[[design$weights]], "sample_weight", 0)
   if (!is.null(design$class_weight)) mass <- mass * decimals(unlist(design$class_weight))[targets + 1]
   if (!any(mass > 0)) refuse("sample_weight must not be zero in all rows. Pass some that are positive.")
   scale <- min(POWERS[POWERS > max(mass)])
@@ -931,7 +931,7 @@ weights_of <- function(design, table, targets) {
 directions_of <- function(design)
   do.call(rbind, lapply(design$directions, function(row) as.double(unlist(row))))
 
-# The columns that a design needs; `roles` are names of further ones that hold numbers.
+# The columns that a design needs, and further ones by name: as numbers, or as levels.
 design_table <- function(design, data, numbers, levels, ...) {
   columns <- design$encoding$columns
   is_number <- vapply(columns, is_number_column, NA)
@@ -973,10 +973,11 @@ read_document <- function(path, format) {
   content[c("fingerprint", "provenance")] <- NULL
   found <- fingerprint_of(content)
   if (!is.null(said) && !identical(said, found))
-    refuse(path, ": fingerprint must be ", found, ", got ", said, ": the file was altered. Get it anew.")
+    refuse(path, ": fingerprint must be ", found, ", got ", said, ": it was altered. Get it anew.")
   n <- n_scores(content$design$loss) * n_columns(content$design)
   for (key in c("widths", if (content$design$bits > 0) "sketch"))
-    if (length(content$design[[key]]) != n) refuse(path, ": ", key, " must be ", n, " numbers. Get it anew.")
+    if (length(content$design[[key]]) != n)
+      refuse(path, ": ", key, " must be ", n, " numbers. Get it anew.")
   c(content, list(fingerprint = found))
 }
 
@@ -988,7 +989,8 @@ read_study <- function(path) structure(read_document(path, "replearn/study"), cl
 read_model <- function(path) {
   content <- read_document(path, "replearn/model")
   codes <- as.double(unlist(content$codes))
-  if (length(codes) != length(content$design$widths)) refuse(path, ": codes must be one for each width.")
+  if (length(codes) != length(content$design$widths))
+    refuse(path, ": codes must be as many as widths. Get it anew.")
   make_model(content$design, codes)
 }
 
@@ -1045,7 +1047,8 @@ predict_model <- function(object, newdata, type = c("response", "prob", "score")
   table <- design_table(design, newdata, design$offset, NULL, ...)
   X <- encode(design$encoding, table, is_rounded = FALSE)$X
   scores <- tcrossprod(cbind(1, X), object$coefficients)
-  if (!is.null(design$offset)) scores <- scores + checked_numbers(table$numbers[[design$offset]], "offset")
+  if (!is.null(design$offset))
+    scores <- scores + checked_numbers(table$numbers[[design$offset]], "offset")
   if (type == "score") return(scores)
   if (is.null(design$classes)) {
     if (type == "prob") refuse("type must be \"response\" or \"score\" for numbers, got \"prob\".")
@@ -1081,8 +1084,8 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
   differences <- NULL
   if (!is.null(opened)) {
     if (canonical(opened$design) != canonical(design) || isFALSE(commits_to(opened$fingerprint)))
-      refuse("the opened model must be the one that the study commits to, got a different one. Ask the ",
-             "original for its model file.")
+      refuse("the opened model must be the one that the study commits to, got a different one. Ask ",
+             "the original for its model file.")
     same <- opened$fingerprint == model$fingerprint
     deviations <- decimals(unlist(study$spreads)) * sqrt(1 / study$n_original + 1 / rows$n)
     rounding <- widths_of(design)^2 / (12 * 4^design$bits)
@@ -1108,8 +1111,9 @@ print_replication <- function(x, ...) {
 }
 
 print_study <- function(x, ...) {
-  cat("A study of '", x$design$target, "', planned for ", counted(x$n_replication), " rows.\n  columns      ",
-      quoted(names_of(x$design$encoding$columns)), "\n  fingerprint  ", x$fingerprint, "\n", sep = "")
+  cat("A study of '", x$design$target, "', planned for ", counted(x$n_replication), " rows.",
+      "\n  columns      ", quoted(names_of(x$design$encoding$columns)),
+      "\n  fingerprint  ", x$fingerprint, "\n", sep = "")
   invisible(x)
 }
 
