@@ -7,6 +7,8 @@ import numpy as np
 
 from replearn.types import Matrix, Vector
 
+_ROWS = 128  # of a product that stays in a core's cache
+
 
 def total(x: Vector) -> float:
     """Sum from the first entry to the last, one after the other."""
@@ -23,13 +25,19 @@ def cholesky(matrix: Matrix, floor: float = 0.0) -> Matrix:
            [1., 2.]])
     """
     rest = matrix.copy()
-    for j in range(len(rest)):
+    n = len(rest)
+    product = np.empty((min(n, _ROWS), n))
+    for j in range(n):
         pivot = max(float(rest[j, j]), floor)
         if not pivot > 0:
             raise ArithmeticError("the matrix is not positive definite")
         root = np.sqrt(pivot)
         below = rest[j + 1 :, j] / root
-        rest[j + 1 :, j + 1 :] -= below[:, None] * below
+        for start in range(j + 1, n, _ROWS):  # some rows at a time, up to their diagonal
+            stop = min(start + _ROWS, n)
+            part = product[: stop - start, : stop - j - 1]
+            np.multiply.outer(below[start - j - 1 : stop - j - 1], below[: stop - j - 1], out=part)
+            rest[start:stop, j + 1 : stop] -= part
         rest[j, j], rest[j + 1 :, j] = root, below
     return np.tril(rest)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.types import BlockMap, Grid, Matrix, Vector, is_sparse
+from replearn.types import BlockMap, Matrix, Vector, is_sparse
 
 #: The grids, as powers of two: one unit of an encoded row is 2^-12, and so on.
 ROW_BITS, THETA_BITS, WEIGHT_BITS, RESIDUAL_BITS = 12, 26, 16, 22
@@ -91,6 +91,8 @@ class Kept:
 
 def pieces(block: Block, n_columns: int) -> Iterator[Block]:
     """A block in pieces that fit a core's cache and keep sums exact."""
+    if is_sparse(block.terms) and block.n_rows:
+        n_columns = block.terms.nnz // block.n_rows + 1
     most = min(max(_CACHED // n_columns, 256), MAX_BLOCK)
     if block.n_rows <= most:
         yield block
@@ -99,13 +101,20 @@ def pieces(block: Block, n_columns: int) -> Iterator[Block]:
         yield block.part(slice(start, start + most))
 
 
-def with_constant(terms: Grid) -> Any:
+def with_constant(terms: Any) -> Any:
     """Rows in float64 with the constant 1 as their first column; sparse rows stay sparse."""
     if is_sparse(terms):
         from scipy import sparse
 
-        constant = np.full((terms.shape[0], 1), float(1 << ROW_BITS))
-        return sparse.hstack([constant, terms.astype(np.float64)], format="csr")
+        n_rows = terms.shape[0]
+        starts = terms.indptr + np.arange(n_rows + 1, dtype=terms.indptr.dtype)
+        is_term = np.ones(terms.nnz + n_rows, dtype=bool)
+        is_term[starts[:-1]] = False
+        values = np.full(is_term.size, float(1 << ROW_BITS))
+        values[is_term] = terms.data
+        columns = np.zeros(is_term.size, dtype=terms.indices.dtype)
+        columns[is_term] = terms.indices + 1
+        return sparse.csr_matrix((values, columns, starts), (n_rows, terms.shape[1] + 1))
     out = np.empty((terms.shape[0], terms.shape[1] + 1))
     out[:, 0] = 1 << ROW_BITS
     out[:, 1:] = terms

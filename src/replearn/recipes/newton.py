@@ -204,7 +204,7 @@ def _few_sums(loss: Loss, state: State, block: Block) -> ExactSums:
     )
 
 
-def _cut(weights: Vector | None, chosen: np.ndarray) -> Vector | None:
+def _cut(weights: Vector | None, chosen: Any) -> Vector | None:
     return None if weights is None else weights[chosen]
 
 
@@ -218,23 +218,31 @@ def _add_information(
     information: np.ndarray, loss: Loss, X: Any, found: Matrix, weights: Vector | None
 ) -> int:
     """Add up ``X' diag(curvature) X`` over some rows, and return their weight."""
+    if is_sparse(X):
+        coarse = X * (1.0 / COARSE)
+        coarse.data = np.floor(coarse.data + 0.5)
+        coarse = coarse.astype(np.int64)  # which needs no bound on the number of rows
+        turned = coarse.T.tocsr()
+        data = turned.data
+        for pair, values in enumerate(_curvature(loss, found, weights)):
+            turned.data = data * values.astype(np.int64)[turned.indices]
+            information[pair] += (turned @ coarse).toarray()
+        return _total_weight(weights, len(found))
     for start in range(0, len(found), COARSE_BLOCK):
         part = slice(start, start + COARSE_BLOCK)
-        coarse = X[part] * (1.0 / COARSE)
-        if is_sparse(coarse):
-            coarse.data = np.floor(coarse.data + 0.5)
-        else:
-            coarse = np.floor(coarse + 0.5)
-        curvature = loss.curvature(found[part])
-        if weights is not None:
-            curvature = curvature * weights[part, None]
-        for pair, values in enumerate(on_grid(curvature, loss.bits).T):
-            if is_sparse(coarse):
-                product = (coarse.multiply(values[:, None]).T @ coarse).toarray()
-            else:
-                product = (coarse * values[:, None]).T @ coarse
+        coarse = np.floor(X[part] * (1.0 / COARSE) + 0.5)
+        for pair, values in enumerate(_curvature(loss, found[part], _cut(weights, part))):
+            product = (coarse * values[:, None]).T @ coarse
             information[pair] += product.astype(np.int64)
     return _total_weight(weights, len(found))
+
+
+def _curvature(loss: Loss, found: Matrix, weights: Vector | None) -> Matrix:
+    """A row for each pair of scores, on the grid."""
+    curvature = loss.curvature(found)
+    if weights is not None:
+        curvature = curvature * weights[:, None]
+    return np.asarray(on_grid(curvature, loss.bits).T)
 
 
 def start(
