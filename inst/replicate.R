@@ -101,63 +101,62 @@ canonical <- function(value) {
   if (is.character(value)) json_text(value) else number_texts(as.double(value))
 }
 
-POWERS16 <- as.integer(cumprod(rep(2, 16)))
-
-# SHA-256 takes its constants from the fractions of roots of the first primes; here as two halves.
+# SHA-256 takes its constants from the fractions of roots of the first primes. Integers of R have no
+# 2^31, so a word of 32 bits is two of 16, the upper one first.
 PRIMES <- Filter(function(n) n == 2 || all(n %% 2:ceiling(sqrt(n)) > 0), 2:311)
 root_halves <- function(roots) {
   words <- floor((roots - floor(roots)) * 2^32)
-  Map(c, as.integer(words %/% 65536), as.integer(words %% 65536))
+  rbind(as.integer(words %/% 65536), as.integer(words %% 65536))
 }
 SHA_START <- root_halves(sqrt(PRIMES[1:8]))
 SHA_ROUNDS <- root_halves(PRIMES^(1 / 3))
+TURNS <- lapply(list(c(6, 2), c(11, 13), c(9, 6)), function(n) rep(as.integer(2^n), each = 2))
+BACK <- lapply(TURNS, function(turn) 65536L %/% turn)
 
-# SHA-256 of bytes, in hex. Integers of R have no 2^31, so a word of 32 bits is two numbers of 16. A
-# vector holds the upper halves of some words, then the lower ones.
+# SHA-256 of bytes, in hex.
 sha256 <- function(bytes) {
   n <- length(bytes)
   size <- as.raw((n * 8) %/% 256^(7:0) %% 256)
   bytes <- as.integer(c(bytes, as.raw(128), raw((55 - n) %% 64), size))
   m <- length(bytes) / 64
   halves <- array(bytes[c(TRUE, FALSE)] * 256L + bytes[c(FALSE, TRUE)], c(2, 16, m))
-  words <- lapply(1:16, function(i) as.vector(t(matrix(halves[, i, ], 2))))  # of all blocks
-  swap <- c(m + seq_len(m), seq_len(m))
-  lower <- rep(0:1, each = m)
+  words <- lapply(1:16, function(i) t(matrix(halves[, i, ], 2)))  # of all blocks
   for (i in 17:64) {
     a <- words[[i - 15]]
     b <- words[[i - 2]]
-    x <- a[swap]
-    y <- b[swap]
-    words[[i]] <- carried(words[[i - 16]] + words[[i - 7]] +
-      bitwXor(bitwXor(turned(a, x, 7), turned(x, a, 2)), turned(a, x * lower, 3)) +
-      bitwXor(bitwXor(turned(y, b, 1), turned(y, b, 3)), turned(b, y * lower, 10)), m)
+    sum <- words[[i - 16]] + words[[i - 7]] +
+      bitwXor(bitwXor(turned(a, 7), turned(a[, 2:1], 2)), turned(a, 3, FALSE)) +
+      bitwXor(bitwXor(turned(b[, 2:1], 1), turned(b[, 2:1], 3)), turned(b, 10, FALSE))
+    words[[i]] <- cbind(sum[, 1] + sum[, 2] %/% 65536L, sum[, 2]) %% 65536L
   }
-  words <- array(unlist(words), c(m, 2, 64))
-  state <- SHA_START
-  swap <- 2:1
+  words <- aperm(array(unlist(words), c(m, 2, 64)), c(2, 3, 1)) + as.vector(SHA_ROUNDS)
+  state <- rbind(SHA_START[, 5:8], SHA_START[, 1:4])  # columns: e and a, f and b, g and c, h and d
   for (block in seq_len(m)) {
-    a <- state[[1]]; b <- state[[2]]; c <- state[[3]]; d <- state[[4]]
-    e <- state[[5]]; f <- state[[6]]; g <- state[[7]]; h <- state[[8]]
+    v <- state[, 1]; u <- state[, 2]; w <- state[, 3]; q <- state[, 4]
     for (i in 1:64) {
-      x <- e[swap]
-      y <- a[swap]
-      t <- h + bitwXor(bitwXor(turned(e, x, 6), turned(e, x, 11)), turned(x, e, 9)) +
-        bitwXor(g, bitwAnd(e, bitwXor(f, g))) + SHA_ROUNDS[[i]] + words[block, , i]
-      s <- bitwXor(bitwXor(turned(a, y, 2), turned(a, y, 13)), turned(y, a, 6)) +
-        bitwXor(bitwAnd(a, bitwXor(b, c)), bitwAnd(b, c))
-      h <- g; g <- f; f <- e; e <- carried(d + t, 1L)
-      d <- c; c <- b; b <- a; a <- carried(t + s, 1L)
+      x <- v[c(2L, 1L, 4L, 3L)]
+      sums <- bitwXor(bitwXor(v %/% TURNS[[1]] + x %% TURNS[[1]] * BACK[[1]],
+                              v %/% TURNS[[2]] + x %% TURNS[[2]] * BACK[[2]]),
+                      x %/% TURNS[[3]] + v %% TURNS[[3]] * BACK[[3]]) +
+        bitwXor(bitwAnd(v, bitwXor(u, w)), c(w[1:2], bitwAnd(u, w)[3:4]))
+      new <- c(q[3:4], sums[3:4]) + (q[1:2] + sums[1:2] + words[, i, block])
+      q <- w; w <- u; u <- v
+      v <- (new + c(new[2] %/% 65536L, 0L, new[4] %/% 65536L, 0L)) %% 65536L
     }
-    state <- Map(function(old, new) carried(old + new, 1L), state, list(a, b, c, d, e, f, g, h))
+    state <- state + cbind(v, u, w, q)
+    state[c(1, 3), ] <- state[c(1, 3), ] + state[c(2, 4), ] %/% 65536L
+    state <- state %% 65536L
   }
-  paste(sprintf("%04x", unlist(state)), collapse = "")
+  paste(sprintf("%04x", c(state[3:4, ], state[1:2, ])), collapse = "")
 }
 
-# Words turned right by n < 16 bits; `other` has their halves exchanged, or with zeros shifts them.
-turned <- function(words, other, n) words %/% POWERS16[n] + (other %% POWERS16[n]) * POWERS16[16 - n]
+# Words, a row for each, turned or shifted right by n < 16 bits.
+turned <- function(words, n, is_turn = TRUE) {
+  words <- matrix(words, ncol = 2)
+  over <- words[, 2:1] %% as.integer(2^n) * as.integer(2^(16 - n))
+  words %/% as.integer(2^n) + over * rep(c(as.integer(is_turn), 1L), each = nrow(words))
+}
 
-# Sums modulo 2^32: the lower halves carry into the upper ones.
-carried <- function(sums, m) (sums + c(sums[m + seq_len(m)] %/% 65536L, integer(m))) %% 65536L
 fingerprint_of <- function(content) sha256(charToRaw(canonical(content)))
 
 # --- coins ---------------------------------------------------------------------------------------
