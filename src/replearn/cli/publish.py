@@ -17,7 +17,7 @@ from replearn.cli.command import (
     write_page,
 )
 from replearn.errors import ReplearnError
-from replearn.facts import Facts, Row, percent
+from replearn.facts import Facts, Figure, Row, percent
 
 if TYPE_CHECKING:
     from replearn.study.original import Original
@@ -235,4 +235,27 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
             Row("a match needs rows of one's own", evidence.rows, note="about"),
             *notes[2:],
         ],
+        figures=[
+            Figure(
+                "What the model is worth, beside the base rate and the fit before rounding",
+                lambda: _ladder(original),
+                "Cross-validated within this lab.",
+            )
+        ],
+    )
+
+
+def _ladder(original: "Original") -> str:
+    """What rounding costs, and who gets the model."""
+    from replearn.study.pictures import Rung, ladder
+
+    worth, own = max(0.0, original.worth.explained), max(0.0, original.own_worth.explained)
+    labs = f"{percent(1 - original.certificate.expected)} of labs"
+    return ladder(
+        [
+            Rung("the base rate", 0.0, "0%", "every lab"),
+            Rung("this model", worth, f"{worth:.2%}", labs, ours=True),
+            Rung("the fit before rounding", own, f"{own:.2%}", "nobody else"),
+        ],
+        f"{original.worth.words} removed",
     )

@@ -119,7 +119,7 @@ def ladder(rungs: Sequence[Rung], unit: str) -> str:
         f'<text x="{left}" y="18" fill-opacity="0.8">{escape(unit)}</text>'
         f'<text x="{right + 60}" y="18" fill-opacity="0.8">same model at</text>'
     ]
-    most = max(rung.worth for rung in rungs)
+    most = max(rung.worth for rung in rungs) or 1.0
     for number, rung in enumerate(rungs):
         y = 32 + number * row
         length = max(2.0, (right - left - 10) * rung.worth / most)
