@@ -49,7 +49,7 @@ number_texts <- function(x) {
   whole <- abs(x) < 2^53 & x == floor(x)
   out[whole] <- sprintf("%.0f", x[whole] + 0)
   left <- which(!whole)
-  for (digits in 1:17) {
+  for (digits in if (any(abs(x) < 1e-300)) 1:17 else 15:17) {  # zeros at the end are dropped
     if (!length(left)) break
     tried <- sprintf("%.*e", digits - 1L, x[left])
     right <- decimals(tried) == x[left]
