@@ -40,7 +40,7 @@ def test_a_second_lab_gets_the_same_model_and_is_told_so(labs, original):
     assert found.differences == ()
     assert found.same_population > 0.01
     assert "The same model" in str(found)
-    assert 10 < found.evidence.rows_search < found.evidence.rows < 3000
+    assert found.evidence.rows_search == 0 < found.evidence.rows < 3000  # 2^40 guesses do
     assert found.evidence.bits_search == 0 < found.evidence.bits
     assert found.worth.auc.value > 0.6
 

@@ -54,6 +54,7 @@ N_CHECKS = 4
 LEAST_ROWS = 50
 #: Parts of the original's rows may differ by this factor more than influences say, in squares.
 MOST_INFLATION = 4.0
+_LEAST_INFLATION = 0.25
 #: Fits that only choose or check stop at steps of 2^-10.
 _TRIED_STEP = 1 << 16
 _ODD = 0x9E3779B97F4A7C15
@@ -324,8 +325,8 @@ class Spread:
     influence : Influence
         Of the original's rows.
     inflation : float
-        At least 1: how much larger squared differences between parts of the original's own rows
-        were than influences say.
+        How much larger squared differences between parts of the original's own rows were than
+        influences say. Below 1 it makes a proof fair, but no cell narrower.
     """
 
     influence: Influence
@@ -333,7 +334,8 @@ class Spread:
 
     def differences(self, n_here: float, n_there: float, upper: bool = False) -> Vector:
         """Standard deviations of the difference between two labs."""
-        return self.influence.differences(n_here, n_there, upper) * math.sqrt(self.inflation)
+        factor = max(1.0, self.inflation) if upper else self.inflation
+        return self.influence.differences(n_here, n_there, upper) * math.sqrt(factor)
 
 
 def second_moments(rows: Rows) -> Matrix:
@@ -411,7 +413,10 @@ def inflation_of(
     if not ratios:  # parts as small as the smallest lab have no model
         return 2 * MOST_INFLATION
     squares = np.concatenate(ratios)
-    return max(1.0, algebra.total(squares) / squares.size)
+    total, size = algebra.total(squares), squares.size
+    if total >= size:
+        return total / size
+    return max(_LEAST_INFLATION, (total + 8) / (size + 8))  # few of them are believed less
 
 
 @dataclass(frozen=True)

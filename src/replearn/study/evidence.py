@@ -132,7 +132,8 @@ class Evidence:
     rows : int
         That an honest lab needs, to get the model half of the time.
     rows_search : int or None
-        That a lab needs which tries 2^40 neighbours; None where a seal forbids it.
+        That a lab needs which tries 2^40 neighbours; 0 if these find the model without any rows,
+        None where a seal forbids it.
     bits : float
         Against somebody who has the study file and no rows.
     bits_search : float or None

@@ -144,7 +144,9 @@ class Study(Spoken, Document):
         rows = rows_to_match(self.widths, spreads, self.n_original)
         if self.sealed or self.commitment is None:
             return Evidence(rows, None, bits, None)
-        search = rows_to_find(self.widths, spreads, self.n_original)
+        search = 0  # where free guesses find the model, no rows are needed
+        if bits > FREE_BITS:
+            search = rows_to_find(self.widths, spreads, self.n_original)
         return Evidence(rows, min(search, rows), bits, max(0.0, bits - FREE_BITS))
 
     def begin(self, opened: Model | None = None) -> State:

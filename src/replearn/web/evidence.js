@@ -86,5 +86,6 @@ export function evidence(study, codes) {
   if (study.sealed || !study.commitment) return { rows, bits };
   const found = first((nRows) =>
     ratios(study, nRows).reduce((sum, ratio) => sum + entropy(ratio), 0) <= FREE_BITS);
-  return { rows, bits, rowsSearch: Math.min(rows, found), bitsSearch: Math.max(0, bits - FREE_BITS) };
+  return { rows, bits, rowsSearch: bits > FREE_BITS ? Math.min(rows, found) : 0,
+    bitsSearch: Math.max(0, bits - FREE_BITS) };
 }
