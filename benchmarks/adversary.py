@@ -17,7 +17,7 @@ from population import Published, coefficients, fitted, rows
 
 from replearn.errors import ReplearnError
 from replearn.recipes.glm import Promise
-from replearn.study.evidence import bits_of, rows_to_find, rows_to_match
+from replearn.study.evidence import FREE_BITS, bits_of, rows_to_find, rows_to_match
 
 TRIES = (0, 20, 30, 40)
 #: Steps of the grid of costs in nats, and its end.
@@ -77,13 +77,10 @@ def main() -> None:
     claims = []
     for one in originals:
         spreads = one.spread.differences(1.0, np.inf)
-        claims.append(
-            (
-                rows_to_match(one.cells.widths, spreads, options.rows),
-                rows_to_find(one.cells.widths, spreads, options.rows),
-                bits_of(one.cells, one.sketch, one.cells.decode(one.codes, one.sketch), 1),
-            )
-        )
+        bits = bits_of(one.cells, one.sketch, one.cells.decode(one.codes, one.sketch), 1)
+        match = rows_to_match(one.cells.widths, spreads, options.rows)
+        find = rows_to_find(one.cells.widths, spreads, options.rows) if bits > FREE_BITS else 0
+        claims.append((match, find, bits))
     match, find, bits = np.median(claims, axis=0)
     print(f"claimed: {match:,.0f} rows, {find:,.0f} with 2^40 tries, {bits:.1f} bits without rows")
     lines = []
