@@ -1,11 +1,11 @@
-"""Write ``docs/reference/commands.md`` from what ``--help`` prints."""
+"""Write ``docs/commands/index.md`` from what ``--help`` prints."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parent / "reference" / "commands.md"
+PAGE = Path(__file__).parent / "commands" / "index.md"
 
 
 def help_of(*words):

@@ -44,7 +44,7 @@ def test_the_reference_lists_every_public_name():
 
     import replearn as rl
 
-    page = (EXAMPLES.parent / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    page = (EXAMPLES.parent / "docs" / "reference" / "index.md").read_text(encoding="utf-8")
     listed = {name.split(".")[0] for name in re.findall(r"(?m)^   (\w[\w.]*)$", page)}
     assert listed == set(rl.__all__)
 
