@@ -273,7 +273,7 @@ def _with_weight(values: Any, chosen: NDArray[np.bool_]) -> Any:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
-    """Logistic regression that another lab, with other rows, gets again: the same model.
+    """Logistic regression that labs with different rows replicate exactly.
 
     Two classes or more. Without ``study`` the fit is an *original*: it makes ``study_``, which is
     published. With ``study`` it is a *replication*.
@@ -351,7 +351,7 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReplicableLinearRegressor(RegressorMixin, _ReplicableGLM):
-    """Linear regression that another lab, with other rows, gets again: the same model.
+    """Linear regression that labs with different rows replicate exactly.
 
     Parameters and attributes are those of `ReplicableLogisticClassifier`, without class weights.
 
@@ -378,7 +378,7 @@ class ReplicableLinearRegressor(RegressorMixin, _ReplicableGLM):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReplicablePoissonRegressor(RegressorMixin, _ReplicableGLM):
-    """Poisson regression of counts that another lab, with other rows, gets again.
+    """Poisson regression of counts that labs with different rows replicate exactly.
 
     Parameters and attributes are those of `ReplicableLogisticClassifier`, without class weights.
     An exposure enters as ``offset``, its logarithm.
