@@ -1,0 +1,55 @@
+"""Table 1: plans scale as the paper prints them, and counted pairs keep their promise."""
+
+import pytest
+
+from replearn.recipes import RECIPES
+from replearn.recipes.recipe import Promise
+from replearn.reports.table1 import count_pairs, table1
+from tests.error_budget import assert_rate_at_most
+
+#: Powers of d, 1/eps, 1/tau and 1/rho, as printed.
+PRINTED = {
+    "foam": (1, 3, 8, 2),
+    "box": (3, 4, 10, 2),
+    "svm": (0, 1, 7, 2),
+    "sgd": (0, 2, 6, 2),
+    "net": (0, 1, 4, 2),
+    "dp": (0, 2, 4, 2),
+}
+
+
+@pytest.fixture(scope="module")
+def exponents():
+    return table1(n_features=10_000, margin=0.1, exponents=True).exponents
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_paper_mode_scales_as_printed(name, exponents):
+    found = list(exponents[name]["paper"].values())
+    for power, printed in zip(found, PRINTED[name], strict=True):
+        assert printed - 0.01 <= power <= printed + 0.3  # the rest are logarithms
+
+
+def test_certified_rows_are_flat_in_d_and_better_in_tau(exponents):
+    for name, tau in (("svm", 6), ("sgd", 6)):
+        found = exponents[name]["certified"]
+        assert found["d"] == pytest.approx(0, abs=0.01)
+        assert found["tau"] == pytest.approx(tau, abs=0.1)
+
+
+def test_the_seventh_row_has_the_rate_of_plain_learning(exponents):
+    found = exponents["svm+3"]["certified"]
+    assert "paper" not in exponents["svm+3"]
+    assert found["d"] == 0
+    assert found["eps"] == pytest.approx(1, abs=0.1)
+    assert found["tau"] < 2.5
+    assert found["rho"] < 0.5  # 2 without a sketch
+
+
+@pytest.mark.parametrize("name", ["box", "svm", "sgd", "dp", "svm+3", "sgd+3"])
+def test_counted_pairs(name):
+    promise, n_pairs = Promise(0.4, 0.2, 0.2), 12
+    rows = table1(n_features=4, margin=0.4, max_error=0.2, max_disagreement=0.2).rows
+    found = count_pairs(name, promise, 4, rows[name]["practical"], n_pairs)
+    assert_rate_at_most(found.n_differ, n_pairs, 0.2)
+    assert found.error < 0.2
