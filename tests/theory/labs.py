@@ -23,7 +23,12 @@ def pair(
     """Fits of two labs with one seed; with sketch bits the second one reads the first's sketch."""
     first = recipe.run(sample(name, n_rows, d, margin, [seed, 0]), plan, Coins(seed), map)
     if plan.sketch_bits:
-        plan = replace(plan, grid_width=first.space.grid_width, sketch=first.sketch)
+        plan = replace(
+            plan,
+            batch_size=first.spread.batch_size,
+            grid_width=first.space.grid_width,
+            sketch=first.sketch,
+        )
     second = recipe.run(sample(name, n_rows, d, margin, [seed, 1]), plan, Coins(seed), map)
     return [first, second]
 

@@ -133,6 +133,23 @@ def test_practical_sketches_keep_their_promise(recipe, name, seeds):
     # would catch a disagreement of 0.25 with probability 0.9
 
 
+@pytest.mark.parametrize(
+    ("name", "n_rows", "d"),
+    [("plain", 500, 100), ("decoy", 500, 100), ("plain", 1000, 1000)],
+)
+def test_few_rows_in_many_dimensions(name, n_rows, d, seeds):
+    """Shorter batches show their spread, so cells are fine and the model is right."""
+    plan = SVM.sizes(Promise(0.1, 0.05, 0.01, 0.05), d, "practical", Sizes(sketch_bits=3))
+    trials, n_differ, errors = 40, 0, []
+    for seed in seeds(trials):
+        fits = pair(SVM, plan, name, n_rows, d, 0.1, seed)
+        n_differ += differ(fits)
+        errors.append(error(fits[0], seed, name, d, 0.1))
+    assert_rate_at_most(n_differ, trials, 0.01)
+    assert np.mean(errors) < 0.02
+    # would catch a disagreement of 0.25 with probability 0.9
+
+
 def test_a_covariance_of_rank_one_is_covered(seeds):
     """Batches that differ in one direction only: components are unequal, and move together."""
     from replearn.recipes.rounded import sketched_width

@@ -8,7 +8,7 @@ import pytest
 
 from replearn.codes.coins import Coins
 from replearn.errors import NotEnoughSamples, ReplearnError
-from replearn.exact.limbs import fixed_mean, new_counts
+from replearn.exact.limbs import PAIR_UNIT, fixed_mean, new_counts
 from replearn.exact.max_margin import Problem, add_batches
 from replearn.exact.packed import RawRows
 from replearn.recipes.recipe import Promise, Sizes, after_constant
@@ -99,6 +99,15 @@ def batch_vectors(n_batches, n, weight, margin, seed):
     return np.array(found)
 
 
+@pytest.mark.parametrize("n_batches", [7, 24, 95, 300])
+def test_groups_and_pairs_of_batches_show_one_variance(n_batches):
+    plan = replace(plan_of(), batch_size=30)
+    spread = SVM.run(sample("plain", 30 * n_batches, 10, 0.3, 5), plan, Coins(0), map).spread
+    by_groups = (spread.deviations**2).sum() / (len(spread.deviations) - 1)
+    by_pairs = spread.counts["pair_sum"] * PAIR_UNIT / 2 / spread.counts["pairs"]
+    assert by_groups == pytest.approx(by_pairs, rel=2.5 / math.sqrt(n_batches))
+
+
 @pytest.mark.parametrize("box", [0.1, 1.0])
 def test_leave_one_out_bounds_loss_and_variance(box, seed_block):
     margin, n = 0.3, 60
@@ -142,6 +151,24 @@ def test_practical_promise_is_kept(name, seeds):
     assert_rate_at_most(n_differ, trials, min(0.9, 1.3 * float(np.mean(estimates)) + 0.02))
     assert np.mean(errors) < 0.05
     # would catch a disagreement of 0.42 with probability 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "d", "margin"),
+    [("plain", 20, 0.3), ("noisy", 20, 0.3), ("noisy", 50, 0.3), ("noisy", 20, 0.5)],
+)
+def test_practical_plans_are_large_enough(name, d, margin, seeds):
+    """Counted pairs and the mean of estimates are within the plan, with wrong labels too."""
+    plan = plan_of("practical", replace(PROMISE, margin=margin), d)
+    trials, n_differ, estimates = 200, 0, []
+    for seed in seeds(trials):
+        fits = pair(SVM, plan, name, plan.n_rows, d, margin, seed)
+        n_differ += differ(fits)
+        estimates.append(stability(plan, plan.n_rows, fits[0].spread).expected)
+    assert_rate_at_most(n_differ, trials, 0.1, false_alarm=1e-3)
+    assert np.mean(estimates) < 0.13
+    # would catch a disagreement of 0.2 with probability 0.8; false alarms: 0.004
 
 
 def test_the_proved_bound_holds_with_the_spread_that_was_seen(seeds):

@@ -10,7 +10,13 @@ from sklearn.base import clone
 
 from replearn.codes.coins import Coins
 from replearn.codes.model import HalfspaceModel
-from replearn.errors import InvalidFile, NotEnoughSamples, ReplearnError, ReplicabilityWarning
+from replearn.errors import (
+    InvalidFile,
+    NotEnoughSamples,
+    ReplearnError,
+    ReplicabilityWarning,
+    UselessModelWarning,
+)
 from replearn.estimators.paper import ReplicableSGDClassifier, ReplicableSVMClassifier
 from replearn.recipes.batches import StreamedRows
 from replearn.study.paper_study import PaperStudy
@@ -100,9 +106,19 @@ def test_a_study_gives_the_originals_model(cls, tmp_path):
     assert PaperStudy.load(path) == first.study_
     assert first.study_.design.plan().sketch_bits == 3
     assert second.certificate_.expected < 0.01
-    noise = np.random.default_rng(1).choice(["ill", "well"], 4000)
-    other = cls(study=path).fit(X[4000:], noise)
-    assert not other.replication_.same
+    other = cls(study=path).fit(X[4000:], labels[4000:][::-1])
+    assert other.replication_.same == second.replication_.noise_matches
+    assert ("pure noise" in str(second.replication_)) == second.replication_.noise_matches
+
+
+@both
+def test_noise_does_not_match_the_study_of_many_rows(cls):
+    X, y = rows(60_000, 3)
+    first = cls(margin=0.3, sketch_bits=3, max_disagreement=0.01).fit(X[:30_000], y[:30_000])
+    second = cls(study=first.study_).fit(X[30_000:], y[30_000:])
+    assert second.replication_.same
+    assert not second.replication_.noise_matches
+    assert not cls(study=first.study_).fit(X[30_000:], y[30_000:][::-1]).replication_.same
 
 
 def test_a_certified_study(tmp_path):
@@ -182,6 +198,32 @@ def test_refusals_of_rows(cls):
 
 
 @both
+def test_cells_that_are_too_coarse_warn(cls):
+    X, y = draw("plain", 60 if cls is ReplicableSVMClassifier else 200, 30, 0.2, 0)
+    with pytest.warns(UselessModelWarning, match=r"times as coarse as max_error=0.05"):
+        cls(margin=0.2, sketch_bits=1, max_disagreement=0.01).fit(X, y)
+
+
+@both
+def test_an_original_of_few_rows_is_the_same_by_every_door(cls):
+    X, y = rows(1500, 12)
+    options = {"margin": 0.3, "sketch_bits": 3, "shuffle": False}
+    expected = cls(**options).fit(X, y)
+    design = expected.study_.design
+    assert design.batch_size < expected.plan_.batch_size
+    assert expected.counts_["batches"] >= 20
+
+    def pieces():
+        return ((X[i : i + 70], y[i : i + 70].astype(np.int8)) for i in range(0, 1500, 70))
+
+    streamed = cls(**options).fit_sample(StreamedRows(pieces, 12), [-1, 1])
+    assert streamed.fingerprint_ == expected.fingerprint_
+    assert streamed.study_ == expected.study_
+    more = rows(1500, 12, seed=1)
+    assert cls(study=expected.study_).fit(*more).replication_.same
+
+
+@both
 def test_few_rows_warn(cls):
     X, y = rows(60)
     with pytest.warns(ReplicabilityWarning, match="cannot be estimated"):
@@ -189,3 +231,17 @@ def test_few_rows_warn(cls):
     X, y = rows(4000, 30)
     with pytest.warns(ReplicabilityWarning, match="a different model"):
         cls(margin=0.3, max_disagreement=0.001).fit(X, y)
+
+
+@pytest.mark.slow
+@both
+@pytest.mark.parametrize("d", [5, 20])
+def test_errors_with_an_intercept(cls, d):
+    """All margins near the promise: rounding costs at most max_error on average over seeds."""
+    X, y = draw("tight", 4000, d, 0.3, 1)
+    new, labels = draw("tight", 4000, d, 0.3, 2)
+    wrong = [
+        1 - cls(margin=0.3, shared_seed=seed).fit(X, y).score(new, labels) for seed in range(60)
+    ]
+    assert np.mean(wrong) < 0.05
+    # a standard error is 0.006: would catch a mean of 0.06 with probability 0.95

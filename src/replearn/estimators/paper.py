@@ -1,5 +1,6 @@
 """The paper's classifiers as scikit-learn estimators: the shell of all, Algorithms 1 and 2."""
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from replearn.codes.coins import Coins, seed_text
 from replearn.codes.model import HalfspaceModel
 from replearn.documents import Label
-from replearn.errors import ReplearnError, ReplicabilityWarning, short
+from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
 from replearn.progress import threads, tracked, warn
 from replearn.recipes.batches import MemoryRows, refuse_sorted
 from replearn.recipes.paper_design import PaperDesign
@@ -405,20 +406,43 @@ class BatchClassifier(PaperClassifier):
             )
         return design.plan()
 
+    def _warn(self, n_rows: int) -> None:
+        super()._warn(n_rows)
+        plan: Any = self.plan_
+        space: Any = self.model_.space
+        if plan.mode != "practical" or not space.sketch_bits:
+            return
+        times = float(space.grid_width) / 2**space.sketch_bits / (math.sqrt(12) * plan.noise)
+        if times > 1:
+            warn(
+                f"Cells are {times:.2g} times as coarse as max_error={plan.promise.max_error:g} "
+                f"allows, so the model may be wrong more often: {self.counts_['batches']} batches "
+                f"show their spread only roughly. Get more rows: the plan asks for "
+                f"{plan.n_rows:,}, got {n_rows:,}. Or publish more bits.",
+                UselessModelWarning,
+            )
+
     def _finish(self, plan: Any, fitted: Fitted, n_rows: int) -> None:
         study = self._opened()
         for name in ("study_", "replication_"):
             self.__dict__.pop(name, None)
         if study is not None:
             self.study_ = study
+            nothing = np.zeros(plan.n_components)  # the mean of vectors that point anywhere
+            of_noise = fitted.space.encode(nothing, Coins(self.model_.seed), plan.sketch)
             self.replication_ = PaperReplication(
-                self.fingerprint_ == study.commitment, self.fingerprint_, study.commitment, n_rows
+                self.fingerprint_ == study.commitment,
+                self.fingerprint_,
+                study.commitment,
+                n_rows,
+                bool((of_noise == fitted.codes).all()),
             )
         elif fitted.sketch is not None:
             design = PaperDesign.of(
                 plan,
                 fitted.space,
                 fitted.sketch,
+                fitted.spread.batch_size,  # type: ignore[union-attr]
                 n_rows,
                 self.model_.seed,
                 self.model_.classes,

@@ -17,7 +17,7 @@ from replearn.codes.coins import Coins
 from replearn.errors import ReplearnError
 from replearn.exact.limbs import COUNTS, fixed_mean, new_counts
 from replearn.recipes.recipe import Fitted, Sample
-from replearn.recipes.rounded import BatchPlan, BatchSpread, sketched_width
+from replearn.recipes.rounded import ENOUGH_BATCHES, BatchPlan, BatchSpread, sketched_width
 from replearn.types import BlockMap, Matrix, Order, Signs, Vector, is_sparse
 
 #: Groups of batches whose sums are kept apart, so that their spread can be seen; fewer for wide
@@ -217,8 +217,9 @@ def sum_batches(
 ) -> tuple[BatchSums, int]:
     """Cut rows into batches, turn each into a vector, and add these up exactly.
 
-    Fewer rows than one batch make one batch; a remainder is left over. The same bits for every
-    ``work`` and any pieces of a stream.
+    Fewer rows than one batch make one batch; a remainder is left over. An original whose rows
+    make few batches cuts them into shorter ones. The same bits for every ``work`` and any pieces of
+    a stream.
 
     Returns
     -------
@@ -229,9 +230,9 @@ def sum_batches(
 
     bias = plan.n_inputs - sample.n_features
     total, batch_size, n_before = _no_sums(plan.n_inputs), plan.batch_size, 0
-    for X, signs, order in sample.blocks(2 * plan.batch_size):
+    for X, signs, order in sample.blocks(ENOUGH_BATCHES * plan.batch_size):
         if n_before == 0:
-            batch_size = max(1, min(plan.batch_size, order.size))
+            batch_size = plan.batch_of(order.size)
         n_batches = order.size // batch_size
         if plan.exact_batches:
             n_batches = max(0, min(n_batches, plan.n_batches - n_before))

@@ -68,6 +68,9 @@ from replearn.types import Codes, Matrix, Vector
 #: A practical plan has this many batches at least: fewer show nothing of their own spread.
 MIN_BATCHES = 10
 
+#: With a sketch, few rows are cut into this many batches, whose spread sets the widths.
+ENOUGH_BATCHES = 32
+
 _ASSUMES = "rows drawn independently from one population, as many at each lab"
 
 
@@ -79,6 +82,8 @@ class BatchPlan(Plan):
     ----------
     batch_size, n_batches : int
         ``n_batches`` is what the promise needs; a fit uses what its rows allow.
+    shortest_batch : int
+        An original with few rows cuts them into batches of this many rows at least.
     regularization : str
         Weight lambda of ``lambda/2 |u|^2`` beside the mean hinge loss; "0" is the hard margin.
     length_cap : float
@@ -103,6 +108,7 @@ class BatchPlan(Plan):
 
     batch_size: int
     n_batches: int = 0
+    shortest_batch: int = 16
     regularization: str
     length_cap: float = 1.0
     projection: str
@@ -123,6 +129,16 @@ class BatchPlan(Plan):
     def exact_batches(self) -> bool:
         """Use ``n_batches`` and no more: as printed in the paper, or as set by hand."""
         return self.mode == "paper" or "n_batches" in self.by_hand
+
+    def batch_of(self, n_rows: int) -> int:
+        """Rows of a batch of a lab with this number of rows.
+
+        As planned; but an original that lets its spread choose the width needs a spread.
+        """
+        shortest = self.batch_size
+        if self.sketch_bits and not self.grid_width and "batch_size" not in self.by_hand:
+            shortest = max(self.shortest_batch, n_rows // ENOUGH_BATCHES)
+        return max(1, min(self.batch_size, shortest, n_rows))
 
     def space(self, width: str) -> CodeSpace:
         """The code space with cells of this width."""
@@ -314,7 +330,7 @@ def sketched_width(plan: BatchPlan, deviations: Matrix, n_batches: int) -> str:
     n_groups = len(deviations)
     if n_groups < 2:
         raise ReplearnError(
-            f"a sketch needs the spread of at least 4 batches, got {n_batches} of "
+            f"a sketch needs the spread of at least 3 batches, got {n_batches} of "
             f"{plan.batch_size:,} rows. Give more rows, or set batch_size by hand."
         )
     variances = (deviations**2).sum(axis=0) * (2 / (n_batches * (n_groups - 1)))

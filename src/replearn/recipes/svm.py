@@ -197,11 +197,12 @@ def _calibrated(tau: float, n_inputs: int, weight: float, batch_size: int) -> fl
     """Variance of a batch's ``margin * u``; the proved bound is ``1 / (weight * batch_size)``.
 
     Fitted to the least stable of five populations, for 2 to 1000 features and tau from 0.05 to 0.7:
-    labels that are wrong for one row in seven, or all margins near tau. It was met within 30 % from
-    ``d tau^2 = 0.8`` on; few features had less, and populations without such trouble have a half.
+    labels that are wrong for one row in seven, or all margins near tau. It is 1.0 to 1.5 times what
+    these had from ``d tau^2 = 0.8`` on, and more for few features or for populations without such
+    trouble.
     """
     signal, box = n_inputs * tau**2, min(1.0, 1 / (weight * batch_size))
-    share = signal / (4 - box + (2 + box) * signal)
+    share = signal / (3 - box + (1.5 + box) * signal)
     return share / (max(weight, tau**2 / 10) * batch_size)
 
 

@@ -52,12 +52,16 @@ class PaperReplication(Spoken):
         Of the replication's model, and of the original's.
     n_rows : int
         Of the replication.
+    noise_matches : bool
+        Labels that are pure noise would give this model too: cells are so wide that its codes say
+        nothing, and the model is what the sketch says.
     """
 
     same: bool
     fingerprint: str
     commitment: str
     n_rows: int
+    noise_matches: bool
 
     def facts(self) -> Facts:
         """The verdict first."""
@@ -66,9 +70,14 @@ class PaperReplication(Spoken):
             if self.same
             else "The replication got a different model than the original."
         )
+        weak = (
+            "Labels that are pure noise would give this model too: cells are wide, and a match "
+            "proves nothing about the labels. Studies of more rows have narrower cells."
+        )
         return Facts(
             verdict,
             [
+                *([weak] if self.noise_matches else []),
                 Row("fingerprint", self.fingerprint),
                 Row("committed", self.commitment),
                 Row("rows", self.n_rows),
