@@ -6,7 +6,7 @@ from typing import Any
 
 from replearn.errors import ReplearnError, short
 from replearn.facts import Facts, Row, Spoken
-from replearn.recipes import RECIPES
+from replearn.recipes import TABLE1
 from replearn.recipes.recipe import Mode, Plan, Promise, Recipe, Sizes, after_constant
 
 #: Fields of every plan, which are said apart.
@@ -88,10 +88,10 @@ def plan(
     >>> plan("svm", n_features=20, margin=0.2).plan.n_rows > 1000
     True
     """
-    recipe = RECIPES.get(algorithm)
+    recipe = TABLE1.get(algorithm)
     if recipe is None:
         raise ReplearnError(
-            f"algorithm must be one of {', '.join(RECIPES)}, got {short(algorithm)}."
+            f"algorithm must be one of {', '.join(TABLE1)}, got {short(algorithm)}."
         )
     if isinstance(n_features, bool) or not isinstance(n_features, int) or n_features < 1:
         raise ReplearnError(f"n_features must be a number of columns, got {short(n_features)}.")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.facts import Facts, Spoken, Table
-from replearn.recipes import RECIPES
+from replearn.recipes import TABLE1
 from replearn.recipes.recipe import MODES, Mode, Promise, Sizes
 from replearn.reports.plans import rows_text
 
@@ -17,8 +17,8 @@ BITS = 3
 
 #: Rows of the table by name: a recipe, and the bits that an original publishes.
 LINES = {
-    **{name: (recipe, 0) for name, recipe in RECIPES.items()},
-    **{f"{name}+{BITS}": (RECIPES[name], BITS) for name in ("svm", "sgd")},
+    **{name: (recipe, 0) for name, recipe in TABLE1.items()},
+    **{f"{name}+{BITS}": (TABLE1[name], BITS) for name in ("svm", "sgd")},
 }
 
 #: What a plan depends on, by symbol, and where a promise has it.
@@ -76,7 +76,7 @@ class Table1(Spoken):
         rates = Table(
             "Rates, without logarithms (d: columns, tau: margin)",
             ("name", "rows"),
-            [(name, recipe.rate) for name, recipe in RECIPES.items()],
+            [(name, recipe.rate) for name, recipe in TABLE1.items()],
             key="rates",
         )
         counted = Table(
