@@ -385,10 +385,10 @@ def markdown(table: pd.DataFrame) -> str:
         f"certificates {weighted:.2%}; planned 1%).",
         f"Kept of the lab's own gain: median {main_part[f'kept {plan}'].median():.4f}, least "
         f"{main_part[f'kept {plan}'].min():.4f}.",
-        "AUC (balanced accuracy for many classes) against tuned LogisticRegression on one lab, same "
-        f"splits ({int(main_part['rival pairs'].sum())} pairs): linear median {plain.median():+.4f}, "
-        f"least {plain.min():+.4f}; splines median {splines.median():+.4f}, least "
-        f"{splines.min():+.4f}.",
+        f"AUC against tuned LogisticRegression on one lab, {int(main_part['rival pairs'].sum())} "
+        f"pairs on the same splits: linear median {plain.median():+.4f}, least {plain.min():+.4f}; "
+        f"splines median {splines.median():+.4f}, least {splines.min():+.4f}. Many classes: "
+        "balanced accuracy in its place.",
         "",
         "| task | basis | rows | numbers | differ 3 bits (0.1, 0.01, 0.001) | 2 bits, 1 bit | "
         "expected | kept 3, 2, 1 bits | log-loss: base, own, ours | AUC: own, ours | ahead of "
@@ -411,7 +411,8 @@ def markdown(table: pd.DataFrame) -> str:
             ", ".join(f"{value:.3f}" for value in kept),
             f"{row['base']:.4f}, {row['own loss']:.4f}, {row[f'loss {plan}']:.4f}",
             f"{row['own auc']:.4f}, {row[f'auc {plan}']:.4f}",
-            f"{row['ahead']:+.4f}; {row['logistic auc']:.4f}, {row['logistic 1,000 auc']:.4f}, {row['trees auc']:.4f}",
+            f"{row['ahead']:+.4f}; {row['logistic auc']:.4f}, "
+            f"{row['logistic 1,000 auc']:.4f}, {row['trees auc']:.4f}",
             f"{row['match rows']:,.0f}, {row['match rows, search']:,.0f}, {row['match bits']:.0f}",
             ", ".join(row[f"match {n}"] for n in SMALL_LABS if row[f"match {n}"]),
         )
