@@ -116,12 +116,14 @@ def adversary():
     table = pd.read_csv(HERE / "results" / "adversary.csv")
     claimed = table.iloc[0]
     tries = [name for name in table.columns if name.endswith("tries")]
+    needed = claimed["claimed_search"]
+    searching = f"{needed:,.0f} rows" if needed >= 1 else "needs none"
     yield f"""## Labs that search for a match
 
 `python benchmarks/adversary.py --write docs/results` plays labs with few rows of
 their own who try neighbouring models until the fingerprint fits. The studies claim that an honest
-lab needs {claimed["claimed_rows"]:,.0f} rows, and one with 2^40 tries
-{claimed["claimed_search"]:,.0f}. A sealed study allows no tries.
+lab needs {claimed["claimed_rows"]:,.0f} rows, and one with 2^40 tries {searching}. A sealed
+study allows no tries.
 
 | rows | matches at once | {" | ".join(tries)} |
 |--:|--:|{"--:|" * len(tries)}"""
