@@ -80,7 +80,10 @@ def test_codes(rounding, bits):
     assert digest(codes) == CODES[rounding, bits]
 
 
-FITS = {"ReplicableSVMClassifier": "e40a9a78bb83e420", "ReplicableSGDClassifier": "337892d26e4cf3d2"}
+FITS = {
+    "ReplicableSVMClassifier": "e40a9a78bb83e420",
+    "ReplicableSGDClassifier": "337892d26e4cf3d2",
+}
 
 
 @pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")

@@ -97,8 +97,8 @@ def miss_rate(width: float, bits: int) -> float:
 
     Notes
     -----
-    ``P[|Delta + r| > width/2]`` with ``r`` uniform on ``+-a``, ``a = width / 2^(bits + 1)``, which is
-    the mean of ``2 Q(t)`` over ``t`` in ``width/2 +- a``.
+    ``P[|Delta + r| > width/2]`` with ``r`` uniform on ``+-a``, ``a = width / 2^(bits + 1)``: the
+    mean of ``2 Q(t)`` over ``t`` in ``width/2 +- a``.
 
     Examples
     --------

@@ -1,0 +1,1 @@
+"""scikit-learn shells: they check what users pass, and call the rooms below."""

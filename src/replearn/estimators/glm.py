@@ -88,8 +88,9 @@ class _ReplicableGLM(BaseEstimator):
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Replicate with further rows: those of all calls together.
 
-        Only with a ``study``: an original needs all of its rows at once. Rows are kept encoded, two bytes a number; each call fits all rows
-        so far, and gives the bytes that one `fit` of them gives.
+        Only with a ``study``: an original needs all of its rows at once. Rows are kept encoded,
+        two bytes a number; each call fits all rows so far, and gives the bytes that one `fit` of
+        them gives.
 
         Parameters
         ----------
