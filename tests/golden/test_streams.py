@@ -82,7 +82,7 @@ def test_codes(rounding, bits):
 
 FITS = {
     "ReplicableSVMClassifier": "e40a9a78bb83e420",
-    "ReplicableSGDClassifier": "337892d26e4cf3d2",
+    "ReplicableSGDClassifier": "32d6b7a000897ad9",
 }
 
 

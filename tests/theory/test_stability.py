@@ -1,6 +1,6 @@
 """Every recipe's `stability` in three directions: it is inverted, it holds, and audits agree.
 
-The bound of studies, `replearn.recipes.glm.stability`, has these tests in test_glm.py.
+The bound of studies, `replearn.recipes.glm.stability`, is counted in test_glm.py.
 """
 
 import warnings
@@ -10,8 +10,9 @@ from importlib import import_module
 import numpy as np
 import pytest
 
+from replearn.codes.sketch import width_factor
 from replearn.errors import ReplicabilityWarning
-from replearn.recipes import RECIPES, TABLE1
+from replearn.recipes import RECIPES, TABLE1, glm
 from replearn.recipes.recipe import Promise, Sizes, rows_for
 from replearn.reports.audit import audit
 from replearn.reports.table1 import _shell
@@ -92,3 +93,17 @@ def test_without_it_there_is_no_plan_no_certificate_and_no_audit(name, monkeypat
     for call in (lambda: shell.fit(*rows), lambda: audit(shell, *rows, n_pairs=2)):
         with pytest.raises(TypeError, match="not callable"):
             call()
+
+
+@pytest.mark.parametrize("bits", [1, 3])
+def test_widths_of_studies_invert_theirs(bits):
+    deviations = np.array([0.1, 2.0, 0.03])
+    factor = width_factor(3, 0.05, bits)
+
+    def bound(times):
+        found = glm.stability(times * factor * deviations, deviations, bits).expected
+        assert found is not None
+        return found
+
+    assert bound(1.0) == pytest.approx(0.05, rel=0.02)
+    assert bound(0.9) > 0.06
