@@ -25,7 +25,6 @@ quoted <- function(names, most = 8) {
 }
 
 # --- decimal texts -------------------------------------------------------------------------------
-
 NUMBER <- "^[+-]?([0-9]+(\\.[0-9]*)?|\\.[0-9]+)([eE][+-]?[0-9]+)?$"
 JSON_NUMBER <- "^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 
@@ -72,7 +71,6 @@ ecmascript <- function(text) {  # of [-]d.ddde+dd
 }
 
 # --- canonical JSON and SHA-256 ------------------------------------------------------------------
-
 ESCAPES <- sprintf("\\u%04x", 1:31)
 ESCAPES[c(8, 9, 10, 12, 13)] <- c("\\b", "\\t", "\\n", "\\f", "\\r")
 
@@ -160,7 +158,6 @@ turned <- function(words, n, is_turn = TRUE) {
 fingerprint_of <- function(content) sha256(charToRaw(canonical(content)))
 
 # --- coins ---------------------------------------------------------------------------------------
-
 xor16 <- function(a, b) matrix(as.double(bitwXor(as.integer(a), as.integer(b))), ncol = 4)
 
 # The product of words with a constant, as 128 bits: eight columns of 16 bits, the lowest first.
@@ -215,7 +212,6 @@ uniforms <- function(seed, stream, n, row = 0) {
 }
 
 # --- elementary functions ------------------------------------------------------------------------
-
 POWERS <- c(rev(1 / cumprod(rep(2, 1022))), 1, cumprod(rep(2, 1023)))
 POWER <- function(k) POWERS[k + 1023]  # a power function promises nothing
 LN2_HI <- 0x1.62e42feep-1  # decimal constants of R need not be rounded correctly
@@ -254,7 +250,6 @@ exact_log <- function(x) {
 on_grid <- function(x, bits) floor(x * POWER(bits) + 0.5)
 
 # --- algebra in a fixed order --------------------------------------------------------------------
-
 in_order <- function(values) {
   sum <- 0
   for (value in values) sum <- sum + value
@@ -295,7 +290,6 @@ backwards <- function(lower, x) {
 }
 
 # --- losses --------------------------------------------------------------------------------------
-
 n_scores <- function(loss) if (loss$kind == "multinomial") loss$n_classes - 1 else 1
 loss_bits <- function(loss) switch(loss$kind, gaussian = 16, poisson = 22 - loss$cap_bits, 22)
 means_of <- function(loss, scores) {
@@ -345,7 +339,6 @@ start_of <- function(loss, shares) {
 }
 
 # --- exact sums over rows ------------------------------------------------------------------------
-
 ALL <- 2^32
 BLOCK <- 65536  # rows whose gradient stays below 2^53
 COARSE_BLOCK <- 2048  # rows whose information does
@@ -415,7 +408,6 @@ sums_at <- function(rows, loss, theta, share) {
 }
 
 # --- Newton's method -----------------------------------------------------------------------------
-
 share_of <- function(n_rows, q) {
   wanted <- max(128 * q, 8192)
   if (2 * wanted > n_rows) return(ALL)
@@ -505,7 +497,6 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
 }
 
 # --- coordinates, cells, codes -------------------------------------------------------------------
-
 # A lower triangle from its rows, which stop at the diagonal.
 triangle <- function(rows) {
   out <- matrix(0, length(rows), length(rows))
@@ -573,7 +564,6 @@ decoded <- function(design, codes) {
 }
 
 # --- one meaning of a cell -----------------------------------------------------------------------
-
 MISSING_WORDS <- c("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", ".", "?")
 TRUE_WORDS <- c("true", "True", "TRUE")
 FALSE_WORDS <- c("false", "False", "FALSE")
@@ -647,7 +637,6 @@ levels_of <- function(cells, name) {
 }
 
 # --- tables --------------------------------------------------------------------------------------
-
 SAVE_AS <- "Save it as \"CSV UTF-8\" (in Excel: Save As, CSV UTF-8)."
 
 read_bytes <- function(path) {
@@ -657,7 +646,7 @@ read_bytes <- function(path) {
   if (begins(0x1f, 0x8b)) refuse(path, " is compressed. Unpack it first.")
   if (begins(0x50, 0x4b, 3, 4) || begins(0xd0, 0xcf, 0x11, 0xe0))
     refuse(path, " is a workbook. ", SAVE_AS)
-  if (begins(0xff, 0xfe) || begins(0xfe, 0xff) || any(bytes == 0))
+  if (begins(0xff, 0xfe) || begins(0xfe, 0xff) || any(bytes == as.raw(0)))
     refuse(path, " must be UTF-8 text, got something else. ", SAVE_AS)
   if (begins(0xef, 0xbb, 0xbf)) bytes <- bytes[-(1:3)]
   if (!validUTF8(rawToChar(bytes))) refuse(path, " must be UTF-8 text, got other bytes. ", SAVE_AS)
@@ -674,35 +663,28 @@ delimiter_of <- function(bytes) {
 
 # Records of a CSV file as texts: lines, joined where a line ends within quotes.
 records_of <- function(path, bytes, d) {
-  ends <- ifelse(bytes[bytes == 0x0a | bytes == 0x0d] == 0x0a, "\n", "\r")
-  bytes[bytes == 0x0d] <- as.raw(0x0a)
+  is_return <- bytes == as.raw(13)
+  ends <- ifelse(is_return[is_return | bytes == as.raw(10)], "\r", "\n")
+  bytes[is_return] <- as.raw(10)
   source <- rawConnection(bytes)
   on.exit(close(source))
   lines <- readLines(source, warn = FALSE, encoding = "UTF-8")
   has_quote <- grepl("\"", lines, fixed = TRUE, useBytes = TRUE)
   cell <- sprintf("(?:\"(?:[^\"]++|\"\")*+\"[^%s]*+|[^\"%s][^%s]*+|)", d, d, d)
   whole <- sprintf("^%s(?:%s%s)*+\\z", cell, d, cell)
-  is_open <- has_quote
-  is_open[has_quote] <- !grepl(whole, lines[has_quote], perl = TRUE)
+  is_whole <- function(texts) grepl(whole, texts, perl = TRUE)
   quotes <- which(has_quote)
+  closers <- quotes[is_whole(paste0("\"", lines[quotes]))]  # end a record that is within quotes
   done <- 0
-  for (i in which(is_open)) {
+  for (i in quotes[!is_whole(lines[quotes])]) {
     if (i <= done) next
-    done <- i
-    text <- lines[i]
-    repeat {
-      to <- quotes[findInterval(done, quotes) + 1]
-      if (is.na(to)) to <- length(lines)
-      if (to == done) break  # quotes that are never closed run to the end
-      more <- (done + 1):to
-      text <- paste0(c(text, paste0(ends[more - 1], lines[more])), collapse = "")
-      done <- to
-      if (nchar(text, "bytes") > 2^22)
-        refuse(path, " cannot be read: a row is longer than 4 MB. Check the quotes.")
-      if (grepl(whole, text, perl = TRUE)) break
-    }
-    lines[i] <- text
-    if (done > i) lines[(i + 1):done] <- ""
+    done <- closers[findInterval(i, closers) + 1]
+    if (is.na(done)) done <- length(lines)  # quotes that are never closed run to the end
+    more <- seq_len(done - i) + i
+    lines[i] <- paste0(c(lines[i], paste0(ends[more - 1], lines[more])), collapse = "")
+    lines[more] <- ""
+    if (nchar(lines[i], "bytes") > 2^22)
+      refuse(path, " cannot be read: a row is longer than 4 MB. Check the quotes.")
   }
   lines[nzchar(lines)]
 }
@@ -786,7 +768,6 @@ read_table <- function(data, numbers, levels, delimiter = NULL, decimal = ".", t
 }
 
 # --- encoding ------------------------------------------------------------------------------------
-
 is_number_column <- function(column) column$kind == "number"
 names_of <- function(columns) vapply(columns, function(column) column$name, "")
 
@@ -868,7 +849,6 @@ refuse_unknown <- function(encoding, encoded, n) {
 }
 
 # --- labels, numbers, weights --------------------------------------------------------------------
-
 label_texts <- function(classes) vapply(classes, function(label)
   if (is.character(label)) label else canonical(label), "")
 
@@ -957,7 +937,6 @@ rows_of <- function(design, data, ...) {
 }
 
 # --- files ---------------------------------------------------------------------------------------
-
 # A file of replearn, whose fingerprint must be that of its content.
 read_document <- function(path, format) {
   text <- rawToChar(read_bytes(path))
@@ -1037,7 +1016,6 @@ number_names <- function(design) {
 }
 
 # --- predictions ---------------------------------------------------------------------------------
-
 # Labels or numbers ("response"), probabilities of the classes ("prob"), or scores.
 predict_model <- function(object, newdata, type = c("response", "prob", "score"), ...) {
   type <- match.arg(type)
@@ -1062,7 +1040,6 @@ predict_model <- function(object, newdata, type = c("response", "prob", "score")
 }
 
 # --- replications --------------------------------------------------------------------------------
-
 # Fit a study on a lab's own rows: a data.frame, or the path of a CSV file. `opened` is the original's
 # model, once it is open; `nonce` opens the commitment of a sealed study.
 replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
