@@ -453,7 +453,7 @@ class _Steps:
         loss, ridge = design.loss, float(design.ridge)
         if total.values["information"].size:
             information = newton.mean_information(total, loss, ridge)
-            return cls(study, asked.theta, algebra.cholesky(information, ridge / 4))
+            return cls(study, asked.theta, algebra.cholesky(information, newton.LEAST_PIVOT))
         assert asked.behind is not None
         return cls(study, asked.theta, newton.direction_of(asked.behind, loss, ridge).factor)
 
