@@ -56,12 +56,13 @@ def worth():
     (HERE / "pictures" / "results.svg").write_text(dot_plot(equal), encoding="utf-8")
     n_pairs, n_differ = int(equal["pairs"].sum()), int(equal[f"differ {PLAN}"].sum())
     kept = equal[f"kept {PLAN}"]
+    n_thin = int((equal["pairs"] < 5).sum())
     ahead = (equal[f"auc {PLAN}"] - equal["logistic auc"]).dropna()
     yield f"""## What models are worth
 
 `python benchmarks/worth.py DATA --write docs/results` splits public tables into an original,
 a replication of the same size, and rows to test on. It uses the defaults: three bits, 99% planned
-agreement. So far {int((equal["pairs"] < 5).sum())} of {len(equal)} lines rest on fewer than five pairs, and some of
+agreement. So far {n_thin} of {len(equal)} lines rest on fewer than five pairs, and some of
 these splits helped to choose a rule of the encoding: read single lines with care.
 
 - **Agreement.** {n_differ} of {n_pairs:,} pairs differ: {n_differ / n_pairs:.1%}, where 1% was
