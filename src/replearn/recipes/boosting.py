@@ -219,7 +219,6 @@ def sizes(
 ) -> BoostPlan:
     """Rounds, cells, weights, tests and rows."""
     given.check(mode, _NAMES, _CONSTANTS)
-    given.check_counts("n_rounds", "n_rows")
     if mode == "certified":
         for name in given.by_hand:
             raise ReplearnError(
@@ -238,10 +237,6 @@ def _plan(
     width = decimal(own.pop("grid_width"))
     if "grid_width" in given.by_hand:
         width = decimal_text(given.by_hand["grid_width"], digits=6)
-        if not float(width) > 0:
-            raise ReplearnError(
-                "grid_width must be positive, got 0. Leave it out for the planned one."
-            )
     return BoostPlan(
         recipe=rounding,
         promise=promise,

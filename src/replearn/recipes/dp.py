@@ -131,7 +131,6 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> DPPlan:
     """Components, net, inverse temperature and rows."""
     # the reduction of paper mode is about all populations
     given.check(mode, NAMES if mode == "paper" else _NAMES, _CONSTANTS)
-    given.check_counts("n_components", "n_candidates", "n_rows")
     populations = given.get("populations", "all" if mode == "paper" else "margin")
     if populations not in ("margin", "all"):
         raise ReplearnError(

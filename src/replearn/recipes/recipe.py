@@ -137,16 +137,6 @@ class Sizes:
                 "bits make the rounding nearly free."
             )
 
-    def check_counts(self, *names: str) -> None:
-        """Refuse what is no positive whole number."""
-        for name in names:
-            value = self.by_hand.get(name, 1)
-            if isinstance(value, str) or value < 1 or value != int(value):
-                raise ReplearnError(
-                    f"{name} must be a positive whole number, got {short(value)}. Leave it out for "
-                    "the planned one."
-                )
-
     def get(self, name: str, planned: Any = None) -> Any:
         """A size that was set by hand, or the planned one."""
         return self.by_hand.get(name, planned)
