@@ -89,11 +89,16 @@ class Kept:
         yield self.block
 
 
+def most_rows(n_columns: int) -> int:
+    """Rows of a piece at most."""
+    return min(max(_CACHED // n_columns, 256), MAX_BLOCK)
+
+
 def pieces(block: Block, n_columns: int) -> Iterator[Block]:
     """A block in pieces that fit a core's cache and keep sums exact."""
     if is_sparse(block.terms) and block.n_rows:
         n_columns = block.terms.nnz // block.n_rows + 1
-    most = min(max(_CACHED // n_columns, 256), MAX_BLOCK)
+    most = most_rows(n_columns)
     if block.n_rows <= most:
         yield block
         return
@@ -101,8 +106,11 @@ def pieces(block: Block, n_columns: int) -> Iterator[Block]:
         yield block.part(slice(start, start + most))
 
 
-def with_constant(terms: Any) -> Any:
-    """Rows in float64 with the constant 1 as their first column; sparse rows stay sparse."""
+def with_constant(terms: Any, room: Matrix | None = None) -> Any:
+    """Rows in float64 with the constant 1 as their first column; sparse rows stay sparse.
+
+    Dense rows are written into ``room`` if it is given, which saves the time of new memory.
+    """
     if is_sparse(terms):
         from scipy import sparse
 
@@ -115,7 +123,8 @@ def with_constant(terms: Any) -> Any:
         columns = np.zeros(is_term.size, dtype=terms.indices.dtype)
         columns[is_term] = terms.indices + 1
         return sparse.csr_matrix((values, columns, starts), (n_rows, terms.shape[1] + 1))
-    out = np.empty((terms.shape[0], terms.shape[1] + 1))
+    shape = terms.shape[0], terms.shape[1] + 1
+    out = np.empty(shape) if room is None else room[: shape[0]]
     out[:, 0] = 1 << ROW_BITS
     out[:, 1:] = terms
     return out

@@ -24,6 +24,7 @@ from replearn.exact.rows import (
     WEIGHT_BITS,
     Block,
     marks,
+    most_rows,
     on_grid,
     pieces,
     scores,
@@ -178,8 +179,12 @@ def _few_sums(loss: Loss, state: State, block: Block) -> ExactSums:
     rows = weight = sampled = 0
     gradient = np.zeros((n_scores, n_columns), dtype=np.int64)
     information = np.zeros((n_pairs if state.share else 0, n_columns, n_columns), dtype=np.int64)
+    steering: list[tuple[Any, Matrix, Vector | None]] = []
+    room = None
+    if not is_sparse(block.terms):
+        room = np.empty((min(most_rows(n_columns), block.n_rows), n_columns))
     for piece in pieces(block, n_columns):
-        X = with_constant(piece.terms)
+        X = with_constant(piece.terms, room)
         found = scores(X, state.theta, piece.offset)
         residual = loss.residual(found, piece.targets)
         if piece.weights is not None:
@@ -187,11 +192,13 @@ def _few_sums(loss: Loss, state: State, block: Block) -> ExactSums:
         gradient += (X.T @ on_grid(residual, loss.bits)).T.astype(np.int64)
         rows += piece.n_rows
         weight += _total_weight(piece.weights, piece.n_rows)
-        if state.share:
+        if state.share == 1 << 32:
+            sampled += _add_information(information, loss, X, found, piece.weights)
+        elif state.share:
             chosen = marks(X) < state.share
-            sampled += _add_information(
-                information, loss, X[chosen], found[chosen], _cut(piece.weights, chosen)
-            )
+            steering.append((X[chosen], found[chosen], _cut(piece.weights, chosen)))
+    if steering:  # one product of many rows is faster than many products of few
+        sampled = _add_information(information, loss, *_stacked(steering))
     return ExactSums(
         "a Newton step",
         {
@@ -202,6 +209,20 @@ def _few_sums(loss: Loss, state: State, block: Block) -> ExactSums:
             "information": integers(information),
         },
     )
+
+
+def _stacked(
+    parts: list[tuple[Any, Matrix, Vector | None]],
+) -> tuple[Any, Matrix, Vector | None]:
+    """Rows, scores and weights of several pieces as one."""
+    rows, found, weights = zip(*parts, strict=True)
+    if is_sparse(rows[0]):
+        from scipy import sparse
+
+        stacked = sparse.vstack(rows, format="csr")
+    else:
+        stacked = np.concatenate(rows)
+    return stacked, np.concatenate(found), None if weights[0] is None else np.concatenate(weights)
 
 
 def _cut(weights: Vector | None, chosen: Any) -> Vector | None:
