@@ -130,3 +130,12 @@ def test_certified_mode_says_how_many_rows(finished):
     X, y = rows(caught.value.needed, 9)
     choice = ReplicableChoiceClassifier(finished, mode="certified", max_error=0.1).fit(X, y)
     assert choice.certificate_.proved <= 0.1
+
+
+def test_labels_that_are_whole_floats_can_be_saved(tmp_path):
+    rng = np.random.default_rng(0)
+    y = (rng.random(400) < 0.5).astype(float)
+    X = np.column_stack([np.clip(y * 0.6 + 0.2, 0, 1), np.full(400, 0.5)])
+    fitted = ReplicableChoiceClassifier({"a": 0, "b": 1}, scoring="neg_log_loss").fit(X, y)
+    fitted.model_.save(tmp_path / "choice.json")
+    assert fitted.model_.classes == (0, 1)

@@ -25,6 +25,8 @@ from replearn.progress import warn
 from replearn.recipes.choice import ChoicePlan, run, sizes, stability
 from replearn.recipes.estimates import Rivals
 from replearn.recipes.recipe import Bound, Promise, Sizes
+from replearn.tables import learn_classes
+from replearn.tables.cells import column_from
 from replearn.types import Matrix, Vector
 
 SCORINGS = ("accuracy", "neg_brier_score", "neg_log_loss")
@@ -167,7 +169,7 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
             chosen=chosen,
             scoring=self.scoring,  # type: ignore[arg-type]
             noise_scale=decimal_text(float(plan.noise_scale)),
-            classes=tuple(self.classes_.tolist()),
+            classes=learn_classes([column_from(self.classes_)], "y"),  # 1.0 is the label 1
             seed=coins.seed,  # type: ignore[arg-type]
         )
         assert isinstance(fitted.spread, Rivals)
