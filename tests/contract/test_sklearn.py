@@ -12,10 +12,18 @@ from replearn.errors import ReplicabilityWarning, UselessModelWarning
 from replearn.estimators.boosting import ReplicableBoostingClassifier
 from replearn.estimators.choice import ReplicableChoiceClassifier
 from replearn.estimators.dp import ReplicableDPClassifier
+from replearn.estimators.glm import (
+    ReplicableLinearRegressor,
+    ReplicableLogisticClassifier,
+    ReplicablePoissonRegressor,
+)
 from replearn.estimators.net import ReplicableNetClassifier
 from replearn.estimators.paper import ReplicableSGDClassifier, ReplicableSVMClassifier
 
 ESTIMATORS = [
+    ReplicableLogisticClassifier,
+    ReplicableLinearRegressor,
+    ReplicablePoissonRegressor,
     ReplicableSVMClassifier,
     ReplicableSGDClassifier,
     ReplicableNetClassifier,
