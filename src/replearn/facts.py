@@ -310,9 +310,9 @@ def p_value(p: float) -> str:
     Examples
     --------
     >>> p_value(0.0321), p_value(1e-9)
-    ('0.032', '<0.001')
+    ('p = 0.032', 'p < 0.001')
     """
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
 def counted(number: int, one: str, many: str = "") -> str:

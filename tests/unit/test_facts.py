@@ -54,7 +54,7 @@ def test_values_in_words(values: list[Any], unit: str, words: list[str]) -> None
 
 def test_small_words() -> None:
     assert percent(0.123) == "12.3%"
-    assert (p_value(0.04), p_value(0.0009)) == ("0.040", "<0.001")
+    assert (p_value(0.04), p_value(0.0009)) == ("p = 0.040", "p < 0.001")
     assert counted(1, "row") == "1 row"
     assert counted(2000, "batch", "batches") == "2,000 batches"
     row = Row("height", 1.7, "m", (1.6, 1.85), "of 9 rows")

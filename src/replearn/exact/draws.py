@@ -2,10 +2,8 @@
 
 import numpy as np
 
+from replearn.exact.elementary import log
 from replearn.types import Vector, Words
-
-_LN2_HI, _LN2_LO = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-_SQRT_HALF = 0.7071067811865476
 
 # AS 241 [Wichura88]: numerators and denominators, the highest power first
 _CENTRE = (
@@ -42,21 +40,8 @@ def midpoints(words: Words) -> Vector:
     return np.asarray(((words >> np.uint64(12)) * np.uint64(2) + np.uint64(1)) * 2.0**-53)
 
 
-def natural_log(x: Vector) -> Vector:
-    """Natural logarithm of positive numbers, within 2 units in the last place.
-
-    ``ln(x) = e ln 2 + 2 artanh(s)`` with ``s = (m - 1) / (m + 1)``, ``m`` in ``[0.7, 1.4)``.
-    """
-    mantissa, exponent = np.frexp(x)
-    low = mantissa < _SQRT_HALF
-    mantissa = np.where(low, 2.0 * mantissa, mantissa)
-    exponent = (exponent - low).astype(np.float64)
-    s = (mantissa - 1.0) / (mantissa + 1.0)
-    square = s * s
-    series = np.zeros_like(s)
-    for i in range(11, 0, -1):
-        series = (series + 1.0 / (2 * i + 1)) * square
-    return exponent * _LN2_HI + (2.0 * s + (2.0 * s * series + exponent * _LN2_LO))
+def _natural_log(x: Vector) -> Vector:
+    return log(x, n_terms=11)
 
 
 def _ratio(parts: tuple[tuple[float, ...], tuple[float, ...]], r: Vector) -> tuple[Vector, Vector]:
@@ -77,7 +62,7 @@ def normals(words: Words) -> Vector:
     found = q * above / below
     outer = np.flatnonzero((p < 0.075) | (p > 0.925))
     tail = np.minimum(p[outer], 1.0 - p[outer])
-    r = np.sqrt(-natural_log(tail))
+    r = np.sqrt(-_natural_log(tail))
     near, far = _ratio(_NEAR, r - 1.6), _ratio(_FAR, r - 5.0)
     size = np.where(r <= 5.0, near[0] / near[1], far[0] / far[1])
     found[outer] = np.where(q[outer] < 0, -size, size)
@@ -86,9 +71,9 @@ def normals(words: Words) -> Vector:
 
 def exponentials(words: Words) -> Vector:
     """Exponential draws, ``-ln p``."""
-    return -natural_log(midpoints(words))
+    return -_natural_log(midpoints(words))
 
 
 def gumbels(words: Words) -> Vector:
     """Gumbel draws, ``-ln(-ln p)``."""
-    return -natural_log(exponentials(words))
+    return -_natural_log(exponentials(words))

@@ -244,7 +244,7 @@ class Coalition(Spoken):
             f"{verdict}.",
             [
                 Row("fingerprint", self.model.fingerprint),
-                Row("one population?", f"p = {p_value(self.same_population)}", key="population"),
+                Row("one population?", p_value(self.same_population), key="population"),
                 Row("same without a lab", self.agreement, "%", note="of the labs"),
                 *(
                     f"{a!r} and {b!r} have nearly the same sums. Are these rows there twice?"

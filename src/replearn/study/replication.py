@@ -153,7 +153,7 @@ class Replication(Spoken):
             found.append(f"By chance it happens to {percent(self.disagreement)} of such labs.")
         if p is not None:
             word = "not shown to differ" if p > 0.01 else "they differ"
-            found.append(Row("populations", word, note=f"p = {p_value(p)}", key="populations"))
+            found.append(Row("populations", word, note=p_value(p), key="populations"))
         for difference in self.differences[:3]:
             apart = f"{counted(abs(difference.cells), 'cell')} apart"
             note = f"{difference.standardised:+.1f} standard deviations"
