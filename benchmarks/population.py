@@ -11,9 +11,9 @@ import numpy as np
 from replearn.codes.coins import Coins
 from replearn.codes.sketch import Cells
 from replearn.exact.rows import Block, Kept
-from replearn.losses import Bernoulli
 from replearn.recipes import glm
 from replearn.recipes.coordinates import Coordinates
+from replearn.recipes.losses import Bernoulli
 
 LOSS = Bernoulli()
 RIDGE = "0.001"

@@ -21,8 +21,8 @@ import pandas as pd
 import scipy.sparse as sp
 
 from replearn.exact.rows import Block, Kept
-from replearn.losses import Bernoulli
 from replearn.recipes import glm
+from replearn.recipes.losses import Bernoulli
 from replearn.study.original import Request, publish
 from replearn.study.replication import replicate
 from replearn.tables import open_table

@@ -14,10 +14,10 @@ from replearn.codes.sketch import Cells
 from replearn.documents import canonical_json, fingerprint_of
 from replearn.exact import algebra, elementary
 from replearn.exact.rows import Block, Kept, marks, with_constant
-from replearn.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
 from replearn.recipes import newton
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.glm import Summary, second_moments
+from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
 
 PATH = Path(__file__).parents[1] / "docs" / "vectors.json"
 

@@ -36,7 +36,7 @@ _PLACES = {
     "to_sklearn": "exports",
     "to_sql": "exports",
     "datasets": "datasets",
-    "metrics": "metrics",
+    "metrics": "reports.metrics",
     "ReplearnError": "errors",
     "NotEnoughSamples": "errors",
     "InvalidFile": "errors",

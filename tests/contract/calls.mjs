@@ -1,10 +1,10 @@
 // Answers calls of the JavaScript modules: a JSON list of [name, arguments] in, a list of answers out.
 import { File } from "node:buffer";
 import { readFileSync } from "node:fs";
-import * as exact from "../../src/replearn/web/exact.js";
-import { Table } from "../../src/replearn/web/table.js";
-import { compared, inWords } from "../../src/replearn/web/compare.js";
-import { fitted, readRows } from "../../src/replearn/web/replicate.js";
+import * as exact from "../../src/replearn/reports/web/exact.js";
+import { Table } from "../../src/replearn/reports/web/table.js";
+import { compared, inWords } from "../../src/replearn/reports/web/compare.js";
+import { fitted, readRows } from "../../src/replearn/reports/web/replicate.js";
 
 const columnsOf = (terms) => Array.from({ length: terms[0].length }, (_, j) =>
   Int16Array.from(terms, (row) => row[j]));

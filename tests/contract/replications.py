@@ -8,10 +8,10 @@ import numpy as np
 
 from replearn.codes.sketch import width_factor
 from replearn.documents import decimal_text
-from replearn.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.design import Design
 from replearn.recipes.glm import Summary, fit
+from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
 from replearn.recipes.model import Model
 from replearn.study.replication import Replication, replicate
 from replearn.study.rows import Reading, TableRows, read_rows

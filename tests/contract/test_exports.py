@@ -21,9 +21,9 @@ from replearn.codes.model import HalfspaceModel
 from replearn.codes.space import CodeSpace
 from replearn.errors import ReplearnError
 from replearn.exports import to_csv, to_onnx, to_sklearn, to_sql
-from replearn.losses import Bernoulli, Gaussian, Multinomial, Poisson
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.design import Design
+from replearn.recipes.losses import Bernoulli, Gaussian, Multinomial, Poisson
 from replearn.recipes.model import Model
 from replearn.tables import Encoding, LevelColumn, NumberColumn, Product
 

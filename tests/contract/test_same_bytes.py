@@ -21,9 +21,9 @@ from scipy import sparse
 import replearn as rl
 from replearn.datasets import load_readmission
 from replearn.exact.rows import Block, Kept
-from replearn.losses import Bernoulli, Gaussian, Multinomial, Poisson
 from replearn.recipes import glm
 from replearn.recipes.coordinates import Coordinates
+from replearn.recipes.losses import Bernoulli, Gaussian, Multinomial, Poisson
 from replearn.study.original import Request, publish
 from replearn.study.rows import Reading, TableRows
 from replearn.tables import open_table

@@ -6,8 +6,8 @@ import pytest
 from replearn.codes.coins import Coins
 from replearn.codes.sketch import Cells
 from replearn.exact.rows import Block, Kept
-from replearn.losses import Bernoulli, Gaussian, Multinomial, Poisson
 from replearn.recipes import glm
+from replearn.recipes.losses import Bernoulli, Gaussian, Multinomial, Poisson
 from tests.error_budget import assert_rate_at_most
 
 MIX = np.random.default_rng(99).normal(size=(6, 6)) * 0.3 + np.eye(6)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replearn.documents import Document, canonical_json
-from replearn.facts import (
+from replearn.documents.facts import (
     MAX_LINES,
     Facts,
     Figure,

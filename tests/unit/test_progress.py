@@ -6,9 +6,9 @@ import warnings
 
 import pytest
 
-from replearn import progress as module
 from replearn.errors import ReplicabilityWarning
-from replearn.progress import progress, tracked, warn
+from replearn.study import progress as module
+from replearn.study.progress import progress, tracked, warn
 
 
 class Terminal(io.StringIO):

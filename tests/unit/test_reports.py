@@ -11,13 +11,13 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 import replearn as rl
 from replearn.datasets import CENTRES, load_readmission, make_margin
 from replearn.errors import InvalidFile, ReplearnError
-from replearn.metrics import churn, same_model_rate, same_model_scorer
 from replearn.reports.audit import Audit, audit, audit_study, parts_of
 from replearn.reports.check import check
 from replearn.reports.compare import compare
 from replearn.reports.evaluate import evaluate
 from replearn.reports.files import Opening, load, save
 from replearn.reports.methods import methods, with_methods
+from replearn.reports.metrics import churn, same_model_rate, same_model_scorer
 from replearn.reports.plans import plan
 from replearn.study.original import Original, Request, publish
 from replearn.study.replication import replicate

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from replearn.exact.rows import Kept
-from replearn.losses import Bernoulli
 from replearn.recipes import newton
+from replearn.recipes.losses import Bernoulli
 from replearn.study import rows as door
 from replearn.study.original import Request, publish
 from replearn.study.replication import replicate

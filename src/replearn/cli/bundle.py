@@ -3,7 +3,7 @@
 import argparse
 
 from replearn.cli.command import Outcome, Parser
-from replearn.facts import Facts, Row
+from replearn.documents.facts import Facts, Row
 
 EPILOG = """\
 example:

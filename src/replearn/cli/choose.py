@@ -13,8 +13,8 @@ from replearn.cli.command import (
     working,
     write_page,
 )
+from replearn.documents.facts import Facts, Row, Table, percent
 from replearn.errors import ReplearnError
-from replearn.facts import Facts, Row, Table, percent
 
 EPILOG = """\
 examples:

@@ -4,7 +4,7 @@ import argparse
 
 from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser, check_target, working, write_page
 from replearn.cli.replicate import read_opened
-from replearn.facts import Facts, Row
+from replearn.documents.facts import Facts, Row
 
 EPILOG = """\
 examples:

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from replearn.documents.facts import Facts
 from replearn.errors import ReplearnError, printable
-from replearn.facts import Facts
 
 if TYPE_CHECKING:
     from replearn.recipes.design import Design

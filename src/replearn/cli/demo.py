@@ -5,7 +5,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import Outcome, Parser, width, working
-from replearn.facts import Facts, Row, Table, counted, percent
+from replearn.documents.facts import Facts, Row, Table, counted, percent
 
 if TYPE_CHECKING:
     from replearn.recipes.model import Model
@@ -133,7 +133,7 @@ def _base_and_sklearn(ashford: Any, others: list[Any], new: Any) -> list[tuple[A
     import numpy as np
     from sklearn.linear_model import LogisticRegression
 
-    from replearn.losses import Bernoulli
+    from replearn.recipes.losses import Bernoulli
     from replearn.study.worth import Worth
 
     def terms(columns: Any) -> Any:

@@ -19,8 +19,8 @@ from replearn.cli.command import (
     working,
     write_page,
 )
+from replearn.documents.facts import Facts, Row, percent
 from replearn.errors import ReplearnError
-from replearn.facts import Facts, Row, percent
 from replearn.study.paper_study import PaperStudy
 
 EPILOG = """\

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from replearn.cli.command import Outcome, Parser, check_target, csv_options, may_leave, working
-from replearn.facts import Facts, Row
+from replearn.documents.facts import Facts, Row
 
 EPILOG = """\
 examples:

@@ -16,8 +16,8 @@ from replearn.cli.command import (
     working,
     write_page,
 )
+from replearn.documents.facts import Facts, Figure, Row, percent
 from replearn.errors import ReplearnError
-from replearn.facts import Facts, Figure, Row, percent
 
 if TYPE_CHECKING:
     from replearn.study.original import Original

@@ -4,7 +4,7 @@ import argparse
 from dataclasses import replace
 
 from replearn.cli.command import Outcome, Parser, write_page
-from replearn.facts import Row
+from replearn.documents.facts import Row
 
 #: Nobody has checked what a file says beside its content.
 _STATED = "as the lab states"

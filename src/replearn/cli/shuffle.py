@@ -5,8 +5,8 @@ import csv
 import io
 
 from replearn.cli.command import Outcome, Parser, check_target
+from replearn.documents.facts import Facts, Row
 from replearn.errors import ReplearnError
-from replearn.facts import Facts, Row
 
 EPILOG = """\
 example:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from replearn.documents import DecimalText, Document, Label, Length, Part, Range, Sha256, Unfit
-from replearn.facts import Facts, Row, Spoken
+from replearn.documents.facts import Facts, Row, Spoken
 from replearn.types import Codes
 
 #: How candidates are scored, row by row; each score is between 0 and 1, and 1 is best.

@@ -12,9 +12,9 @@ from replearn.codes.nets import NetSpace
 from replearn.codes.space import CodeSpace
 from replearn.codes.votes import VoteSpace
 from replearn.documents import MAX_WHOLE, Document, Integers, Label, Length, Unfit
+from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError
 from replearn.exact.lanes import row_products, unit
-from replearn.facts import Facts, Row, Spoken
 from replearn.types import Codes, Vector, is_sparse
 
 #: What turns codes into a direction; each has ``n_inputs``, ``check_codes`` and ``decode``.

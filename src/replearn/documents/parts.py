@@ -17,8 +17,6 @@ from typing import (
     get_type_hints,
 )
 
-import numpy as np
-
 from replearn.documents.canonical import MAX_WHOLE, canonical_json, decimal_text
 from replearn.errors import ReplearnError, short
 
@@ -170,6 +168,8 @@ class Integers(_Kind):
             ):
                 odd = next(v for v in row if type(v) is not int or not self.low <= v <= self.high)
                 _refuse(f"whole numbers from {self.low:,} to {self.high:,}", odd)
+        import numpy as np  # not needed for words, so that `replearn --help` is quick
+
         n_columns = len(rows[-1]) if rows else 0
         padded = [row + [0] * (n_columns - len(row)) for row in rows]
         kind = object if self._as_text else np.int64
@@ -178,6 +178,8 @@ class Integers(_Kind):
         return found
 
     def _write(self, value: Any) -> list[Any]:
+        import numpy as np
+
         array = np.asarray(value)
         if self._as_text:
             array = np.array([str(int(cell)) for cell in array.flat], dtype=object).reshape(

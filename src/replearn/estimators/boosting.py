@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from replearn.errors import ReplearnError, ReplicabilityWarning, short
 from replearn.estimators.paper import PaperClassifier, documented
-from replearn.progress import warn
 from replearn.recipes.boosting import BOX, FOAM
 from replearn.recipes.recipe import Recipe
+from replearn.study.progress import warn
 
 
 @documented

@@ -21,10 +21,10 @@ from replearn.codes.coins import Coins, seed_text
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
 from replearn.exact.elementary import log
-from replearn.progress import warn
 from replearn.recipes.choice import ChoicePlan, run, sizes, stability
 from replearn.recipes.estimates import Rivals
 from replearn.recipes.recipe import Bound, Promise, Sizes
+from replearn.study.progress import warn
 from replearn.tables import learn_classes
 from replearn.tables.cells import column_from
 from replearn.types import Matrix, Vector

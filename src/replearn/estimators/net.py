@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from replearn.errors import ReplicabilityWarning
 from replearn.estimators.paper import PaperClassifier, documented
-from replearn.progress import warn
 from replearn.recipes.net import NET
 from replearn.recipes.recipe import Recipe
+from replearn.study.progress import warn
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

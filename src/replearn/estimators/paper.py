@@ -17,7 +17,6 @@ from replearn.codes.coins import Coins, seed_text
 from replearn.codes.model import HalfspaceModel
 from replearn.documents import Label
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
-from replearn.progress import threads, tracked, warn
 from replearn.recipes.batches import MemoryRows, refuse_sorted
 from replearn.recipes.paper_design import PaperDesign
 from replearn.recipes.recipe import (
@@ -32,6 +31,7 @@ from replearn.recipes.recipe import (
 from replearn.recipes.sgd import SGD
 from replearn.recipes.svm import SVM
 from replearn.study.paper_study import PaperReplication, PaperStudy
+from replearn.study.progress import threads, tracked, warn
 from replearn.types import BlockMap, Signs
 
 #: Parts of docstrings that several classes share.

@@ -14,7 +14,7 @@ from replearn.codes.model import HalfspaceModel
 from replearn.documents import Label
 from replearn.errors import ReplearnError, short
 from replearn.exact.elementary import LN2_HI
-from replearn.losses import Gaussian, Poisson
+from replearn.recipes.losses import Gaussian, Poisson
 from replearn.recipes.model import Model
 from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn, Product
 from replearn.tables.cells import MISSING_WORDS, is_number_text, level_text

@@ -12,8 +12,8 @@ import numpy as np
 from replearn.codes.coins import Coins
 from replearn.codes.sketch import Cells
 from replearn.documents import Integers, Label, Length, Part, Positive3, Range, Text, Unfit
-from replearn.losses import Loss
 from replearn.recipes.coordinates import Coordinates
+from replearn.recipes.losses import Loss
 from replearn.tables import Encoding
 from replearn.types import Codes, Matrix, Vector
 

@@ -33,10 +33,10 @@ from replearn.exact.rows import (
     with_constant,
 )
 from replearn.exact.sums import ExactSums, Integers, integers
-from replearn.losses import Loss
 from replearn.recipes import newton
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.influence import Influence, influence_of
+from replearn.recipes.losses import Loss
 from replearn.recipes.recipe import Bound
 from replearn.types import Matrix, Vector, is_sparse
 

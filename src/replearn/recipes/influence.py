@@ -25,7 +25,7 @@ from replearn.exact.rows import (
     scores,
     with_constant,
 )
-from replearn.losses import Loss
+from replearn.recipes.losses import Loss
 from replearn.types import Matrix, Vector
 
 #: Influences have units of 2^-12 of what the model lets expect, and are at most 2^22 units.

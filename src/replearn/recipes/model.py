@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.documents import MAX_WHOLE, Document, Integers, Label, Unfit
+from replearn.documents.facts import Facts, Row, Spoken, Table
 from replearn.errors import ReplearnError
-from replearn.facts import Facts, Row, Spoken, Table
 from replearn.recipes.design import DIRECTION_BITS, MAX_NUMBERS, Design
 from replearn.tables import Batch, NumberColumn, numbers_of, open_table
 from replearn.types import Codes, Matrix, Vector

@@ -32,7 +32,7 @@ from replearn.exact.rows import (
 )
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Integers_
-from replearn.losses import Loss
+from replearn.recipes.losses import Loss
 from replearn.types import BlockMap, Matrix, Vector, is_sparse
 
 #: A step of at most this many units of 2^-26 in every coefficient is the last one: 2^-17.

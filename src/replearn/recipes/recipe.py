@@ -15,8 +15,8 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 import numpy as np
 
 from replearn.codes.coins import Coins
+from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import NotEnoughSamples, ReplearnError, short
-from replearn.facts import Facts, Row, Spoken
 from replearn.types import BlockMap, Codes, Order, Signs
 
 Mode = Literal["practical", "certified", "paper"]

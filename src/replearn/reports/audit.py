@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.codes.coins import Coins, seed_text
+from replearn.documents.facts import Facts, Row, Spoken, counted, percent
 from replearn.errors import ReplearnError, short
-from replearn.facts import Facts, Row, Spoken, counted, percent
-from replearn.progress import progress
+from replearn.study.progress import progress
 from replearn.study.replication import replicate
 from replearn.study.study import Study
 from replearn.tables import Batch, Column, Table, join_columns, levels_of, open_table

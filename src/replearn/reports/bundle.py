@@ -1,6 +1,6 @@
 """What a centre needs to replicate a study offline: a page that fits, a rehearsal, a few words.
 
-The page is one file. It holds the study and the JavaScript of ``replearn/web``, which gives the
+The page is one file. It holds the study and the JavaScript of ``reports/web``, which gives the
 same bytes as Python, and a policy by which a browser lets it connect to nothing.
 """
 
@@ -80,7 +80,7 @@ def study_page(study: Study) -> str:
 
 
 def _source(name: str) -> str:
-    return (files("replearn") / "web" / name).read_text("utf-8")
+    return (files("replearn.reports") / "web" / name).read_text("utf-8")
 
 
 def _hash(text: str) -> str:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from replearn.documents.facts import Facts, Row, Spoken, counted, percent
+from replearn.documents.facts import Table as FactTable
 from replearn.errors import ReplearnError
-from replearn.facts import Facts, Row, Spoken, counted, percent
-from replearn.facts import Table as FactTable
 from replearn.study.passes import table_of
 from replearn.study.rows import Reading
 from replearn.study.study import Study

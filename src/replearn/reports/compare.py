@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from replearn.documents.facts import Facts, Row, Spoken, Table, counted
 from replearn.errors import ReplearnError
-from replearn.facts import Facts, Row, Spoken, Table, counted
 from replearn.reports.files import load_model
 from replearn.study.evidence import Evidence
 from replearn.study.study import Study

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from replearn.documents.facts import Facts, Figure, Row, Spoken, Table, counted
 from replearn.errors import ReplearnError
-from replearn.facts import Facts, Figure, Row, Spoken, Table, counted
-from replearn.losses import Bernoulli, Loss, Multinomial
+from replearn.recipes.losses import Bernoulli, Loss, Multinomial
 from replearn.recipes.model import Model, decided
 from replearn.reports import figures
 from replearn.reports.files import load_model

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from replearn.documents import Document, Sha256, Text, document_of
+from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError, short
-from replearn.facts import Facts, Row, Spoken
 
 
 @dataclass(frozen=True)

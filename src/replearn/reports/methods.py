@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from replearn.facts import Facts, Table, counted, percent
+from replearn.documents.facts import Facts, Table, counted, percent
 from replearn.recipes.model import Model
 from replearn.study.study import Study
 from replearn.tables import NumberColumn

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError, short
-from replearn.facts import Facts, Row, Spoken
 from replearn.recipes import TABLE1
 from replearn.recipes.recipe import Mode, Plan, Promise, Recipe, Sizes, after_constant
 

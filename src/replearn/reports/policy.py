@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from replearn.documents import DecimalText, Document, Length, Range
+from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError
-from replearn.facts import Facts, Row, Spoken
 from replearn.study.study import Study
 
 #: Where a policy is looked for, besides the environment variable.

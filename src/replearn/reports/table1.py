@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from replearn.documents.facts import Facts, Spoken, Table
 from replearn.errors import ReplearnError, ReplicabilityWarning
-from replearn.facts import Facts, Spoken, Table
 from replearn.recipes import TABLE1
 from replearn.recipes.recipe import MODES, Mode, Promise, Sizes
 from replearn.reports.plans import rows_text

@@ -16,13 +16,13 @@ from typing import Annotated, Any
 import numpy as np
 
 from replearn.documents import Document, Integers, Range, Sha256, Text, Unfit
+from replearn.documents.facts import Facts, Row, Spoken, p_value
+from replearn.documents.facts import Table as FactTable
 from replearn.errors import ReplearnError
 from replearn.exact import algebra
 from replearn.exact.rows import THETA_BITS, on_grid
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Whole
-from replearn.facts import Facts, Row, Spoken, p_value
-from replearn.facts import Table as FactTable
 from replearn.recipes import newton
 from replearn.recipes.model import Model
 from replearn.study.passes import (

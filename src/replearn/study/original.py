@@ -11,10 +11,9 @@ import numpy as np
 from replearn.codes.coins import Coins, seed_text
 from replearn.codes.sketch import Cells
 from replearn.documents import decimal_text
+from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError, short
 from replearn.exact.rows import Kept, Rows
-from replearn.facts import Facts, Row, Spoken
-from replearn.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
 from replearn.recipes import glm
 from replearn.recipes.design import Design
 from replearn.recipes.glm import (
@@ -27,6 +26,7 @@ from replearn.recipes.glm import (
     scored,
     stability,
 )
+from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
 from replearn.recipes.model import Model
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study, sealed_commitment

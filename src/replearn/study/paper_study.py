@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from replearn.documents import Document, Sha256
-from replearn.facts import Facts, Row, Spoken
+from replearn.documents.facts import Facts, Row, Spoken
 from replearn.recipes.paper_design import PaperDesign
 
 

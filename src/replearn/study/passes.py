@@ -16,11 +16,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from replearn.documents import Document, Integers, Length, Part, Range, Sha256, Text, Unfit
+from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError
 from replearn.exact.rows import THETA_BITS, Block, on_grid
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Whole
-from replearn.facts import Facts, Row, Spoken
 from replearn.recipes import newton
 from replearn.recipes.design import Design
 from replearn.recipes.glm import Summary, totals_of

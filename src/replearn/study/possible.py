@@ -9,8 +9,8 @@ import numpy as np
 from replearn.errors import ReplearnError
 from replearn.exact.rows import COARSE, MAX_ROW, ROW_BITS, WEIGHT_BITS, on_grid
 from replearn.exact.sums import ExactSums, Integers
-from replearn.losses import Loss
 from replearn.recipes.design import Design
+from replearn.recipes.losses import Loss
 from replearn.recipes.newton import State as NewtonState
 from replearn.study.passes import Counts, State
 

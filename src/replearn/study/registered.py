@@ -16,10 +16,10 @@ from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, UselessModelWarning, short
 from replearn.exact import algebra
 from replearn.exact.rows import Kept, Rows
-from replearn.progress import warn
 from replearn.recipes import glm
 from replearn.recipes.design import DIRECTION_BITS, Design
 from replearn.study.original import Kind, loss_of, read_labels, worth_of
+from replearn.study.progress import warn
 from replearn.study.rows import Reading, TableRows, projected, read_rows
 from replearn.study.study import Study
 from replearn.tables import learn_encoding, make_profile, open_table

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from replearn.documents.facts import Facts, Figure, Row, Spoken, counted, p_value, percent
+from replearn.documents.facts import Table as FactTable
 from replearn.errors import ReplearnError
 from replearn.exact.rows import Kept, Rows
-from replearn.facts import Facts, Figure, Row, Spoken, counted, p_value, percent
-from replearn.facts import Table as FactTable
 from replearn.recipes import glm
 from replearn.recipes.glm import Summary
 from replearn.recipes.model import Model

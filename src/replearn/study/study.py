@@ -12,9 +12,9 @@ import numpy as np
 
 from replearn.codes.sketch import width_factor
 from replearn.documents import Document, Length, Positive3, Range, Sha256, Share3, Unfit
+from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError
 from replearn.exact.sums import ExactSums
-from replearn.facts import Facts, Row, Spoken
 from replearn.recipes.design import MAX_NUMBERS, Design
 from replearn.recipes.glm import stability
 from replearn.recipes.model import Model

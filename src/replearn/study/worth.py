@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replearn.facts import Facts, Row, Spoken
-from replearn.losses import Bernoulli, Loss, Multinomial
+from replearn.documents.facts import Facts, Row, Spoken
+from replearn.recipes.losses import Bernoulli, Loss, Multinomial
 from replearn.recipes.model import decided
 from replearn.types import Matrix, Vector
 

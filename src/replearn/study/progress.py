@@ -20,7 +20,7 @@ Advance = Callable[[float], None]
 #: Seconds before anything is shown: short work needs no progress.
 PATIENCE = 2.0
 
-_HOME = os.path.dirname(__file__) + os.sep
+_HOME = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 @contextmanager
