@@ -82,7 +82,7 @@ const WORD = (1n << 64n) - 1n;
 const bits = new DataView(new ArrayBuffer(8));
 
 /** 2^k for normal numbers, from its bits: an engine's power function promises nothing. */
-function power2(k) {
+export function power2(k) {
   bits.setUint32(0, (k + 1023) << 20);
   bits.setUint32(4, 0);
   return bits.getFloat64(0);
@@ -159,7 +159,7 @@ export function log(x) {
 }
 
 /** The nearest whole number of units of 2^-bits, halves upwards. */
-const onGrid = (value, nBits) => Math.floor(value * POWERS[nBits + 1022] + 0.5);
+export const onGrid = (value, nBits) => Math.floor(value * POWERS[nBits + 1022] + 0.5);
 
 // --- algebra in a fixed order --------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ const lossBits = (loss) => RESIDUAL_BITS -
  * Means of rows, in place of their scores: probabilities, numbers, or rates. `scores` has an array
  * for each score; residual and curvature follow from the mean alone.
  */
-function toMeans(loss, scores, n) {
+export function toMeans(loss, scores, n) {
   const [first] = scores;
   if (loss.kind === "bernoulli") {
     for (let i = 0; i < n; i++) first[i] = sigmoid(first[i]);
@@ -247,17 +247,17 @@ function toMeans(loss, scores, n) {
 }
 
 /** Derivative of the loss in score k at a mean; at most 2^(22 - bits) in size. */
-const residual = (loss, k, mean, target) =>
+export const residual = (loss, k, mean, target) =>
   mean - (loss.kind === "multinomial" ? (target === k + 1 ? 1 : 0) : target);
 
 /** Second derivative in the scores k and l. */
-function curvature(loss, k, l, mean, other) {
+export function curvature(loss, k, l, mean, other) {
   if (loss.kind === "gaussian") return 1;
   return loss.kind === "poisson" ? mean : mean * ((k === l ? 1 : 0) - other);
 }
 
 /** Scores of the constant model; `shares` are those of the classes, or the mean target. */
-function startOf(loss, shares) {
+export function startOf(loss, shares) {
   if (loss.kind === "gaussian") return [shares[0]];
   if (loss.kind === "poisson") return [log(shares[0])];
   return Array.from(shares.slice(1), (share) => log(share) - log(shares[0]));
@@ -267,7 +267,8 @@ function startOf(loss, shares) {
 
 const ROW_BITS = 12, THETA_BITS = 26, WEIGHT_BITS = 16;
 const ONE = 1 << ROW_BITS, MAX_ROW = 1 << 14;
-const UNIT_WEIGHT = 1 << WEIGHT_BITS, ALL = power2(32), EXACT = power2(53);
+const UNIT_WEIGHT = 1 << WEIGHT_BITS, EXACT = power2(53);
+export const ALL = power2(32);
 const THETA_UNIT = power2(-THETA_BITS), SCORE_UNIT = power2(-ROW_BITS - THETA_BITS);
 const BLOCK = 1 << 12, COARSE_BLOCK = 1 << 11;
 
@@ -382,7 +383,7 @@ function weightOf(weights, start, n) {
   return sum;
 }
 
-function scoresInto(out, columns, theta, start, n, offset) {
+export function scoresInto(out, columns, theta, start, n, offset) {
   out.fill(theta[0] * ONE, 0, n);
   columns.forEach((column, j) => {
     const factor = theta[j + 1];
@@ -440,9 +441,8 @@ class Information {
   }
 }
 
-/** Rows, weight, and shares of the classes by weight (or the mean target). */
-export function summaryOf(rows, loss) {
-  const { targets, weights, nRows } = rows;
+/** The weight of all rows, and that of each class (or the weighted targets), in units of 2^-16. */
+export function totalsOf({ targets, weights, nRows }, loss) {
   const classes = nClasses(loss);
   const totals = new Float64Array(Math.max(classes, 1));
   let weight = 0;
@@ -452,6 +452,12 @@ export function summaryOf(rows, loss) {
     if (classes) totals[targets[i]] += mass;
     else totals[0] += Math.floor(targets[i] * mass + 0.5);
   }
+  return { weight, totals };
+}
+
+/** Rows, weight, and shares of the classes by weight (or the mean target). */
+export function summaryOf(rows, loss) {
+  const classes = nClasses(loss), { weight, totals } = totalsOf(rows, loss);
   if (!weight) throw new Refusal("rows must have some weight, got none. Pass more rows.");
   const shares = totals.map((value) => value / weight);
   if (classes && !shares.every((share) => share > 0)) {
@@ -461,7 +467,7 @@ export function summaryOf(rows, loss) {
   if (loss.kind === "poisson" && !(shares[0] > 0)) {
     throw new Refusal("counts must not all be zero. Get rows with some events.");
   }
-  return { nRows, weight, shares };
+  return { nRows: rows.nRows, weight, shares };
 }
 
 // --- Newton's method -----------------------------------------------------------------------------
@@ -562,7 +568,7 @@ function meanGradient(sums, loss, ridge, theta) {
 }
 
 /** The information matrix of a row with the ridge, over all scores and columns. */
-function meanInformation(sums, loss, ridge, q, p) {
+export function meanInformation(sums, loss, ridge, q, p) {
   const unit = POWERS[-lossBits(loss) + 1022], sampled = Math.max(sums.sampled, 1);
   const parts = sums.information.reals();
   const whole = Array.from({ length: q * p }, () => new Float64Array(q * p));
