@@ -28,7 +28,13 @@ A file is a `Document`; what is nested in one is a `Part`. Both are frozen datac
 
 from replearn.documents.canonical import MAX_WHOLE, canonical_json, decimal_text, fingerprint_of
 from replearn.documents.document import Document, document_of
-from replearn.documents.files import read_json, system_words, write_atomically, write_json
+from replearn.documents.files import (
+    in_place_of,
+    read_json,
+    system_words,
+    write_atomically,
+    write_json,
+)
 from replearn.documents.parts import (
     Decimal3,
     DecimalText,
@@ -66,5 +72,6 @@ __all__ = [
     "read_json",
     "write_json",
     "write_atomically",
+    "in_place_of",
     "system_words",
 ]

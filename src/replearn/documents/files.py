@@ -2,20 +2,32 @@
 
 import contextlib
 import errno
+import glob
+import importlib
 import json
 import math
 import os
 import re
+import shutil
 import stat
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from replearn.documents.canonical import canonical_json
 from replearn.errors import InvalidFile, ReplearnError
 
+#: Locks of files, which Windows has not.
+fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
+
 MAX_BYTES = 1 << 26
 MAX_DEPTH = 32
+
+#: After which a living writer has locked what it made.
+_SECONDS_TO_LOCK = 2
 
 #: An escape that may stand for half of a character; UTF-8 itself has none.
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -49,35 +61,90 @@ def write_json(path: str | os.PathLike[str], content: Any, private: bool = False
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes, private: bool = False) -> None:
-    """Write beside the target and rename, so that no reader ever sees half a file.
-
-    If anything goes wrong, the old file stays and the new one is removed. A private file nobody
-    but its owner may read, not for a moment.
+    """Write a file so that no reader ever sees half of it; see `in_place_of`.
 
     Raises
     ------
     ReplearnError
         If the system refuses: a full disk, a missing folder, no rights.
     """
+    with in_place_of(path, private) as name, open(name, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())  # the content must be safe before its new name is
+
+
+@contextmanager
+def in_place_of(
+    path: str | os.PathLike[str], private: bool = False, folder: bool = False
+) -> Iterator[Path]:
+    """Give a hidden file or folder beside the target, which becomes the target at the end.
+
+    If anything goes wrong, the old target stays and the new one is removed; if the process is
+    killed, the next writer removes it. What is private nobody but its owner may read, not for a
+    moment.
+
+    Raises
+    ------
+    ReplearnError
+        If the system refuses.
+    """
     target = Path(os.path.realpath(path))  # a link stays a link
+    names = (f".{target.name[:100]}.", ".part")
     try:
-        number, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+        _sweep(target.parent, *names)
+        if folder:
+            made = Path(tempfile.mkdtemp(names[1], names[0], target.parent))
+        else:
+            number, name = tempfile.mkstemp(names[1], names[0], target.parent)
+            os.close(number)
+            made = Path(name)
         try:
-            with open(number, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())  # the content must be safe before its new name is
-            if not private:  # it was made with 0600
-                mask = os.umask(0)
-                os.umask(mask)
-                os.chmod(name, 0o666 & ~mask)
-            os.replace(name, target)
+            with _locked(made):
+                yield made
+                if not private:  # it was made for its owner
+                    mask = os.umask(0)
+                    os.umask(mask)
+                    os.chmod(made, (0o777 if folder else 0o666) & ~mask)
+                os.replace(made, target)
         except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name)
+            _remove(made)
             raise
     except OSError as problem:
         raise ReplearnError(f"{path} cannot be written: {system_words(problem)}") from problem
+
+
+def _sweep(folder: Path, start: str, end: str) -> None:
+    """Remove what killed processes left: nobody holds the lock of such a file."""
+    for left in folder.glob(f"{glob.escape(start)}*{end}"):
+        with contextlib.suppress(OSError), _locked(left) as is_ours:
+            if is_ours and time.time() - left.stat().st_mtime > _SECONDS_TO_LOCK:
+                _remove(left)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Lock a file or folder as long as this process lives, and tell whether that went well."""
+    if fcntl is None:
+        yield False
+        return
+    number = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_ours = True
+        except OSError:  # a living writer has it, or the file system knows no locks
+            is_ours = False
+        yield is_ours
+    finally:
+        os.close(number)
 
 
 def system_words(problem: OSError) -> str:

@@ -8,8 +8,6 @@ import base64
 import hashlib
 import os
 import re
-import shutil
-import tempfile
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from replearn.codes.coins import Coins
-from replearn.documents import canonical_json, decimal_text, system_words
+from replearn.documents import (
+    canonical_json,
+    decimal_text,
+    in_place_of,
+    system_words,
+    write_atomically,
+)
 from replearn.errors import ReplearnError, printable
 from replearn.study.study import Study
 from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn
@@ -178,25 +182,17 @@ def write_bundle(study: Study, folder: str | os.PathLike[str]) -> Path:
     target = Path(folder).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ReplearnError(f"{folder} must be a new or an empty folder. Name a different one.")
+    readme = _README.format(target=printable(study.design.target), fingerprint=study.fingerprint)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{target.name[:100]}.", dir=target.parent))
-        try:
-            os.chmod(beside, 0o755)
-            study.save(beside / "study.json")
-            readme = _README.format(
-                target=printable(study.design.target), fingerprint=study.fingerprint
-            )
-            for name, text in (
-                ("study.html", study_page(study)),
-                ("rehearsal.csv", rehearsal(study)),
-                ("README.txt", readme),
-            ):
-                (beside / name).write_text(text, "utf-8", newline="")
-            os.replace(beside, target)  # whoever looks sees all files or none
-        except BaseException:
-            shutil.rmtree(beside, ignore_errors=True)
-            raise
     except OSError as problem:
         raise ReplearnError(f"{folder} cannot be written: {system_words(problem)}") from problem
+    with in_place_of(target, folder=True) as made:  # whoever looks sees all files or none
+        study.save(made / "study.json")
+        for name, text in (
+            ("study.html", study_page(study)),
+            ("rehearsal.csv", rehearsal(study)),
+            ("README.txt", readme),
+        ):
+            write_atomically(made / name, text.encode())
     return target
