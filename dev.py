@@ -6,7 +6,8 @@
     python3 dev.py test --fast       the same without the slow tests
     python3 dev.py test --engines    the same with Spark and Flower, which take a minute to install
     python3 dev.py test --coverage   the same; fails if fewer than 90 % of the lines are run
-    python3 dev.py versions          quick tests with the oldest and the newest versions allowed
+    python3 dev.py versions          quick tests with the oldest and the newest versions, and on
+                                     each Python from 3.11 that is there
     python3 dev.py lint              ruff, mypy and import-linter
     python3 dev.py docs              the documentation, in docs/_build/html, and its links checked
     python3 dev.py docs --quick      the same without drawing pictures and running pages again
@@ -64,9 +65,7 @@ def main(arguments: list[str]) -> int:
             parts = ("test", "engines") if "--engines" in rest else ("test",)
             return prepare(*parts) or run_steps((*LINT, ("pytest", (*PYTEST, *chosen(rest)))))
         if command == "versions" and not rest:
-            return (
-                make_venv() or install_uv() or max(map(try_versions, ("lowest-direct", "highest")))
-            )
+            return make_venv() or install_uv() or max(try_versions(*pair) for pair in versions())
         if command == "lint" and not rest:
             return prepare("test") or run_steps(LINT)
         if command == "docs" and rest in ([], ["--quick"]):
@@ -102,15 +101,22 @@ def site_steps(quick: bool) -> Iterable[tuple[str, tuple[str, ...]]]:
     yield "links", ("python", "docs/check_site.py", SITE)
 
 
-def try_versions(resolution: str) -> int:
+def versions() -> list[tuple[str, str]]:
+    """The oldest and the newest packages on the oldest Python, and the newest on newer ones."""
+    find = (str(BIN / "uv"), "python", "find", "--no-python-downloads")
+    newer = [("highest", name) for name in ("3.12", "3.13", "3.14") if runs(*find, name)]
+    return [("lowest-direct", "3.11"), ("highest", "3.11"), *newer]
+
+
+def try_versions(resolution: str, version: str) -> int:
     """Run the quick tests in an environment of their own, with this choice of versions."""
-    place = ROOT / f".venv-{resolution}"
+    place = ROOT / f".venv-{resolution}-{version}"
     python = place / PYTHON.relative_to(VENV)
     uv = str(BIN / "uv")
-    say(f"quick tests with the versions that uv calls {resolution}")
+    say(f"quick tests on Python {version} with the versions that uv calls {resolution}")
     options = ("--python", str(python), "--resolution", resolution)
-    code = quietly(uv, "venv", "--clear", "--python", "3.11", str(place)) or quietly(
-        uv, "pip", "install", *options, "--editable", ".", "--group", "test"
+    code = quietly(uv, "venv", "--clear", "--python", version, str(place)) or quietly(
+        uv, "pip", "install", *options, "--editable", ".[data,onnx,dask]", "--group", "test"
     )
     tests = ("-m", "pytest", "-q", "-m", "not slow", "tests/unit", "tests/golden")
     return code or subprocess.call((str(python), *tests), cwd=ROOT, env=environment())

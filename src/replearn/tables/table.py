@@ -277,7 +277,7 @@ def _in_memory(source: Any, names: Sequence[str] | None) -> Source:
         checked_names("the table", list(source.columns))
     frame = nw.from_native(source, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        return _column_source(dict(zip(frame.columns, frame.iter_columns(), strict=True)))
+        return _column_source({name: frame[name] for name in frame.columns})
     return _array_source(source, names)
 
 
