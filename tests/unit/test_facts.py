@@ -74,7 +74,7 @@ def test_text_with_details() -> None:
         "  age           0.25  1,200",
         "  ward = B    -12.50",
     ]
-    assert str(facts).split("\n")[-1].startswith("More: --details")
+    assert str(facts).split("\n")[-1].startswith("More: ")
     assert repr(facts) == "<Facts: Yes.>"
 
 

@@ -297,7 +297,9 @@ def test_the_methods_paragraph_says_what_the_study_says(original) -> None:
     assert text in facts.html("Supplement").replace("&#x27;", "'")
     names = [row["column"] for row in facts.data()["predictors"]]
     assert names == [column.name for column in design.encoding.columns]
-    assert len(facts.data()["coefficients"]) == design.n_numbers
+    terms = [row["term"] for row in facts.data()["coefficients"]]
+    references = [term for term in terms if term.endswith("(reference)")]
+    assert len(references) == 5 and len(terms) == design.n_numbers + 5
 
 
 # --- files, metrics, data -------------------------------------------------------------------------

@@ -116,11 +116,11 @@ def test_a_rare_copy_of_the_label_is_found():
     assert [(r.column, r.kind) for r in learned.remarks] == [("dead", "copy")]
 
 
-def test_folded_levels_are_asked_about():
+def test_folded_levels_are_named():
     killip = np.where(np.arange(N_ROWS) < 30, "IV", RNG.choice(["I", "II"], N_ROWS))
     found = str(remarks({"killip": killip}, least_rows=50)[0]["killip"])
     assert "1 level ('IV') in fewer than 50 rows each, 5.0% of the rows" in found
-    assert found.endswith("is one of them important")
+    assert found.endswith("taken together as (other)")
 
 
 def test_no_levels_of_a_few_people():

@@ -162,7 +162,7 @@ def _print(outcome: Outcome, options: argparse.Namespace, warned: list[str]) -> 
     elif outcome.raw is not None:
         sys.stdout.write(outcome.raw)
     else:
-        print(outcome.facts.text(width(), options.details))
+        print(outcome.facts.text(width(), options.details, more="--details"))
     sys.stdout.flush()
 
 

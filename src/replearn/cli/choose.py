@@ -77,7 +77,9 @@ def run(options: argparse.Namespace) -> Outcome:
     expected = found.certificate_.expected
     agreement = ""
     if expected is not None:
-        agreement = f" A second lab chooses the same in {percent(1 - expected)} of the cases."
+        agreement = (
+            f" A second lab chooses the same in {percent(1 - max(expected, 1e-5))} of the cases."
+        )
     scores = Table(
         "Scores", ("candidate", "score"), list(zip(candidates, found.scores_, strict=True))
     )

@@ -91,8 +91,8 @@ def run(options: argparse.Namespace) -> Outcome:
         f"{share} of Ashford's return within 30 days. No row leaves a lab.",
         "$ replearn publish ashford.csv --target readmitted --out study.json",
         f"Ashford fits a model and sends a study file of {_size(first)} bytes: "
-        f"{first.study.design.bits} bits for each of {first.study.design.n_numbers} numbers, and a "
-        f"fingerprint. Planned: {percent(1 - first.certificate.planned)} of labs get the same.",
+        f"{first.study.design.bits} bits for each of {first.study.design.n_numbers} coefficients, "
+        f"and a fingerprint. Planned: {percent(1 - first.certificate.planned)} of labs get it.",
         "$ replearn replicate study.json birchwood.csv",
         *found.facts().text(10_000).split("\n")[:3],
     ]
@@ -110,10 +110,10 @@ def _size(original: "Original") -> str:
 
 _LESSON = (
     "LogisticRegression gives every lab a model of its own. Without published bits (a registered "
-    f"study, planned from {_PILOT_ROWS:,} other patients) few rows agree on little more than the "
-    "base rate. With three bits labs agree on a model that is worth as much as one lab's own. To "
-    "get it by fitting, a lab needs rows of such patients: the last column. Against labs that "
-    "search for a match, seal the study (publish --sealed)."
+    f"study, planned from {_PILOT_ROWS:,} other patients) labs agree, but on little more than the "
+    "base rate. With three bits they agree on a model that is worth as much as one lab's own. The "
+    "last column is the sample size that a lab needs to get the model by fitting. If labs might "
+    "search for a match instead, seal the study (publish --sealed)."
 )
 
 

@@ -1,6 +1,7 @@
 """``replearn evaluate``: what a model is worth on labelled rows."""
 
 import argparse
+from dataclasses import replace
 
 from replearn.cli.command import (
     DIFFERENT,
@@ -53,6 +54,8 @@ def run(options: argparse.Namespace) -> Outcome:
             csv=csv_options(options),
         )
     facts = found.facts()
-    options.details = options.details or options.by is not None  # a table that nobody cuts
     write_page(facts, options.page, f"Worth of {options.model}")
+    if options.by is not None and not (options.details or options.json):
+        facts = replace(facts, details=())
+        options.details = True  # a table that nobody cuts
     return Outcome(facts, DIFFERENT if found.is_inverted else DONE)

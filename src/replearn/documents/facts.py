@@ -16,8 +16,6 @@ MAX_LINES = 8
 #: Rows of a table that a terminal shows; JSON and pages have all.
 MAX_TABLE_ROWS = 40
 
-_MORE = "More: --details, or .facts().text(details=True) in Python."
-
 
 @dataclass(frozen=True)
 class Row:
@@ -153,8 +151,13 @@ class Facts:
     figures: Sequence[Figure] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
 
-    def text(self, width: int = 78, details: bool = False) -> str:
-        """Lines for a terminal: the verdict, then at most eight lines unless details are wanted."""
+    def text(
+        self, width: int = 78, details: bool = False, more: str = "facts().text(details=True)"
+    ) -> str:
+        """Lines for a terminal: the verdict, then at most eight lines unless details are wanted.
+
+        ``more`` is how a reader asks for the details.
+        """
         lines = _wrapped(self.verdict, width)
         if details:
             after_table = False
@@ -166,8 +169,8 @@ class Facts:
             return "\n".join(lines)
         candidates = _item_lines(self.items, width)
         if self.details or sum(map(len, candidates)) > MAX_LINES:
-            more = _wrapped(_MORE, width)
-            candidates = [*_fitting(candidates, MAX_LINES - len(more)), more]
+            last = _wrapped(f"More: {more}", width)
+            candidates = [*_fitting(candidates, MAX_LINES - len(last)), last]
         return "\n".join([*lines, *(line for item in candidates for line in item)])
 
     def data(self) -> dict[str, Any]:
@@ -279,7 +282,7 @@ def in_words(values: Sequence[Any], unit: str = "") -> list[str]:
     """
     numbers = [abs(value) for value in values if _is_number(value)]
     if unit == "%":
-        decimals = 1 if max(numbers, default=0) >= 0.01 else 2
+        decimals = 1 if max(numbers, default=0) >= 0.01 or not any(numbers) else 2
         texts = [_percent(v, decimals) if _is_number(v) else _word(v) for v in values]
         whole = all(text.endswith(f".{'0' * decimals}%") for text in texts)
         return [text.split(".")[0] + "%" if whole and len(texts) == 1 else text for text in texts]

@@ -149,19 +149,24 @@ class Model(Spoken, Document):
             "gaussian": f"the mean of {design.target}",
             "poisson": f"the mean count of {design.target}",
         }[self.recipe]
-        order = np.argsort(-np.abs(self.theta[:, 1:]).max(axis=0), kind="stable")
         names = [f"of {label}" for label in (self.classes or ())[1:]]
         header = ("term", *names) if len(self.theta) > 1 else ("term", "coefficient")
-        rows = [
-            ("(constant)", *self.intercept.tolist()),
-            *((self.term_names[i], *self.coef[:, i].tolist()) for i in order),
-        ]
+        rows = [("(constant)", *self.intercept.tolist())]
+        seen = set()
+        for term, values in zip(design.encoding.terms, self.coef.T.tolist(), strict=True):
+            column = design.encoding.columns[term.columns[0]]
+            if term.kind == "level" and column.name not in seen:
+                seen.add(column.name)
+                reference = f"{column.name} = {getattr(column, 'reference', '')}"
+                rows.append((f"{reference} (reference)", *[0.0] * len(values)))
+            rows.append((term.name, *values))
         ratio = {"bernoulli": "odds ratio", "poisson": "rate ratio"}.get(self.recipe)
-        if ratio is not None:  # per unit of a number, of a level against its reference
+        if ratio is not None:
             header = (*header, ratio)
             ratios = [None, *(float(np.exp(min(row[1], 700.0))) for row in rows[1:])]
             rows = [(*row, value) for row, value in zip(rows, ratios, strict=True)]
-        coefficients = Table("Coefficients", header, rows)
+        title = "Coefficients: per unit of a number, of a level against its reference"
+        coefficients = Table(title, header, rows, key="coefficients")
         return Facts(
             f"This model predicts {what}.",
             [

@@ -77,7 +77,7 @@ class Audit(Spoken):
         meaning = {
             "within": f"the claimed agreement of {percent(1 - self.claim)} is shown",
             "exceeds": f"less than the claimed {percent(1 - self.claim)}",
-            "undecided": f"neither shown nor refuted are {percent(1 - self.claim)}",
+            "undecided": f"too few to show or refute {percent(1 - self.claim)}",
         }[self.verdict]
         items: list[Any] = [
             Row("agreement", n_same / self.n_pairs, "%", (1 - high, 1 - low)),
@@ -90,7 +90,7 @@ class Audit(Spoken):
             note = f"always the most frequent class: {percent(self.majority or 0.0)}"
             items.append(Row("right labels", self.accuracy, "%", note=note))
         if self.verdict == "undecided":
-            items.append(f"At least {needed:,} that all agree would show it.")
+            items.append(f"At least {needed:,} in full agreement are needed to show it.")
         if self.conditional:
             items.append("Pairs are halves of one table: the interval speaks of these rows.")
         return Facts(

@@ -10,6 +10,7 @@ from replearn.documents.facts import Facts, Row, Spoken, counted, percent
 from replearn.documents.facts import Table as FactTable
 from replearn.errors import ReplearnError
 from replearn.study.passes import table_of
+from replearn.study.replication import agreement_row
 from replearn.study.rows import Reading
 from replearn.study.study import Study
 from replearn.tables import Finding, Seen, Table, class_numbers, compare_profiles, in_sentences
@@ -56,11 +57,16 @@ class Check(Spoken):
         elif questions:
             asked = counted(len(questions), "question")
             verdict = f"A replication would go through; {asked} to answer first."
+        elif self.disagreement > 0.05:
+            verdict = (
+                f"The table is ready, but small for this study: a lab with {self.n_rows:,} rows "
+                f"gets the original's model in {percent(max(1 - self.disagreement, 1e-5))} of the "
+                "cases."
+            )
         items: list[Any] = [*self.stops, *questions]
         items.append(Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}"))
-        if not items[:-1]:
-            share = 1 - self.disagreement
-            items.append(Row("planned agreement", share, "%", note="with so many rows, estimated"))
+        if not items[:-1] and self.disagreement <= 0.05:
+            items.append(agreement_row(self.disagreement, self.n_rows))
         return Facts(verdict, items, details=[self._counts()], values={"ok": self.ok})
 
     def _counts(self) -> FactTable:

@@ -86,7 +86,7 @@ class Comparison(Spoken):
         )
         if self.same:
             items.append(f"Fingerprint {self.fingerprints[0]}")
-        details: list[Any] = [files]
+        details: list[Any] = [] if self.same else [files]
         if self.differences:
             details.append(
                 Table(

@@ -129,7 +129,7 @@ class Evaluation(Spoken):
 
     def _group_table(self) -> Table:
         has_auc = self.worth.auc is not None
-        header = (str(self.by), "rows", self.worth.words, "base rate")
+        header = (str(self.by), "rows", self.worth.words, "base rate alone")
         rows: list[tuple[Any, ...]] = []
         for name, worth in self.groups:
             auc = (worth.auc.value, worth.auc.low, worth.auc.high) if worth.auc else ()

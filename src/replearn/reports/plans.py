@@ -41,7 +41,7 @@ class Planned(Spoken):
             f"Each lab needs {rows_text(self.plan.n_rows)} rows for {self.recipe.title}.",
             [
                 Row("mode", self.plan.mode, note=self.plan.origin),
-                Row("margin", promise.margin, note="after the constant was appended, if one is"),
+                Row("margin", promise.margin, note="with the constant"),
                 Row("error at most", promise.max_error, "%"),
                 Row("disagreement at most", promise.max_disagreement, "%"),
                 Row("bound there", self.disagreement, "%"),

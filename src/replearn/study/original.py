@@ -152,7 +152,7 @@ class Certificate(Spoken):
             verdict,
             [
                 *self.problems,
-                Row("planned agreement", 1 - self.planned, "%"),
+                Row("agreement rate", 1 - self.planned, "%", note="planned"),
                 Row("rows here", self.n_original),
                 Row("coefficients", self.n_numbers),
                 Row("weakest coefficient", self.weakest, note=f"{self.effective_rows:,.0f} rows"),

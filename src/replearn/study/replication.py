@@ -107,14 +107,12 @@ class Replication(Spoken):
             verdict = "A different model: these rows do not give the original's model."
             items += self._what_differs()
         items.append(Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}"))
-        items.append(
-            Row(
-                "planned agreement", 1 - self.disagreement, "%", note="with so many rows, estimated"
-            )
-        )
-        if self.worth is not None:
-            items += self.worth.rows()[:2]
+        items.append(agreement_row(self.disagreement, self.n_rows))
         details: list[Any] = in_sentences(self.findings)
+        if self.worth is not None and self.same:
+            items += self.worth.rows()[:2]
+        elif self.worth is not None:
+            details += ["On the rows of the fit, so a little too good:", *self.worth.rows()[:2]]
         if self.differences:
             table = FactTable(
                 "Where the numbers differ",
@@ -146,8 +144,8 @@ class Replication(Spoken):
         p = self.same_population
         if self.n_rows < self.planned_rows and self.disagreement > 0.05:
             found.append(
-                f"{self.n_rows:,} rows are few: such labs get a different model in "
-                f"{percent(self.disagreement)} of the cases."
+                f"{self.n_rows:,} rows are few: the study was planned for "
+                f"{self.planned_rows:,}."
             )
         elif p is None or p > 0.01:
             found.append(f"By chance it happens to {percent(self.disagreement)} of such labs.")
@@ -166,6 +164,12 @@ class Replication(Spoken):
         from replearn.study.pictures import where_we_landed
 
         return where_we_landed(self.names, {"this lab": self.positions})
+
+
+def agreement_row(disagreement: float, n_rows: int) -> Row:
+    """How often a lab with so many rows gets the original's model."""
+    share = max(1 - disagreement, 1e-5)  # an estimate: nobody knows that it never happens
+    return Row("agreement rate", share, "%", note=f"estimated for {n_rows:,} rows")
 
 
 def replicate(

@@ -198,7 +198,7 @@ class Study(Spoken, Document):
                     else []
                 ),
                 Row("rows of a lab", self.n_replication, note="at least"),
-                Row("planned agreement", promised, "%"),
+                Row("agreement rate", promised, "%", note="planned"),
                 Row("commitment", "sealed" if self.sealed else self.commitment or "none"),
             ],
             details=[

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replearn.documents.facts import Facts, Row, Spoken
+from replearn.documents.facts import Facts, Row, Spoken, in_words
 from replearn.recipes.losses import Bernoulli, Loss, Multinomial
 from replearn.recipes.model import decided
 from replearn.types import Matrix, Vector
@@ -146,7 +146,9 @@ class Worth(Spoken):
 
     def rows(self) -> list[Row]:
         """As facts."""
-        found = [self.loss.row(self.words, f"base rate {self.base:.4g}")]
+        ends = (self.loss.value, self.loss.low, self.loss.high)
+        base = in_words([*ends, self.base])[-1]
+        found = [self.loss.row(self.words, f"base rate alone {base}")]
         if self.auc is not None:
             found.append(self.auc.row("AUC"))
         if self.balanced_accuracy is not None:

@@ -164,7 +164,7 @@ def _on_levels(name: str, column: ColumnLook, meant: bool, least_rows: int) -> R
         named = f" ({', '.join(map(repr, shown))})" if shown else ""
         share = f"{sum(folded.values()) / n_rows:.1%} of the rows together"
         reason = f"has {what}{named} in fewer than {least_rows:,} rows each, {share}"
-        return Remark(name, "folded", f"{reason}: taken as (other); is one of them important")
+        return Remark(name, "folded", f"{reason}: taken together as (other)")
     return None
 
 
