@@ -27,7 +27,10 @@ from replearn.study.study import Study
 from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn
 from replearn.types import Vector
 
-_MODULES = ("exact", "table", "check", "evidence", "compare", "replicate", "worker")
+_MODULES = (
+    *("words", "exact", "table", "check", "evidence", "compare", "worth", "replicate", "sums"),
+    *("lab", "worker"),
+)
 
 #: Rows of a rehearsal, and of each of its classes at least.
 _ROWS, _ROWS_PER_CLASS = 400, 40

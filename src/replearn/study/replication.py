@@ -17,6 +17,7 @@ from replearn.recipes.glm import Summary
 from replearn.recipes.model import Model
 from replearn.study.evidence import Evidence
 from replearn.study.original import worth_of
+from replearn.study.pictures import Landed, where_we_landed
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study
 from replearn.study.worth import Worth
@@ -73,8 +74,8 @@ class Replication(Spoken):
         Columns that look different at this lab.
     worth : Worth or None
         Of the model, on this lab's own rows; these rows made it, unless it is the original's.
-    positions : array
-        Where this lab's numbers lie in their cells, from -0.5 to 0.5.
+    landed : Landed
+        Where this lab's numbers lie in their cells, with 95% intervals.
     """
 
     same: bool | None
@@ -88,8 +89,13 @@ class Replication(Spoken):
     findings: tuple[Finding, ...]
     worth: Worth | None
     names: tuple[str, ...]
-    positions: Vector
+    landed: Landed
     planned_rows: int
+
+    @property
+    def positions(self) -> Vector:
+        """Where this lab's numbers lie in their cells, from -0.5 to 0.5."""
+        return self.landed.positions
 
     def facts(self) -> Facts:
         """In words: the verdict first."""
@@ -128,7 +134,8 @@ class Replication(Spoken):
         picture = Figure(
             "Where this lab's numbers lie in their cells",
             self._picture,
-            "Agreement: all marks are inside.",
+            "A box is the cell of one coefficient, a line the 95% interval of this lab. All marks "
+            "inside: the same model.",
         )
         values = {
             "same": self.same,
@@ -144,8 +151,7 @@ class Replication(Spoken):
         p = self.same_population
         if self.n_rows < self.planned_rows and self.disagreement > 0.05:
             found.append(
-                f"{self.n_rows:,} rows are few: the study was planned for "
-                f"{self.planned_rows:,}."
+                f"{self.n_rows:,} rows are few: the study was planned for {self.planned_rows:,}."
             )
         elif p is None or p > 0.01:
             found.append(f"By chance it happens to {percent(self.disagreement)} of such labs.")
@@ -161,9 +167,7 @@ class Replication(Spoken):
         return found
 
     def _picture(self) -> str:
-        from replearn.study.pictures import where_we_landed
-
-        return where_we_landed(self.names, {"this lab": self.positions})
+        return where_we_landed(self.names, {"this lab": self.landed})
 
 
 def agreement_row(disagreement: float, n_rows: int) -> Row:
@@ -300,7 +304,10 @@ def compare_with_original(
         findings=findings,
         worth=worth,
         names=names,
-        positions=offsets - (model.codes if known is None else known),
+        landed=Landed(
+            offsets - (model.codes if known is None else known),
+            1.96 * study.stated_spreads / math.sqrt(n_rows) / study.widths,
+        ),
         planned_rows=study.n_replication,
     )
 
