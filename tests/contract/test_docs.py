@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from replearn.study.pictures import Rung, ladder, sixteen_scores, where_we_landed
+from replearn.study.pictures import Landed, Rung, ladder, sixteen_scores, where_we_landed
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
@@ -146,7 +146,9 @@ def test_a_ladder_compares_with_its_longest_rung():
 
 def test_marks_outside_of_a_box_are_told():
     names = ["age", "a<b"]
-    assert drawn(where_we_landed(names, {"x": np.array([0.1, -0.4])})).endswith("are inside.")
-    svg = where_we_landed(names, {"x": np.array([0.1, -9.0]), "y": np.array([0.0, 0.2])})
-    assert drawn(svg).endswith("1 have a mark outside.")
-    assert svg.count("<circle") == 4 + 2
+    reach = np.array([0.2, 0.2])
+    inside = Landed(np.array([0.1, -0.4]), reach)
+    assert drawn(where_we_landed(names, {"x": inside})).endswith("are inside.")
+    svg = where_we_landed(names, {"x": Landed(np.array([0.1, -9.0]), reach), "y": inside})
+    assert drawn(svg).endswith("1 has a mark outside.")
+    assert (svg.count("<circle"), svg.count("<line")) == (4 + 2, 4)

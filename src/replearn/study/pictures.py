@@ -8,7 +8,6 @@ from typing import NamedTuple
 from replearn.types import Vector
 
 _MARKS = ("#0b7fb3", "#c4553d", "#5b8f3e", "#8d5fba", "#a07f1f", "#4f73a0")
-_MOST = 30
 
 
 class Rung(NamedTuple):
@@ -21,39 +20,60 @@ class Rung(NamedTuple):
     ours: bool = False
 
 
-def where_we_landed(names: Sequence[str], labs: Mapping[str, Vector]) -> str:
+class Landed(NamedTuple):
+    """A lab's numbers in cells from the centre, inside is -0.5 to 0.5; and half their intervals."""
+
+    positions: Vector
+    reach: Vector
+
+
+def where_we_landed(names: Sequence[str], labs: Mapping[str, Landed], most: int = 30) -> str:
     """Draw a box for each cell and a mark for each lab: marks inside agree with the original.
 
     Parameters
     ----------
     names : sequence of str
         Of the coded numbers.
-    labs : mapping of str to array
-        Where each lab's numbers lie, in cells from the centre: inside is -0.5 to 0.5.
+    labs : mapping of str to Landed
+    most : int
+        Rows of the picture; those furthest from the centre are shown.
     """
-    furthest = [max(abs(float(lab[i])) for lab in labs.values()) for i in range(len(names))]
-    shown = sorted(sorted(range(len(names)), key=lambda i: -furthest[i])[:_MOST])
-    row, left, width = 22, 230, 540
+    furthest = [
+        max(abs(float(lab.positions[i])) for lab in labs.values()) for i in range(len(names))
+    ]
+    shown = sorted(sorted(range(len(names)), key=lambda i: -furthest[i])[:most])
+    span = min(1.5, max(0.75, *furthest) + 0.1)  # cells to each side that are shown
+    row, left, width = 20 + 4 * len(labs), 230, 640
     legend = 20 * -(-len(labs) // 4)
     height = row * len(shown) + 36 + legend
-    middle, cell = left + (width - left) / 2, (width - left) / 3
+    middle, cell = left + (width - left) / 2, (width - left) / (2 * span)
     parts = []
     for line, i in enumerate(shown):
         y = 26 + line * row
         parts.append(
             f'<text x="{left - 12}" y="{y + 4}" text-anchor="end" font-size="12">'
             f"{_short(names[i], 32)}</text>"
-            f'<rect x="{middle - cell / 2:.1f}" y="{y - 8}" width="{cell:.1f}" height="16" rx="2" '
-            'fill="currentColor" fill-opacity="0.08" stroke="currentColor" stroke-opacity="0.35"/>'
+            f'<rect x="{middle - cell / 2:.1f}" y="{y + 2 - row / 2}" width="{cell:.1f}" '
+            f'height="{row - 4}" rx="2" fill="currentColor" fill-opacity="0.08" '
+            'stroke="currentColor" stroke-opacity="0.35"/>'
         )
         for number, lab in enumerate(labs.values()):
-            x = middle + cell * max(-1.45, min(1.45, float(lab[i])))
-            parts.append(_dot(x, y, number))
+            at, reach = float(lab.positions[i]), float(lab.reach[i])
+            low, x, high = (
+                middle + cell * max(-span, min(span, one)) for one in (at - reach, at, at + reach)
+            )
+            level = y + 5 * (number - (len(labs) - 1) / 2)
+            parts.append(
+                f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{level}" y2="{level}" '
+                f'stroke="{_MARKS[number % len(_MARKS)]}" stroke-opacity="0.55"/>'
+                f"{_dot(x, level, number)}"
+            )
     for number, name in enumerate(labs):
-        x, y = 12 + 128 * (number % 4), height - legend + 4 + 20 * (number // 4)
+        x, y = 12 + 156 * (number % 4), height - legend + 4 + 20 * (number // 4)
         parts.append(f'{_dot(x, y - 4, number)}<text x="{x + 9}" y="{y}">{_short(name, 16)}</text>')
     outside = sum(far > 0.5 for far in furthest)
-    what = "all marks are inside" if not outside else f"{outside} have a mark outside"
+    what = f"{outside} {'has' if outside == 1 else 'have'} a mark outside"
+    what = what if outside else "all marks are inside"
     return _svg(width, height, parts, f"Where labs landed: {len(names)} numbers, {what}.")
 
 
