@@ -17,8 +17,9 @@ from threadpoolctl import threadpool_limits
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
 from replearn.exact.rows import Kept
 from replearn.recipes.glm import joined
+from replearn.recipes.losses import Kind
 from replearn.recipes.model import Model, decided
-from replearn.study.original import Certificate, Kind, Original, Request, publish
+from replearn.study.original import Certificate, Original, Request, publish
 from replearn.study.progress import warn
 from replearn.study.replication import Replication, replicate, replicate_rows
 from replearn.study.rows import Reading, TableRows, read_rows

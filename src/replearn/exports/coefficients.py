@@ -15,9 +15,6 @@ from replearn.tables.cells import is_number_text
 _WORDS = ("term", "column", "level", "second_column", "second_level")
 _PLACES = ("centre", "low", "high", "from", "top", "to")
 
-#: What the exponential of a coefficient is called.
-_RATIOS = {"bernoulli": "odds_ratio", "multinomial": "odds_ratio", "poisson": "rate_ratio"}
-
 #: First characters with which spreadsheets begin a formula, their wide forms too; and the mark.
 _STARTS = tuple("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
 
@@ -58,7 +55,7 @@ def to_csv(source: Any, path: str | os.PathLike[str]) -> None:
     formula, as "=cmd", and one that begins with an apostrophe, has an apostrophe put before it.
     """
     rule = rule_of(source)
-    ratio, many = _RATIOS.get(rule.kind), len(rule.constants) > 1
+    ratio, many = rule.ratio.replace(" ", "_"), len(rule.constants) > 1
     text = io.StringIO()
     # all text is quoted: older versions of Python leave a lone "\r" in a name without quotes
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)

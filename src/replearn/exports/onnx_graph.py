@@ -165,7 +165,7 @@ def _outputs(graph: _Graph, rule: Rule, scores: str) -> list[Any]:
 
     if rule.classes is None:
         name = graph.new_name("prediction")
-        if rule.kind == "poisson":
+        if rule.link == "log":
             scores = graph.node("Exp", graph.node("Min", scores, rule.largest))
         graph.node("Squeeze", scores, [1], out=name)
         return [_tensor(name, TensorProto.DOUBLE)]
@@ -180,7 +180,7 @@ def _outputs(graph: _Graph, rule: Rule, scores: str) -> list[Any]:
         known, kind = known.astype(object), TensorProto.STRING
     graph.node("Gather", known, place, axis=0, out=label)
     outputs, n_classes = [_tensor(label, kind)], len(rule.classes)
-    if rule.kind != "halfspace":
+    if rule.link != "sign":
         graph.node("Softmax", every, axis=1, out=probabilities)
         outputs.append(_tensor(probabilities, TensorProto.DOUBLE, n_classes))
     if n_classes == 2:

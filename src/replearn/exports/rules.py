@@ -13,8 +13,6 @@ import numpy as np
 from replearn.codes.model import HalfspaceModel
 from replearn.documents import Label
 from replearn.errors import ReplearnError, short
-from replearn.exact.elementary import LN2_HI
-from replearn.recipes.losses import Gaussian, Poisson
 from replearn.recipes.model import Model
 from replearn.tables import MISSING, OTHER, LevelColumn, NumberColumn, Product
 from replearn.tables.cells import MISSING_WORDS, is_number_text, level_text
@@ -28,14 +26,15 @@ BOOLEANS = {"true": ("true", "True", "TRUE"), "false": ("false", "False", "FALSE
 class Rule:
     """A model in numbers.
 
-    ``kind`` is that of the loss, or "halfspace". Terms are those of an `Encoding` with these
+    ``link`` is that of the loss, or "sign" of a halfspace; ``ratio`` is what the exponential of a
+    coefficient is called. Terms are those of an `Encoding` with these
     columns and products; ``weights`` has a row for each and a column for each score. If the rule
     ``clips``, numbers are moved to the ends of their columns; if it ``refuses_missing``, a row with
     a missing cell has no prediction. The column ``offset`` is added to all scores, times
     ``offset_weight``. Logarithms of counts end at ``largest``.
     """
 
-    kind: str
+    link: str
     fingerprint: str
     classes: tuple[Label, ...] | None
     columns: tuple[NumberColumn | LevelColumn, ...]
@@ -47,6 +46,7 @@ class Rule:
     offset: str | None = None
     offset_weight: float = 1.0
     largest: float = math.inf
+    ratio: str = ""
 
     @property
     def numbers(self) -> tuple[NumberColumn, ...]:
@@ -157,20 +157,18 @@ def _of_halfspace(model: HalfspaceModel) -> Rule:
     columns = tuple(NumberColumn(name, "0", "1") for name in model.feature_names)
     numbers = model.coef[:, None], np.array([model.intercept])
     about = model.fingerprint, model.classes
-    return Rule("halfspace", *about, columns, (), *numbers, clips=False, refuses_missing=True)
+    return Rule("sign", *about, columns, (), *numbers, clips=False, refuses_missing=True)
 
 
 def _of_glm(model: Model) -> Rule:
     encoding, loss = model.design.encoding, model.design.loss
-    scale, centre = 1.0, 0.0
-    if isinstance(loss, Gaussian):
-        scale, centre = float(loss.spread), float(loss.centre)
+    scale, centre = loss.scale
     weights = model.theta[:, 1:].T * scale
     for place, product in enumerate(encoding.products, start=encoding.n_basic):
         if all(encoding.terms[term].kind == "z" for term in (product.first, product.second)):
             weights[place] /= 4
     return Rule(
-        kind=loss.kind,
+        link=loss.link,
         fingerprint=model.fingerprint,
         classes=model.classes,
         columns=encoding.columns,
@@ -181,5 +179,6 @@ def _of_glm(model: Model) -> Rule:
         refuses_missing=encoding.missing == "refuse",
         offset=model.design.offset,
         offset_weight=scale,
-        largest=loss.cap_bits * LN2_HI if isinstance(loss, Poisson) else math.inf,
+        largest=loss.largest,
+        ratio=loss.ratio,
     )

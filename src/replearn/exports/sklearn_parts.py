@@ -40,7 +40,7 @@ def to_sklearn(source: Any) -> Any:
 
     rule = rule_of(source)
     classes = getattr(source, "classes_", rule.classes)
-    if rule.kind == "halfspace":
+    if rule.link == "sign":
         found = _set(LinearSVC(), rule.weights.T, rule.constants, classes)
         if not rule.by_position:
             found.feature_names_in_ = np.array(rule.names, dtype=object)
@@ -69,13 +69,13 @@ def _predictor(rule: Rule, weights: Matrix, classes: Any) -> Any:
     from sklearn.preprocessing import FunctionTransformer
 
     constants = rule.constants
-    if rule.kind == "multinomial":  # the first class has the score 0
+    if len(constants) > 1:  # the first class has the score 0
         weights = np.vstack([np.zeros_like(weights[:1]), weights])
         constants = np.append(0.0, constants)
     if rule.classes is not None:
         return _set(LogisticRegression(), weights, constants, classes)
     regressor = _set(LinearRegression(), weights[0], float(constants[0]))
-    if rule.kind == "gaussian":
+    if rule.link == "identity":
         return regressor
     rate = _chain(
         FunctionTransformer(inverse_func=np.exp),

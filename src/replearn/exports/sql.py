@@ -124,8 +124,8 @@ class _Writer:
         """What scores say, by name."""
         rule, one = self.rule, self._double(1.0)
         if rule.classes is None:
-            is_count = rule.kind == "poisson"
-            return {"prediction": self._exp(scores[0], rule.largest) if is_count else scores[0]}
+            is_log = rule.link == "log"
+            return {"prediction": self._exp(scores[0], rule.largest) if is_log else scores[0]}
         every = [self._double(0.0), *scores]
         cases, chances = [], []
         for k, label in enumerate(rule.classes):
@@ -135,9 +135,9 @@ class _Writer:
             odds = [self._exp(f"({score} - {every[k]})") for score in others]
             chances.append(f"{one} / {_joined([one, *odds], '+')}")
         results = {"label": f"CASE {' '.join(cases)} END"}
-        if rule.kind == "multinomial":
+        if len(scores) > 1:
             results |= {f"probability_{k}": chance for k, chance in enumerate(chances)}
-        elif rule.kind == "bernoulli":
+        elif rule.link != "sign":
             results["probability"] = chances[1]
         return results
 

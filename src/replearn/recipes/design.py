@@ -74,8 +74,8 @@ class Design(Part):
 
     def check(self) -> None:
         """The parts must fit together."""
-        n_classes = {"bernoulli": 2, "multinomial": getattr(self.loss, "n_classes", 0)}
-        if len(self.classes or ()) != n_classes.get(self.loss.kind, 0):
+        n_classes = self.loss.n_scores + 1 if self.loss.by_class else 0
+        if len(self.classes or ()) != n_classes:
             raise Unfit(f"classes must be those of the loss, got {len(self.classes or ())}")
         if self.class_weight is not None and len(self.class_weight) != len(self.classes or ()):
             raise Unfit("class_weight must have one number for each class")

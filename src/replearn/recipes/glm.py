@@ -36,7 +36,7 @@ from replearn.exact.sums import ExactSums, Integers, integers
 from replearn.recipes import newton
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.influence import Influence, influence_of
-from replearn.recipes.losses import Loss
+from replearn.recipes.losses import LEAST_ROWS, Loss
 from replearn.recipes.recipe import Bound
 from replearn.types import Matrix, Vector, is_sparse
 
@@ -50,8 +50,6 @@ N_FOLDS = 5
 MOST_TRIED = 1 << 17
 #: Pairs of disjoint parts of the original's own rows that check the spread.
 N_CHECKS = 4
-#: Rows below which nothing is promised: cells are then arbitrary.
-LEAST_ROWS = 50
 #: Parts of the original's rows may differ by this factor more than influences say, in squares.
 MOST_INFLATION = 4.0
 _LEAST_INFLATION = 0.25
@@ -102,20 +100,11 @@ class Summary:
             raise ReplearnError("rows must have some weight, got none. Pass more rows.")
         return cls(n_rows, weight, totals.astype(np.float64) / weight)
 
-    def is_enough(self, loss: Loss) -> bool:
-        """Whether the rows have a model at all: a row of each class, or some count."""
-        return loss.kind == "gaussian" or bool((self.shares > 0).all())
-
     def check(self, loss: Loss) -> "Summary":
         """Refuse rows that have no such model."""
-        if self.is_enough(loss):
-            return self
-        if loss.kind == "poisson":
-            raise ReplearnError("counts must not all be zero. Get rows with some events.")
-        raise ReplearnError(
-            f"rows must have all {len(self.shares)} classes, but some class has no row. Get rows "
-            "of each class."
-        )
+        if not loss.is_enough(self.shares):
+            raise ReplearnError(loss.lack)
+        return self
 
 
 def totals_of(block: Block, loss: Loss) -> tuple[int, Integers]:
@@ -123,12 +112,7 @@ def totals_of(block: Block, loss: Loss) -> tuple[int, Integers]:
     masses = np.full(block.n_rows, 1 << WEIGHT_BITS, dtype=np.int64)
     if block.weights is not None:
         masses = on_grid(block.weights, WEIGHT_BITS).astype(np.int64)
-    if loss.kind in ("bernoulli", "multinomial"):
-        places = block.targets.astype(np.int64)
-        totals = integers(np.bincount(places, weights=masses, minlength=loss.n_scores + 1))
-    else:
-        totals = integers([np.floor(block.targets * masses + 0.5).sum()])
-    return int(masses.sum()), totals
+    return int(masses.sum()), integers(loss.totals(block.targets, masses))
 
 
 def fit(
@@ -255,7 +239,7 @@ def folds_of(kept: Kept, loss: Loss) -> tuple[Fold, ...]:
         held = kept.block.part(number == fold)
         if learn.block.n_rows and held.n_rows:
             summary = Summary.of(learn, loss)
-            if summary.is_enough(loss):
+            if loss.is_enough(summary.shares):
                 folds.append(Fold(learn, held, summary))
     return tuple(folds) or (Fold(kept, kept.block, Summary.of(kept, loss)),)
 
@@ -404,7 +388,7 @@ def inflation_of(
             if not half.block.n_rows:
                 continue
             summary = Summary.of(half, loss)
-            if summary.is_enough(loss):
+            if loss.is_enough(summary.shares):
                 z = coordinates.of_theta(fit(half, loss, ridge, summary, theta, _TRIED_STEP))
                 found.append((z, summary.n_rows))
         if len(found) == 2:

@@ -122,7 +122,8 @@ def influence_of(
                 pulls.append(turned * pull[:, None] / unit)
                 total += pulls[k] * residual[:, k, None]
             whole = np.clip(np.floor(total + 0.5), -_LARGEST, _LARGEST).astype(np.int64)
-            likely = likely.add(*_expected(loss, found, pulls))
+            means = loss.residual(found, np.zeros(len(found)))
+            likely = likely.add(*loss.expected(means, pulls))
             misfit = misfit.add_whole(on_grid(residual * mass[:, None], loss.bits).astype(np.int64))
             square = curvature * (mass * mass)[:, None] * 4.0**loss.bits
             noise = noise.add(square, np.zeros_like(square))
@@ -149,33 +150,6 @@ def influence_of(
     variance = np.maximum(np.maximum(observed, expected), 1e-30)
     effective = np.maximum(np.where(expected > observed, m_expected, m), 1.0)
     return Influence(variance, np.maximum(bound, 1e-30), effective, n_rows)
-
-
-def _expected(loss: Loss, found: Matrix, pulls: list[Matrix]) -> tuple[Matrix, Matrix]:
-    """Second and fourth moment of each row's influence if the model is right.
-
-    An original that happens to have no event where some are likely would think itself certain.
-    """
-    if loss.kind == "gaussian":
-        none = np.zeros_like(pulls[0])
-        return none, none
-    shares = loss.residual(found, np.zeros(len(found)))  # of the classes but the first; or means
-    if loss.kind == "poisson":
-        square = pulls[0] * pulls[0]
-        return shares * square, shares * square * square
-    mean = np.zeros_like(pulls[0])
-    rest = np.ones(len(found))
-    for k, pull in enumerate(pulls):
-        mean += shares[:, k, None] * pull
-        rest = rest - shares[:, k]
-    square = mean * mean
-    rest = np.maximum(rest, 0.0)[:, None]
-    second, fourth = rest * square, rest * square * square
-    for k, pull in enumerate(pulls):
-        square = (pull - mean) ** 2
-        second += shares[:, k, None] * square
-        fourth += shares[:, k, None] * (square * square)
-    return second, fourth
 
 
 @dataclass(frozen=True)

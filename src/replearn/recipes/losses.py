@@ -1,27 +1,103 @@
-"""Bernoulli, Multinomial, Gaussian and Poisson losses of linear scores.
+"""Losses of linear scores: all that a generalised linear model asks about its targets.
 
 A loss is told apart in files by its ``kind``. What a fit uses (residual, curvature, start) has the
 same bits on every machine; ``value`` too, since it chooses the ridge.
 """
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from replearn.documents import Decimal3, Part, Positive3
+from replearn.documents import Decimal3, Part, Positive3, decimal_text
+from replearn.errors import ReplearnError
 from replearn.exact.elementary import LN2_HI, MAX_SCORE, exp, log, sigmoid, softplus
-from replearn.exact.rows import RESIDUAL_BITS
+from replearn.exact.rows import RESIDUAL_BITS, WEIGHT_BITS, on_grid
 from replearn.types import Matrix, Vector
+
+#: Rows below which nothing is promised, and no quantile is published.
+LEAST_ROWS = 50
+
+
+class _Classes(Part):
+    """What losses of classes share: scores are log-odds against the first class.
+
+    ``by_class`` says that targets are class numbers. Residuals have units of ``2^-bits``,
+    predictions and second derivatives lie between ``predicted`` and ``curvatures``. A prediction
+    is the ``link``'s inverse of a score, ``scale`` its units, and ``largest`` the largest score of
+    a logarithm. The rest are words.
+    """
+
+    by_class: ClassVar[bool] = True
+    bits: ClassVar[int] = RESIDUAL_BITS
+    least: ClassVar[float | None] = 0.0
+    cut: ClassVar[float] = 1.0
+    predicted: ClassVar[tuple[int, int]] = (0, 1)
+    curvatures: ClassVar[tuple[float, float]] = (0.0, 0.25)
+    link: ClassVar[str] = "logit"
+    scale: ClassVar[tuple[float, float]] = (1.0, 0.0)
+    largest: ClassVar[float] = math.inf
+    measure: ClassVar[str] = "log-loss"
+    ratio: ClassVar[str] = "odds ratio"
+    lack: ClassVar[str] = (
+        "rows must have all classes, but some class has no row. Get rows of each class."
+    )
+
+    @property
+    def n_scores(self) -> int:
+        """One less than the classes."""
+        raise NotImplementedError
+
+    def is_enough(self, shares: Vector) -> bool:
+        """Whether rows with these shares of the classes have a model."""
+        return bool((shares > 0).all())
+
+    def units(self, targets: Any) -> Vector:
+        """Targets as a fit takes them."""
+        return np.asarray(targets, dtype=np.float64)
+
+    def totals(self, targets: Vector, masses: Any) -> Vector:
+        """Weight of each class."""
+        return np.bincount(targets.astype(np.int64), masses, self.n_scores + 1).astype(np.float64)
+
+    def start(self, shares: Vector) -> Vector:
+        """Scores of the constant model; ``shares`` are those of the classes."""
+        return log(shares[1:]) - log(shares[:1])
+
+    def information(self, shares: Vector) -> Matrix:
+        """Curvature of the constant model, a matrix over the scores."""
+        return np.diag(shares[1:]) - shares[1:, None] * shares[None, 1:]
+
+    def expected(self, means: Matrix, pulls: list[Matrix]) -> tuple[Matrix, Matrix]:
+        """Second and fourth moment of each row's influence if the model is right.
+
+        An original that happens to have no event where some are likely would think itself certain.
+        ``means`` are residuals at targets of 0: probabilities of all classes but the first.
+        """
+        mean = np.zeros_like(pulls[0])
+        rest = np.ones(len(means))
+        for k, pull in enumerate(pulls):
+            mean += means[:, k, None] * pull
+            rest = rest - means[:, k]
+        square = mean * mean
+        rest = np.maximum(rest, 0.0)[:, None]
+        second, fourth = rest * square, rest * square * square
+        for k, pull in enumerate(pulls):
+            square = (pull - mean) ** 2
+            second += means[:, k, None] * square
+            fourth += means[:, k, None] * (square * square)
+        return second, fourth
 
 
 @dataclass(frozen=True)
-class Bernoulli(Part):
+class Bernoulli(_Classes):
     """Two classes; the score is the log-odds of the second."""
 
     kind: Literal["bernoulli"] = "bernoulli"
     n_scores: ClassVar[int] = 1
-    bits: ClassVar[int] = RESIDUAL_BITS
+    title: ClassVar[str] = "logistic regression"
+    says: ClassVar[str] = "the probability of {target} = {last}"
 
     def residual(self, scores: Matrix, targets: Vector) -> Matrix:
         """Derivative of the loss in each score, at most 1 in size."""
@@ -36,10 +112,6 @@ class Bernoulli(Part):
         """Loss of each row, in nats."""
         return softplus(scores[:, 0]) - targets * scores[:, 0]
 
-    def start(self, shares: Vector) -> Vector:
-        """Scores of the constant model; ``shares`` are those of the classes."""
-        return log(shares[1:]) - log(shares[:1])
-
     def information(self, shares: Vector) -> Matrix:
         """Curvature of the constant model, a matrix over the scores."""
         return np.array([[shares[1] * (1.0 - shares[1])]])
@@ -52,12 +124,13 @@ class Bernoulli(Part):
 
 
 @dataclass(frozen=True)
-class Multinomial(Part):
+class Multinomial(_Classes):
     """Three classes or more; scores are log-odds against the first class."""
 
     n_classes: int
     kind: Literal["multinomial"] = "multinomial"
-    bits: ClassVar[int] = RESIDUAL_BITS
+    title: ClassVar[str] = "multinomial logistic regression"
+    says: ClassVar[str] = "the probability of each {target}"
 
     @property
     def n_scores(self) -> int:
@@ -94,14 +167,6 @@ class Multinomial(Part):
         )
         return log(below) + top - chosen
 
-    def start(self, shares: Vector) -> Vector:
-        """Scores of the constant model."""
-        return log(shares[1:]) - log(shares[:1])
-
-    def information(self, shares: Vector) -> Matrix:
-        """Curvature of the constant model, a matrix over the scores."""
-        return np.diag(shares[1:]) - shares[1:, None] * shares[None, 1:]
-
     def mean(self, scores: Matrix) -> Matrix:
         """Probability of each class."""
         every = np.column_stack([np.zeros(len(scores)), scores])
@@ -109,16 +174,70 @@ class Multinomial(Part):
         return powers / powers.sum(axis=1, keepdims=True)
 
 
+class _Numbers(Part):
+    """What losses of numbers share; attributes are those of losses of classes."""
+
+    by_class: ClassVar[bool] = False
+    n_scores: ClassVar[int] = 1
+    ratio: ClassVar[str] = ""
+    lack: ClassVar[str] = ""
+
+    def is_enough(self, shares: Vector) -> bool:
+        """Whether rows with this mean target have a model."""
+        return True
+
+    def totals(self, targets: Vector, masses: Any) -> Vector:
+        """Weighted targets, added up exactly."""
+        return np.array([np.floor(targets * masses + 0.5).sum()])
+
+    def start(self, shares: Vector) -> Vector:
+        """Score of the constant model; ``shares`` holds the mean target."""
+        return shares.copy()
+
+    def expected(self, means: Matrix, pulls: list[Matrix]) -> tuple[Matrix, Matrix]:
+        """Moments of each row's influence if the model is right; 0 where it does not tell."""
+        none = np.zeros_like(pulls[0])
+        return none, none
+
+
 @dataclass(frozen=True)
-class Gaussian(Part):
+class Gaussian(_Numbers):
     """A number, in published units: ``(y - centre) / spread``, cut at 16 units."""
 
     centre: Decimal3
     spread: Positive3
     kind: Literal["gaussian"] = "gaussian"
-    n_scores: ClassVar[int] = 1
     bits: ClassVar[int] = RESIDUAL_BITS - 6  # residuals are at most 64
+    least: ClassVar[float | None] = None
     cut: ClassVar[float] = 16.0
+    predicted: ClassVar[tuple[int, int]] = (-48, 48)
+    curvatures: ClassVar[tuple[float, float]] = (1.0, 1.0)
+    link: ClassVar[str] = "identity"
+    largest: ClassVar[float] = math.inf
+    title: ClassVar[str] = "linear regression"
+    says: ClassVar[str] = "the mean of {target}"
+    measure: ClassVar[str] = "half the squared error"
+
+    @classmethod
+    def of(cls, numbers: Vector) -> "Gaussian":
+        """With the units of an original's targets."""
+        low, centre, high = np.quantile(numbers, [0.05, 0.5, 0.95]).tolist()
+        if len(numbers) < LEAST_ROWS:  # too few to publish: the ends, whatever is repeated
+            low, high = float(numbers.min()), float(numbers.max())
+            centre = (low + high) / 2
+        spread = (high - low) / 3.29 or float(np.ptp(numbers)) or 1.0
+        return cls(decimal_text(centre), decimal_text(spread))
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Spread and centre."""
+        return float(self.spread), float(self.centre)
+
+    def units(self, targets: Any) -> Vector:
+        """Targets as a fit takes them."""
+        units = (targets - float(self.centre)) / float(self.spread)
+        cut = np.minimum(np.maximum(units, -self.cut), self.cut)
+        return np.asarray(on_grid(cut, WEIGHT_BITS) * 2.0**-WEIGHT_BITS)
 
     def residual(self, scores: Matrix, targets: Vector) -> Matrix:
         """Derivative of the loss in the score."""
@@ -133,10 +252,6 @@ class Gaussian(Part):
         error = scores[:, 0] - targets
         return 0.5 * error * error
 
-    def start(self, shares: Vector) -> Vector:
-        """The constant model; ``shares`` holds the mean target."""
-        return shares.copy()
-
     def information(self, shares: Vector) -> Matrix:
         """Curvature of the constant model."""
         return np.ones((1, 1))
@@ -147,12 +262,30 @@ class Gaussian(Part):
 
 
 @dataclass(frozen=True)
-class Poisson(Part):
+class Poisson(_Numbers):
     """A count, at most ``2^cap_bits``; the score is the logarithm of its mean."""
 
     cap_bits: int
     kind: Literal["poisson"] = "poisson"
-    n_scores: ClassVar[int] = 1
+    least: ClassVar[float | None] = 0.0
+    link: ClassVar[str] = "log"
+    scale: ClassVar[tuple[float, float]] = (1.0, 0.0)
+    title: ClassVar[str] = "Poisson regression"
+    says: ClassVar[str] = "the mean count of {target}"
+    measure: ClassVar[str] = "half the deviance"
+    ratio: ClassVar[str] = "rate ratio"
+    lack: ClassVar[str] = "counts must not all be zero. Get rows with some events."
+
+    @classmethod
+    def of(cls, numbers: Vector) -> "Poisson":
+        """With the largest count that an original's targets let expect."""
+        cap_bits = max(2, math.ceil(math.log2(4 * float(numbers.max()) + 1)))
+        if cap_bits > 16:
+            raise ReplearnError(
+                f"counts must be at most {1 << 14:,}, got larger ones. Use "
+                "ReplicableLinearRegressor, or count in larger units."
+            )
+        return cls(cap_bits)
 
     @property
     def bits(self) -> int:
@@ -164,8 +297,31 @@ class Poisson(Part):
         """The largest count."""
         return float(1 << self.cap_bits)
 
+    @property
+    def predicted(self) -> tuple[int, int]:
+        """Means are counts."""
+        return 0, 1 << self.cap_bits
+
+    @property
+    def curvatures(self) -> tuple[float, float]:
+        """Those of the means."""
+        return 0.0, self.cut
+
+    @property
+    def largest(self) -> float:
+        """The largest score."""
+        return self.cap_bits * LN2_HI
+
+    def is_enough(self, shares: Vector) -> bool:
+        """Whether rows with this mean count have a model."""
+        return bool(shares[0] > 0)
+
+    def units(self, targets: Any) -> Vector:
+        """Targets as a fit takes them."""
+        return np.minimum(targets, self.cut)
+
     def _rate(self, scores: Matrix) -> Matrix:
-        return exp(np.clip(scores, -MAX_SCORE, self.cap_bits * LN2_HI))
+        return exp(np.clip(scores, -MAX_SCORE, self.largest))
 
     def residual(self, scores: Matrix, targets: Vector) -> Matrix:
         """Derivative of the loss in the score."""
@@ -187,9 +343,24 @@ class Poisson(Part):
         """Curvature of the constant model."""
         return shares[:, None].copy()
 
+    def expected(self, means: Matrix, pulls: list[Matrix]) -> tuple[Matrix, Matrix]:
+        """Second and fourth moment of each row's influence if counts have these means."""
+        square = pulls[0] * pulls[0]
+        return means * square, means * square * square
+
     def mean(self, scores: Matrix) -> Vector:
         """Predicted count."""
-        return np.exp(np.minimum(scores[:, 0], self.cap_bits * LN2_HI))
+        return np.exp(np.minimum(scores[:, 0], self.largest))
 
 
 Loss = Bernoulli | Multinomial | Gaussian | Poisson
+
+#: What a study may be asked for.
+Kind = Literal["logistic", "linear", "poisson"]
+
+
+def loss_of(kind: Kind, classes: tuple[Any, ...] | None, targets: Vector) -> Loss:
+    """The loss of a study, with the units that its targets have."""
+    if classes is not None:
+        return Bernoulli() if len(classes) == 2 else Multinomial(len(classes))
+    return Poisson.of(targets) if kind == "poisson" else Gaussian.of(targets)

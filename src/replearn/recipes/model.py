@@ -143,12 +143,7 @@ class Model(Spoken, Document):
     def facts(self) -> Facts:
         """What the model is, in words."""
         design = self.design
-        what = {
-            "bernoulli": f"the probability of {design.target} = {(self.classes or ('', ''))[-1]}",
-            "multinomial": f"the probability of each {design.target}",
-            "gaussian": f"the mean of {design.target}",
-            "poisson": f"the mean count of {design.target}",
-        }[self.recipe]
+        what = design.loss.says.format(target=design.target, last=(self.classes or ("",))[-1])
         names = [f"of {label}" for label in (self.classes or ())[1:]]
         header = ("term", *names) if len(self.theta) > 1 else ("term", "coefficient")
         rows = [("(constant)", *self.intercept.tolist())]
@@ -160,9 +155,8 @@ class Model(Spoken, Document):
                 reference = f"{column.name} = {getattr(column, 'reference', '')}"
                 rows.append((f"{reference} (reference)", *[0.0] * len(values)))
             rows.append((term.name, *values))
-        ratio = {"bernoulli": "odds ratio", "poisson": "rate ratio"}.get(self.recipe)
-        if ratio is not None:
-            header = (*header, ratio)
+        if design.loss.ratio and len(self.theta) == 1:
+            header = (*header, design.loss.ratio)
             ratios = [None, *(float(np.exp(min(row[1], 700.0))) for row in rows[1:])]
             rows = [(*row, value) for row, value in zip(rows, ratios, strict=True)]
         title = "Coefficients: per unit of a number, of a level against its reference"

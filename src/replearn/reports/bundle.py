@@ -139,7 +139,7 @@ def rehearsal(study: Study) -> str:
         columns[design.target] = _chosen(labels, shares, draws("target"))
     else:
         found = _numbers(draws("target"), shares or [0.0, 1.0, 2.0, 3.0, 4.0])
-        whole = design.loss.kind == "poisson"
+        whole = design.loss.least is not None
         columns[design.target] = [str(max(0, round(float(t)))) if whole else t for t in found]
     if design.weights is not None:
         columns[design.weights] = ["1"] * n_rows

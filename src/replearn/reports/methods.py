@@ -7,13 +7,6 @@ from replearn.recipes.model import Model
 from replearn.study.study import Study
 from replearn.tables import NumberColumn
 
-_MODELS = {
-    "bernoulli": "a logistic regression for {target}",
-    "multinomial": "a multinomial logistic regression for {target}",
-    "gaussian": "a linear regression for {target}",
-    "poisson": "a Poisson regression for {target}",
-}
-
 
 def methods(study: Study) -> str:
     """How the model is made, in words that a paper can print.
@@ -27,7 +20,7 @@ def methods(study: Study) -> str:
     numbers = [column for column in columns if isinstance(column, NumberColumn)]
     n_levels = len(columns) - len(numbers)
     curved = any(column.knots for column in numbers)
-    what = _MODELS[design.loss.kind].format(target=design.target)
+    what = f"a {design.loss.title} for {design.target}"
     form = "piecewise linear (hats at published quantiles)" if curved else "linear"
     sentences = [
         f"We fitted {what} with {counted(design.n_numbers, 'coefficient')} and a ridge penalty "

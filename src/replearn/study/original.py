@@ -17,7 +17,6 @@ from replearn.exact.rows import Kept, Rows
 from replearn.recipes import glm
 from replearn.recipes.design import Design
 from replearn.recipes.glm import (
-    LEAST_ROWS,
     MOST_INFLATION,
     Promise,
     Summary,
@@ -26,7 +25,7 @@ from replearn.recipes.glm import (
     scored,
     stability,
 )
-from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
+from replearn.recipes.losses import LEAST_ROWS, Kind, Loss, loss_of
 from replearn.recipes.model import Model
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study, sealed_commitment
@@ -42,8 +41,6 @@ from replearn.tables import (
     target_numbers,
 )
 from replearn.types import Vector
-
-Kind = Literal["logistic", "linear", "poisson"]
 
 
 @dataclass(frozen=True)
@@ -244,27 +241,6 @@ def read_labels(table: Table, kind: Kind) -> tuple[tuple[Any, ...] | None, Any]:
         classes = learn_classes([column])
         return classes, class_numbers(column, classes)
     return None, target_numbers(column, least=0 if kind == "poisson" else None)
-
-
-def loss_of(kind: Kind, classes: tuple[Any, ...] | None, labels: Vector) -> Loss:
-    """The loss of a study, with the units that its target has."""
-    if classes is not None:
-        return Bernoulli() if len(classes) == 2 else Multinomial(len(classes))
-    if kind == "poisson":
-        largest = float(labels.max())
-        cap_bits = max(2, math.ceil(math.log2(4 * largest + 1)))
-        if cap_bits > 16:
-            raise ReplearnError(
-                f"counts must be at most {1 << 14:,}, got larger ones. Use "
-                "ReplicableLinearRegressor, or count in larger units."
-            )
-        return Poisson(cap_bits)
-    low, centre, high = np.quantile(labels, [0.05, 0.5, 0.95]).tolist()
-    if len(labels) < LEAST_ROWS:  # too few to publish: the ends, which repeated rows do not move
-        low, high = float(labels.min()), float(labels.max())
-        centre = (low + high) / 2
-    spread = (high - low) / 3.29 or float(np.ptp(labels)) or 1.0
-    return Gaussian(decimal_text(centre), decimal_text(spread))
 
 
 def _candidate(

@@ -71,12 +71,12 @@ def _on_counts(design: Design, sums: ExactSums) -> str:
     if not least <= counts.weight <= counts.rows << WEIGHT_BITS:
         return f"{counts.rows:,} rows cannot have the weight {counts.weight * 2.0**-WEIGHT_BITS:,}"
     totals = counts.totals
-    if loss.kind in ("bernoulli", "multinomial"):
+    if loss.by_class:
         if not (totals >= 0).all() or totals.sum() != counts.weight:
             return "their classes do not add up to their rows"
         if least == counts.weight and (totals % (1 << WEIGHT_BITS)).any():
             return "some class has a part of a row"
-    elif not -_cut(loss, counts, 0) <= totals[0] <= _cut(loss, counts, 1):
+    elif not (0 if loss.least == 0 else -_cut(loss, counts)) <= totals[0] <= _cut(loss, counts):
         return "the mean of their targets is out of reach"
     cells = sums.values["cells"]
     if not ((cells >= 0) & (cells <= counts.rows)).all():
@@ -84,11 +84,9 @@ def _on_counts(design: Design, sums: ExactSums) -> str:
     return ""
 
 
-def _cut(loss: Loss, counts: Counts, upper: int) -> int:
-    """The largest sum of targets, and minus the smallest."""
-    if loss.kind == "poisson" and not upper:
-        return 0
-    return int(loss.cut) * counts.weight + counts.rows  # type: ignore[union-attr]
+def _cut(loss: Loss, counts: Counts) -> int:
+    """The largest sum of targets, with half a unit in each row and more."""
+    return int(loss.cut) * counts.weight + counts.rows
 
 
 def _residuals(design: Design, sums: ExactSums) -> "tuple[list[int], list[int], list[int]]":
@@ -102,18 +100,12 @@ def _residuals(design: Design, sums: ExactSums) -> "tuple[list[int], list[int], 
     lows, highs, sizes = [], [], []
     for k in range(loss.n_scores):
         found = int(sums.values["gradient"][k, 0]) // _ONE
-        if loss.kind == "gaussian":
-            target, reach = _times(counts.totals[0], shift), _times(48 * counts.weight, shift)
-            lows.append(-reach - target - half)
-            highs.append(reach - target + half)
-            sizes.append(_times(64 * counts.weight, shift) + half)
-            continue
-        place = k + 1 if loss.kind != "poisson" else 0
-        target = _times(counts.totals[place], shift)
-        reach = _times(counts.weight << getattr(loss, "cap_bits", 0), shift)
-        lows.append(-target - half)
-        highs.append(reach - target + half)
-        sizes.append(found + 2 * target + half)
+        low, high = (_times(abs(end) * counts.weight, shift) for end in loss.predicted)
+        target = _times(counts.totals[k + 1 if loss.by_class else 0], shift)
+        lows.append(-low - target - half)
+        highs.append(high - target + half)
+        both = high + _times(int(loss.cut) * counts.weight, shift)
+        sizes.append((both if low else found + 2 * target) + half)
     return lows, highs, sizes
 
 
@@ -140,7 +132,7 @@ def _on_gradient(design: Design, asked: NewtonState, sums: ExactSums) -> str:
 def _on_first_gradient(design: Design, asked: NewtonState, sums: ExactSums) -> str:
     """At the constant model every class has one residual, so that its rows are counted again."""
     loss, counts = design.loss, Counts.of(sums)
-    if loss.kind not in ("bernoulli", "multinomial") or design.offset or (asked.theta[:, 1:]).any():
+    if not loss.by_class or design.offset or (asked.theta[:, 1:]).any():
         return ""
     if design.weights or design.class_weight:
         return ""
@@ -167,9 +159,11 @@ def _on_information(design: Design, asked: NewtonState, sums: ExactSums) -> str:
         return "their information is of more or fewer rows than it should be"
     if not asked.share:
         return ""
-    most = _most_curvature(loss)
     slack = sums.count("rows")  # half a unit in each row, and more
-    reach = _times(int(most * 4) * sampled, loss.bits - WEIGHT_BITS) // 4 + slack
+    least, reach = (
+        _times(int(end * 4) * sampled, loss.bits - WEIGHT_BITS) // 4 + slack
+        for end in loss.curvatures
+    )
     for pair, (k, m) in enumerate(zip(*np.triu_indices(n_scores), strict=True)):
         matrix = found[pair]
         total = int(matrix[0, 0]) // _COARSE_ONE**2
@@ -177,7 +171,7 @@ def _on_information(design: Design, asked: NewtonState, sums: ExactSums) -> str:
             return "their information is above its maximum"
         if k != m:
             continue
-        if loss.kind == "gaussian" and abs(total - reach + slack) > slack:
+        if total < least - 2 * slack:
             return "their information is not that of their rows"
         diagonal = np.diagonal(matrix)
         if (diagonal < 0).any() or (diagonal > _LARGEST**2 * matrix[0, 0]).any():
@@ -189,12 +183,6 @@ def _on_information(design: Design, asked: NewtonState, sums: ExactSums) -> str:
     if _least_eigenvalue(found, n_scores) < -loose:
         return "their information is not positive"
     return ""
-
-
-def _most_curvature(loss: Loss) -> float:
-    if loss.kind == "poisson":
-        return loss.cut
-    return 1.0 if loss.kind == "gaussian" else 0.25
 
 
 def _least_eigenvalue(parts: Integers, n_scores: int) -> float:

@@ -18,7 +18,8 @@ from replearn.exact import algebra
 from replearn.exact.rows import Kept, Rows
 from replearn.recipes import glm
 from replearn.recipes.design import DIRECTION_BITS, Design
-from replearn.study.original import Kind, loss_of, read_labels, worth_of
+from replearn.recipes.losses import Kind, loss_of
+from replearn.study.original import read_labels, worth_of
 from replearn.study.progress import warn
 from replearn.study.rows import Reading, TableRows, projected, read_rows
 from replearn.study.study import Study

@@ -14,6 +14,7 @@ from replearn.errors import ReplearnError
 from replearn.exact.rows import Kept, Rows
 from replearn.recipes import glm
 from replearn.recipes.glm import Summary
+from replearn.recipes.losses import LEAST_ROWS
 from replearn.recipes.model import Model
 from replearn.study.evidence import Evidence
 from replearn.study.original import worth_of
@@ -242,7 +243,7 @@ def _spread_finding(
     design = study.design
     found = glm.spread_of(rows, design.loss, design.ridge, theta, design.coordinates, summary)
     ratio = float(np.median(study.stated_spreads / np.sqrt(found.variance)))
-    if 1 / _MOST_SPREAD < ratio < _MOST_SPREAD or summary.n_rows < glm.LEAST_ROWS:
+    if 1 / _MOST_SPREAD < ratio < _MOST_SPREAD or summary.n_rows < LEAST_ROWS:
         return ()
     return (
         Finding(

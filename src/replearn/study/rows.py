@@ -15,7 +15,7 @@ from replearn.errors import ReplearnError
 from replearn.exact.rows import MAX_ROW, WEIGHT_BITS, Block, Kept, Rows, on_grid
 from replearn.recipes.design import DIRECTION_BITS, Design
 from replearn.recipes.glm import joined
-from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial
+from replearn.recipes.losses import Loss
 from replearn.study.progress import threads
 from replearn.tables import Batch, Encoding, Seen, Table, class_numbers, levels_of, target_numbers
 from replearn.types import BlockMap, Codes, Grid, Vector, is_sparse
@@ -54,14 +54,9 @@ class Reading:
     def targets(self, batch: Batch) -> Vector:
         """Class numbers, standardised numbers or counts."""
         assert batch.y is not None
-        if isinstance(self.loss, Bernoulli | Multinomial):
-            return class_numbers(batch.y, self.classes or ()).astype(np.float64)
-        if isinstance(self.loss, Gaussian):
-            numbers = target_numbers(batch.y)
-            units = (numbers - float(self.loss.centre)) / float(self.loss.spread)
-            cut = np.minimum(np.maximum(units, -self.loss.cut), self.loss.cut)
-            return on_grid(cut, WEIGHT_BITS) * 2.0**-WEIGHT_BITS
-        return np.minimum(target_numbers(batch.y, least=0), self.loss.cut)
+        if self.classes is not None:
+            return self.loss.units(class_numbers(batch.y, self.classes))
+        return self.loss.units(target_numbers(batch.y, least=self.loss.least))
 
     def masses(self, batch: Batch, targets: Vector) -> Vector | None:
         """Weights of rows before they are scaled; None if all are 1."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from replearn.documents.facts import Facts, Row, Spoken, in_words
-from replearn.recipes.losses import Bernoulli, Loss, Multinomial
+from replearn.exact.rows import WEIGHT_BITS
+from replearn.recipes.losses import Loss
 from replearn.recipes.model import decided
 from replearn.types import Matrix, Vector
 
@@ -76,8 +77,8 @@ class Worth(Spoken):
         For classes; the AUC for two.
     explained : float
         Share of the base's loss that is gone.
-    kind : str
-        Of the loss.
+    words : str
+        What the loss is called.
     """
 
     n_rows: int
@@ -85,7 +86,7 @@ class Worth(Spoken):
     base: float
     auc: Measure | None
     balanced_accuracy: Measure | None
-    kind: str
+    words: str
     held_out: bool = True
 
     @classmethod
@@ -100,20 +101,17 @@ class Worth(Spoken):
         """From scores and targets of the same rows."""
         masses = np.ones(len(targets)) if weights is None else weights
         values = loss.value(scores, targets)
-        if isinstance(loss, Bernoulli | Multinomial):
-            n_classes = loss.n_scores + 1
-            counts = np.bincount(targets.astype(np.int64), weights=masses, minlength=n_classes)
-            shares: Vector = np.maximum(counts / counts.sum(), 1e-12)
-        else:
-            shares = np.array([float(targets @ masses) / float(masses.sum())])
-            shares = np.maximum(shares, 1e-12) if loss.kind == "poisson" else shares
+        units = masses * 2.0**WEIGHT_BITS
+        shares = loss.totals(targets, units) / float(units.sum())
+        if not loss.is_enough(shares):
+            shares = np.maximum(shares, 1e-12)
         constant = np.tile(loss.start(shares), (len(targets), 1))
         base_values = loss.value(constant, targets)
         base = float(base_values @ masses) / float(masses.sum())
         auc = balanced = None
-        if isinstance(loss, Bernoulli):
+        if loss.by_class and loss.n_scores == 1:
             auc = area_under_curve(scores[:, 0], targets, masses)
-        if isinstance(loss, Bernoulli | Multinomial):
+        if loss.by_class:
             balanced = balanced_accuracy(decided(scores).astype(np.float64), targets, masses)
         return cls(
             len(targets),
@@ -121,7 +119,7 @@ class Worth(Spoken):
             base,
             auc,
             balanced,
-            loss.kind,
+            loss.measure,
             held_out,
         )
 
@@ -134,15 +132,6 @@ class Worth(Spoken):
     def is_useless(self) -> bool:
         """Whether it is no better than the base rate, or ranks the wrong way round."""
         return self.loss.value >= self.base or (self.auc is not None and self.auc.high < 0.5)
-
-    @property
-    def words(self) -> str:
-        """What the loss is called."""
-        return {
-            "error": "error",
-            "gaussian": "half the squared error",
-            "poisson": "half the deviance",
-        }.get(self.kind, "log-loss")
 
     def rows(self) -> list[Row]:
         """As facts."""
