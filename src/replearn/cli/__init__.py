@@ -115,6 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given
         )
         command = options.command
+        _refuse_own_table(options)
         with _warnings_in_one_line(command) as warned:
             outcome: Outcome = options.run(options)
         _print(outcome, options, warned)
@@ -154,6 +155,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "prints in its place.",
         )
         return BUG
+
+
+def _refuse_own_table(options: argparse.Namespace) -> None:
+    """Nobody means to write over the rows that are read."""
+    table = getattr(options, "table", None)
+    for name in ("out", "page", "study_out"):
+        path = getattr(options, name, None)
+        if path and table and os.path.realpath(path) == os.path.realpath(table):
+            raise ReplearnError(f"{path} is the table that is read. Name a different file.")
 
 
 def _print(outcome: Outcome, options: argparse.Namespace, warned: list[str]) -> None:

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> Outcome:
     """Count."""
     found = _of_study(options) if options.study else _of_estimator(options)
     facts = found.facts()
-    write_page(facts, options.page, "Audit")
+    write_page(facts, options.page, "Audit", found.n_rows)
     return Outcome(facts, DIFFERENT if found.verdict == "exceeds" else DONE)
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from replearn.cli.command import Outcome, Parser
+from replearn.cli.command import Outcome, Parser, may_leave
 from replearn.documents.facts import Facts, Row
 
 EPILOG = """\
@@ -26,6 +26,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.study.study import Study
 
     study = Study.load(options.study)
+    may_leave("study", study.n_original, study.design.n_numbers, study)
     folder = write_bundle(study, options.out)
     files = sorted(path.name for path in folder.iterdir())
     return Outcome(

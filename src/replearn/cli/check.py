@@ -31,5 +31,5 @@ def run(options: argparse.Namespace) -> Outcome:
     with working("reading the table"):
         found = check(study, lab_table(options, study.design), options.show_values)
     facts = found.facts()
-    write_page(facts, options.page, f"Check of {options.table}")
+    write_page(facts, options.page, f"Check of {options.table}", found.n_rows)
     return Outcome(facts, DONE if found.ok else DIFFERENT)

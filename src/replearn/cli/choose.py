@@ -8,6 +8,7 @@ from replearn.cli.command import (
     Parser,
     check_target,
     csv_options,
+    may_leave,
     names,
     own_target,
     working,
@@ -60,8 +61,8 @@ def run(options: argparse.Namespace) -> Outcome:
     """Score the candidates and choose."""
     from replearn.estimators.choice import ReplicableChoiceClassifier
 
-    for path in (options.out, options.page):
-        check_target(path)
+    check_target(options.out, "model")
+    check_target(options.page, "page")
     with working("scoring candidates"):
         candidates, X, y = _candidates(options)
         found = ReplicableChoiceClassifier(
@@ -73,6 +74,7 @@ def run(options: argparse.Namespace) -> Outcome:
             mode=options.mode,
         ).fit(X, y)
     if options.out is not None:
+        may_leave("model", len(y), len(candidates))
         found.model_.save(options.out)
     expected = found.certificate_.expected
     agreement = ""
@@ -88,7 +90,7 @@ def run(options: argparse.Namespace) -> Outcome:
         [f"Fingerprint {found.fingerprint_}", Row("rows here", len(y)), scores],
         values={"chosen": found.model_.name, "fingerprint": found.fingerprint_},
     )
-    write_page(facts, options.page, "Choice")
+    write_page(facts, options.page, "Choice", len(y))
     return Outcome(facts)
 
 

@@ -2,7 +2,16 @@
 
 import argparse
 
-from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser, check_target, working, write_page
+from replearn.cli.command import (
+    DIFFERENT,
+    DONE,
+    Outcome,
+    Parser,
+    check_target,
+    may_leave,
+    working,
+    write_page,
+)
 from replearn.cli.replicate import read_opened
 from replearn.documents.facts import Facts, Row
 
@@ -42,8 +51,8 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.study.passes import State
     from replearn.study.study import Study
 
-    for path in (options.out, options.page):
-        check_target(path)
+    check_target(options.out, "model")
+    check_target(options.page, "page")
     study = Study.load(options.study)
     opened, nonce = read_opened(options.opened, study)
     if options.begin:
@@ -54,6 +63,7 @@ def run(options: argparse.Namespace) -> Outcome:
     sums = [LabSums.load(path) for path in options.sums]
     with working("adding up sums"):
         found = combine(study, *sums, state=state, opened=opened, nonce=nonce)
+    may_leave("model", sum(part.rows for part in sums), study.design.n_numbers)
     if not isinstance(found, Coalition):
         found.save(options.out)
         return Outcome(_next(found, options.out, len(sums)))

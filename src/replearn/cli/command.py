@@ -17,6 +17,7 @@ from replearn.errors import ReplearnError, printable
 
 if TYPE_CHECKING:
     from replearn.recipes.design import Design
+    from replearn.reports.policy import Kind
     from replearn.tables import CsvOptions, Table
 
 DONE = 0  # or: the same model, or an audit within its bound
@@ -249,10 +250,12 @@ def lab_table(options: argparse.Namespace, design: "Design") -> "Table":
     )
 
 
-def check_target(path: str | None) -> None:
-    """Refuse before the work what could not be written after it."""
+def check_target(path: str | None, kind: "Kind | None") -> None:
+    """Refuse before the work what could not, or must not, be written; no kind: it stays here."""
     if path is None:
         return
+    if kind is not None:
+        may_leave(kind)
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(path) or (os.path.exists(path) and not os.path.isfile(path)):
         raise ReplearnError(f"{path} must be a file, got a folder or a device. Name a file.")
@@ -263,22 +266,22 @@ def check_target(path: str | None) -> None:
 
 
 def may_leave(
-    kind: str, n_rows: int | None = None, n_numbers: int | None = None, study: Any = None
+    kind: "Kind", n_rows: int | None = None, n_numbers: int | None = None, study: Any = None
 ) -> None:
-    """Refuse a file that a data owner's policy does not let leave."""
+    """Refuse what a data owner's policy does not let leave."""
     if os.environ.get("REPLEARN_POLICY") or os.path.exists("replearn.policy.json"):
         from replearn.reports.policy import current_policy
 
         if (policy := current_policy()) is not None:
-            policy.allow(kind, n_rows, n_numbers)  # type: ignore[arg-type]
+            policy.allow(kind, n_rows, n_numbers)
             if study is not None:
                 policy.allow_levels(study)
 
 
-def write_page(facts: Facts, path: str | None, title: str) -> None:
-    """Write facts as a page, if one was asked for."""
+def write_page(facts: Facts, path: str | None, title: str, n_rows: int | None = None) -> None:
+    """Write facts about so many rows as a page, if one was asked for."""
     if path is not None:
-        may_leave("page")
+        may_leave("page", n_rows)
         from replearn.documents import write_atomically
 
         write_atomically(path, facts.html(title).encode("utf-8", "replace"))

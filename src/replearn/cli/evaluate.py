@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> Outcome:
             csv=csv_options(options),
         )
     facts = found.facts()
-    write_page(facts, options.page, f"Worth of {options.model}")
+    write_page(facts, options.page, f"Worth of {options.model}", found.worth.n_rows)
     if options.by is not None and not (options.details or options.json):
         facts = replace(facts, details=())
         options.details = True  # a table that nobody cuts

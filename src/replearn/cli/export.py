@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.documents import write_atomically
     from replearn.reports.files import load_model
 
-    check_target(options.out)
+    check_target(options.out, "model")
     model = load_model(options.model)
     kind = options.out.rpartition(".")[2].lower()
     if kind == "csv":

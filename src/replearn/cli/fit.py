@@ -71,8 +71,9 @@ def estimator_of(options: argparse.Namespace) -> Any:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Fit, and say how replicable that is."""
-    for path in (options.out, options.study_out, options.page):
-        check_target(path)
+    check_target(options.out, "model")
+    check_target(options.study_out, "study")
+    check_target(options.page, "page")
     estimator = estimator_of(options)
     X, y, names = read_numbers(options)
     with working(f"fitting {options.algorithm}"):
@@ -86,7 +87,7 @@ def run(options: argparse.Namespace) -> Outcome:
         stated = {"columns": list(names), "target": own_target(options.table, options.target)}
         replace(study, provenance=stated).save(options.study_out)
     facts = _facts(estimator, X, y)
-    write_page(facts, options.page, f"Fit of {options.algorithm}")
+    write_page(facts, options.page, f"Fit of {options.algorithm}", len(y))
     return Outcome(facts)
 
 
@@ -103,7 +104,7 @@ def replicate(options: argparse.Namespace, study: PaperStudy) -> Outcome:
     _save_model(estimator, names, len(y), options.out)
     found = estimator.replication_
     facts = found.facts()
-    write_page(facts, options.page, f"Replication of {options.study}")
+    write_page(facts, options.page, f"Replication of {options.study}", len(y))
     return Outcome(facts, DONE if found.same else DIFFERENT)
 
 

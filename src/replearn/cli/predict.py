@@ -32,7 +32,8 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.documents import write_atomically
     from replearn.reports.files import load_model
 
-    check_target(options.out)
+    may_leave("predictions")
+    check_target(options.out, "predictions")
     model = load_model(options.model)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -41,6 +42,7 @@ def run(options: argparse.Namespace) -> Outcome:
         for lines in _lines(model, options):
             n_rows += len(lines)
             writer.writerows(lines)
+    may_leave("predictions", n_rows - 1)
     facts = Facts(
         f"Predictions of {n_rows - 1:,} rows are in {options.out or 'standard output'}.",
         [Row("model", model.fingerprint)],
@@ -48,7 +50,6 @@ def run(options: argparse.Namespace) -> Outcome:
     )
     if options.out is None:
         return Outcome(facts, raw=text.getvalue())
-    may_leave("predictions", n_rows - 1)
     write_atomically(options.out, text.getvalue().encode())
     return Outcome(facts)
 

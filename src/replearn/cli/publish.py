@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from contextlib import suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from replearn.cli.command import (
     working,
     write_page,
 )
+from replearn.documents import Document
 from replearn.documents.facts import Facts, Figure, Row, percent
 from replearn.errors import ReplearnError
 
@@ -39,6 +41,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add("table TABLE", "your rows: .csv, .csv.gz, .parquet, .npz or .svm")
     parser.add("--target COLUMN", "what to predict")
     parser.add("--out FILE", "the study, to send to other labs", required=True)
+    parser.add("--keep FILE", "your model (default: named after the table)")
     parser.add(
         "--kind",
         "what the target is: classes (default), a measurement, a count",
@@ -107,9 +110,11 @@ def run(options: argparse.Namespace) -> Outcome:
 
     stem = os.path.basename(options.table).split(".")[0] or "original"
     beside = os.path.join(os.path.dirname(options.out), stem)
-    model_path, opening_path = f"{beside}.model.json", f"{beside}.opening.json"
-    for path in (options.out, model_path, options.page):
-        check_target(path)
+    model_path = options.keep or f"{beside}.model.json"
+    opening_path = f"{model_path.removesuffix('.json').removesuffix('.model')}.opening.json"
+    check_target(options.out, "study")
+    check_target(options.page, "page")
+    check_target(model_path, None)
     _refuse_forgotten(options)
     target = own_target(options.table, options.target)
     table = open_table(
@@ -132,19 +137,23 @@ def run(options: argparse.Namespace) -> Outcome:
     with working("fitting the original"):
         original = publish(table, request)
     refuse_unsafe(original.remarks)
-    may_leave("study", original.study.n_original, original.study.design.n_numbers, original.study)
-    original.study.save(options.out)
-    original.model.save(model_path, private=True)
+    study, model = original.study, original.model
+    may_leave("study", study.n_original, study.design.n_numbers, study)
+    kept: dict[str, Document] = {model_path: model}
     files = [
         Row("send", options.out, note="not the model"),
         Row("keep", model_path, note="your model"),
     ]
     if original.nonce is not None:
-        opening = Opening(original.study.fingerprint, original.model.fingerprint, original.nonce)
-        opening.save(opening_path, private=True)
+        kept[opening_path] = Opening(study.fingerprint, model.fingerprint, original.nonce)
         files.append(Row("keep", opening_path, note="opens the seal", key="opening"))
+    for path, document in kept.items():
+        _refuse_other(path, document)
+    for path, document in kept.items():
+        document.save(path, private=True)
+    study.save(options.out)  # last: who has it may rely on the others
     facts = _facts(original, files)
-    write_page(facts, options.page, f"Original of {options.out}")
+    write_page(facts, options.page, f"Original of {options.out}", study.n_original)
     return Outcome(facts)
 
 
@@ -168,10 +177,10 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
             shared_seed=options.shared_seed,
             categories=options.categories,
         )
-    may_leave("study", len(y), study.design.n_numbers)
+    may_leave("study", len(y), study.design.n_numbers, study)
     study.save(options.out)
     facts = study.facts()
-    write_page(facts, options.page, f"Study {options.out}")
+    write_page(facts, options.page, f"Study {options.out}", len(y))
     return Outcome(facts)
 
 
@@ -189,6 +198,19 @@ def _refuse_forgotten(options: argparse.Namespace) -> None:
     raise ReplearnError(
         f"{options.out} is a study already. To get the same model, run replearn replicate "
         f"{options.out} {options.table}; to publish a new one, name a different file."
+    )
+
+
+def _refuse_other(path: str, document: Document) -> None:
+    """Keep what an earlier study needs; the same file again is harmless."""
+    if not os.path.exists(path):
+        return
+    with suppress(ReplearnError):
+        if type(document).load(path) == document:
+            return
+    raise ReplearnError(
+        f"{path} is there already and belongs to an earlier study. Name a different file for your "
+        "model with --keep."
     )
 
 

@@ -55,8 +55,8 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.study.replication import replicate
     from replearn.study.study import Study
 
-    for path in (options.out, options.page):
-        check_target(path)
+    check_target(options.out, "model")
+    check_target(options.page, "page")
     study: Any = document_of(options.study, (Study, PaperStudy))
     if isinstance(study, PaperStudy):
         from replearn.cli import fit
@@ -66,13 +66,13 @@ def run(options: argparse.Namespace) -> Outcome:
     with working("fitting the study"):
         model, found = replicate(study, lab_table(options, study.design), opened, nonce)
     facts = found.facts()
-    if options.out is not None:
+    if options.out is not None or options.page is not None:  # the page has all coefficients
         may_leave("model", found.n_rows, study.design.n_numbers)
+    if options.out is not None:
         model.save(options.out)
     if options.page is not None:
-        write_page(
-            with_methods(facts, study, model), options.page, f"Replication of {options.study}"
-        )
+        title = f"Replication of {options.study}"
+        write_page(with_methods(facts, study, model), options.page, title, found.n_rows)
     return Outcome(facts, DIFFERENT if found.same is False else DONE)
 
 

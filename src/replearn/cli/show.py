@@ -2,10 +2,23 @@
 
 import argparse
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from replearn.cli.command import Outcome, Parser, write_page
+from replearn.cli.command import Outcome, Parser, may_leave, write_page
 from replearn.documents.facts import Row
 
+if TYPE_CHECKING:
+    from replearn.reports.policy import Kind
+
+#: What a page of a file tells, in the words of a policy.
+_KINDS: "dict[str, Kind]" = {
+    "replearn/study": "study",
+    "replearn/paper-study": "study",
+    "replearn/sums": "sums",
+    "replearn/model": "model",
+    "replearn/halfspace": "model",
+    "replearn/state": "model",
+}
 #: Nobody has checked what a file says beside its content.
 _STATED = "as the lab states"
 
@@ -37,5 +50,7 @@ def run(options: argparse.Namespace) -> Outcome:
     facts = replace(facts, details=[*facts.details, *stated])
     if isinstance(document, Study):
         facts = with_methods(facts, document)
+    if options.page is not None and document.FORMAT in _KINDS:
+        may_leave(_KINDS[document.FORMAT])
     write_page(facts, options.page, options.file)
     return Outcome(facts)

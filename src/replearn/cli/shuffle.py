@@ -4,7 +4,7 @@ import argparse
 import csv
 import io
 
-from replearn.cli.command import Outcome, Parser, check_target
+from replearn.cli.command import Outcome, Parser, check_target, may_leave
 from replearn.documents.facts import Facts, Row
 from replearn.errors import ReplearnError
 
@@ -25,31 +25,33 @@ def run(options: argparse.Namespace) -> Outcome:
     """Read all rows, order them by keys, write."""
     from replearn.codes.coins import Coins
     from replearn.documents import write_atomically
+    from replearn.tables.files import ParquetFile, reading
 
-    check_target(options.out)
+    check_target(options.out, "rows")
     ends = {path.lower().rpartition(".")[2] for path in (options.table, options.out)}
-    coins = Coins(options.seed)
-    if ends == {"csv"}:
-        with open(options.table, encoding="utf-8-sig", newline="") as file:
-            header, *rows = list(csv.reader(file)) or [[]]
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(rows[i] for i in coins.row_order("shuffle", len(rows)))
-        write_atomically(options.out, text.getvalue().encode())
-        n_rows = len(rows)
-    elif ends == {"parquet"}:
-        import pyarrow.parquet as pq
-
-        table = pq.read_table(options.table)
-        n_rows = table.num_rows
-        sink = io.BytesIO()
-        pq.write_table(table.take(coins.row_order("shuffle", n_rows)), sink)
-        write_atomically(options.out, sink.getvalue())
-    else:
+    if ends not in ({"csv"}, {"parquet"}):
         raise ReplearnError(
             "shuffle takes two .csv or two .parquet files. Convert the table first."
         )
+    coins = Coins(options.seed)
+    if ends == {"csv"}:
+        with reading(options.table), open(options.table, encoding="utf-8-sig", newline="") as file:
+            header, *rows = list(csv.reader(file)) or [[]]
+        n_rows, text = len(rows), io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows[i] for i in coins.row_order("shuffle", n_rows))
+        content = text.getvalue().encode()
+    else:
+        import pyarrow.parquet as pq
+
+        n_rows, sink = ParquetFile(options.table).n_rows, io.BytesIO()  # refuses bombs
+        order = coins.row_order("shuffle", n_rows)
+        with reading(options.table):
+            pq.write_table(pq.read_table(options.table).take(order), sink)
+        content = sink.getvalue()
+    may_leave("rows", n_rows)
+    write_atomically(options.out, content)
     return Outcome(
         Facts(f"{n_rows:,} rows in random order are in {options.out}.", [Row("seed", options.seed)])
     )

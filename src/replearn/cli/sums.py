@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.study.passes import State
     from replearn.study.study import Study
 
-    check_target(options.out)
+    check_target(options.out, "sums")
     study = Study.load(options.study)
     state = None if options.state is None else State.load(options.state)
     name = options.lab or os.path.basename(options.table).split(".")[0]

@@ -13,7 +13,7 @@ from replearn.study.study import Study
 POLICY_FILE = "replearn.policy.json"
 _VARIABLE = "REPLEARN_POLICY"
 
-Kind = Literal["study", "model", "sums", "predictions", "page"]
+Kind = Literal["study", "model", "sums", "predictions", "page", "rows"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Policy(Spoken, Document):
     most_coefficients_per_row : decimal text
         A study or model may have at most so many numbers for each row.
     may_leave : tuple of str
-        Kinds of files that may be written.
+        Kinds of files that may be written: study, model (in any form, with the states of a joint
+        fit), sums, predictions (printed ones, too), page, rows.
 
     Notes
     -----
@@ -43,7 +44,7 @@ class Policy(Spoken, Document):
     least_rows: Annotated[int, Range(0, 1 << 40)]
     least_count: Annotated[int, Range(0, 1 << 40)]
     most_coefficients_per_row: Annotated[str, DecimalText(3, 0, 1e6)]
-    may_leave: Annotated[tuple[Kind, ...], Length(0, 5)]
+    may_leave: Annotated[tuple[Kind, ...], Length(0, 6)]
 
     def allow(self, kind: Kind, n_rows: int | None = None, n_numbers: int | None = None) -> None:
         """Refuse a file that must not leave.
@@ -56,7 +57,7 @@ class Policy(Spoken, Document):
         if kind not in self.may_leave:
             raise ReplearnError(
                 f"the data owner's policy lets {', '.join(self.may_leave) or 'nothing'} leave, "
-                f"got a {kind}. Ask the data owner."
+                f"got {kind}. Ask the data owner."
             )
         if n_rows is not None and n_rows < self.least_rows:
             raise ReplearnError(
