@@ -1,4 +1,4 @@
-"""A headless Chromium, driven by the WebDriver protocol over plain HTTP."""
+"""Headless browsers: Chromium by the WebDriver protocol over HTTP, Firefox by Marionette."""
 
 import base64
 import json
@@ -6,6 +6,7 @@ import socket
 import subprocess
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,29 @@ _FLAGS = (
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 
 
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def _patiently(connect: Callable[[], Any]) -> Any:
+    """What a call gives as soon as somebody listens."""
+    for _ in range(300):
+        try:
+            return connect()
+        except OSError:
+            time.sleep(0.1)
+    raise TimeoutError("the browser does not answer")
+
+
 class Browser:
-    """One window; use it in a ``with`` statement."""
+    """A window of Chromium; use it in a ``with`` statement."""
 
     def __init__(self, folder: Path, width: int = 1000) -> None:
         self.downloads = folder / "downloads"
         self.downloads.mkdir()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = _free_port()
         self.driver = subprocess.Popen(
             ["chromedriver", f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -38,20 +53,12 @@ class Browser:
             "alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
         }
         try:
-            self._wait_for_driver()
+            _patiently(lambda: self._send("GET", "/status"))
             session = self._send("POST", "/session", {"capabilities": wanted})
         except BaseException:
             self.driver.kill()
             raise
         self.root += f"/session/{session['sessionId']}"
-
-    def _wait_for_driver(self) -> None:
-        for _ in range(100):
-            try:
-                return self._send("GET", "/status")
-            except OSError:
-                time.sleep(0.1)
-        raise TimeoutError("chromedriver does not answer")
 
     def _send(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -111,3 +118,76 @@ class Browser:
 
     def picture(self, path: Path) -> None:
         path.write_bytes(base64.b64decode(self._send("GET", "/screenshot")))
+
+
+class Firefox(Browser):
+    """A window of Firefox: the same questions, in messages of a length and JSON."""
+
+    def __init__(self, folder: Path, width: int = 1000) -> None:
+        self.downloads = folder / "downloads"
+        self.downloads.mkdir()
+        profile, port = folder / "user", _free_port()
+        profile.mkdir()
+        wanted = {
+            "marionette.port": port,
+            "browser.download.dir": str(self.downloads),
+            "browser.download.folderList": 2,
+            "browser.shell.checkDefaultBrowser": False,
+            "datareporting.policy.dataSubmissionEnabled": False,
+        }
+        lines = [f"user_pref({json.dumps(k)}, {json.dumps(v)});" for k, v in wanted.items()]
+        (profile / "user.js").write_text("\n".join(lines))
+        flags = ["--headless", "--marionette", "--no-remote", f"--width={width}", "--height=900"]
+        self.driver = subprocess.Popen(
+            ["firefox-esr", *flags, "--profile", str(profile)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            self.line = _patiently(lambda: socket.create_connection(("127.0.0.1", port)))
+            self.line.settimeout(60)
+            self._answer()  # who it is
+            self._ask("WebDriver:NewSession", capabilities={})
+        except BaseException:
+            self.driver.kill()
+            raise
+
+    def _answer(self) -> Any:
+        size = b""
+        while not size.endswith(b":"):
+            size += self.line.recv(1)
+        text = b""
+        while len(text) < int(size[:-1]):
+            text += self.line.recv(int(size[:-1]) - len(text))
+        return json.loads(text)
+
+    def _ask(self, name: str, **given: Any) -> Any:
+        message = json.dumps([0, 1, name, given]).encode()
+        self.line.sendall(f"{len(message)}:".encode() + message)
+        _, _, problem, found = self._answer()
+        assert problem is None, problem
+        return found.get("value", found) if isinstance(found, dict) else found
+
+    def __exit__(self, *_: Any) -> None:
+        self.line.close()
+        self.driver.terminate()
+        self.driver.wait()
+
+    def open(self, path: Path) -> None:
+        self._ask("WebDriver:Navigate", url=path.absolute().as_uri())
+
+    def run(self, script: str) -> Any:
+        return self._ask("WebDriver:ExecuteScript", script=script, args=[])
+
+    def _element(self, element_id: str) -> str:
+        found = self._ask("WebDriver:FindElement", using="css selector", value=f"#{element_id}")
+        return str(found[_ELEMENT])
+
+    def choose(self, element_id: str, path: Path) -> None:
+        self._ask("WebDriver:ElementSendKeys", id=self._element(element_id), text=str(path))
+
+    def click(self, element_id: str) -> None:
+        self._ask("WebDriver:ElementClick", id=self._element(element_id))
+
+    def picture(self, path: Path) -> None:
+        path.write_bytes(base64.b64decode(self._ask("WebDriver:TakeScreenshot", full=False)))

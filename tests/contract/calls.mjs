@@ -1,10 +1,11 @@
 // Answers calls of the JavaScript modules: a JSON list of [name, arguments] in, a list of answers out.
 import { File } from "node:buffer";
-import { readFileSync } from "node:fs";
+import { openAsBlob, readFileSync } from "node:fs";
+import { basename } from "node:path";
 import * as exact from "../../src/replearn/reports/web/exact.js";
 import { Table } from "../../src/replearn/reports/web/table.js";
-import { compared, inWords } from "../../src/replearn/reports/web/compare.js";
-import { fitted, readRows } from "../../src/replearn/reports/web/replicate.js";
+import { UNITS } from "../../src/replearn/reports/web/check.js";
+import { replication } from "../../src/replearn/reports/web/lab.js";
 
 const columnsOf = (terms) => Array.from({ length: terms[0].length }, (_, j) =>
   Int16Array.from(terms, (row) => row[j]));
@@ -53,16 +54,15 @@ const calls = {
       counts: table.terms.map(({ missing, odd, clipped }) => [missing, odd, clipped]),
     };
   },
-  replicate: async ({ study, path, options, opened }) => {
-    const started = performance.now();
-    const file = new File([readFileSync(path)], "table.csv");
-    const { rows, findings } = await readRows(study, file, options);
-    const found = fitted(study, rows);
-    const seconds = (performance.now() - started) / 1000;
-    const comparison = compared(study, found, rows.nRows, opened);
-    const words = inWords(study, found.fingerprint, comparison);
-    return { ...found, ...comparison, ...words, findings, seconds };
+  replicate: async ({ study, path, options }) => {
+    const started = process.cpuUsage();
+    const file = new File([await openAsBlob(path)], basename(path));
+    const found = await replication(study, file, options);
+    if (found.refused) return { refused: found.refused, sums: found.sums };
+    const { user, system } = process.cpuUsage(started), seconds = (user + system) / 1e6;
+    return { ...found, seconds, megabytes: process.resourceUsage().maxRSS / 1024 };
   },
+  units: () => UNITS,
   fit: (vector) => {
     const data = vector.stream ? fromCoins(vector) : vector;
     const rows = rowsOf(data), passes = [];

@@ -1,5 +1,6 @@
 """The page study.html: it fits in a browser what Python fits, and connects to nothing."""
 
+import gzip
 import re
 import shutil
 from pathlib import Path
@@ -8,13 +9,17 @@ import pytest
 
 from replearn.errors import ReplearnError
 from replearn.reports import bundle
+from replearn.study.coalition import lab_sums
 from replearn.study.study import Study
-from tests.contract.browser import Browser
-from tests.contract.replications import CASES, make_study, replicated, write_table
+from tests.contract.browser import Browser, Firefox
+from tests.contract.replications import CASES, make_study, open_case, replicated, write_table
 
 needs_browser = pytest.mark.skipif(
     not (shutil.which("chromium") and shutil.which("chromedriver")),
     reason="chromium and chromedriver are not installed",
+)
+needs_firefox = pytest.mark.skipif(
+    not shutil.which("firefox-esr"), reason="firefox-esr is not installed"
 )
 CASE = CASES["text levels and missing values"]
 
@@ -25,7 +30,8 @@ def folder(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("bundle")
     study, model = make_study(write_table(place / "a.csv", CASE, seed=0), CASE)
     model.save(place / "original.json")
-    write_table(place / "same.csv", CASE, seed=100)
+    same = write_table(place / "same.csv", CASE, seed=100)
+    (place / "same.csv.gz").write_bytes(gzip.compress(same.read_bytes()))
     write_table(place / "commas.csv", CASES["decimal commas"], seed=100)
     (place / "odd.csv").write_text("age,bmi\n1,2\n")
     bundle.write_bundle(study, place / "out")
@@ -85,28 +91,43 @@ def wait_for_answer(browser: Browser) -> tuple[str, str]:
     return ("", shown[2]) if shown[0] else (shown[1], shown[2])
 
 
-@needs_browser
-@pytest.mark.parametrize("width", [1000, 360])
-def test_a_browser_replicates(folder, tmp_path, width):
+@pytest.mark.parametrize(
+    ("kind", "width"),
+    [
+        pytest.param(Browser, 1000, marks=needs_browser),
+        pytest.param(Browser, 360, marks=needs_browser),
+        pytest.param(Firefox, 1000, marks=needs_firefox),
+    ],
+)
+def test_a_browser_replicates(folder, tmp_path, kind, width):
     study = Study.load(folder / "out" / "study.json")
     model, replication = replicated(study, folder / "same.csv", CASE)
     assert replication.same
     model.save(tmp_path / "model.json")
-    with Browser(tmp_path, width) as browser:
+    table = open_case(folder / "same.csv", CASE, study.design.encoding.names)
+    lab_sums(study, table, lab="same").save(tmp_path / "sums.json")
+    with kind(tmp_path, width) as browser:
         browser.open(folder / "out" / "study.html")
-        browser.choose("file", folder / "same.csv")
-        assert wait_for_answer(browser)[0] == replication.facts().verdict
+        browser.choose("file", folder / "same.csv.gz")
+        facts = replication.facts()
+        assert wait_for_answer(browser)[0] == facts.verdict
+        shown = browser.run("return document.getElementById('result').innerText")
+        for item in (*facts.items, *facts.details):
+            assert (item if isinstance(item, str) else item.shown) in shown
         assert browser.run("return document.activeElement.id") == "verdict"
         assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
         assert browser.run("return document.querySelector('svg').getAttribute('aria-label')")
         browser.click("save-model")
         assert browser.download("model.json") == (tmp_path / "model.json").read_bytes()
+        browser.click("save-sums")
+        assert browser.download("same.sums.json") == (tmp_path / "sums.json").read_bytes()
         browser.click("save-report")
         report = browser.download("report.html").decode()
-        assert replication.facts().verdict in report
+        assert facts.verdict in report
         assert model.fingerprint in report
         assert "<script" not in report
-        assert browser.complaints() == []
+        if kind is Browser:
+            assert browser.complaints() == []
 
 
 @needs_browser

@@ -1,12 +1,13 @@
 // What looks different at this lab: units, codings, levels, labels. The same questions as Python asks.
 import { Refusal } from "./exact.js";
-import { counted, quoted, signsMeant } from "./table.js";
+import { signsMeant } from "./table.js";
+import { counted, fixed, general, quoted } from "./words.js";
 
 const LEAST_ROWS = 50, MOST_UNKNOWN = 0.05, FEWEST_ROWS = 20;
 const OTHER = "(other)", MISSING = "(missing)";
 
 //: Factors between units that people use for one thing.
-const UNITS = [
+export const UNITS = [
   [1000, "thousands, or grams and kilograms"],
   [100, "percent, or metres and centimetres"],
   [10, "tenths"],
@@ -26,14 +27,14 @@ const UNITS = [
   [7.501, "mmHg and kPa"],
 ];
 
-export const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)}%`;
+const percent = (share, digits = 0) => `${fixed(100 * share, digits)}%`;
 
 /** Stop at a table that is coded differently from the study. */
-export function refuseUnknown(table) {
-  if (table.nRows < FEWEST_ROWS) return;
+export function refuseUnknown(table, nRows = table.nRows) {
+  if (nRows < FEWEST_ROWS) return;
   const troubles = [];
   for (const { column, missing, odd, oddTexts } of table.terms) {
-    const known = table.nRows - missing, usual = Number(column.folded ?? 0);
+    const known = nRows - missing, usual = Number(column.folded ?? 0);
     if (odd <= (usual + MOST_UNKNOWN) * known + 3 * Math.sqrt(usual * (1 - usual) * known)) continue;
     const share = `${counted(odd)} of ${counted(known)} cells (${percent(odd / known, 1)})`;
     let what = `${share} have levels that the study does not know`;

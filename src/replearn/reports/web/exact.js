@@ -76,6 +76,24 @@ export function canonicalJson(value) {
 /** SHA-256 of the canonical JSON, in hex. */
 export const fingerprintOf = (content) => hex(sha256(utf8(canonicalJson(content))));
 
+/** The commitment of a sealed study. */
+export const sealOf = (nonce, fingerprint) =>
+  hex(sha256(utf8(`replearn/seal/1\n${nonce}\n${fingerprint}`)));
+
+/** What a fingerprint is of; refused if the document says a different one, or is of another kind. */
+export function contentOf(document, format = document.format, place = "the file") {
+  const { fingerprint, provenance, ...content } = document;
+  if (content.format !== format || content.version !== 1) {
+    throw new Refusal(`${place} must be a file of the format ${format}, version 1. Check the path.`);
+  }
+  const found = fingerprintOf(content);
+  if (fingerprint !== undefined && fingerprint !== found) {
+    throw new Refusal(`${place}: fingerprint must be ${found}, got ${fingerprint}: it was altered. ` +
+      "Get the file anew from its source.");
+  }
+  return content;
+}
+
 // --- coins -------------------------------------------------------------------------------------
 
 const WORD = (1n << 64n) - 1n;

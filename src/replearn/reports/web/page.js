@@ -64,15 +64,15 @@
     say(`Reading ${file.name}.`);
     byId("busy").hidden = false;
     byId("bar").value = 0;
-    const options = {};
+    const options = { lab: byId("lab").value || file.name.split(".")[0] };
     for (const name of ["decimal", "thousands", "delimiter"]) options[name] = byId(name).value;
-    let opened = null;
     try {
-      const [given] = byId("opened").files;
-      if (given) opened = JSON.parse(await given.text());
+      const parsed = (given) => Promise.all(Array.from(given, async (one) => JSON.parse(await one.text())));
+      options.opened = await parsed(byId("opened").files);
+      [options.state = null] = await parsed(byId("state").files);
     } catch {
       finished();
-      say("The original's model file cannot be read. Get it again from its source.", true);
+      say("A file that the lead sent must be JSON, got something else. Get it anew.", true);
       return;
     }
     const engine = new Blob([byId("engine").textContent], { type: "text/javascript" });
@@ -93,62 +93,55 @@
       finished();
       say(`The page cannot go on: ${problem.message}`, true);
     };
-    worker.postMessage({ study, file, options, opened });
+    worker.postMessage({ study, file, options });
   }
 
   // --- the result --------------------------------------------------------------------------------
 
+  /** Sentences as paragraphs, and neighbouring names with values as a table. */
+  function listed(items) {
+    const found = [];
+    for (const item of items) {
+      if (typeof item === "string") found.push(element("p", item));
+      else {
+        if (found.at(-1)?.localName !== "table") found.push(element("table"));
+        found.at(-1).append(row(...item));
+      }
+    }
+    return found;
+  }
+
   function show(found, fileName) {
     result = found;
     say(`${fileName}: done.`);
-    const verdict = byId("verdict");
-    verdict.textContent = found.verdict;
+    const verdict = byId("verdict"), hasModel = !found.refused;
+    verdict.textContent = hasModel ? found.verdict : "These rows alone give no model.";
     verdict.className = found.same ? "same" : found.same === false ? "different" : "";
-    const notes = found.notes.map((note) => element("p", note));
-    if (found.findings.length) {
-      const list = document.createElement("ul");
-      for (const [column, sentence] of found.findings) {
-        list.append(element("li", column ? `${column} ${sentence}.` : `In the target ${sentence}.`));
-      }
-      notes.push(element("p", "Please look at these columns:"), list);
+    byId("items").replaceChildren(...listed(hasModel ? found.items : [found.refused]));
+    byId("own").hidden = byId("save-model").hidden = !hasModel;
+    if (hasModel) {
+      const drawn = new DOMParser().parseFromString(found.picture, "image/svg+xml");
+      byId("picture").replaceChildren(document.adoptNode(drawn.documentElement));
+      byId("details").replaceChildren(...listed(found.details), ...differences(found.differences));
     }
-    byId("notes").replaceChildren(...notes);
-    byId("facts").tBodies[0].replaceChildren(...found.rows.map((cells) => row(...cells)));
-    byId("picture").replaceChildren(picture(found.names, found.positions));
+    byId("sums-words").textContent = found.sums.words ?? `No sums file: ${found.sums.refused}`;
+    byId("save-sums").hidden = !found.sums.file;
     byId("result").hidden = false;
     verdict.focus();
   }
 
-  /** A box for each cell and a mark for this lab: the thirty that are furthest from the centre. */
-  function picture(names, positions) {
-    const shown = names.map((_, i) => i)
-      .sort((a, b) => Math.abs(positions[b]) - Math.abs(positions[a])).slice(0, 30)
-      .sort((a, b) => a - b);
-    const step = 22, left = 180, width = 440, height = step * shown.length + 12;
-    const middle = left + (width - left) / 2, cell = (width - left) / 3;
-    const outside = positions.filter((place) => Math.abs(place) > 0.5).length;
-    const draw = (name, attributes, text = "") => {
-      const found = document.createElementNS("http://www.w3.org/2000/svg", name);
-      for (const [key, value] of Object.entries(attributes)) found.setAttribute(key, value);
-      found.textContent = text;
-      return found;
-    };
-    const label = `Where the numbers lie in their cells: ${names.length - outside} of ` +
-      `${names.length} are inside, the furthest at ` +
-      `${Math.max(...positions.map(Math.abs)).toFixed(2)} cells from the centre.`;
-    const viewBox = `0 0 ${width} ${height}`;
-    const svg = draw("svg", { viewBox, width, role: "img", "aria-label": label });
-    shown.forEach((i, line) => {
-      const y = 16 + line * step, place = positions[i], isOutside = Math.abs(place) > 0.5;
-      const name = names[i].length <= 26 ? names[i] : `${names[i].slice(0, 25)}…`;
-      svg.append(draw("text", { x: left - 12, y: y + 4, "text-anchor": "end" }, name),
-        draw("rect", { class: "cell", x: middle - cell / 2, y: y - 8, width: cell, height: 16, rx: 2 }),
-        draw("circle", {
-          class: isOutside ? "outside" : "mark", r: isOutside ? 6 : 4, cy: y,
-          cx: middle + cell * Math.max(-1.45, Math.min(1.45, place)),
-        }));
-    });
-    return svg;
+  function differences(found) {
+    if (!found.length) return [];
+    const table = element("table");
+    table.append(element("caption", "Where the numbers differ"), element("thead"), element("tbody"));
+    table.tHead.append(element("tr"));
+    for (const name of ["number", "cells apart", "standard deviations"]) {
+      table.tHead.rows[0].append(element("th", name, { scope: "col" }));
+    }
+    for (const { name, cells, standardised } of found) {
+      table.tBodies[0].append(row(name, cells, standardised.toFixed(2)));
+    }
+    return [table];
   }
 
   function save(name, text, type) {
@@ -168,7 +161,7 @@
     page.head.append(policy, element("style", document.querySelector("style").textContent));
     const main = page.createElement("main");
     const whole = byId("result").cloneNode(true);
-    whole.querySelectorAll("button").forEach((button) => button.remove());
+    whole.querySelectorAll(".buttons, [hidden]").forEach((part) => part.remove());
     main.append(element("h1", `A replication of the study of ${design.target}`), whole,
       element("p", `Study ${study.fingerprint}`));
     page.body.append(main);
@@ -177,7 +170,7 @@
 
   fillColumns();
   byId("file").addEventListener("change", ({ target: { files } }) => files[0] && start(files[0]));
-  for (const name of ["decimal", "thousands", "delimiter", "opened"]) {
+  for (const name of ["decimal", "thousands", "delimiter", "opened", "state", "lab"]) {
     byId(name).addEventListener("change", () => chosen && start(chosen));
   }
   byId("stop").addEventListener("click", () => {
@@ -186,6 +179,8 @@
   });
   byId("save-model").addEventListener("click", () =>
     save("model.json", result.model, "application/json"));
+  byId("save-sums").addEventListener("click", () =>
+    save(`${JSON.parse(result.sums.file).lab}.sums.json`, result.sums.file, "application/json"));
   byId("save-report").addEventListener("click", () => save("report.html", report(), "text/html"));
   const drop = byId("drop");
   for (const name of ["dragover", "dragleave", "drop"]) {

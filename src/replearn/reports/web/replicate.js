@@ -1,9 +1,9 @@
-// A replication of a study: a CSV file in, a model file out.
+// A replication of a study: a CSV file in, encoded rows, a model file out.
 import {
-  Refusal, canonicalJson, codesOf, coordinatesOf, fingerprintOf, fit, offsetsOf,
+  Refusal, canonicalJson, codesOf, coordinatesOf, fingerprintOf, fit, offsetsOf, onGrid,
 } from "./exact.js";
-import { Table, counted, levelText, quoted, textNumber } from "./table.js";
-import { findings, refuseUnknown } from "./check.js";
+import { Table, levelText, textNumber } from "./table.js";
+import { counted, quoted } from "./words.js";
 
 const PIECE = 1 << 22;  // bytes of a file that are read at once
 
@@ -97,19 +97,24 @@ function targetsOf({ loss }, found) {
   if (loss.kind === "gaussian") {
     const centre = Number(loss.centre), spread = Number(loss.spread);
     return found.map((y) =>
-      Math.floor(Math.min(Math.max((y - centre) / spread, -16), 16) * 65536 + 0.5) / 65536);
+      onGrid(Math.min(Math.max((y - centre) / spread, -16), 16), 16) / 65536);
   }
   const most = 1 << loss.cap_bits;
   return loss.kind === "poisson" ? found.map((y) => Math.min(y, most)) : found;
 }
 
-/** Weights on their grid, scaled by a power of two that exceeds all of them; null if all are 1. */
-function weightsOf({ class_weight: byClass }, given, targets) {
+/** Weights of rows before they are scaled; null if all are 1. */
+function massesOf({ class_weight: byClass }, given, targets) {
   if (!given && !byClass) return null;
-  const masses = targets.map((target, i) => {
+  return targets.map((target, i) => {
     const weight = byClass ? Number(byClass[target]) : 1;
     return given ? given[i] * weight : weight;
   });
+}
+
+/** A power of two that exceeds all weights of rows. */
+export function scaleOf({ masses }) {
+  if (!masses) return 1;
   const largest = masses.reduce((most, mass) => Math.max(most, mass), 0);
   if (!(largest > 0)) {
     throw new Refusal("sample_weight must not be zero in all rows. Pass some that are positive.");
@@ -117,8 +122,22 @@ function weightsOf({ class_weight: byClass }, given, targets) {
   let scale = 1;
   while (scale <= largest) scale *= 2;
   while (scale / 2 > largest) scale /= 2;
-  return masses.map((mass) =>
-    Math.max(Math.floor(mass / scale * 65536 + 0.5), mass > 0 ? 1 : 0) / 65536);
+  return scale;
+}
+
+/** Rows as a fit takes them: weights on their grid; rows without weight are left out. */
+export function rowsOf(design, { columns, targets, masses, offset }, scale) {
+  let parts = [...columns, targets, offset], weights = null;
+  if (masses) {
+    weights = masses.map((mass) => Math.max(onGrid(mass / scale, 16), mass > 0 ? 1 : 0) / 65536);
+    if (weights.some((weight) => !weight)) {
+      parts = parts.map((array) => array && array.filter((_, i) => weights[i] > 0));
+      weights = weights.filter((weight) => weight > 0);
+    }
+  }
+  offset = parts.pop();
+  targets = parts.pop();
+  return { columns: parts, targets, weights, offset, nRows: targets.length };
 }
 
 /** Published combinations of encoded numbers, on the same grid and clipped like them. */
@@ -135,44 +154,60 @@ function projected(columns, directions, nRows) {
 
 // --- the whole way -------------------------------------------------------------------------------
 
+/** The bytes of a file in pieces, unpacked if its name ends in .gz. */
+async function* piecesOf(file) {
+  if (!file.name.toLowerCase().endsWith(".gz")) {
+    for (let start = 0; start < file.size; start += PIECE) {
+      const piece = new Uint8Array(await file.slice(start, start + PIECE).arrayBuffer());
+      yield [piece, start + piece.length];
+    }
+    return;
+  }
+  let done = 0;
+  const packed = new TransformStream({ transform(piece, out) {
+    done += piece.length;
+    out.enqueue(piece);
+  } });
+  const unpacked = file.stream().pipeThrough(packed).pipeThrough(new DecompressionStream("gzip"));
+  for (const reader = unpacked.getReader(); ;) {
+    let found;
+    try {
+      found = await reader.read();
+    } catch (problem) {
+      throw new Refusal(`${file.name} cannot be read: ${problem.message}. Check the path, and that ` +
+        "the file is complete.");
+    }
+    if (found.done) return;
+    yield [found.value, done];
+  }
+}
+
 /**
- * Read a table as a study says: encoded rows, and what looks different.
+ * Read a table as a study says: encoded rows, before weights are put on their grid.
  *
  * @param study the content of a study file
- * @param file a File or Blob
+ * @param file a File
  * @param options {delimiter, decimal, thousands}
  * @param onProgress is told the share of the file that has been read
  */
-export async function readRows(study, file, options = {}, onProgress = () => {}) {
-  const { design } = study;
+export async function readTable({ design }, file, options = {}, onProgress = () => {}) {
   const target = targetOf(design);
   const weights = design.weights ? new Numbers("sample_weight", 0) : null;
   const offset = design.offset ? new Numbers("offset") : null;
   const roles = [[design.target, target], [design.weights, weights], [design.offset, offset]]
     .filter(([, handler]) => handler !== null);
-  const table = new Table(file.name ?? "the table", design.encoding, roles, options);
-  for (let start = 0; start < file.size; start += PIECE) {
-    table.feed(new Uint8Array(await file.slice(start, start + PIECE).arrayBuffer()), false);
-    onProgress(Math.min(1, (start + PIECE) / file.size));
+  const table = new Table(file.name, design.encoding, roles, options);
+  for await (const [piece, done] of piecesOf(file)) {
+    table.feed(piece, false);
+    onProgress(Math.min(1, done / file.size));
   }
   table.feed(new Uint8Array(0), true);
-  let targets = targetsOf(design, target.finished());
-  let masses = weightsOf(design, weights && weights.finished(), targets);
-  let offsets = offset && offset.finished();
-  let columns = table.encoded();
-  if (design.directions) columns = projected(columns, design.directions, table.nRows);
-  refuseUnknown(table);
-  if (masses && !masses.every((mass) => mass > 0)) {  // rows without weight are left out
-    const kept = (array) => array && array.filter((_, i) => masses[i] > 0);
-    [columns, targets, offsets] = [columns.map(kept), kept(targets), kept(offsets)];
-    masses = kept(masses);
-  }
-  const counts = design.classes &&
-    design.classes.map((_, place) => targets.reduce((n, t) => n + (t === place ? 1 : 0), 0));
-  return {
-    rows: { columns, targets, weights: masses, offset: offsets, nRows: targets.length },
-    findings: study.profile ? findings(study.profile, table, counts) : [],
-  };
+  const targets = targetsOf(design, target.finished());
+  const masses = massesOf(design, weights && weights.finished(), targets);
+  const offsets = offset && offset.finished();
+  const columns = table.encoded();
+  return { table, targets, masses, offset: offsets, columns: design.directions ?
+    projected(columns, design.directions, table.nRows) : columns };
 }
 
 /** The fit of a study to rows: codes, where they lie in their cells, and the model file. */
@@ -187,6 +222,7 @@ export function fitted(study, rows, onPass) {
   return {
     codes,
     fingerprint,
+    theta,
     numbers: Array.from(numbers),
     places: Array.from(offsets, (offset, i) => offset - codes[i]),  // in cells, 0 at the centre
     model: canonicalJson({ ...content, fingerprint }) + "\n",

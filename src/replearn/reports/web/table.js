@@ -1,5 +1,6 @@
 // A CSV file to whole numbers, as Python reads and encodes it: docs/format.md is the specification.
 import { Refusal } from "./exact.js";
+import { counted, namedColumns, quoted } from "./words.js";
 
 // --- one meaning of a cell -----------------------------------------------------------------------
 
@@ -45,18 +46,6 @@ export function textNumber(text) {
 /** The level that a clean text is: "1.0" and "01" are "1", "TRUE" is "true". */
 export const levelText = (text) =>
   NUMBER.test(text) ? String(Number(text)) : BOOLS.get(text) ?? text;
-
-export const quoted = (name) => {
-  const shown = JSON.stringify(name.length <= 60 ? name : name.slice(0, 57) + "...");
-  return name.includes("'") ? shown : `'${shown.slice(1, -1).replaceAll('\\"', '"')}'`;
-};
-
-export function namedColumns(names, most = 8) {
-  const more = names.length > most ? ` and ${names.length - most} more` : "";
-  return `column${names.length > 1 ? "s" : ""} ${names.slice(0, most).map(quoted).join(", ")}${more}`;
-}
-
-export const counted = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ",");
 
 // --- decimal commas and thousands ----------------------------------------------------------------
 
@@ -133,7 +122,9 @@ function delimiterOf(head) {
 /** Refuse what is no text, and return the first part of a file as text. */
 function checkedHead(place, bytes) {
   const begins = (...signature) => signature.every((byte, i) => bytes[i] === byte);
-  if (begins(0x1f, 0x8b)) throw new Refusal(`${place} is compressed. Unpack it first.`);
+  if (begins(0x1f, 0x8b)) {
+    throw new Refusal(`${place} is compressed. Rename it, so that it ends in .gz.`);
+  }
   if (begins(0x50, 0x4b, 3, 4) || begins(0xd0, 0xcf, 0x11, 0xe0)) {
     throw new Refusal(`${place} is a workbook. ${SAVE_AS}`);
   }
@@ -331,6 +322,7 @@ function plainNumber(bytes, start, end) {
 // --- columns to terms ----------------------------------------------------------------------------
 
 const ONE = 1 << 12, MOST_KEPT = 1 << 16;
+const MOST_CELLS = 2 ** 30;  // two bytes each: what a browser's tab can hold
 
 /** Columns of a growing number of rows. */
 class Store {
@@ -347,6 +339,10 @@ class Store {
   fit(nRows) {
     if (nRows < this.capacity) return;
     this.capacity *= 2;
+    if (this.capacity * (this.arrays.length + 16) > MOST_CELLS) {
+      throw new Refusal(`the table must have at most ${counted(this.capacity / 2)} rows for this ` +
+        "page, got more. Use Python, or R.");
+    }
     this.arrays = this.arrays.map((array) => {
       const larger = new array.constructor(this.capacity);
       larger.set(array);

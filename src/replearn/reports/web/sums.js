@@ -1,0 +1,100 @@
+// A lab's part of a joint fit: whole numbers, and no row. The bytes that `replearn sums` writes.
+import {
+  Refusal, canonicalJson, contentOf, fingerprintOf, nScores, power2, sumsAt, totalsOf,
+} from "./exact.js";
+import { refuseUnknown } from "./check.js";
+import { rowsOf } from "./replicate.js";
+import { counted, quoted } from "./words.js";
+
+const LEAST_ROWS = 100, EXPONENTS = 1100;
+
+/** e with 2^(e-1) <= x < 2^e. */
+function exponentOf(x) {
+  const bits = new DataView(new ArrayBuffer(8));
+  bits.setFloat64(0, x);
+  const exponent = (bits.getUint32(0) >>> 20) - 1022;
+  return exponent > -1022 ? exponent : exponentOf(x * power2(100)) - 100;  // x is subnormal
+}
+
+/** What the first round asks for. */
+function firstState({ design }, study) {
+  const state = { format: "replearn/state", version: 1, study, members: [] };
+  if (design.weights) return state;
+  const largest = Math.max(...(design.class_weight ?? [0.5]).map(Number));
+  return { ...state, scale: exponentOf(largest) };
+}
+
+function checkedState(given, { design }, study, nColumns) {
+  const state = contentOf(given, "replearn/state", "the state");
+  if (state.study !== study) {
+    throw new Refusal(`the state must be one of this study, ${study.slice(0, 16)}, got one of ` +
+      `${String(state.study).slice(0, 16)}. Use the files of one study.`);
+  }
+  const isWhole = (value, low, high) => Number.isInteger(value) && value >= low && value <= high;
+  const { newton, scale } = state;
+  if (!(scale === undefined ? design.weights && !newton : isWhole(scale, -EXPONENTS, EXPONENTS)) ||
+      (newton && !(isWhole(newton.share, 0, 2 ** 32) && newton.theta.length === nScores(design.loss) &&
+        newton.theta.every((row) => row.length === nColumns &&
+          row.every((value) => isWhole(value, -(2 ** 31), 2 ** 31)))))) {
+    throw new Refusal("the state must have numbers for each column of the study. Get it anew.");
+  }
+  return state;
+}
+
+/**
+ * @param study the content of a study file
+ * @param read what `readTable` gives
+ * @param given the state of this round; null in the first
+ * @param lab the name of the lab
+ * @returns the sums file, and what it holds in words
+ */
+export function labSums(study, read, given, lab) {
+  const { design } = study, { table, masses, columns } = read, print = fingerprintOf(contentOf(study));
+  const state = given ? checkedState(given, study, print, columns.length + 1) : firstState(study, print);
+  const content = { format: "replearn/sums", version: 1, study: print, state: fingerprintOf(state), lab };
+  if (state.scale === undefined) {
+    content.rows = table.nRows;
+    content.exponents = new Array(2 * EXPONENTS + 1).fill(0);
+    for (const mass of masses) if (mass > 0) content.exponents[exponentOf(mass) + EXPONENTS]++;
+  } else {
+    const rows = rowsOf(design, read, power2(state.scale)), asksCells = !state.counts;
+    const { weight, totals } = totalsOf(rows, design.loss);
+    if (asksCells) refuseUnknown(table, rows.nRows);
+    const isNumber = ({ column }) => column.kind === "number";
+    const cells = [(terms) => terms.missing, (terms) => isNumber(terms) ? 0 : terms.odd,
+      (terms) => isNumber(terms) ? terms.odd : 0, (terms) => terms.clipped]
+      .map((count) => table.terms.map((terms) => asksCells ? count(terms) : 0));
+    Object.assign(content, { rows: rows.nRows, weight: String(weight), cells,
+      totals: Array.from(totals, String) });
+    if (state.newton) Object.assign(content, stepOf(rows, design.loss, state.newton));
+  }
+  if (content.rows < LEAST_ROWS) {
+    throw new Refusal(`sums must be of at least ${LEAST_ROWS} rows, got ${content.rows}: those of ` +
+      "few rows may tell what stands in single ones. Pool them with those of a different lab.");
+  }
+  const numbers = Object.values(content).filter((value) => Array.isArray(value)).flat(2).length +
+    ["rows", "weight", "sampled"].filter((name) => name in content).length;
+  return {
+    file: canonicalJson({ ...content, fingerprint: fingerprintOf(content) }) + "\n",
+    words: `Sums of ${counted(content.rows)} rows at ${quoted(lab)}: ${counted(numbers)} whole ` +
+      "numbers, and no row.",
+  };
+}
+
+/** Gradient and information of a pass, as texts of whole numbers. */
+function stepOf(rows, loss, { theta, share }) {
+  const q = theta.length, p = theta[0].length;
+  const found = sumsAt(rows, loss, theta, share), gradient = found.gradient.integers().map(String);
+  const information = [];
+  if (found.information) {
+    const whole = found.information.integers();
+    for (let pair = 0; pair < q * (q + 1) / 2; pair++) {
+      information.push([]);
+      for (let i = 0; i < p; i++) {
+        for (let j = 0; j <= i; j++) information[pair].push(String(whole[(pair * p + i) * p + j]));
+      }
+    }
+  }
+  return { gradient: theta.map((_, k) => gradient.slice(k * p, k * p + p)), information,
+    sampled: String(found.sampled) };
+}
