@@ -13,7 +13,7 @@ from replearn.codes.cells import CELLS
 from replearn.codes.coins import Coins
 from replearn.codes.projection import lift, project, projection_matrix
 from replearn.codes.space import CodeSpace
-from replearn.recipes.rounded import proved_space
+from replearn.recipes.spaces import proved_space, sign_lost
 from tests.error_budget import assert_mean_close, assert_rate_at_most, assert_rate_close
 from tests.reference import gaussian_matrix, hadamard_matrix, rotation_matrix
 
@@ -77,7 +77,7 @@ def test_a_proved_space_keeps_the_sign(projection, rounding, d, bits, seeds):
     cells = CodeSpace("rounded", d, projection, k, rounding, width, bits)
     n_wrong = count_wrong(cells, m, seeds(n_seeds))
     assert_rate_at_most(n_wrong, n_seeds, level)
-    # Chernoff gives away a factor of four to eight: a space twice as coarse breaks it
+    # a space that is 2.5 times as coarse breaks it
     coarse = CodeSpace("rounded", d, projection, k, rounding, repr(2.5 * float(width)), bits)
     assert count_wrong(coarse, m, seeds(300)) > 300 * level
 
@@ -89,3 +89,21 @@ def test_students_law_of_projected_and_rounded_margins(seeds):
     cells = CodeSpace("rounded", 5, "gaussian", k, "centre", repr(width), 0)
     expected = stats.t.cdf(-m / math.sqrt((1 - m**2) / k + 1 / k), k)
     assert_rate_close(count_wrong(cells, m, seeds(n_seeds)), n_seeds, expected, 0.05 * expected)
+
+
+@pytest.mark.parametrize(("m", "k"), [(0.2, 300), (0.2, 640), (0.4, 90), (0.7, 40)])
+def test_what_is_proved_is_nearly_students_law(m, k):
+    student = stats.t.cdf(-m / math.sqrt((2 - m**2) / k), k)
+    assert student < sign_lost(m, k) < 3 * student
+    assert sign_lost(m, k) < (1 - m**2 / 2) ** (k / 2) / 2.5  # Chernoff
+
+
+@pytest.mark.parametrize("length", [1.0, 0.7, 0.41])
+def test_shorter_vectors_lose_their_sign_no_more_often(length, seed_block):
+    """The projection smooths less if the vector lies along the row; then it is also right."""
+    m, k, n_draws = 0.4, 30, 200_000
+    rng = np.random.default_rng([seed_block, int(100 * length)])
+    along, across = rng.normal(size=(2, n_draws, k))
+    error = rng.uniform(-math.sqrt(3), math.sqrt(3), size=(n_draws, k))
+    score = (along * (m * along + math.sqrt(length**2 - m**2) * across + error)).sum(axis=1)
+    assert_rate_at_most(int((score <= 0).sum()), n_draws, sign_lost(m, k))

@@ -114,6 +114,7 @@ from replearn.recipes.recipe import (
     Sample,
     Sizes,
     Spread,
+    common,
     decimal,
     rows_for,
 )
@@ -231,17 +232,14 @@ def sizes(
 
 
 def _plan(
-    rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes, **own: Any
+    rounding: Rounding, promise: Promise, n_inputs: int, mode: Mode, given: Sizes, **own: Any
 ) -> BoostPlan:
     n_rounds = int(given.get("n_rounds", own.pop("n_rounds")))
     width = decimal(own.pop("grid_width"))
     if "grid_width" in given.by_hand:
         width = decimal_text(given.by_hand["grid_width"], digits=6)
     return BoostPlan(
-        recipe=rounding,
-        promise=promise,
-        n_inputs=n_inputs,
-        by_hand=tuple(given.by_hand),
+        **common(rounding, promise, n_inputs, mode, given),
         rounding=rounding,
         n_rounds=n_rounds,
         grid_width=width,
@@ -260,9 +258,8 @@ def _certified(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes
         rounding,
         promise,
         n_inputs,
+        "certified",
         given,
-        mode="certified",
-        origin="proved for every population with this margin",
         n_rounds=n_rounds,
         grid_width=0.995 * 1.2 * tau / math.sqrt(n_inputs),  # three digits stay below 1.2
         threshold=threshold,
@@ -303,9 +300,8 @@ def _paper(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes) ->
         rounding,
         promise,
         n_inputs,
+        "paper",
         given,
-        mode="paper",
-        origin=f"as Table 1 implies, with constants {c1:g}, {c2:g}, {c3:g}, {c4:g}",
         n_rows=n_rounds * (n_training + n_testing),
         n_rounds=n_rounds,
         grid_width=width,
@@ -330,9 +326,8 @@ def _practical(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes
         rounding,
         promise,
         n_inputs,
+        "practical",
         given,
-        mode="practical",
-        origin="calibrated on synthetic populations, not proved",
         n_rounds=_PRACTICAL_ROUNDS,
         grid_width=_ERROR_LENGTH * tau / math.sqrt(n_inputs * variance),
         threshold=decimal(tau / 2),

@@ -46,6 +46,7 @@ from replearn.recipes.recipe import (
     Recipe,
     Sample,
     Sizes,
+    common,
     rows_for,
 )
 from replearn.types import BlockMap
@@ -84,17 +85,14 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> ChoicePl
         )
     harmonic = math.fsum(1 / k for k in range(2, n_inputs + 1))
     plan = ChoicePlan(
-        recipe="choice",
-        mode=mode,
-        promise=promise,
-        n_inputs=n_inputs,
-        origin="Hoeffding's inequality"
-        if mode == "certified"
-        else "calibrated for two leaders that differ on a tenth of the rows, not proved",
-        by_hand=tuple(given.by_hand),
+        **common("choice", promise, n_inputs, mode, given),
         noise_scale=_scale(given, promise.max_error / harmonic),
     )
-    return replace(plan, n_rows=rows_for(stability, plan))
+    origins = {
+        "certified": "Hoeffding's inequality",
+        "practical": "calibrated for two leaders that differ on a tenth of the rows, not proved",
+    }
+    return replace(plan, origin=origins[mode], n_rows=rows_for(stability, plan))
 
 
 def _scale(given: Sizes, planned: float) -> str:

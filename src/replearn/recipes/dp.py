@@ -72,16 +72,13 @@ from replearn.codes.nets import decimal_down, decimal_up
 from replearn.errors import ReplearnError, short
 from replearn.recipes.estimates import Rivals
 from replearn.recipes.net import (
-    CALIBRATED,
     MAX_RIVALS,
     NAMES,
-    PROVED,
     Counts,
     Cover,
     Found,
     Net,
     certified_covers,
-    log_terms,
     net_bound,
     paper_cover,
     practical_cover,
@@ -96,7 +93,9 @@ from replearn.recipes.recipe import (
     Recipe,
     Sample,
     Sizes,
+    common,
     decimal,
+    log_terms,
     rows_for,
 )
 from replearn.types import BlockMap, Vector
@@ -138,12 +137,7 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> DPPlan:
             "fewer rows."
         )
     base = DPPlan(
-        recipe="dp",
-        mode=mode,
-        promise=promise,
-        n_inputs=n_inputs,
-        origin=CALIBRATED,
-        by_hand=tuple(given.by_hand),
+        **common("dp", promise, n_inputs, mode, given),
         cover=Cover("none", n_inputs, "1", 0.0),
         inverse_temperature="1",
         populations=populations,
@@ -154,13 +148,11 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> DPPlan:
         cover = practical_cover(promise, n_inputs, given, _BUDGET, _COMPONENTS)
         plan = replace(base, cover=cover, inverse_temperature=_practical_heat(promise, cover))
         return replace(plan, n_rows=int(given.get("n_rows", rows_for(stability, plan))))
-    c1, c2, c3 = (given.constant(symbol) for symbol in _CONSTANTS)
-    private = c2 * log_terms(promise) / (promise.max_error * promise.margin**2)
-    n_rows = math.ceil(c3 * private**2 / promise.max_disagreement**2)
+    private = given.constant("C2") * log_terms(promise) / (promise.max_error * promise.margin**2)
+    n_rows = math.ceil(given.constant("C3") * private**2 / promise.max_disagreement**2)
     plan = replace(
         base,
-        origin=f"rates as printed, with constants {c1:g}, {c2:g}, {c3:g}",
-        cover=paper_cover(promise, n_inputs, given, c1),
+        cover=paper_cover(promise, n_inputs, given),
         n_rows=int(given.get("n_rows", n_rows)),
     )
     return replace(plan, inverse_temperature=_hottest(plan))
@@ -170,12 +162,11 @@ def _certified(base: DPPlan, given: Sizes) -> Iterator[DPPlan]:
     """For each cover: L from the error, rows from the disagreement, and once more for ``l > 0``."""
     promise = base.promise
     by_hand = {name: value for name, value in given.by_hand.items() if name != "populations"}
-    origin = PROVED
     if base.populations == "all":
-        origin += ", the disagreement for all populations"
+        base = replace(base, origin=f"{base.origin}, the disagreement for all populations")
     for cover in certified_covers(promise, base.n_inputs, Sizes(by_hand)):
         log = cover.log_size + math.log(1 / (promise.failure_prob - cover.failure))
-        plan = replace(base, origin=origin, cover=cover)
+        plan = replace(base, cover=cover)
         step = 1e-9
         for _ in range(4):  # settles at once: l is far below 1
             # n (1 - e^-l) (eps - eta e^l) >= log, with n = L / l

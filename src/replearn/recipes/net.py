@@ -64,7 +64,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +95,9 @@ from replearn.recipes.recipe import (
     Recipe,
     Sample,
     Sizes,
+    common,
     decimal,
+    log_terms,
     rows_for,
 )
 from replearn.types import BlockMap, Matrix
@@ -132,9 +134,6 @@ NAMES = {
     "n_rows": "rows of a lab",
 }
 _CONSTANTS = {"C1": "components, line 1", "C2": "rows, line 2"}
-
-CALIBRATED = "calibrated on synthetic populations, not proved"
-PROVED = "proved for every population with this margin"
 
 
 # --- sizes ----------------------------------------------------------------------------------------
@@ -202,73 +201,40 @@ class NetPlan(Plan):
 def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> NetPlan:
     """Lines 1, 2 and 6: components, rows, net; and where the threshold of line 7 may lie."""
     given.check(mode, NAMES, _CONSTANTS)
+    fixed = common("net", promise, n_inputs, mode, given)
     if mode == "certified":
-        return min(_certified(promise, n_inputs, given), key=lambda plan: plan.n_rows)
-    eps, rho = promise.max_error, promise.max_disagreement
+        return min(_certified(fixed, given), key=lambda plan: plan.n_rows)
+    eps = promise.max_error
     if mode == "practical":
         cover = practical_cover(promise, n_inputs, given, _BUDGET, _COMPONENTS)
         low, high = (decimal(share * eps) for share in _PRACTICAL_ENDS)
-        plan = _plan(promise, n_inputs, mode, given, CALIBRATED, cover, low, high)
-        return _with_rows(plan, rows_for(stability, plan), given)
-    c1, c2 = given.constant("C1"), given.constant("C2")
-    cover = paper_cover(promise, n_inputs, given, c1)
-    origin = f"as printed, with constants {c1:g} and {c2:g}"
-    low, high = decimal(eps / 40), decimal(3 * eps / 40)
-    plan = _plan(promise, n_inputs, mode, given, origin, cover, low, high, root=False)
-    rows = c2 * log_terms(promise) / (eps * promise.margin**4 * rho**2)
-    return _with_rows(plan, math.ceil(rows), given)
+        plan = NetPlan(**fixed, cover=cover, low=low, high=high)
+        n_rows = rows_for(stability, plan)
+    else:
+        cover = paper_cover(promise, n_inputs, given)
+        low, high = decimal(eps / 40), decimal(3 * eps / 40)
+        plan = NetPlan(**fixed, cover=cover, low=low, high=high, root=False)
+        scale = eps * promise.margin**4 * promise.max_disagreement**2
+        n_rows = math.ceil(given.constant("C2") * log_terms(promise) / scale)
+    return replace(plan, n_rows=int(given.get("n_rows", n_rows)))
 
 
-def _certified(promise: Promise, n_inputs: int, given: Sizes) -> Iterator[NetPlan]:
+def _certified(fixed: dict[str, Any], given: Sizes) -> Iterator[NetPlan]:
     """Threshold and rows for each cover: the deviation t that the disagreement allows sets both."""
-    for cover in certified_covers(promise, n_inputs, given):
+    promise = fixed["promise"]
+    for cover in certified_covers(promise, fixed["n_inputs"], given):
         allowed = (1 - _DEVIATION_SHARE) * (promise.max_disagreement - cover.failure)
         best, most = math.sqrt(cover.exceptions), math.sqrt(promise.max_error)
         t = allowed * (most - best) / (2 * cover.log_size + (_CLEARANCE + 1) * allowed)
         low = decimal_up((best + _CLEARANCE * t) ** 2)
         high = decimal_down((most - t) ** 2)
-        plan = _plan(promise, n_inputs, "certified", given, PROVED, cover, low, high)
+        plan = NetPlan(**fixed, cover=cover, low=low, high=high)
         # half of the failure: some candidate whose true error is above max_error passes; the other
         # half, by far enough: the best one does not, though 4 deviations below the threshold
         log = cover.log_size + math.log(2 / (promise.failure_prob - cover.failure))
         to_high = most - math.sqrt(float(high))
         for_error = math.ceil(log / ((2 - to_high / most) * to_high**2))
-        yield _with_rows(plan, max(rows_for(stability, plan), for_error), given)
-
-
-def _plan(
-    promise: Promise,
-    n_inputs: int,
-    mode: Mode,
-    given: Sizes,
-    origin: str,
-    cover: Cover,
-    low: str,
-    high: str,
-    root: bool = True,
-) -> NetPlan:
-    return NetPlan(
-        recipe="net",
-        mode=mode,
-        promise=promise,
-        n_inputs=n_inputs,
-        origin=origin,
-        by_hand=tuple(given.by_hand),
-        cover=cover,
-        low=low,
-        high=high,
-        root=root,
-    )
-
-
-def _with_rows(plan: NetPlan, n_rows: int, given: Sizes) -> NetPlan:
-    return replace(plan, n_rows=int(given.get("n_rows", n_rows)))
-
-
-def log_terms(promise: Promise) -> float:
-    """``log(1 / (eps tau rho delta))``."""
-    rates = promise.max_error * promise.max_disagreement * promise.failure_prob
-    return math.log(1 / (rates * promise.margin))
+        yield replace(plan, n_rows=max(rows_for(stability, plan), for_error))
 
 
 # --- covers ---------------------------------------------------------------------------------------
@@ -326,11 +292,12 @@ def practical_cover(
     return Cover(projection, k, radius, size, 0.0, failure)
 
 
-def paper_cover(promise: Promise, n_inputs: int, given: Sizes, c1: float) -> Cover:
+def paper_cover(promise: Promise, n_inputs: int, given: Sizes) -> Cover:
     """Lines 1, 4 and 6: a Gaussian projection, and a net of radius tau/20."""
     tau = promise.margin
     projection = given.get("projection", "gaussian")
-    k = int(given.get("n_components", math.ceil(c1 * log_terms(promise) / tau**2)))
+    planned = math.ceil(given.constant("C1") * log_terms(promise) / tau**2)
+    k = int(given.get("n_components", planned))
     k = n_inputs if projection in FULL else k
     check_components(projection, k, n_inputs)
     radius = decimal(tau / 20)

@@ -157,6 +157,32 @@ def decimal(value: float) -> str:
     return f"{value:.3g}"
 
 
+def log_terms(promise: Promise) -> float:
+    """The logarithm of the paper's formulas: ``log(1 / (eps tau rho delta))``."""
+    rates = promise.max_error * promise.margin * promise.max_disagreement * promise.failure_prob
+    return math.log(1 / rates)
+
+
+def common(
+    recipe: str, promise: Promise, n_inputs: int, mode: Mode, given: Sizes
+) -> dict[str, Any]:
+    """Fields of every `Plan`, but for its rows."""
+    constants = ", ".join(f"{name} = {value:g}" for name, value in given.constants.items())
+    origins = {
+        "practical": "calibrated on synthetic populations, not proved",
+        "certified": "proved for every population with this margin",
+        "paper": f"as printed, with constants {constants or 1}" + ", others 1" * bool(constants),
+    }
+    return {
+        "recipe": recipe,
+        "promise": promise,
+        "n_inputs": n_inputs,
+        "mode": mode,
+        "origin": origins[mode],
+        "by_hand": tuple(given.by_hand),
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """Every size of a fit, before any row is spent; each recipe adds its own fields.

@@ -48,43 +48,41 @@ boostSGD(eps/10, ...)   r = eps/10 as in the text of f; the accuracy of boostSGD
 ======================  ==========================================================================
 
 **Practical mode**: one run per batch of ``10 / lambda`` steps, lambda = margin^2, with the noise
-budget of `replearn.recipes.rounded.noise_of`; calibrated, not proved.
+budget of `replearn.recipes.spaces.noise_of`; calibrated, not proved.
 """
 
 import math
-from dataclasses import replace
-from functools import partial
 
 from replearn.codes.coins import Coins
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
+from replearn.recipes import spaces
 from replearn.recipes.batches import round_mean, sum_batches
-from replearn.recipes.recipe import Bound, Fitted, Mode, Promise, Recipe, Sample, Sizes, rows_for
-from replearn.recipes.rounded import (
-    LEAST_SKETCHED,
-    BatchPlan,
-    BatchSpread,
+from replearn.recipes.recipe import (
+    Bound,
+    Fitted,
+    Mode,
+    Promise,
+    Recipe,
+    Sample,
+    Sizes,
+    common,
+    log_terms,
+)
+from replearn.recipes.rounded import BatchPlan, BatchSpread, rounded_bound
+from replearn.recipes.spaces import (
+    Proof,
     Split,
-    best_split,
     by_hand_text,
-    finished,
+    certified_plan,
     noise_of,
     paper_space,
     practical_space,
-    proved_space,
-    proved_spaces,
-    rounded_bound,
+    with_rows,
 )
 from replearn.types import BlockMap
 
-BY_HAND = {
-    "n_batches": "batches of all rows",
-    "batch_size": "rows of a batch",
-    "n_components": "components of the projection",
-    "grid_width": "side of a cell",
-    "projection": "none, hadamard, rotation or gaussian",
-    "rounding": "ak, centre, e8, leech, or several joined by +",
-    "regularization": "weight of |u|^2 / 2",
+BY_HAND = spaces.BY_HAND | {
     "n_repetitions": "runs of a batch, paper mode",
     "n_validation": "rows to choose among them, paper mode",
 }
@@ -114,11 +112,15 @@ def run(sample: Sample, plan: BatchPlan, coins: Coins, work: BlockMap = map) -> 
 
 def stability(plan: BatchPlan, n_rows: int, spread: BatchSpread | None = None) -> Bound:
     """How likely two labs are to get different codes; see `replearn.recipes.rounded`."""
-    n_steps = plan.batch_size if spread is None else spread.batch_size
-    prior = variance_bound(plan.promise.margin, float(plan.regularization), n_steps)
+    return rounded_bound(plan, n_rows, spread, _variance(plan, spread))
+
+
+def _variance(plan: BatchPlan, spread: BatchSpread | None = None) -> float:
+    """Variance of one batch vector, at most, whatever the population."""
     if plan.n_repetitions > 1 or (spread is not None and spread.counts["zero_rows"]):
-        prior = math.inf  # nothing is known of the best of several runs, nor of shorter ones
-    return rounded_bound(plan, n_rows, spread, prior)
+        return math.inf  # nothing is known of the best of several runs, nor of shorter ones
+    n_steps = plan.batch_size if spread is None else spread.batch_size
+    return variance_bound(plan.promise.margin, float(plan.regularization), n_steps)
 
 
 def variance_bound(margin: float, weight: float, n_steps: int) -> float:
@@ -146,14 +148,8 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> BatchPla
                 f'{name} belongs to mode="paper", got mode={mode!r}. Other modes use one run for '
                 "each batch. Leave it out, or choose paper mode."
             )
-    plan = {"practical": _practical, "certified": _certified, "paper": _paper}[mode](
-        promise, n_inputs, given
-    )
-    if plan.n_batches == 0:  # what the promise needs: the bound, inverted
-        plan = replace(
-            plan, n_batches=rows_for(stability, plan, plan.batch_size) // plan.batch_size
-        )
-    return replace(plan, n_rows=plan.n_batches * plan.batch_size)
+    make = {"practical": _practical, "certified": _certified, "paper": _paper}[mode]
+    return with_rows(make(promise, n_inputs, given), stability)
 
 
 # --- as printed -----------------------------------------------------------------------------------
@@ -161,24 +157,16 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> BatchPla
 
 def _paper(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     """Lines 1 to 4, and boostSGD with failure probability delta/B."""
-    tau, eps = promise.margin, promise.max_error
-    rho, delta = promise.max_disagreement, promise.failure_prob
-    log = math.log(1 / (eps * tau * rho * delta))
+    tau, eps, rho = promise.margin, promise.max_error, promise.max_disagreement
+    log = log_terms(promise)
     n = int(given.get("batch_size", math.ceil(given.constant("C1") * log / (eps * tau) ** 2)))
-    n_batches = int(
-        given.get("n_batches", math.ceil(given.constant("C2") * log / (tau**4 * rho**2)))
-    )
+    planned = math.ceil(given.constant("C2") * log / (tau**4 * rho**2))
+    n_batches = int(given.get("n_batches", planned))
     k = math.ceil(given.constant("C3") * log / tau**2)
     width = given.constant("C4") * tau / log
-    n_repetitions, n_validation = _division(n, n_batches, delta, given)
+    n_repetitions, n_validation = _division(n, n_batches, promise.failure_prob, given)
     return BatchPlan(
-        recipe="sgd",
-        mode="paper",
-        promise=promise,
-        n_inputs=n_inputs,
-        origin="sizes as printed, with constants "
-        + ", ".join(f"{given.constant(name):g}" for name in CONSTANTS),
-        by_hand=tuple(given.by_hand),
+        **common("sgd", promise, n_inputs, "paper", given),
         batch_size=n,
         n_batches=n_batches,
         regularization=by_hand_text(given, "regularization", eps * tau**2 / 10),  # s = 1/2
@@ -226,12 +214,7 @@ def _practical(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     planned = min(max(math.ceil(_BATCH_STEPS / float(weight)), low), high)
     batch_size = int(given.get("batch_size", planned))
     return BatchPlan(
-        recipe="sgd",
-        mode="practical",
-        promise=promise,
-        n_inputs=n_inputs,
-        origin="calibrated on synthetic populations, not proved",
-        by_hand=tuple(given.by_hand),
+        **common("sgd", promise, n_inputs, "practical", given),
         batch_size=batch_size,
         n_batches=int(given.get("n_batches", 0)),
         shortest_batch=math.ceil(1 / float(weight)),  # fewer steps are far from any minimum
@@ -239,7 +222,7 @@ def _practical(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
         noise=noise,
         calibrated=_calibrated(tau, n_inputs, float(weight)) / batch_size,
         sketch_bits=given.sketch_bits,
-        **practical_space(promise, n_inputs, noise, given, 1.0),
+        **practical_space(n_inputs, noise, given, 1.0),
     )
 
 
@@ -257,72 +240,29 @@ def _calibrated(tau: float, n_inputs: int, weight: float) -> float:
 # --- proved ---------------------------------------------------------------------------------------
 
 
-#: How the promise is divided: "before" is the share of the error that the expected vector may
-#: have before it is rounded, "slack" and "shift" what it and a lab's mean may lose of the margin (s
-#: and t), "tail" the share of the failure probability that goes to the rounding, "part" the share
-#: of e1 that r takes. A longer batch allows an r closer to e1 and fewer rows in all, until
-#: Bernstein needs more batches than the rounding.
-_RANGES = {
-    "before": (5, 98),
-    "slack": (2, 95),
-    "shift": (1, 90),
-    "tail": (5, 99),
-    "part": (50, 99),
-}
-_BERNSTEIN = {"before": 80, "slack": 34, "shift": 8, "tail": 90, "part": 95}
-_MARKOV = {"before": 80, "slack": 34, "shift": 0, "tail": 100, "part": 80}
-
-
 def _certified(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
-    """Sizes for which error and disagreement are proved, with the fewest rows that are found."""
-    found = []
-    for space in proved_spaces(given, n_inputs):
-        plan_of = partial(_split_plan, promise, n_inputs, given, space)
-        found.append(best_split(plan_of, _BERNSTEIN, _RANGES))
-        markov = _RANGES | {"shift": (0, 0), "tail": (100, 100)}
-        found.append(best_split(plan_of, _MARKOV, markov))
-    return finished(min(found, key=lambda plan: plan.n_rows), given)
+    """Sizes for which error and disagreement are proved: points 1 to 4, divided as is best.
 
+    "part" is the share of e1 that r takes. A longer batch allows an r closer to e1 and fewer rows
+    in all, until Bernstein needs more batches than the rounding.
+    """
+    tau = promise.margin
 
-def _split_plan(
-    promise: Promise, n_inputs: int, given: Sizes, space: tuple[str, str], split: Split
-) -> BatchPlan:
-    """The plan of one split of the proof."""
-    tau, eps, delta = promise.margin, promise.max_error, promise.failure_prob
-    share, slack, shift = split["before"] / 100, split["slack"] / 100, split["shift"] / 100
-    before, after, tail = share * eps, (1 - share) * eps * delta, split["tail"] / 100
-    if shift == 0:  # Markov: both parts of the error are small in expectation
-        before = before * delta
-    left, least = 1 - slack - shift, LEAST_SKETCHED if given.sketch_bits else 0.01
-    if left < least:
-        slack, shift, left = 1e-3, min(shift, 1e-3), least  # a plan that nobody would take
-    k, width = proved_space(*space, left * tau, tail * after, n_inputs, given.sketch_bits)
-    weight = decimal_text(0.995 * split["part"] / 100 * 2 * slack * before * tau**2)
-    r = float(weight) / (2 * slack * tau**2)  # in three digits, and below its part of e1
-    batch_size = math.ceil((1 / (slack * tau) + 2 * r) ** 2 / (r * (before - r)))
-    plan = BatchPlan(
-        recipe="sgd",
-        mode="certified",
-        promise=promise,
-        n_inputs=n_inputs,
-        origin="proved for every population with this margin",
-        by_hand=tuple(given.by_hand),
-        batch_size=batch_size,
-        regularization=weight,
-        projection=space[0],
-        n_components=k,
-        rounding=space[1],
-        grid_width=width,
-        sketch_bits=given.sketch_bits,
+    def batch(before: float, slack: float, split: Split) -> dict[str, object]:
+        weight = decimal_text(0.995 * split["part"] / 100 * 2 * slack * before * tau**2)
+        r = float(weight) / (2 * slack * tau**2)  # in three digits, and below its part of e1
+        n = math.ceil((1 / (slack * tau) + 2 * r) ** 2 / (r * (before - r)))
+        return {"batch_size": n, "regularization": weight}
+
+    proof = Proof(
+        batch,
+        _variance,
+        stability,
+        own={"part": (50, 99)},
+        bernstein={"before": 80, "slack": 34, "shift": 8, "tail": 90, "part": 95},
+        markov={"before": 80, "slack": 34, "shift": 0, "tail": 100, "part": 80},
     )
-    bernstein = 1.0
-    if shift:
-        variance = min(1.0, variance_bound(tau, float(weight), batch_size))
-        t = shift * tau
-        bernstein = math.log(1 / ((1 - tail) * after)) / t**2 * (2 * variance + 4 * t / 3)
-    free = replace(plan, by_hand=())  # the number of batches is what is searched
-    n_batches = max(rows_for(stability, free, batch_size) // batch_size, math.ceil(bernstein))
-    return replace(plan, n_batches=n_batches, n_rows=n_batches * batch_size)
+    return certified_plan("sgd", promise, n_inputs, given, proof)
 
 
 SGD = Recipe("sgd", "Algorithm 2", "eps^-2 tau^-6 rho^-2", sizes, run, stability)

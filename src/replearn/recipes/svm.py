@@ -24,7 +24,7 @@ after rounding.
 2.  Efron-Stein with leave-one-out: the variance of ``tau u`` is at most C, and at most 1.
 3.  Bernstein: the mean of B batches is within t of the expected vector on each row.
 4.  Projection and rounding keep the sign of a margin ``(1-s) tau - t``
-    (`replearn.recipes.rounded.proved_space`).
+    (`replearn.recipes.spaces`).
 5.  B batches make the codes agree with probability 1 - rho (`replearn.recipes.rounded`).
 
 In place of step 3 one may take the mean of this lab's batches itself: the hinge loss is convex, so
@@ -45,45 +45,41 @@ x of any length      rows are scaled to length 1, as the paper's margin is
 real numbers         A z in float64, in one fixed order
 ===================  =============================================================================
 
-**Practical mode** takes sizes from a noise budget (`replearn.recipes.rounded.noise_of`): max_error
+**Practical mode** takes sizes from a noise budget (`replearn.recipes.spaces.noise_of`): max_error
 sets the noise of projection and rounding, and all rows go into stability. It is calibrated on
 synthetic populations, not proved. The SVMs have regularisation margin^2, batches 1/margin^2 rows.
 """
 
 import math
-from dataclasses import replace
-from functools import partial
 
 from replearn.codes.coins import Coins
 from replearn.documents import decimal_text
 from replearn.recipes.batches import round_mean, sum_batches
-from replearn.recipes.recipe import Bound, Fitted, Mode, Promise, Recipe, Sample, Sizes, rows_for
-from replearn.recipes.rounded import (
-    LEAST_SKETCHED,
-    BatchPlan,
-    BatchSpread,
+from replearn.recipes.recipe import (
+    Bound,
+    Fitted,
+    Mode,
+    Promise,
+    Recipe,
+    Sample,
+    Sizes,
+    common,
+    log_terms,
+)
+from replearn.recipes.rounded import BatchPlan, BatchSpread, rounded_bound
+from replearn.recipes.spaces import (
+    BY_HAND,
+    Proof,
     Split,
-    best_split,
     by_hand_text,
-    finished,
+    certified_plan,
     noise_of,
     paper_space,
     practical_space,
-    proved_space,
-    proved_spaces,
-    rounded_bound,
+    with_rows,
 )
 from replearn.types import BlockMap
 
-BY_HAND = {
-    "n_batches": "batches of all rows",
-    "batch_size": "rows of a batch",
-    "n_components": "components of the projection",
-    "grid_width": "side of a cell",
-    "projection": "none, hadamard, rotation or gaussian",
-    "rounding": "ak, centre, e8, leech, or several joined by +",
-    "regularization": "weight of |u|^2 / 2",
-}
 CONSTANTS = {"C1": "components", "C2": "batches", "C3": "batch size", "C4": "grid width"}
 
 
@@ -119,7 +115,7 @@ def stability(plan: BatchPlan, n_rows: int, spread: BatchSpread | None = None) -
     return rounded_bound(plan, n_rows, spread, _variance(plan, spread))
 
 
-def _variance(plan: BatchPlan, spread: BatchSpread | None) -> float:
+def _variance(plan: BatchPlan, spread: BatchSpread | None = None) -> float:
     """Variance of one batch vector, at most, whatever the population.
 
     Vectors of length at most R have variance at most R^2. For soft-margin SVMs leave-one-out and
@@ -143,14 +139,8 @@ def _variance(plan: BatchPlan, spread: BatchSpread | None) -> float:
 def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> BatchPlan:
     """Sizes of Algorithm 1 in one of the three modes: arithmetic, no rows."""
     given.check(mode, BY_HAND, CONSTANTS)
-    plan = {"practical": _practical, "certified": _certified, "paper": _paper}[mode](
-        promise, n_inputs, given
-    )
-    if plan.n_batches == 0:  # what the promise needs: the bound, inverted
-        plan = replace(
-            plan, n_batches=rows_for(stability, plan, plan.batch_size) // plan.batch_size
-        )
-    return replace(plan, n_rows=plan.n_batches * plan.batch_size)
+    make = {"practical": _practical, "certified": _certified, "paper": _paper}[mode]
+    return with_rows(make(promise, n_inputs, given), stability)
 
 
 # --- as printed -----------------------------------------------------------------------------------
@@ -158,21 +148,14 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> BatchPla
 
 def _paper(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     """Lines 1 to 4."""
-    tau, eps = promise.margin, promise.max_error
-    rho, delta = promise.max_disagreement, promise.failure_prob
-    log = math.log(1 / (eps * tau * rho * delta))
+    tau, eps, rho = promise.margin, promise.max_error, promise.max_disagreement
+    log = log_terms(promise)
     k = math.ceil(given.constant("C1") * log / tau**2)
     n_batches = math.ceil(given.constant("C2") * log / (tau**4 * rho**2))
     batch_size = math.ceil(given.constant("C3") * log / (eps * tau**3))
     width = given.constant("C4") * tau / log
     return BatchPlan(
-        recipe="svm",
-        mode="paper",
-        promise=promise,
-        n_inputs=n_inputs,
-        origin="sizes as printed, with constants "
-        + ", ".join(f"{given.constant(name):g}" for name in CONSTANTS),
-        by_hand=tuple(given.by_hand),
+        **common("svm", promise, n_inputs, "paper", given),
         batch_size=int(given.get("batch_size", batch_size)),
         n_batches=int(given.get("n_batches", n_batches)),
         regularization=by_hand_text(given, "regularization", 0.0),
@@ -226,12 +209,7 @@ def _practical(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     if float(weight) == 0:
         weight = decimal_text(tau**2 * 1e-6)  # a hard margin, nearly
     return BatchPlan(
-        recipe="svm",
-        mode="practical",
-        promise=promise,
-        n_inputs=n_inputs,
-        origin="calibrated on synthetic populations, not proved",
-        by_hand=tuple(given.by_hand),
+        **common("svm", promise, n_inputs, "practical", given),
         batch_size=batch_size,
         n_batches=int(given.get("n_batches", 0)),
         regularization=weight,
@@ -239,7 +217,7 @@ def _practical(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
         noise=noise,
         calibrated=_calibrated(tau, n_inputs, float(weight), batch_size),
         sketch_bits=given.sketch_bits,
-        **practical_space(promise, n_inputs, noise, given, expected_squared_length(tau)),
+        **practical_space(n_inputs, noise, given, expected_squared_length(tau)),
     )
 
 
@@ -249,68 +227,33 @@ def _practical(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
 _GAP_SHARE = 0.05
 
 
-#: How the promise is divided: "before" is the share of the error that the mean vector may have
-#: before it is rounded, "slack" and "shift" what the expected vector and a lab's mean may lose of
-#: the margin (s and t), "tail" the share of the failure probability that goes to the rounding,
-#: "box" is C. A smaller C saves up to 9 % of the rows, in batches that take long to solve.
-_RANGES = {"before": (5, 98), "slack": (2, 95), "shift": (1, 90), "tail": (5, 99), "box": (10, 200)}
-_MANY_BATCHES = {"before": 88, "slack": 32, "shift": 6, "tail": 98, "box": 10}
-#: Without a shift: Markov's inequality in place of Bernstein's.
-_FEW_BATCHES = {"before": 80, "slack": 40, "shift": 0, "tail": 100, "box": 100}
-
-
 def _certified(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
-    """Sizes for which error and disagreement are proved, with the fewest rows that are found."""
-    found = []
-    for projection, rounding in proved_spaces(given, n_inputs):
-        plan_of = partial(_split_plan, promise, n_inputs, given, projection, rounding)
-        found.append(best_split(plan_of, _MANY_BATCHES, _RANGES))
-        few = _RANGES | {"shift": (0, 0), "tail": (100, 100)}
-        found.append(best_split(plan_of, _FEW_BATCHES, few))
-    return finished(min(found, key=lambda plan: plan.n_rows), given)
+    """Sizes for which error and disagreement are proved: points 1 to 5, divided as is best.
 
+    The share "box" is C. A smaller C saves up to 9 % of the rows, in batches that take long to
+    solve.
+    """
 
-def _split_plan(
-    promise: Promise, n_inputs: int, given: Sizes, projection: str, rounding: str, split: Split
-) -> BatchPlan:
-    """The plan of one split of the proof."""
-    tau, eps, delta = promise.margin, promise.max_error, promise.failure_prob
-    s, t, box = split["slack"] / 100, split["shift"] / 100 * tau, split["box"] / 100
-    left = (1 - s) * tau - t
-    least = LEAST_SKETCHED * tau if given.sketch_bits else 0.01 * tau
-    if left < least:
-        s, left, t = 1e-3, least, 1e-3 * tau  # too little is left: a plan that nobody would take
-    before, after = split["before"] / 100 * eps, (1 - split["before"] / 100) * eps * delta
-    tail = split["tail"] / 100
-    if split["shift"] == 0:  # Markov: both parts of the error are small in expectation
-        before = before * delta
-    hinge = max(1.0, (1 + box) / (2 * box)) / tau**2
-    batch_size = math.ceil(hinge / ((1 - _GAP_SHARE) * s * before))
-    k, width = proved_space(projection, rounding, left, tail * after, n_inputs, given.sketch_bits)
-    plan = BatchPlan(
-        recipe="svm",
-        mode="certified",
-        promise=promise,
-        n_inputs=n_inputs,
-        origin="proved for every population with this margin",
-        by_hand=tuple(given.by_hand),
-        batch_size=batch_size,
-        regularization=decimal_text(1 / (box * batch_size), 12),
-        projection=projection,
-        n_components=k,
-        rounding=rounding,
-        grid_width=width,
-        abs_gap=(_GAP_SHARE * s * before) ** 2 / 2,
-        rel_gap=0.0,
-        sketch_bits=given.sketch_bits,
+    def batch(before: float, slack: float, split: Split) -> dict[str, object]:
+        box = split["box"] / 100
+        hinge = max(1.0, (1 + box) / (2 * box)) / promise.margin**2
+        n = math.ceil(hinge / ((1 - _GAP_SHARE) * slack * before))
+        return {
+            "batch_size": n,
+            "regularization": decimal_text(1 / (box * n), 12),
+            "abs_gap": (_GAP_SHARE * slack * before) ** 2 / 2,
+            "rel_gap": 0.0,
+        }
+
+    proof = Proof(
+        batch,
+        _variance,
+        stability,
+        own={"box": (10, 200)},
+        bernstein={"before": 88, "slack": 32, "shift": 6, "tail": 98, "box": 10},
+        markov={"before": 80, "slack": 40, "shift": 0, "tail": 100, "box": 100},
     )
-    bernstein = 1.0
-    if split["shift"]:
-        log = math.log(1 / ((1 - tail) * after))
-        bernstein = log / t**2 * (2 * _variance(plan, None) + 4 * t / 3)
-    free = replace(plan, by_hand=())  # the number of batches is what is searched
-    n_batches = max(rows_for(stability, free, batch_size) // batch_size, math.ceil(bernstein))
-    return replace(plan, n_batches=n_batches, n_rows=n_batches * batch_size)
+    return certified_plan("svm", promise, n_inputs, given, proof)
 
 
 SVM = Recipe("svm", "Algorithm 1", "eps^-1 tau^-7 rho^-2", sizes, run, stability)
