@@ -52,7 +52,7 @@ class Cell:
 
     *Surface.* The cell is a union of pyramids over its facets, so ``1 = sum(area * height) / n``.
     E8's facets all have height ``sqrt(2)/2``, so its surface is ``8 sqrt(2)``. Leech's have height
-    1, or 1.22 for 0.3 % of them, so its surface is at most 24. The cube has ``2 n``.
+    1, or 1.22 for 0.3% of them, so its surface is at most 24. The cube has ``2 n``.
 
     *Flips.* Points that differ by ``delta`` get other codes with probability at most half the
     integral of ``|<normal, delta>|`` over the surface, with equality for small ``delta``. For

@@ -237,7 +237,7 @@ def near_walls(name: str, place: Vector, reach: float) -> tuple[Vector, Matrix]:
     """Distances to the walls of the Voronoi cell near a place in it, and their unit normals.
 
     ``place`` is a point minus its nearest lattice point. Walls at ``reach`` or further are left
-    out. For Leech only walls of minimal vectors are here; those of norm 6, with 0.3 % of the
+    out. For Leech only walls of minimal vectors are here; those of norm 6, with 0.3% of the
     crossings, are not: good for an estimate, no proof.
     """
     size, scale = _SHORTEST[name], UNITS[name] / _SHORTEST[name]

@@ -54,7 +54,7 @@ class Audit(Spoken):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Clopper-Pearson, 95 %: of the share of pairs that differ."""
+        """Clopper-Pearson, 95%: of the share of pairs that differ."""
         tail = (1 - CONFIDENCE) / 2
         return _limits(self.n_different, self.n_pairs, tail)
 

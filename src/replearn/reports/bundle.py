@@ -150,7 +150,7 @@ def rehearsal(study: Study) -> str:
 
 
 def _numbers(u: Vector, at: list[float]) -> list[str]:
-    """Numbers whose quantiles at 5, 25, 50, 75 and 95 % are these."""
+    """Numbers whose quantiles at 5, 25, 50, 75 and 95% are these."""
     places = np.interp(u, [0.05, 0.25, 0.5, 0.75, 0.95], at)
     return [decimal_text(value) for value in places.tolist()]
 

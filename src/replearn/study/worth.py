@@ -16,7 +16,7 @@ _NORMAL_95 = 1.959963984540054
 
 @dataclass(frozen=True)
 class Measure:
-    """A number with its 95 % confidence interval."""
+    """A number with its 95% confidence interval."""
 
     value: float
     low: float

@@ -30,7 +30,7 @@ from replearn.types import Vector
 #: Rows behind each published quantile, and between knots.
 LEAST_ROWS = 50
 
-_TAIL = 0.05  # the spread is that of the middle 90 %
+_TAIL = 0.05  # the spread is that of the middle 90%
 _FAR_TAIL = 0.01  # at most so many rows on one side are clipped
 _ENOUGH_APART = 200  # rows of the sample that differ from the others, if not all shall be counted
 _HARDLY = "is the same in nearly all rows, so it is left out"
@@ -76,7 +76,7 @@ def learn_encoding(
     labels : array of shape (n_rows,), optional
         Class numbers from 0, or numbers to regress on, in the order of the rows.
     basis : "linear" or "splines"
-        With splines, numbers have hats at knots: quantiles from 5 % to 95 %.
+        With splines, numbers have hats at knots: quantiles from 5% to 95%.
     interactions : "all" or sequence of pairs of columns, optional
         Columns whose terms are multiplied.
     missing : "indicator" or "refuse"
@@ -171,8 +171,8 @@ def _scales(
 ) -> dict[str, tuple[float, float]]:
     """Centre and spread of each column of numbers; none of those that hardly vary.
 
-    The spread is that of the middle 90 % of the rows, or of less where fewer than 50 rows would
-    be beyond; larger, if more than 1 % on one side would be clipped. Where the middle rows are all
+    The spread is that of the middle 90% of the rows, or of less where fewer than 50 rows would
+    be beyond; larger, if more than 1% on one side would be clipped. Where the middle rows are all
     alike, as in a column that is mostly 0, it is half the median distance of the others, if they
     are many enough.
     """

@@ -49,7 +49,7 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class NumberProfile(Part):
-    """Rounded quantiles (5, 25, 50, 75, 95 %) and the share of missing cells."""
+    """Rounded quantiles (5, 25, 50, 75, 95%) and the share of missing cells."""
 
     name: Name
     quantiles: Annotated[tuple[Place, ...], Length(0, 5)]
@@ -135,7 +135,7 @@ def _share(count: int, n_rows: int) -> str:
 
 
 def quantiles_of(values: Vector) -> list[float]:
-    """Quantiles at 5, 25, 50, 75 and 95 % of sorted values; none if there are fewer than 50.
+    """Quantiles at 5, 25, 50, 75 and 95% of sorted values; none if there are fewer than 50.
 
     The outer ones move inwards until 50 rows are beyond them, to the quartiles at most.
     """
