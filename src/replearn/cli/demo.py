@@ -110,10 +110,9 @@ def _size(original: "Original") -> str:
 
 _LESSON = (
     "LogisticRegression gives every lab a model of its own. Without published bits (a registered "
-    f"study, planned from {_PILOT_ROWS:,} other patients) labs agree, but on little more than the "
-    "base rate. With three bits they agree on a model that is worth as much as one lab's own. The "
-    "last column is the sample size that a lab needs to get the model by fitting. If labs might "
-    "search for a match instead, seal the study (publish --sealed)."
+    "study) labs agree on little more than the base rate. With three bits they agree on a model "
+    "that is worth as much as one lab's own. The last column is the sample size that a lab needs "
+    "to get the model by fitting."
 )
 
 
