@@ -479,8 +479,8 @@ export function summaryOf(rows, loss) {
   if (!weight) throw new Refusal("rows must have some weight, got none. Pass more rows.");
   const shares = totals.map((value) => value / weight);
   if (classes && !shares.every((share) => share > 0)) {
-    throw new Refusal(`rows must have all ${classes} classes, but some class has no row. Get rows ` +
-      "of each class.");
+    throw new Refusal(
+      "rows must have all classes, but some class has no row. Get rows of each class.");
   }
   if (loss.kind === "poisson" && !(shares[0] > 0)) {
     throw new Refusal("counts must not all be zero. Get rows with some events.");

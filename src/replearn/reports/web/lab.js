@@ -1,7 +1,7 @@
 // All that a lab gets from a study and a table: verdict, model file, sums file, picture.
 import { Refusal } from "./exact.js";
 import { findings, refuseUnknown } from "./check.js";
-import { compared, inWords, picture, spreadFinding } from "./compare.js";
+import { compared, inSentences, inWords, picture, spreadFinding } from "./compare.js";
 import { fitted, readTable, rowsOf, scaleOf } from "./replicate.js";
 import { labSums } from "./sums.js";
 import { counted } from "./words.js";
@@ -36,12 +36,13 @@ function ownModel(study, read, opened, onProgress) {
     });
   } catch (problem) {
     if (!(problem instanceof Refusal)) throw problem;
-    return { refused: problem.message };  // sums may be good all the same
+    return { refused: problem.message, questions: inSentences(odd) };  // sums may be good
   }
   odd.push(...spreadFinding(study, spreadsOf(study, found.theta, rows), rows.nRows));
   const comparison = compared(study, found, rows.nRows, opened);
   const words = inWords(study, found.fingerprint, comparison, odd, worthOf(study, found.codes, rows));
-  return { ...found, ...comparison, ...words, findings: odd, picture: picture(comparison) };
+  return { ...found, ...comparison, ...words, findings: odd, questions: inSentences(odd),
+    picture: picture(comparison) };
 }
 
 function jointPart(study, read, state, lab) {

@@ -117,12 +117,16 @@
     const verdict = byId("verdict"), hasModel = !found.refused;
     verdict.textContent = hasModel ? found.verdict : "These rows alone give no model.";
     verdict.className = found.same ? "same" : found.same === false ? "different" : "";
-    byId("items").replaceChildren(...listed(hasModel ? found.items : [found.refused]));
+    const isNew = (item) => !found.questions.includes(item);  // these stand by themselves
+    byId("items").replaceChildren(...listed(hasModel ? found.items.filter(isNew) : [found.refused]));
+    byId("questions").replaceChildren(...found.questions.map((one) => element("li", one)));
+    byId("asked").hidden = !found.questions.length;
     byId("own").hidden = byId("save-model").hidden = !hasModel;
     if (hasModel) {
       const drawn = new DOMParser().parseFromString(found.picture, "image/svg+xml");
       byId("picture").replaceChildren(document.adoptNode(drawn.documentElement));
-      byId("details").replaceChildren(...listed(found.details), ...differences(found.differences));
+      byId("details").replaceChildren(...listed(found.details.filter(isNew)),
+        ...differences(found.differences));
     }
     byId("sums-words").textContent = found.sums.words ?? `No sums file: ${found.sums.refused}`;
     byId("save-sums").hidden = !found.sums.file;

@@ -174,8 +174,8 @@ async function* piecesOf(file) {
     try {
       found = await reader.read();
     } catch (problem) {
-      throw new Refusal(`${file.name} cannot be read: ${problem.message}. Check the path, and that ` +
-        "the file is complete.");
+      throw new Refusal(`${file.name} cannot be read: ${problem.message.replace(/\.$/, "")}. Check ` +
+        "that the file is complete, or unpack it first.");
     }
     if (found.done) return;
     yield [found.value, done];
