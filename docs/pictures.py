@@ -129,7 +129,7 @@ def landed(**labs):
     found = {name: replication(table, original()) for name, table in labs.items()}
     print("  " + ", ".join(f"{name}: same {lab.same}" for name, lab in found.items()))
     names = next(iter(found.values())).names
-    return where_we_landed(names, {name: lab.positions for name, lab in found.items()})
+    return where_we_landed(names, {name: lab.landed for name, lab in found.items()}, 12)
 
 
 def draw_landed():

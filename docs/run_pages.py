@@ -4,10 +4,10 @@
     python docs/run_pages.py --write [PAGE ...]    put what comes out into the pages
 
 The blocks of a page are run one after the other in one folder, which holds the tables of four
-centres: ashford.csv, birchwood.csv, castleton.csv and dunmore.csv, 4,000 patients each. A block
-below ``<!-- not run: why -->`` is text. ``...`` in a page stands for anything, and fingerprints
-are not compared: those of the tests' golden files are. A last line ``...`` keeps the output as
-short as it is.
+centres: ashford.csv, birchwood.csv, castleton.csv and dunmore.csv, 4,000 patients each. A command
+in ``<!-- run: COMMAND -->`` is run and not shown; a block below ``<!-- not run: why -->`` is shown
+and not run. ``...`` in a page stands for anything, and fingerprints are not compared: those of the
+tests' golden files are. A first or last line ``...`` keeps the output as short as it is.
 """
 
 import argparse
@@ -25,7 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FENCE = re.compile(r"(?ms)^(?P<open>```(?:python|console)\n)(?P<body>.*?)^```$")
+FENCE = re.compile(
+    r"(?ms)^(?P<open>```(?:python|console)\n)(?P<body>.*?)^```$|^<!-- run: (?P<before>.*?) -->$"
+)
+HIDDEN = "..."
 COMMAND = re.compile(r"(?ms)^\$ (.*?(?<!\\))\n(.*?)(?=^\$ |\Z)")
 DEMO = re.compile(r"(?s)\$ (.*?)\n(.*)")
 NOT_RUN = re.compile(r"<!-- not run[^>]*-->\s*$")
@@ -54,6 +57,9 @@ def pages() -> list[Path]:
 def steps(text: str) -> Iterator[Step]:
     """What a page shows, in order."""
     for block in FENCE.finditer(text):
+        if block["before"]:
+            yield Step("console", block["before"], HIDDEN, block.end(), block.end())
+            continue
         if NOT_RUN.search(text[: block.start()]):
             continue
         start = block.start("body")
@@ -98,6 +104,8 @@ def run(text: str) -> Iterator[tuple[Step, str]]:
                     yield step, _session(step.source, names)
                 else:
                     printed, code = _command(step.source, code)
+                    if step.shown == HIDDEN and code:
+                        raise RuntimeError(f"{step.source}: exit code {code}\n{printed}")
                     yield step, printed
         finally:
             os.chdir(before)
@@ -177,6 +185,8 @@ def write(page: Path) -> int:
             lines = [line or "<BLANKLINE>" for line in lines]
         if step.shown.rstrip().endswith("..."):
             lines = [*lines[: len(step.shown.splitlines()) - 1], "..."]
+        elif step.shown.startswith("..."):
+            lines = ["...", *lines[1 - len(step.shown.splitlines()) :]]
         text = text[: step.start] + "".join(f"{line}\n" for line in lines) + text[step.end :]
     if changes:
         page.write_text(text, encoding="utf-8")

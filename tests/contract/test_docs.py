@@ -1,5 +1,6 @@
 """Pages show what comes out, name files that exist, and keep to the rules of CONTRIBUTING.md."""
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -34,6 +35,9 @@ WORST = {
     r"\b(sites|multi-site)\b": "labs or centres",
     r"\b(simply|obviously|of course)\b": "nothing",
     r"\b(utilise|leverage|in order to)\b": "use, to",
+    r"\bshall\b": "should, or must",
+    r"\b(he|she|his|her)\b": "they",
+    r"\b[Aa]sked were\b": "a subject that can act",
 }
 MOST_WORDS = 25
 
@@ -76,15 +80,35 @@ def test_links_lead_somewhere(page):
             assert (page.parent / link).exists(), link
 
 
-@pytest.mark.parametrize("page", TEXTS, ids=name)
-def test_the_worst_words_are_absent(page):
-    text = prose(page.read_text(encoding="utf-8"))
-    found = [
+def worst_words(text: str) -> str:
+    """What nobody should write, one for each line."""
+    return "\n".join(
         f"{match[0]!r} in {text[max(0, match.start() - 40) : match.end() + 20]!r}: write {better}"
         for pattern, better in WORST.items()
         for match in re.finditer(pattern, text)
-    ]
-    assert not found, "\n".join(found)
+    )
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=name)
+def test_the_worst_words_are_absent(page):
+    found = worst_words(prose(page.read_text(encoding="utf-8")))
+    assert not found, found
+
+
+def docstrings(module: Path) -> str:
+    """All docstrings of a module, without examples."""
+    nodes = ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    texts = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, kinds)]
+    return prose(re.sub(r"(?ms)^ *>>> .*?(?=^\s*$|\Z)", "", "\n\n".join(texts)))
+
+
+def test_the_worst_words_are_absent_from_docstrings():
+    modules = (ROOT / "src" / "replearn").rglob("*.py")
+    found = {
+        name(module): worst for module in modules if (worst := worst_words(docstrings(module)))
+    }
+    assert not found, "\n".join(f"{path}: {worst}" for path, worst in found.items())
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs/index.md", *GUIDES], ids=name)

@@ -153,7 +153,11 @@ def run(options: argparse.Namespace) -> Outcome:
         document.save(path, private=True)
     study.save(options.out)  # last: who has it may rely on the others
     facts = _facts(original, files)
-    write_page(facts, options.page, f"Original of {options.out}", study.n_original)
+    if options.page is not None:
+        from replearn.reports.methods import with_methods
+
+        page = with_methods(facts, study, model)
+        write_page(page, options.page, f"Original of {options.out}", study.n_original)
     return Outcome(facts)
 
 
