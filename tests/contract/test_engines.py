@@ -205,22 +205,18 @@ def test_dask_workers_that_die(tmp_path):
         Client(cluster, set_as_default=False) as client,
     ):  # fmt: skip
         killed = []
-        original = dask_engine._submitted
+        gather = client.gather
 
-        def submitted(*arguments):
-            found = original(*arguments)
-            if len(killed) < 2 and arguments[2].newton is not None:
-                pids = client.run(os.getpid)
-                killed.append(min(pids.values()))
+        def gathered(tasks):
+            time.sleep(0.1)  # some of the tasks are done, others not
+            if len(killed) < 4:
+                killed.append(min(client.run(os.getpid).values()))
                 os.kill(killed[-1], 9)
-            return found
+            return gather(tasks)
 
-        dask_engine._submitted = submitted
-        try:
-            model, _ = dask_engine.replicate(study, tmp_path / "a.parquet", client)
-        finally:
-            dask_engine._submitted = original
-    assert len(killed) == 2
+        client.gather = gathered
+        model, _ = dask_engine.replicate(study, tmp_path / "a.parquet", client)
+    assert len(killed) == 4
     assert model.fingerprint == expected
 
 

@@ -227,6 +227,8 @@ FORGERIES = {
     "negative class": ({"totals": lambda t: put(put(t, 0, lambda v: v + t[1] + 65536), 1,
                                                 lambda v: -65536)}, "do not add up"),
     "cells": ({"cells": lambda c: c + 10**6}, "more cells than rows"),
+    "fewer kinds of cells": ({"cells": lambda c: c[:3]}, "not those that the round asks for"),
+    "a class more": ({"totals": lambda t: np.append(t, 0)}, "not those that the round asks for"),
 }  # fmt: skip
 STEPS = {
     "gradient, one quantum": ({"gradient": lambda g: g + 1}, "a part of a unit"),
@@ -331,6 +333,22 @@ def test_what_is_not_of_this_round_is_refused(plain, labs):
         published("weights")[0].begin(model)
 
 
+def test_states_that_do_not_fit_or_ask_for_few_rows_are_refused(plain, labs):
+    study, _ = plain
+    state = state_after(study, labs, 1)
+    asked = state.newton
+    wide = replace(asked, theta=np.zeros((1, asked.theta.shape[1] + 1)))
+    totals = replace(state.counts, totals=state.counts.totals[:1])
+    for bad in (replace(state, newton=wide), replace(state, counts=totals)):
+        with pytest.raises(ReplearnError, match="the state must hold"):
+            lab_sums(study, labs["Bern"], bad)
+    few = replace(state, newton=replace(asked, share=(1 << 32) // 500))
+    with pytest.raises(ReplearnError, match=r"a matrix of about [0-9]+ of these rows"):
+        lab_sums(study, labs["Bern"], few)
+    most = replace(state, newton=replace(asked, share=(1 << 32) - 1))
+    assert lab_sums(study, labs["Bern"], most).sampled
+
+
 def test_a_lab_sees_what_looks_different(plain, labs):
     sums = lab_sums(plain[0], labs["Oslo"].assign(age=labs["Oslo"].age * 12), lab="Oslo")
     assert "age: seems to have a different unit" in sums.facts().text()
@@ -361,9 +379,9 @@ def test_files_are_read_strictly(plain, labs, tmp_path):
 def test_passes_over_changed_rows_are_refused(plain, labs):
     study, _ = plain
     rows = labs["Oslo"]
-    state = study.step(study.begin(), study.sums([rows], study.begin()))
+    state = study.step(study.sums([rows], study.begin()), study.begin())
     assert not isinstance(state, Fitted)
     with pytest.raises(ReplearnError, match="over the same rows"):
-        study.step(state, study.sums([rows[1:]], state))
+        study.step(study.sums([rows[1:]], state), state)
     with pytest.raises(ReplearnError, match="two different ones"):
         study.sums([rows], state) + study.sums([rows], study.begin())

@@ -1,9 +1,9 @@
-"""Replications on a Dask cluster: rows are encoded once, stay where they are, and sums travel."""
+"""Fits on a Dask cluster: rows are encoded once, stay where they are, and sums travel."""
 
 import glob
 import os
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,23 +13,20 @@ from urllib.parse import urlsplit
 
 from replearn import __version__
 from replearn.engines import replication
-from replearn.engines.replication import columns_of, one_line, other_version, part
+from replearn.engines.replication import Work, columns_of, one_line, other_version, work
 from replearn.errors import ReplearnError
-from replearn.exact.rows import Block
 from replearn.recipes.design import Design
 from replearn.recipes.model import Model
-from replearn.study.passes import State, blocks_of, sums_of, table_of
+from replearn.study.passes import State, table_of
 from replearn.study.replication import Replication
 from replearn.study.study import Study
-from replearn.tables import Seen
 from replearn.tables.files import ParquetFile
 
 #: Seconds in which a scheduler must answer, and a worker must do something.
 PATIENCE = 8.0
 #: Rows that one task reads from a Parquet file, about.
 TASK_ROWS = 1 << 20
-_ATTEMPTS = 5
-_RETRIES = 2
+_ATTEMPTS, _RETRIES = 5, 2
 
 
 def replicate(
@@ -58,100 +55,78 @@ def replicate(
         Those of the same rows in memory, to the bit.
     """
     client = _usable(client)
-    descriptors = _descriptors(study.design, source)
+    parts = _parts(study.design, source)
     kept: list[Any] = []  # encoded rows, two bytes a number, in the memory of the workers
 
+    def tasks(state: State) -> list[Any]:
+        def mapped(keep: bool) -> list[Any]:
+            rows = kept
+            if not kept:
+                rows = parts if isinstance(parts[0], tuple) else client.compute(parts)
+            task = partial(_task, study.design, work(study, state, keep))
+            return list(client.map(task, rows, pure=False, retries=_RETRIES))
+
+        if state.scale is not None and not kept:
+            kept.extend(mapped(keep=True))
+        return mapped(keep=False)
+
     def pass_over(state: State) -> Sequence[Any]:
-        for attempt in range(_ATTEMPTS):
-            try:
-                return client.gather(_submitted(client, study.design, state, descriptors, kept))
-            except Exception as problem:
-                kept.clear()
-                if attempt + 1 == _ATTEMPTS or not _was_lost(problem):
-                    raise _in_words(client, problem) from problem
-        raise AssertionError
+        return _gathered(client, partial(tasks, state), kept.clear)
 
     return replication.replicate(study, pass_over, opened, nonce)
 
 
-def _submitted(
-    client: Any, design: Design, state: State, descriptors: Sequence[Any], kept: list[Any]
-) -> list[Any]:
-    """Tasks of one pass; the first that needs encoded rows makes them."""
-    options = {"pure": False, "retries": _RETRIES}
-    if not kept and not isinstance(descriptors[0], tuple):  # partitions of a dataframe
-        descriptors = client.compute(descriptors, retries=_RETRIES)
-    if state.scale is None:
-        weigh = partial(_part, design, state)
-        return client.map(weigh, descriptors, key="replearn-weigh", **options)
-    if not kept:
-        encode = partial(_encoded, design, state.scale, __version__)
-        kept += client.map(encode, descriptors, key="replearn-encode", **options)
-    return client.map(partial(_sums, design, state), kept, key="replearn-sums", **options)
+def _gathered(client: Any, tasks: Callable[[], list[Any]], forget: Callable[[], Any]) -> Any:
+    """What tasks give; all are made again if workers die."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return client.gather(tasks())
+        except Exception as problem:
+            forget()
+            if attempt + 1 == _ATTEMPTS or not _was_lost(problem):
+                raise _in_words(client, problem) from problem
+    raise AssertionError
 
 
-def _part(design: Design, state: State, descriptor: Any) -> Any:
-    return part(design, state, __version__, _batches(design, descriptor))
+def _task(design: Design, work: Work, given: Any) -> Any:
+    """What a worker does with its part: a file and row groups, a dataframe, or encoded rows."""
+    if not isinstance(given, tuple):
+        return work([given])
+    path, groups = given
+    table = table_of(design, path)
+    if groups is not None:
+        table = replace(table, source=ParquetFile(path, groups).source(), n_rows=None)
+    return work([table])
 
 
-def _encoded(design: Design, scale: int, version: str, descriptor: Any) -> Any:
-    """Encoded rows, and what was seen; an error is a result, so that nobody tries again."""
-    try:
-        if version != __version__:
-            raise other_version(version, __version__)
-        seen = Seen(design.encoding)
-        return list(blocks_of(design, scale, _batches(design, descriptor), seen)), seen
-    except ReplearnError as problem:
-        return ReplearnError(str(problem))
-
-
-def _sums(design: Design, state: State, encoded: tuple[list[Block], Seen]) -> Any:
-    if isinstance(encoded, ReplearnError):
-        return encoded
-    blocks, seen = encoded
-    return sums_of(design, state, blocks, seen), replication.counted_once(state, seen)
-
-
-# --- where rows are ------------------------------------------------------------------------------
-
-
-def _descriptors(design: Design, source: Any) -> list[Any]:
-    """What tells a worker where its rows are: a file and row groups, or a partition."""
+def _parts(design: Design, source: Any) -> list[Any]:
+    """What tells a worker where its rows are."""
     if hasattr(source, "to_delayed"):
         return list(source[columns_of(design, source.columns)].to_delayed())
-    given = [source] if isinstance(source, str | os.PathLike) else list(source)
-    paths: list[str] = []
-    for one in given:
-        paths += sorted(glob.glob(os.fspath(one))) or [os.fspath(one)]
     found: list[Any] = []
-    for path in paths:
+    for path in _paths(source):
         table_of(design, path)  # what is wrong with its columns is told at once
-        if not path.lower().endswith((".parquet", ".pq")):
-            found.append((path, None))
-            continue
-        from pyarrow import parquet
-
-        metadata = parquet.read_metadata(path)
-        groups: list[int] = []
-        size = 0
-        for number in range(metadata.num_row_groups):
-            groups.append(number)
-            size += metadata.row_group(number).num_rows
-            if size >= TASK_ROWS or number + 1 == metadata.num_row_groups:
-                found.append((path, groups))
-                groups, size = [], 0
+        found += _groups(path) if path.lower().endswith((".parquet", ".pq")) else [(path, None)]
     return found
 
 
-def _batches(design: Design, descriptor: Any) -> Iterable[Any]:
-    """The rows of a descriptor, on a worker."""
-    if not isinstance(descriptor, tuple):
-        return [descriptor]
-    path, groups = descriptor
-    table = table_of(design, path)
-    if groups is None:
-        return [table]
-    return [replace(table, source=ParquetFile(path, groups).source(), n_rows=None)]
+def _paths(source: Any) -> list[str]:
+    given = [source] if isinstance(source, str | os.PathLike) else source
+    return [path for one in given for path in sorted(glob.glob(os.fspath(one))) or [os.fspath(one)]]
+
+
+def _groups(path: str) -> Iterable[tuple[str, list[int]]]:
+    from pyarrow import parquet
+
+    metadata = parquet.read_metadata(path)
+    groups: list[int] = []
+    size = 0
+    for number in range(metadata.num_row_groups):
+        groups.append(number)
+        size += metadata.row_group(number).num_rows
+        if size >= TASK_ROWS or number + 1 == metadata.num_row_groups:
+            yield path, groups
+            groups, size = [], 0
 
 
 # --- connections ---------------------------------------------------------------------------------
@@ -243,16 +218,15 @@ def _was_lost(problem: BaseException) -> bool:
 
 
 def _in_words(client: Any, problem: BaseException) -> ReplearnError:
-    if client.status != "running":
-        return ReplearnError(
-            "the scheduler is gone. Start it, connect anew, and fit again: only time is lost."
-        )
-    if _was_lost(problem):
-        return ReplearnError(
-            "tasks were lost again and again: their workers died. Give workers more memory, or "
-            "make the partitions smaller."
-        )
-    return ReplearnError(
+    what = (
         f"a task failed on the cluster: {type(problem).__name__}: {one_line(problem)}. Check that "
         "the partitions can be computed, and that all workers have the same packages."
     )
+    if client.status != "running":
+        what = "the scheduler is gone. Start it, connect anew, and fit again: only time is lost."
+    elif _was_lost(problem):
+        what = (
+            "tasks were lost again and again: their workers died. Give workers more memory, or "
+            "make the partitions smaller."
+        )
+    return ReplearnError(what)

@@ -8,25 +8,27 @@ from typing import Any
 
 from replearn import __version__
 from replearn.errors import ReplearnError
-from replearn.exact.sums import ExactSums
 from replearn.recipes.design import Design
 from replearn.recipes.model import Model
-from replearn.study.passes import State, add_up
-from replearn.study.replication import Replication, compare_with_original
+from replearn.study.passes import (
+    Fitted,
+    State,
+    Sums,
+    encode,
+    findings_of,
+    spread_of,
+    spread_state,
+)
+from replearn.study.replication import Replication, compare_with_original, spread_findings
 from replearn.study.study import Study
-from replearn.tables import Seen, compare_profiles
 
 #: What an engine applies to the batches of each partition.
 Work = Callable[[Iterable[Any]], Any]
-
-_KEPT = 1 << 10  # numbers of a column that travel from each partition, to look at units
+PassOver = Callable[[State], Iterable[Any]]
 
 
 def replicate(
-    study: Study,
-    pass_over: Callable[[State], Iterable[Any]],
-    opened: Model | None = None,
-    nonce: str | None = None,
+    study: Study, pass_over: PassOver, opened: Model | None = None, nonce: str | None = None
 ) -> tuple[Model, Replication]:
     """Fit a study on rows that are elsewhere.
 
@@ -34,64 +36,53 @@ def replicate(
     ----------
     study : Study
     pass_over : function
-        Gives what `part` says of each partition, at a state; a `ReplearnError` in its place is
-        raised.
+        Gives what `work` gives of each partition, at a state.
     opened, nonce
         As in `replearn.study.replication.replicate`.
     """
-    design = study.design
-    state = study.begin()
-    seen = Seen(design.encoding)
-    while True:
-        # workers need not know what is behind
-        newton = None if state.newton is None else replace(state.newton, behind=None)
-        parts = list(pass_over(replace(state, newton=newton)))
-        for found in parts:
-            if isinstance(found, ReplearnError):
-                raise found
-        if not parts:
-            raise ReplearnError("there must be partitions with rows, got none. Check the source.")
-        for _, counted in parts:
-            if counted is not None:
-                seen.add(counted)
-        total = reduce(add, (sums for sums, _ in parts))
-        step = study.step(state, ExactSums(state.fingerprint, total.values))
-        if not isinstance(step, State):
-            break
-        state = step
-    totals = step.counts.totals
-    weighted = design.weights or design.class_weight or design.classes is None
-    labels = None if weighted else [int(total) >> 16 for total in totals]
-    findings = tuple(compare_profiles(design.encoding, study.profile, seen, labels))
-    model = Model(design, design.codes(step.theta))
-    return model, compare_with_original(
-        study, model, step.theta, step.counts.rows, findings, opened, nonce
+    found: State | Fitted = study.begin()
+    findings: list[Any] = []
+    while isinstance(found, State):
+        state = found
+        total = _total(state, pass_over)
+        findings += findings_of(study.design, study.profile, total)
+        found = study.step(total, state)
+    asked = spread_state(state, found.theta, found.counts, found.behind)
+    spread = spread_of(asked, _total(asked, pass_over))
+    findings += spread_findings(study, spread.variance, spread.n_rows)
+    return found.model, compare_with_original(
+        study, found.model, found.theta, spread.n_rows, tuple(findings), opened, nonce
     )
 
 
-def part(design: Design, state: State, version: str, batches: Iterable[Any]) -> Any:
-    """What a partition says, made where it is; an error is a result, so that nobody tries again."""
+def _total(state: State, pass_over: PassOver) -> Sums:
+    light = state
+    if state.newton is not None and not state.then:  # workers need not know what is behind
+        light = replace(state, newton=replace(state.newton, behind=None))
+    parts = list(pass_over(light))
+    for found in parts:
+        if isinstance(found, ReplearnError):
+            raise found
+    if not parts:
+        raise ReplearnError("there must be partitions with rows, got none. Check the source.")
+    return replace(reduce(add, parts), of=state.fingerprint)
+
+
+def work(study: Study, state: State, keep: bool = False) -> Work:
+    """What an engine applies to the batches of each partition; it can keep encoded rows for later.
+
+    An error about the rows is a result, so that nobody tries again.
+    """
+    return partial(_part, study, state, keep, __version__)
+
+
+def _part(study: Study, state: State, keep: bool, version: str, batches: Iterable[Any]) -> Any:
     try:
         if version != __version__:
             raise other_version(version, __version__)
-        seen = Seen(design.encoding)
-        sums = add_up(design, state, batches, seen)
-        return sums, counted_once(state, seen)
+        return encode(study.design, state, batches) if keep else study.sums(batches, state)
     except ReplearnError as problem:
         return ReplearnError(str(problem))
-
-
-def counted_once(state: State, seen: Seen) -> Seen | None:
-    """What was seen, in few numbers, of the pass that counts rows; None of the others."""
-    if state.asks != "counts":
-        return None
-    seen.thin(_KEPT)
-    return seen
-
-
-def work(study: Study, state: State) -> Work:
-    """What an engine applies to the batches of each partition."""
-    return partial(part, study.design, state, __version__)
 
 
 def columns_of(design: Design, columns: Iterable[str]) -> list[str]:
@@ -115,6 +106,7 @@ def other_version(here: str, there: str) -> ReplearnError:
 
 
 def one_line(problem: BaseException) -> str:
-    """The first line of what somebody else's code says."""
+    """The last line in which Python names an error, or else the first of what was said."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    return (lines or [type(problem).__name__])[0][:300].rstrip(".")
+    raised = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception"))]
+    return (raised[-1:] or lines or [type(problem).__name__])[0][:300].rstrip(".")

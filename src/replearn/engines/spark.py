@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from replearn import __version__
 from replearn.engines import replication
-from replearn.engines.replication import columns_of, other_version, part
+from replearn.engines.replication import Work, columns_of, one_line, work
 from replearn.errors import ReplearnError
-from replearn.exact.rows import Block
 from replearn.recipes.design import Design
 from replearn.recipes.model import Model
-from replearn.study.passes import State, blocks_of, sums_of
+from replearn.study.passes import State
 from replearn.study.replication import Replication
 from replearn.study.study import Study
-from replearn.tables import Seen
+
+#: Encoded rows in one cell of a dataframe, about.
+PIECE_ROWS = 1 << 17
 
 
 def replicate(
@@ -45,22 +45,26 @@ def replicate(
     -----
     Executors need replearn, and the Python of the driver (``PYSPARK_PYTHON``).
     """
-    design = study.design
-    rows = _selected(design, frame)
-    encoded: list[Any] = []
+    rows = _selected(study.design, frame)
+    kept: list[Any] = []
 
     def pass_over(state: State) -> list[Any]:
-        if state.scale is None:
-            return _collected(rows, partial(part, design, state, __version__))
-        if not encoded:
-            encode = partial(_encoded, design, state.scale, __version__)
-            encoded.append(_mapped(rows, encode).persist())
-        return _collected(encoded[0], partial(_sums, design, state))
+        if state.scale is not None and not kept:
+            kept.append(_mapped(rows, _in_pieces, work(study, state, keep=True)).persist())
+        found = _mapped(*((kept[0], _of_kept) if kept else (rows, _at_once)), work(study, state))
+        try:
+            return [pickle.loads(row[0]) for row in found.collect()]
+        except Exception as problem:  # pyspark need not be imported to name its exceptions
+            raise ReplearnError(
+                f"a job failed on Spark: {type(problem).__name__}: {one_line(problem)}. Check that "
+                "the dataframe can be computed, and that driver and executors have the same Python "
+                "(PYSPARK_PYTHON) and the same packages."
+            ) from problem
 
     try:
         return replication.replicate(study, pass_over, opened, nonce)
     finally:
-        for one in encoded:
+        for one in kept:
             one.unpersist()
 
 
@@ -80,70 +84,38 @@ def _selected(design: Design, frame: Any) -> Any:
     return frame.select(*("`" + name.replace("`", "``") + "`" for name in names))
 
 
-def _mapped(frame: Any, work: Callable[[Iterable[Any]], Any]) -> Any:
-    """What some work gives on the record batches of each partition: objects, one in each row."""
+def _mapped(frame: Any, task: Callable[..., Iterator[Any]], work: Work) -> Any:
+    """What some work gives on the record batches of each partition: an object in each row."""
     names = list(frame.columns)
     # by number on the way: mapInArrow takes "a.b" for a field of a struct
     numbered = frame.toDF(*map(str, range(len(names))))
-    return numbered.mapInArrow(partial(_task, work, names), "result binary")
-
-
-def _collected(frame: Any, work: Callable[[Iterable[Any]], Any]) -> list[Any]:
-    try:
-        return [pickle.loads(row[0]) for row in _mapped(frame, work).collect()]
-    except Exception as problem:  # pyspark need not be imported to name its exceptions
-        raise ReplearnError(
-            f"a job failed on Spark: {type(problem).__name__}: {_cause(problem)}. Check that the "
-            "dataframe can be computed, and that driver and executors have the same Python "
-            "(PYSPARK_PYTHON) and the same packages."
-        ) from problem
+    return numbered.mapInArrow(partial(_task, task, work, names), "result binary")
 
 
 def _task(
-    work: Callable[[Iterable[Any]], Any], names: list[str], batches: Iterator[Any]
+    task: Callable[..., Iterator[Any]], work: Work, names: list[str], batches: Iterable[Any]
 ) -> Iterator[Any]:
     """What an executor calls with the batches of a partition."""
     import pyarrow as pa
 
-    found = work(batch.rename_columns(names) for batch in batches)
-    for one in found if isinstance(found, Iterator) else [found]:
-        yield pa.RecordBatch.from_pydict({"result": [pickle.dumps(one)]})
+    for found in task(work, (batch.rename_columns(names) for batch in batches)):
+        yield pa.RecordBatch.from_pydict({"result": [pickle.dumps(found)]})
 
 
-def _encoded(design: Design, scale: int, version: str, batches: Iterable[Any]) -> Iterator[Any]:
-    """Blocks of encoded rows, and at last what was seen, or an error about the rows."""
-    try:
-        if version != __version__:
-            raise other_version(version, __version__)
-        seen = Seen(design.encoding)
-        yield from blocks_of(design, scale, batches, seen)
-        yield seen
-    except ReplearnError as problem:
-        yield ReplearnError(str(problem))
+def _at_once(work: Work, batches: Iterable[Any]) -> Iterator[Any]:
+    yield work(batches)
 
 
-def _sums(design: Design, state: State, batches: Iterable[Any]) -> Any:
-    seen = Seen(design.encoding)
-
-    def blocks() -> Iterator[Block]:
-        for batch in batches:
-            for packed in batch.column(0):
-                found = pickle.loads(packed.as_buffer())
-                if isinstance(found, ReplearnError):
-                    raise found
-                if isinstance(found, Seen):
-                    seen.add(found)
-                else:
-                    yield found
-
-    try:
-        return sums_of(design, state, blocks(), seen), replication.counted_once(state, seen)
-    except ReplearnError as problem:
-        return problem.with_traceback(None)
+def _in_pieces(work: Work, batches: Iterable[Any]) -> Iterator[Any]:
+    """Rows to keep, some at a time: no cell of a dataframe may be large."""
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= PIECE_ROWS:
+            yield work(waiting)
+            waiting = []
+    yield work(waiting)
 
 
-def _cause(problem: BaseException) -> str:
-    """The last line of what Python said on an executor, or else the first of Spark's."""
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    raised = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception"))]
-    return (raised or lines or ["no reason given"])[-1 if raised else 0][:300].rstrip(".")
+def _of_kept(work: Work, batches: Iterable[Any]) -> Iterator[Any]:
+    yield work(pickle.loads(one.as_buffer()) for batch in batches for one in batch.column(0))

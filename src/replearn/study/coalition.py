@@ -20,7 +20,7 @@ from replearn.documents.facts import Facts, Row, Spoken, p_value
 from replearn.documents.facts import Table as FactTable
 from replearn.errors import ReplearnError
 from replearn.exact import algebra
-from replearn.exact.rows import THETA_BITS, on_grid
+from replearn.exact.rows import THETA_BITS, WEIGHT_BITS, on_grid
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Whole
 from replearn.recipes import newton
@@ -32,14 +32,17 @@ from replearn.study.passes import (
     Fitted,
     Member,
     State,
-    add_up,
+    behind_of,
+    findings_of,
     refuse_other_codes,
+    spread_of,
+    spread_state,
     table_of,
 )
 from replearn.study.possible import refuse_impossible
-from replearn.study.replication import Replication, compare_with_original
+from replearn.study.replication import Replication, compare_with_original, spread_findings
 from replearn.study.study import Study
-from replearn.tables import Finding, Seen, Table, compare_profiles
+from replearn.tables import Finding, Table
 from replearn.types import Codes, Matrix, Vector
 
 #: Sums of fewer rows may tell what stands in single ones.
@@ -159,18 +162,29 @@ def lab_sums(
     state = study.begin() if state is None else state
     study.check_state(state)
     source = table if isinstance(table, Table) else table_of(design, table)
-    seen = Seen(design.encoding)
-    sums = add_up(design, state, [source], seen)
+    sums = study.sums([source], state)
     if sums.count("rows") < least_rows:
         raise ReplearnError(
             f"sums must be of at least {least_rows} rows, got {sums.count('rows')}: those of few "
             "rows may tell what stands in single ones. Pool them with those of a different lab."
         )
-    findings: tuple[Finding, ...] = ()
-    if state.asks in ("counts", "one step"):
+    if (asked := state.newton) is not None and 0 < asked.share < 1 << 32:
+        n_sampled = sums.count("sampled") >> WEIGHT_BITS  # at least: no row weighs more than 1
+        if n_sampled < least_rows:
+            raise ReplearnError(
+                f"the round asks for a matrix of about {n_sampled} of these rows, and sums must be "
+                f"of at least {least_rows}. Ask whoever combines to begin from the opened model: "
+                "then all rows count."
+            )
+    if sums.seen is not None:
         refuse_other_codes(design, sums)
-        findings = tuple(compare_profiles(design.encoding, study.profile, seen))
-    return replace(LabSums.of(study, lab, sums), findings=findings)
+    findings = findings_of(design, study.profile, sums)
+    if asked is not None and not state.then and (asked.share == 0 or state.asks == "one step"):
+        # near the end of the fit: what single rows do to it here, beside what the study states
+        then = spread_state(state, asked.theta, Counts.of(sums), behind_of(asked, sums))
+        spread = spread_of(then, study.sums([source], then))
+        findings += spread_findings(study, spread.variance, spread.n_rows)
+    return replace(LabSums.of(study, lab, sums), findings=tuple(findings))
 
 
 @dataclass(frozen=True)
@@ -321,9 +335,9 @@ def combine(
         refuse_impossible(study.design, state, part, one.lab, most_rows)
     _check_members(state, labs, parts)
     total = reduce(add, parts)
-    found = study.step(state, total)
+    found = study.step(total, state)
     if isinstance(found, Fitted):
-        return _coalition(study, state, labs, parts, total, found, opened, nonce)
+        return _coalition(study, labs, parts, total, found, opened, nonce)
     if state.asks == "counts":
         members = (Member(one.lab, Counts.of(part)) for one, part in zip(labs, parts, strict=True))
         found = replace(found, members=tuple(members))
@@ -379,7 +393,6 @@ def _check_members(state: State, labs: Sequence[LabSums], parts: Sequence[ExactS
 
 def _coalition(
     study: Study,
-    state: State,
     labs: Sequence[LabSums],
     parts: Sequence[ExactSums],
     total: ExactSums,
@@ -387,16 +400,22 @@ def _coalition(
     opened: Model | None,
     nonce: str | None,
 ) -> Coalition:
-    design = study.design
-    model = Model(design, design.codes(fitted.theta))
-    n_rows = fitted.counts.rows
+    design, model, n_rows = study.design, fitted.model, fitted.counts.rows
     replication = compare_with_original(
         study, model, fitted.theta, n_rows, opened=opened, nonce=nonce
     )
-    steps = _Steps.of(study, state, total)
+    theta, loss, ridge = fitted.behind.theta, design.loss, float(design.ridge)
+    factor = newton.direction_of(fitted.behind, loss, ridge).factor
+
+    def numbers(sums: ExactSums) -> Vector:
+        """The coordinates that some rows alone would have, by one step from the last point."""
+        gradient = newton.mean_gradient(sums, theta, loss, ridge)
+        step = -algebra.solve(factor, gradient.reshape(-1)).reshape(gradient.shape)
+        return design.numbers(theta + on_grid(step, THETA_BITS))
+
     names = replication.names
     spreads = study.deviations(n_rows) / math.sqrt(1 / study.n_original + 1 / n_rows)
-    own = np.array([steps.numbers(part) for part in parts])
+    own = np.array([numbers(part) for part in parts])
     sizes = np.array([one.rows for one in labs], dtype=np.float64)
     centre = sizes @ own / sizes.sum()
     q = (sizes[:, None] * ((own - centre) / spreads) ** 2).sum(axis=0)
@@ -405,7 +424,7 @@ def _coalition(
         if len(labs) == 1:
             found.append(Influence(one.lab, one.rows, True, (), 1.0, names[0]))
             break
-        rest = steps.numbers(_without(total, part))
+        rest = numbers(_without(total, part))
         moved = np.flatnonzero(design.cells.replicate(rest, design.published) != model.codes)
         scale = spreads * math.sqrt(1 / one.rows + 1 / (n_rows - one.rows))
         away = np.abs(own[place] - rest) / scale
@@ -436,33 +455,6 @@ def _without(total: ExactSums, part: ExactSums) -> ExactSums:
     return ExactSums(
         total.of, {name: value - part.values[name] for name, value in total.values.items()}
     )
-
-
-@dataclass(frozen=True)
-class _Steps:
-    """Newton steps from the last point, with the information of all labs together."""
-
-    study: Study
-    theta: Matrix
-    factor: Matrix
-
-    @classmethod
-    def of(cls, study: Study, state: State, total: ExactSums) -> "_Steps":
-        design, asked = study.design, state.newton
-        assert asked is not None
-        loss, ridge = design.loss, float(design.ridge)
-        if total.values["information"].size:
-            information = newton.mean_information(total, loss, ridge)
-            return cls(study, asked.theta, algebra.cholesky(information, newton.LEAST_PIVOT))
-        assert asked.behind is not None
-        return cls(study, asked.theta, newton.direction_of(asked.behind, loss, ridge).factor)
-
-    def numbers(self, sums: ExactSums) -> Vector:
-        """The coordinates that some rows alone would have, by one step."""
-        design = self.study.design
-        gradient = newton.mean_gradient(sums, self.theta, design.loss, float(design.ridge))
-        step = -algebra.solve(self.factor, gradient.reshape(-1)).reshape(gradient.shape)
-        return design.numbers(self.theta + on_grid(step, THETA_BITS))
 
 
 def _one_population(q: Vector, n_labs: int) -> float:

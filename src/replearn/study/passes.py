@@ -5,6 +5,7 @@ part of the rows; sums of parts add up with ``+``; `advance` gives the next stat
 machine, a cluster and labs that write letters do the same steps, so they get the same bits.
 """
 
+import copy
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -18,16 +19,18 @@ import numpy as np
 from replearn.documents import Document, Integers, Length, Part, Range, Sha256, Text, Unfit
 from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError
-from replearn.exact.rows import THETA_BITS, Block, on_grid
+from replearn.exact.rows import THETA_BITS, WEIGHT_BITS, Block, on_grid
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Whole
 from replearn.recipes import newton
 from replearn.recipes.design import Design
-from replearn.recipes.glm import Summary, totals_of
+from replearn.recipes.glm import MOST_TRIED, Summary, joined, row_marks, totals_of
+from replearn.recipes.influence import Influence, above, influence_of
 from replearn.recipes.model import Model
+from replearn.recipes.newton import Behind
 from replearn.recipes.newton import State as NewtonState
 from replearn.study.rows import Reading
-from replearn.tables import Batch, Seen, Table, open_table
+from replearn.tables import Batch, Finding, Profile, Seen, Table, compare_profiles, open_table
 from replearn.types import Matrix
 
 #: Rows of all labs, and sums over them, stay below these.
@@ -36,8 +39,35 @@ MAX_ROWS, MAX_SUM = 1 << 50, 1 << 100
 LARGEST_GAIN = 0.05
 
 _EXPONENTS = 1100  # float64 has none beyond
+_SPREAD_BITS = 30  # squares of influences have units of 2^-30
+_KEPT = 1 << 10  # numbers of a column that travel from each part, to look at units
+#: Rows that are encoded at once: their columns stay below the size from which malloc, as Dask sets
+#: it, returns memory to the system each time.
+_ENCODED_ROWS = 1 << 13
 
-Asked = Literal["scale", "counts", "one step", "a step"]
+Asked = Literal["scale", "counts", "one step", "a step", "spread"]
+
+
+@dataclass(frozen=True)
+class Sums(ExactSums):
+    """Exact sums, with what was seen where rows were counted: levels, and numbers to look at."""
+
+    seen: Seen | None = None
+
+    def __add__(self, other: ExactSums) -> "Sums":
+        total = super().__add__(other)
+        seen, more = copy.deepcopy(self.seen), getattr(other, "seen", None)
+        if seen is not None and more is not None:
+            seen.add(more)
+        return Sums(total.of, total.values, seen or more)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Encoded rows that are kept where they are, two bytes a number, and what was seen in them."""
+
+    block: Block
+    seen: Seen
 
 
 @dataclass(frozen=True)
@@ -80,6 +110,8 @@ class State(Spoken, Document):
         None: the pass only counts. With it and without counts, one step is taken and no more.
     members : tuple of Member
         The labs of a coalition.
+    then : "spread" or None
+        The fit is done; the pass shows how much single rows move it.
     """
 
     FORMAT = "replearn/state"
@@ -89,9 +121,12 @@ class State(Spoken, Document):
     counts: Counts | None = None
     newton: NewtonState | None = None
     members: Annotated[tuple[Member, ...], Length(0, 10_000)] = ()
+    then: Literal["spread"] | None = None
 
     def check(self) -> None:
         """Each part needs the one before."""
+        if self.then and (self.counts is None or self.newton is None or not self.newton.behind):
+            raise Unfit("then must be absent until the fit is done")
         if self.scale is None and (self.counts is not None or self.newton is not None):
             raise Unfit("scale must be known before rows are counted")
         if self.counts is not None and self.newton is None:
@@ -104,7 +139,9 @@ class State(Spoken, Document):
             return "scale"
         if self.newton is None:
             return "counts"
-        return "one step" if self.counts is None else "a step"
+        if self.counts is None:
+            return "one step"
+        return self.then or "a step"
 
     def facts(self) -> Facts:
         """What is asked for, in words."""
@@ -121,10 +158,27 @@ class State(Spoken, Document):
 
 @dataclass(frozen=True)
 class Fitted:
-    """The end of all passes: coefficients in whole units of 2^-26, and what was counted."""
+    """The end of all passes.
 
+    Attributes
+    ----------
+    model : Model
+    theta : array
+        Coefficients in whole units of 2^-26.
+    counts : Counts
+    behind : Behind
+        The last point before.
+    """
+
+    model: Model
     theta: Matrix
     counts: Counts
+    behind: Behind
+
+
+def spread_state(state: State, theta: Matrix, counts: Counts, behind: Behind) -> State:
+    """What one more pass is asked for after a fit: how much single rows move it."""
+    return replace(state, counts=counts, newton=NewtonState(theta, 0, behind), then="spread")
 
 
 def begin(design: Design, study: str, opened: Model | None = None) -> State:
@@ -157,62 +211,68 @@ def begin(design: Design, study: str, opened: Model | None = None) -> State:
     return State(study, scale, newton=NewtonState(theta, 1 << 32))
 
 
-def add_up(
-    design: Design, state: State, batches: Iterable[Any], seen: Seen | None = None
-) -> ExactSums:
+def add_up(design: Design, state: State, batches: Iterable[Any]) -> Sums:
     """What a pass gives on some of the rows.
 
     Parameters
     ----------
     design : Design
     state : State
-    batches : iterable of Table, Arrow record batches, dataframes, or other sources of a table
+    batches : iterable of Encoded, Arrow record batches, dataframes, or other sources of a table
         With the columns that the design names. There may be none.
-    seen : Seen, optional
-        Counts what is missing, unknown or unreadable, where rows are counted.
 
     Returns
     -------
-    sums : ExactSums
+    sums : Sums
         Of this state; those of all parts add up.
     """
     if state.scale is None:
-        return ExactSums(state.fingerprint, _exponents(design, batches))
-    if state.asks == "a step":
-        seen = None
-    elif seen is None:
-        seen = Seen(design.encoding)
-    return sums_of(design, state, blocks_of(design, state.scale, batches, seen), seen)
-
-
-def blocks_of(
-    design: Design, scale: int, batches: Iterable[Any], seen: Seen | None = None
-) -> Iterator[Block]:
-    """Encoded rows, for engines that keep them where they are."""
-    reading = Reading.of(design)
-    for source in batches:
-        for batch in _batches(design, source):
-            yield reading.block(batch, 2.0**scale, seen)
-
-
-def sums_of(
-    design: Design, state: State, blocks: Iterable[Block], seen: Seen | None = None
-) -> ExactSums:
-    """What a pass gives on encoded rows."""
-    none = Block(np.zeros((0, Reading.of(design).n_terms), dtype=np.int16), np.zeros(0))
-    total = reduce(add, (_of_block(design, state, block) for block in chain([none], blocks)))
+        return Sums(state.fingerprint, _exponents(design, batches))
+    seen = Seen(design.encoding) if state.asks in ("counts", "one step") else None
+    blocks = chain([_no_rows(design)], _blocks(design, state.scale, batches, seen))
+    total = reduce(add, (_of_block(design, state, block) for block in blocks))
     cells = np.zeros((4, len(design.encoding.columns)), dtype=np.int64)
     if seen is not None:
         cells[:] = seen.missing, seen.unknown, seen.unreadable, seen.clipped
-    return ExactSums(state.fingerprint, {**total.values, "cells": integers(cells)})
+        seen.thin(_KEPT)
+    return Sums(state.fingerprint, {**total.values, "cells": integers(cells)}, seen)
 
 
-def _batches(design: Design, source: Any) -> Iterator[Batch]:
+def encode(design: Design, state: State, batches: Iterable[Any]) -> Encoded:
+    """Encoded rows, for engines that keep them: `add_up` takes them in place of batches."""
+    assert state.scale is not None
+    seen = Seen(design.encoding)
+    blocks = list(_blocks(design, state.scale, batches, seen, _ENCODED_ROWS))
+    seen.thin(_KEPT)
+    return Encoded(joined(blocks) if blocks else _no_rows(design), seen)
+
+
+def _no_rows(design: Design) -> Block:
+    return Block(np.zeros((0, Reading.of(design).n_terms), dtype=np.int16), np.zeros(0))
+
+
+def _blocks(
+    design: Design, scale: int, batches: Iterable[Any], seen: Seen | None, *most: int
+) -> Iterator[Block]:
+    reading = Reading.of(design)
+    for source in batches:
+        if isinstance(source, Encoded):
+            yield source.block
+            if seen is not None:
+                seen.add(source.seen)
+        else:
+            for batch in _batches(design, source, *most):
+                yield reading.block(batch, 2.0**scale, seen)
+
+
+def _batches(design: Design, source: Any, *most: int) -> Iterator[Batch]:
+    if isinstance(source, ReplearnError):  # what a worker found in place of rows
+        raise source
     if not isinstance(source, Table):
         if hasattr(source, "__len__") and not isinstance(source, str) and not len(source):
             return  # a partition without rows
         source = table_of(design, source)
-    yield from source.batches()
+    yield from source.batches(*most)
 
 
 def table_of(design: Design, source: Any) -> Table:
@@ -243,9 +303,47 @@ def _exponents(design: Design, batches: Iterable[Any]) -> dict[str, Whole]:
 def _of_block(design: Design, state: State, block: Block) -> ExactSums:
     weight, totals = totals_of(block, design.loss)
     found = {"rows": integers([block.n_rows]), "weight": integers([weight]), "totals": totals}
-    if state.newton is not None:
+    if state.then:
+        found |= _spread(design, state, block)
+    elif state.newton is not None:
         found |= newton.sums_at([block], design.loss, state.newton).values
     return ExactSums(state.fingerprint, found)
+
+
+def _spread(design: Design, state: State, block: Block) -> dict[str, Whole]:
+    """Squares, and squares of squares, of what single rows do to each coded number."""
+    asked, counts = state.newton, state.counts
+    assert asked is not None
+    assert asked.behind is not None
+    assert counts is not None
+    if counts.rows > 2 * MOST_TRIED:
+        share = (2 * MOST_TRIED << 32) // counts.rows
+        block = block.part(row_marks(block, 3, apart=False) < share)
+    squares = fourth = np.zeros(asked.theta.size)
+    if block.n_rows:
+        found = influence_of(
+            [block],
+            design.loss,
+            asked.theta,
+            newton.mean_information(asked.behind.sums, design.loss, float(design.ridge)),
+            design.coordinates.factors(),
+            counts.rows,
+            counts.weight * 2.0**-WEIGHT_BITS,
+        )
+        squares = found.variance * block.n_rows
+        fourth = squares * squares / (found.effective * block.n_rows / counts.rows)
+    whole = [[int(value * 2.0**_SPREAD_BITS) for value in part] for part in (squares, fourth)]
+    return {"sampled": integers([block.n_rows]), "spread": np.array(whole, dtype=object)}
+
+
+def spread_of(state: State, sums: ExactSums) -> Influence:
+    """How much single rows move the fit, from the pass that was asked for it."""
+    assert state.counts is not None
+    squares, fourth = sums.reals("spread") * 2.0**-_SPREAD_BITS
+    tried, n_rows = sums.count("sampled"), state.counts.rows
+    variance = np.maximum(squares / tried, 1e-30)
+    m = squares * squares / np.maximum(fourth, 1e-30) * (n_rows / tried)
+    return Influence(variance, variance * above(m), m, n_rows)
 
 
 def advance(design: Design, state: State, sums: ExactSums) -> State | Fitted:
@@ -276,7 +374,7 @@ def advance(design: Design, state: State, sums: ExactSums) -> State | Fitted:
         first = newton.start(loss, summary.shares, summary.n_rows, Reading.of(design).n_terms + 1)
         return replace(state, counts=counts, newton=first)
     if state.counts is None:
-        return Fitted(_one_step(design, state.newton, sums), counts)
+        return _fitted(design, _one_step(design, state.newton, sums), counts, state.newton, sums)
     if counts != state.counts:
         raise ReplearnError(
             f"all passes must be over the same rows, got {state.counts.rows:,} rows and then "
@@ -285,19 +383,32 @@ def advance(design: Design, state: State, sums: ExactSums) -> State | Fitted:
     found = newton.advance(state.newton, sums, loss, ridge)
     if isinstance(found, NewtonState):
         return replace(state, newton=found)
-    return Fitted(found, counts)
+    return _fitted(design, found, counts, state.newton, sums)
 
 
-def _one_step(design: Design, state: NewtonState, sums: ExactSums) -> Matrix:
+def _fitted(
+    design: Design, theta: Matrix, counts: Counts, asked: NewtonState, sums: ExactSums
+) -> Fitted:
+    return Fitted(Model(design, design.codes(theta)), theta, counts, behind_of(asked, sums))
+
+
+def behind_of(asked: NewtonState, sums: ExactSums) -> Behind:
+    """The point of a pass, with its information or, if none was asked for, the last one."""
     values = sums.values
-    behind = newton.Behind(
-        state.theta,
+    if asked.behind is not None and not asked.share:
+        return replace(asked.behind, theta=asked.theta, gradient=values["gradient"], direction=None)
+    return Behind(
+        asked.theta,
         values["gradient"],
         newton.packed(values["information"]),
         sums.count("weight"),
         sums.count("sampled"),
-        state.share,
+        asked.share,
     )
+
+
+def _one_step(design: Design, state: NewtonState, sums: ExactSums) -> Matrix:
+    behind = behind_of(state, sums)
     found = newton.direction_of(behind, design.loss, float(design.ridge))
     gain = -found.slope(found.gradient) / 2
     if not gain < LARGEST_GAIN:
@@ -306,6 +417,15 @@ def _one_step(design: Design, state: NewtonState, sums: ExactSums) -> Matrix:
             f"(at most {LARGEST_GAIN}): they differ from the opened model. Take several rounds."
         )
     return state.theta + on_grid(found.step, THETA_BITS)
+
+
+def findings_of(design: Design, profile: Profile, sums: Sums) -> list[Finding]:
+    """What looks different in the rows of a pass that counted: units, levels, labels."""
+    if sums.seen is None:
+        return []
+    weighted = design.weights or design.class_weight or design.classes is None
+    labels = None if weighted else [int(total) >> WEIGHT_BITS for total in sums.values["totals"]]
+    return compare_profiles(design.encoding, profile, sums.seen, labels)
 
 
 def refuse_other_codes(design: Design, sums: ExactSums) -> None:

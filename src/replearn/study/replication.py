@@ -230,20 +230,18 @@ def replicate_rows(
         worth = replace(
             worth_of(loss, (glm.Fold(rows, rows.block, summary, whole),)), held_out=False
         )
-    found += _spread_finding(study, rows, theta, summary)
+    design = study.design
+    here = glm.spread_of(rows, loss, design.ridge, theta, design.coordinates, summary)
+    found += spread_findings(study, here.variance, summary.n_rows)
     return model, compare_with_original(
         study, model, theta, summary.n_rows, found, opened, nonce, worth
     )
 
 
-def _spread_finding(
-    study: Study, rows: Rows, theta: Matrix, summary: Summary
-) -> tuple[Finding, ...]:
+def spread_findings(study: Study, variance: Vector, n_rows: int) -> tuple[Finding, ...]:
     """Whether rows here vary as the study states: what a match proves rests on that."""
-    design = study.design
-    found = glm.spread_of(rows, design.loss, design.ridge, theta, design.coordinates, summary)
-    ratio = float(np.median(study.stated_spreads / np.sqrt(found.variance)))
-    if 1 / _MOST_SPREAD < ratio < _MOST_SPREAD or summary.n_rows < LEAST_ROWS:
+    ratio = float(np.median(study.stated_spreads / np.sqrt(variance)))
+    if 1 / _MOST_SPREAD < ratio < _MOST_SPREAD or n_rows < LEAST_ROWS:
         return ()
     return (
         Finding(

@@ -20,7 +20,7 @@ from replearn.recipes.glm import stability
 from replearn.recipes.model import Model
 from replearn.study import passes
 from replearn.study.evidence import FREE_BITS, Evidence, bits_of, rows_to_find, rows_to_match
-from replearn.study.passes import Fitted, State
+from replearn.study.passes import Fitted, State, Sums
 from replearn.tables import Profile
 from replearn.types import Vector
 
@@ -153,29 +153,39 @@ class Study(Spoken, Document):
         """What the first pass over rows is asked for; from an opened model one pass is enough."""
         return passes.begin(self.design, self.fingerprint, opened)
 
-    def sums(self, batches: Iterable[Any], state: State) -> ExactSums:
+    def sums(self, batches: Iterable[Any], state: State) -> Sums:
         """What a pass gives on some of the rows: whole numbers that add up with ``+``.
 
         Parameters
         ----------
-        batches : iterable of Arrow record batches, dataframes, paths or tables
+        batches : iterable of Arrow record batches, dataframes, paths, tables or encoded rows
         state : State
             Of `begin`, or of the last `step`.
         """
         self.check_state(state)
         return passes.add_up(self.design, state, batches)
 
-    def step(self, state: State, sums: ExactSums) -> State | Fitted:
+    def step(self, sums: ExactSums, state: State) -> State | Fitted:
         """What follows from the sums of all rows: the next state, or the fit."""
         self.check_state(state)
         return passes.advance(self.design, state, sums)
 
     def check_state(self, state: State) -> None:
-        """Refuse a state of a different study."""
+        """Refuse a state of a different study, or one that does not fit its coefficients."""
         if state.study != self.fingerprint:
             raise ReplearnError(
                 f"the state must be one of this study, {self.fingerprint[:16]}, got one of "
                 f"{state.study[:16]}. Use the files of one study."
+            )
+        loss, asked, counts = self.design.loss, state.newton, state.counts
+        shape = (loss.n_scores, 1 + Reading.of(self.design).n_terms)
+        n_totals = loss.n_scores + 1 if loss.by_class else 1
+        if (asked is not None and asked.theta.shape != shape) or (
+            counts is not None and counts.totals.size != n_totals
+        ):
+            raise ReplearnError(
+                f"the state must hold {shape} coefficients and {n_totals} counts, got others. Ask "
+                "whoever combines for it again."
             )
 
     def facts(self) -> Facts:
