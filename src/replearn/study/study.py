@@ -21,6 +21,7 @@ from replearn.recipes.model import Model
 from replearn.study import passes
 from replearn.study.evidence import FREE_BITS, Evidence, bits_of, rows_to_find, rows_to_match
 from replearn.study.passes import Fitted, State, Sums
+from replearn.study.rows import Reading
 from replearn.tables import Profile
 from replearn.types import Vector
 
