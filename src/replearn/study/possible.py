@@ -12,7 +12,7 @@ from replearn.exact.sums import ExactSums, Integers
 from replearn.recipes.design import Design
 from replearn.recipes.losses import Loss
 from replearn.recipes.newton import State as NewtonState
-from replearn.study.passes import Counts, State
+from replearn.study.passes import Counts, State, add_up
 
 #: One, as the constant column has it, on the fine and on the coarse grid.
 _ONE = 1 << ROW_BITS
@@ -51,6 +51,9 @@ def _problem(design: Design, state: State, sums: ExactSums, most_rows: int) -> s
     rows = sums.count("rows")
     if not 0 < rows <= most_rows:
         return f"they claim {rows:,} rows, and at most {most_rows:,} are believed"
+    asked = {name: found.shape for name, found in add_up(design, state, ()).values.items()}
+    if asked != {name: found.shape for name, found in sums.values.items()}:
+        return "they are not those that the round asks for"
     if state.scale is None:
         counts = sums.values["exponents"]
         fits = (counts >= 0).all() and counts.sum() <= rows
