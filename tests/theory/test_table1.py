@@ -1,9 +1,12 @@
 """Table 1: plans scale as the paper prints them, and counted pairs keep their promise."""
 
+from dataclasses import replace
+from importlib import import_module
+
 import pytest
 
 from replearn.recipes import TABLE1
-from replearn.recipes.recipe import Promise
+from replearn.recipes.recipe import Promise, Sizes
 from replearn.reports.table1 import count_pairs, table1
 from tests.error_budget import assert_rate_at_most
 
@@ -16,6 +19,38 @@ PRINTED = {
     "net": (0, 1, 4, 2),
     "dp": (0, 2, 4, 2),
 }
+
+
+#: Sizes by hand that no formula gives.
+BY_HAND = {
+    "n_batches": 7,
+    "batch_size": 321,
+    "n_components": 5,
+    "n_candidates": 333,
+    "n_repetitions": 3,
+    "n_rounds": 9,
+    "n_rows": 777,
+    "n_validation": 50,
+    "grid_width": 0.3,
+    "projection": "rotation",
+    "regularization": 0.02,
+    "rounding": "e8",
+}
+
+
+@pytest.mark.parametrize("name", TABLE1)
+def test_every_constant_and_size_reaches_the_plan(name):
+    recipe = TABLE1[name]
+    module, promise = import_module(recipe.run.__module__), Promise(0.3, 0.1, 0.2)
+
+    def plan(by_hand=(), constants=()):
+        found = recipe.sizes(promise, 6, "paper", Sizes(dict(by_hand), dict(constants)))
+        return replace(found, origin="", by_hand=())
+
+    for symbol in module.CONSTANTS:
+        assert plan(constants={symbol: 1.7}) != plan(), symbol
+    for size in module.BY_HAND:
+        assert plan(by_hand={size: BY_HAND[size]}) != plan(), size
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +70,13 @@ def test_certified_rows_are_flat_in_d_and_better_in_tau(exponents):
         found = exponents[name]["certified"]
         assert found["d"] == pytest.approx(0, abs=0.01)
         assert found["tau"] == pytest.approx(tau, abs=0.1)
+
+
+def test_every_line_has_numbers(exponents):
+    for name, modes in exponents.items():
+        assert set(modes) == {"practical", "certified"} | ({"paper"} if "+" not in name else set())
+        for powers in modes.values():
+            assert None not in powers.values()
 
 
 def test_the_seventh_row_has_the_rate_of_plain_learning(exponents):

@@ -61,12 +61,17 @@ line as in [ILPS22]                         here
                                             d^3 / (tau^2 r)^2 / eps (boxes), r = rho / (6 T)
 3    the first m kept rows                  all kept rows; the coins of the sampler are shared,
                                             which changes no law: rows are independent of them
+3    too few rows are kept: stop            no row is kept: stop
 5    side of a cell                         C3 tau / sqrt(d) (foam), C3 tau^2 / d (boxes)
 5    a droplet is labelled by an integer    by its proposal and its cube: labels differ more often,
                                             within the same bound, and are twice as accurate
+8    gamma = tau/4                          C5 tau/4
 9    rSTAT on fresh rows                    C4 / (eps rho)^2 rows; a wall uniform on the scale of
                                             roots (point 3) in place of a grid of midpoints
+10   the mean is below 2 eps/3              below a wall between C6 eps/3 and C6 eps
 11   majority of the h_t                    their sum, as above
+all  no intercept                           ``fit_intercept=True`` appends a constant to x, and
+                                            sizes are those of margin tau / sqrt(2)
 ==== ====================================== ====================================================
 
 Practical mode takes all rows in every round, weighted, with faster weights and a test of the error
@@ -139,16 +144,18 @@ _GROUPS = 32
 #: Numbers of draws in memory at once.
 _DRAWN = 1 << 21
 
-_NAMES = {
+BY_HAND = {
     "n_rounds": "rounds at the most",
     "grid_width": "side of a cell",
     "n_rows": "rows of a lab",
 }
-_CONSTANTS = {
+CONSTANTS = {
     "C1": "rounds",
     "C2": "rows of a round",
     "C3": "side of a cell",
     "C4": "rows of a test",
+    "C5": "advantage of a weak hypothesis",
+    "C6": "wall of a test",
 }
 
 
@@ -219,7 +226,7 @@ def sizes(
     rounding: Rounding, promise: Promise, n_inputs: int, mode: Mode, given: Sizes
 ) -> BoostPlan:
     """Rounds, cells, weights, tests and rows."""
-    given.check(mode, _NAMES, _CONSTANTS)
+    given.check(mode, BY_HAND, CONSTANTS)
     if mode == "certified":
         for name in given.by_hand:
             raise ReplearnError(
@@ -287,7 +294,7 @@ def _certified(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes
 def _paper(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes) -> BoostPlan:
     """Sizes that the printed rates imply, with their constants left open."""
     tau, eps, d = promise.margin, promise.max_error, n_inputs
-    c1, c2, c3, c4 = (given.constant(symbol) for symbol in _CONSTANTS)
+    c1, c2, c3, c4, c5, c6 = (given.constant(symbol) for symbol in CONSTANTS)
     n_rounds = int(given.get("n_rounds", math.ceil(c1 / (eps * tau**2))))
     r = promise.max_disagreement / (6 * n_rounds)
     if rounding == "foam":
@@ -295,7 +302,7 @@ def _paper(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes) ->
     else:
         n_training, width = math.ceil(c2 * d**3 / (tau**2 * r) ** 2 / eps), c3 * tau**2 / d
     n_testing = math.ceil(c4 / (eps * promise.max_disagreement) ** 2)
-    threshold, decay = servedio(tau / 4)
+    threshold, decay = servedio(min(c5 * tau / 4, 0.5))
     return _plan(
         rounding,
         promise,
@@ -307,8 +314,8 @@ def _paper(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes) ->
         grid_width=width,
         threshold=threshold,
         decay=decay,
-        low=repr(eps * _WALL[0]),
-        high=repr(eps * _WALL[1]),
+        low=repr(c6 * eps * _WALL[0]),
+        high=repr(c6 * eps * _WALL[1]),
         test_share=repr(n_testing / (n_training + n_testing)),
         tests="density",
     )

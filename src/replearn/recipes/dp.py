@@ -43,16 +43,19 @@ Departures in mode="paper"
 =================================== ==============================================================
 as printed                          here
 =================================== ==============================================================
-rows C' tau^-2 eps^-1 log (private),  as printed, with C2 and C3; components C1 tau^-2 log
-their square over rho^2
-net and score of [LNUZ20]           the net of Algorithm 3 (radius tau/20); the score counts wrong
-                                    rows, which is enough for a finite class
+``O~`` and logarithms               C1 tau^-2 l components, m = C2 eps^-1 tau^-2 l rows of the
+                                    private learner, C3 m^2 / rho^2 rows in all,
+                                    l = log(1 / (eps tau rho delta))
+net and score of [LNUZ20]           the net of Algorithm 3 (radius C4 tau/20); the score counts
+                                    wrong rows, which is enough for a finite class
 subsampling to amplify privacy      the mechanism runs on all rows with the privacy that the
                                     reduction needs: the largest L that keeps rho for all
                                     populations
 correlated sampling by rejection,   common Gumbel noise: never a smaller agreement [DMS24], one pass
 doubly exponential time
 "any alpha, beta > 0"               alpha about rho / sqrt(n): the printed statement needs it
+x of any length, no intercept       rows have length 1; a constant may be appended, and sizes are
+                                    then those of margin tau / sqrt(2)
 =================================== ==============================================================
 
 A net of more than 2^24 candidates is planned, and its numbers stand in the table; it is not
@@ -72,8 +75,8 @@ from replearn.codes.nets import decimal_down, decimal_up
 from replearn.errors import ReplearnError, short
 from replearn.recipes.estimates import Rivals
 from replearn.recipes.net import (
+    BY_HAND,
     MAX_RIVALS,
-    NAMES,
     Counts,
     Cover,
     Found,
@@ -106,11 +109,11 @@ MAX_FULL = 1 << 24
 #: Practical: candidates and components that are looked at when the user sets no number.
 _BUDGET, _COMPONENTS = 1 << 18, 16
 
-_NAMES = NAMES | {"populations": '"margin" or "all"'}
-_CONSTANTS = {
+CONSTANTS = {
     "C1": "components",
     "C2": "rows of the private learner",
     "C3": "rows of the reduction",
+    "C4": "radius of the net",
 }
 
 
@@ -129,7 +132,8 @@ class DPPlan(Plan):
 def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> DPPlan:
     """Components, net, inverse temperature and rows."""
     # the reduction of paper mode is about all populations
-    given.check(mode, NAMES if mode == "paper" else _NAMES, _CONSTANTS)
+    more = {} if mode == "paper" else {"populations": '"margin" or "all"'}
+    given.check(mode, BY_HAND | more, CONSTANTS)
     populations = given.get("populations", "all" if mode == "paper" else "margin")
     if populations not in ("margin", "all"):
         raise ReplearnError(

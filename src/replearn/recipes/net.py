@@ -41,19 +41,22 @@ Departures in mode="paper"
 line as printed                             here
 ==== ====================================== ====================================================
 1, 2 C, C' not given                        constants C1, C2; both 1 unless set
-4    as printed                             as printed
+3    n rows                                 the first n of the sample; rows of zeros are left out
+4    as printed                             as printed; any projection may be set by hand
+5    A x                                    x has length 1 first; A x in float32, in a fixed order
 6    a net of the ball                      uniform directions of the sphere, as many as reach
-                                            within tau/20 of any but with probability 0.01; only
-                                            directions matter, and b = 0 is no classifier
+                                            within C4 tau/20 of any but with probability 0.01;
+                                            only directions matter, and b = 0 is no classifier
 6    size depends on k, k (by delta_JL) on  the printed k is used; the circle is cut by C1, C2
      n, n on the size
-7    thresholds v on a grid                 uniform between eps/40 and 3 eps/40, the ends of
-                                            rLearnerFinite's range for eps/10 and a best error
-                                            near 0
-7    repeated and amplified, for rho^-2     run once: amplification costs rows at every size that
-                                            can run
+7    (eps/10, rho/10, delta/10), thresholds uniform between C3 eps/40 and 3 C3 eps/40: the range of
+     v on a grid                            rLearnerFinite for eps/10 and a best error near 0
+7    repeated and amplified, for rho^-2     run once on the n rows: amplification costs rows at
+                                            every size that can run
 7    no candidate below v: not treated      the one with the fewest errors, and a warning
 8    as printed                             as printed
+all  no intercept                           ``fit_intercept=True`` appends a constant to x, and
+                                            sizes are those of margin tau / sqrt(2)
 ==== ====================================== ====================================================
 
 A net of more than 2^32 candidates is planned, and its numbers stand in the table; it is not
@@ -115,6 +118,8 @@ _EXCEPTION_SHARE = 0.05
 _COVER_SHARE = 0.05
 #: Certified: share of the disagreement for error rates that are further off than the proof allows.
 _DEVIATION_SHARE = 0.05
+#: Deviations t on the scale of roots among which a bound chooses: any is right.
+_DEVIATIONS = 10 ** (np.arange(-1200, 0) / 100)
 #: Certified: the lowest threshold is this many deviations above the best candidate's error.
 _CLEARANCE = 4
 
@@ -127,13 +132,18 @@ _PRACTICAL_ENDS = 1 / 16, 0.9
 CALIBRATED_ROWS = 0.35
 
 #: Names of sizes that can be set by hand, and constants of the paper's formulas.
-NAMES = {
+BY_HAND = {
     "n_components": "components of a candidate",
     "projection": "name of a projection",
     "n_candidates": "size of the net",
     "n_rows": "rows of a lab",
 }
-_CONSTANTS = {"C1": "components, line 1", "C2": "rows, line 2"}
+CONSTANTS = {
+    "C1": "components, line 1",
+    "C2": "rows, line 2",
+    "C3": "threshold, line 7",
+    "C4": "radius of the net, line 6",
+}
 
 
 # --- sizes ----------------------------------------------------------------------------------------
@@ -200,7 +210,7 @@ class NetPlan(Plan):
 
 def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> NetPlan:
     """Lines 1, 2 and 6: components, rows, net; and where the threshold of line 7 may lie."""
-    given.check(mode, NAMES, _CONSTANTS)
+    given.check(mode, BY_HAND, CONSTANTS)
     fixed = common("net", promise, n_inputs, mode, given)
     if mode == "certified":
         return min(_certified(fixed, given), key=lambda plan: plan.n_rows)
@@ -212,7 +222,7 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> NetPlan:
         n_rows = rows_for(stability, plan)
     else:
         cover = paper_cover(promise, n_inputs, given)
-        low, high = decimal(eps / 40), decimal(3 * eps / 40)
+        low, high = (decimal(given.constant("C3") * share * eps / 40) for share in (1, 3))
         plan = NetPlan(**fixed, cover=cover, low=low, high=high, root=False)
         scale = eps * promise.margin**4 * promise.max_disagreement**2
         n_rows = math.ceil(given.constant("C2") * log_terms(promise) / scale)
@@ -293,14 +303,14 @@ def practical_cover(
 
 
 def paper_cover(promise: Promise, n_inputs: int, given: Sizes) -> Cover:
-    """Lines 1, 4 and 6: a Gaussian projection, and a net of radius tau/20."""
+    """Lines 1, 4 and 6: a Gaussian projection, and a net of radius C4 tau/20."""
     tau = promise.margin
     projection = given.get("projection", "gaussian")
     planned = math.ceil(given.constant("C1") * log_terms(promise) / tau**2)
     k = int(given.get("n_components", planned))
     k = n_inputs if projection in FULL else k
     check_components(projection, k, n_inputs)
-    radius = decimal(tau / 20)
+    radius = decimal(given.constant("C4") * tau / 20)
     size = log_net_size(k, float(radius), _PRACTICAL_FAILURE)
     if "n_candidates" in given.by_hand:
         size = math.log(given.by_hand["n_candidates"])
@@ -319,17 +329,13 @@ def stability(plan: NetPlan, n_rows: int, spread: Rivals | None) -> Bound:
     """
     cover = plan.cover
     best, low, high = (math.sqrt(x) for x in (cover.exceptions, float(plan.low), float(plan.high)))
-    proved = 1.0
-    for exponent in range(-600, 0):
-        t = 10 ** (exponent / 100)
-        if low - t < best or cover.failure >= 1:
-            break
-        events = 2 * math.exp(min(0.0, cover.log_size - (2 - t / (low + t)) * n_rows * t * t))
-        if plan.root:
-            flips = 2 * t * cover.log_size / (high - low)
-        else:  # a step of t on the scale of roots is one of at most 2 t root(high) + t^2
-            flips = 2 * (2 * t * high + t * t) * cover.log_size / (high**2 - low**2)
-        proved = min(proved, flips + events + cover.failure)
+    t = _DEVIATIONS if cover.failure < 1 else _DEVIATIONS[:0]
+    t = t[t <= low - best]
+    exponents = cover.log_size - (2 - t / (low + t)) * n_rows * t * t
+    # uniform on the scale of roots, or a step of t there is one of at most 2 t root(high) + t^2
+    steps = t / (high - low) if plan.root else (2 * t * high + t * t) / (high**2 - low**2)
+    bounds = 2 * steps * cover.log_size + 2 * np.exp(np.minimum(0.0, exponents)) + cover.failure
+    proved = float(bounds.min(initial=1.0))
     margin = plan.promise.margin
     return net_bound(plan, n_rows, spread, proved, cover.n_components, margin)
 

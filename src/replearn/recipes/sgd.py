@@ -34,18 +34,24 @@ and subgradients of length ``G = 1/(s tau) + 2 r`` at most.
 As in Algorithm 1, Markov's inequality may take the place of Bernstein's: then e1 + e2 is
 ``eps delta``.
 
-**Departures of mode="paper"** from what is printed:
+**Departures of mode="paper"** from what is printed: none but these.
 
-======================  ==========================================================================
-printed                 here
-======================  ==========================================================================
-``O(.)``, constants     ``constants={"C1": ...}``, 1 unless given
-division of a batch     not stated; half of its rows go to ``log2(10 B/delta)`` runs of equal
-                        length, half to the choice among them; both can be set by hand
-winner scaled to        left out. The paper argues that this cannot raise the loss; it can, by up
-length 1                to 1/|w| on a row with a negative margin, and no later step needs it
-boostSGD(eps/10, ...)   r = eps/10 as in the text of f; the accuracy of boostSGD follows from n
-======================  ==========================================================================
+===================  =============================================================================
+printed              here
+===================  =============================================================================
+``O(.)``, constants  ``constants={"C1": ...}``, 1 unless given
+division of a batch  not stated; half of its rows go to ``log2(10 B/delta)`` runs of equal length,
+                     half to the choice among them, which all runs share; both can be set by hand
+winner scaled to     left out. The paper argues that this cannot raise the loss; it can, by up to
+length 1             1/|w| on a row with a negative margin, and no later step needs it
+boostSGD(eps/10, )   r = eps/10 as in the text of f, or ``regularization`` by hand (r tau^2); the
+                     accuracy of boostSGD follows from n
+x of any length      rows are scaled to length 1, as the paper's margin is; rows of zeros count as
+                     rows and change nothing
+no intercept         ``fit_intercept=True`` appends a constant to x; sizes are then those of margin
+                     tau / sqrt(2)
+real numbers         A z in float64, in one fixed order; beta in three digits
+===================  =============================================================================
 
 **Practical mode**: one run per batch of ``10 / lambda`` steps, lambda = margin^2, with the noise
 budget of `replearn.recipes.spaces.noise_of`; calibrated, not proved.

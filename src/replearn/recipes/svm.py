@@ -40,9 +40,13 @@ printed              here
 ``O(.)``, constants  ``constants={"C1": ...}``, 1 unless given
 SVM(S, tau/2)        certified to half of the batch's largest margin, which is tau/2 at least if the
                      population keeps its promise; a batch that is proved to have no margin tau/2
-                     gives the zero vector (the paper says nothing)
-x of any length      rows are scaled to length 1, as the paper's margin is
-real numbers         A z in float64, in one fixed order
+                     gives the zero vector, and one that takes 100,000 sweeps what it has by then
+                     (the paper says nothing)
+x of any length      rows are scaled to length 1, as the paper's margin is; rows of zeros count as
+                     rows and change nothing
+no intercept         ``fit_intercept=True`` appends a constant to x; sizes are then those of margin
+                     tau / sqrt(2)
+real numbers         A z in float64, in one fixed order; beta in three digits
 ===================  =============================================================================
 
 **Practical mode** takes sizes from a noise budget (`replearn.recipes.spaces.noise_of`): max_error
