@@ -12,18 +12,38 @@ import pytest
 
 from replearn.codes.sketch import width_factor
 from replearn.errors import ReplicabilityWarning
-from replearn.recipes import RECIPES, TABLE1, glm
+from replearn.estimators import choice
+from replearn.recipes import RECIPES, glm
 from replearn.recipes.recipe import Promise, Sizes, rows_for
 from replearn.reports.audit import audit
 from replearn.reports.table1 import _shell
 from tests.error_budget import assert_rate_at_most
 from tests.populations import draw
 
-#: Sizes that run: 300 to 1,200 rows in practical mode.
+#: Sizes that run: 300 to 1,200 rows in practical mode; a choice has D candidates.
 PROMISE, D = Promise(0.5, 0.2, 0.3, 0.2), 4
+PROMISES = dict.fromkeys(RECIPES, PROMISE) | {"choice": replace(PROMISE, max_error=0.02)}
 
 every = pytest.mark.parametrize("name", list(RECIPES))
-paper = pytest.mark.parametrize("name", list(TABLE1))
+
+
+def estimator(name, seed):
+    """The estimator of a recipe; candidates of a choice are columns of labels."""
+    if name != "choice":
+        return _shell(name, PROMISE, seed)
+    return choice.ReplicableChoiceClassifier(
+        list(range(D)), max_error=0.02, max_disagreement=0.3, shared_seed=seed
+    )
+
+
+def rows(name, n_rows, seed):
+    """Rows and labels; of a choice, the labels that candidates give, 85 to 88 % of them right."""
+    if name != "choice":
+        return draw("plain", n_rows, D, 0.5, seed)
+    rng = np.random.default_rng(seed)
+    y = rng.choice([-1, 1], n_rows)
+    wrong = rng.random((n_rows, D)) < [0.12, 0.13, 0.14, 0.15]
+    return np.where(wrong, -y[:, None], y[:, None]).astype(float), y
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +56,8 @@ def _few_rows():
 @every
 @pytest.mark.parametrize("mode", ["practical", "certified"])
 def test_plans_invert_it(name, mode):
-    recipe = RECIPES[name]
-    plan = recipe.sizes(PROMISE, D, mode, Sizes())
+    recipe, promise = RECIPES[name], PROMISES[name]
+    plan = recipe.sizes(promise, D, mode, Sizes())
     step = getattr(plan, "batch_size", 1)
     least = rows_for(recipe.stability, plan, step)
     assert least <= plan.n_rows  # the error may need more rows than the codes
@@ -45,20 +65,19 @@ def test_plans_invert_it(name, mode):
     def bound(n_rows):
         return recipe.stability(plan, n_rows, None).in_mode(mode)
 
-    assert bound(plan.n_rows) <= bound(least) <= PROMISE.max_disagreement
-    assert bound(least - step) > PROMISE.max_disagreement
+    assert bound(plan.n_rows) <= bound(least) <= promise.max_disagreement
+    assert bound(least - step) > promise.max_disagreement
     found = [bound(max(1, int(plan.n_rows * times))) for times in (0.1, 0.5, 1, 2, 10)]
     assert found == sorted(found, reverse=True)
 
 
-@paper
+@every
 def test_counts_are_within_it(name, seeds):
-    n_rows = TABLE1[name].sizes(PROMISE, D, "practical", Sizes()).n_rows
+    n_rows = RECIPES[name].sizes(PROMISES[name], D, "practical", Sizes()).n_rows
     trials, n_differ, estimates, proved = 60, 0, [], []
     for seed in seeds(trials):
         first, second = (
-            _shell(name, PROMISE, seed).fit(*draw("plain", n_rows, D, 0.5, [seed, lab]))
-            for lab in (0, 1)
+            estimator(name, seed).fit(*rows(name, n_rows, [seed, lab])) for lab in (0, 1)
         )
         n_differ += first.fingerprint_ != second.fingerprint_
         estimates.append(first.certificate_.expected)
@@ -69,28 +88,31 @@ def test_counts_are_within_it(name, seeds):
     # would catch a disagreement of 0.63 with probability 0.9
 
 
-@paper
+@every
 def test_audits_agree_with_it(name):
-    n_rows = TABLE1[name].sizes(PROMISE, D, "practical", Sizes()).n_rows
-    rows = draw("plain", 6 * n_rows, D, 0.5, 11)
-    shell = _shell(name, PROMISE, 5)
-    found = audit(shell, *rows, n_pairs=12, n_rows=n_rows)
-    estimate = shell.fit(rows[0][:n_rows], rows[1][:n_rows]).certificate_.expected
+    n_rows = RECIPES[name].sizes(PROMISES[name], D, "practical", Sizes()).n_rows
+    X, y = rows(name, 6 * n_rows, 11)
+    shell = estimator(name, 5)
+    found = audit(shell, X, y, n_pairs=12, n_rows=n_rows)
+    estimate = shell.fit(X[:n_rows], y[:n_rows]).certificate_.expected
     assert found.compared == "fingerprints"
     assert found.interval[0] <= max(estimate, PROMISE.max_disagreement)
 
 
-@paper
+@every
 def test_without_it_there_is_no_plan_no_certificate_and_no_audit(name, monkeypatch):
-    recipe, shell = TABLE1[name], _shell(name, PROMISE, 0)
-    rows = draw("plain", 700, D, 0.5, 0)
+    recipe, shell = RECIPES[name], estimator(name, 0)
+    sample = rows(name, 700, 0)
     with monkeypatch.context() as context:
         context.delattr(import_module(recipe.run.__module__), "stability")
         with pytest.raises(NameError, match="stability"):
-            recipe.sizes(PROMISE, D, "practical", Sizes())
-    deleted = replace(recipe, stability=None)
-    monkeypatch.setattr(type(shell), "_recipe", lambda self: deleted)
-    for call in (lambda: shell.fit(*rows), lambda: audit(shell, *rows, n_pairs=2)):
+            recipe.sizes(PROMISES[name], D, "practical", Sizes())
+    if name == "choice":
+        monkeypatch.setattr(choice, "stability", None)
+    else:
+        deleted = replace(recipe, stability=None)
+        monkeypatch.setattr(type(shell), "_recipe", lambda self: deleted)
+    for call in (lambda: shell.fit(*sample), lambda: audit(shell, *sample, n_pairs=2)):
         with pytest.raises(TypeError, match="not callable"):
             call()
 
