@@ -16,7 +16,7 @@ from replearn.cli.command import (
     working,
     write_page,
 )
-from replearn.cli.fit import estimator_of
+from replearn.cli.fit import estimator_of, of_study
 
 EPILOG = """\
 examples:
@@ -57,10 +57,19 @@ def run(options: argparse.Namespace) -> Outcome:
 
 def _of_study(options: argparse.Namespace) -> Any:
     """Disjoint random parts of the table, each a lab."""
-    from replearn.reports.audit import audit_study, parts_of
+    from replearn.documents import document_of
+    from replearn.reports.audit import audit_replications, audit_study, parts_of
+    from replearn.study.paper_study import PaperStudy
     from replearn.study.study import Study
 
-    study = Study.load(options.study)
+    study: Any = document_of(options.study, (Study, PaperStudy))
+    if isinstance(study, PaperStudy):
+        estimator, X, y, _ = of_study(options, study)
+        with working("replicating"):
+            return audit_replications(
+                estimator, X, y, n_rows=options.n_rows, most=options.n_pairs,
+                seed=options.shared_seed,
+            )  # fmt: skip
     table = lab_table(options, study.design)
     n_rows = options.n_rows or study.n_replication
     parts = parts_of(table, n_rows, options.n_pairs, options.shared_seed)

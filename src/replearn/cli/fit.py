@@ -91,14 +91,21 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(facts)
 
 
-def replicate(options: argparse.Namespace, study: PaperStudy) -> Outcome:
-    """Fit the study of Algorithm 1 or 2 on a lab's own rows, and compare."""
+def of_study(
+    options: argparse.Namespace, study: PaperStudy
+) -> tuple[Any, Any, Any, tuple[str, ...]]:
+    """The estimator of a replication of Algorithm 1 or 2, and the rows of a lab."""
     stated = study.provenance or {}
     options.target = options.target or stated.get("target")
     X, y, names = read_numbers(options, stated.get("columns"))
     module, name = _ESTIMATORS[study.design.recipe]
     shell = getattr(import_module(f"replearn.estimators.{module}"), name)
-    estimator = shell(study=study, fit_intercept=study.design.fit_intercept)
+    return shell(study=study, fit_intercept=study.design.fit_intercept), X, y, names
+
+
+def replicate(options: argparse.Namespace, study: PaperStudy) -> Outcome:
+    """Fit the study of Algorithm 1 or 2 on a lab's own rows, and compare."""
+    estimator, X, y, names = of_study(options, study)
     with working("fitting the study"):
         estimator.fit(X, y)
     _save_model(estimator, names, len(y), options.out)

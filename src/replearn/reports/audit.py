@@ -230,6 +230,43 @@ def audit_study(
     )
 
 
+def audit_replications(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    n_rows: int | None = None,
+    most: int = 20,
+    seed: int | str = 0,
+) -> Audit:
+    """Count how many of several labs, random parts of these rows, get the halfspace of a study.
+
+    Parameters
+    ----------
+    estimator : ReplicableSVMClassifier or ReplicableSGDClassifier
+        With ``study``: the original's. Cloned for each lab.
+    X, y : rows and labels
+        None of them in the original.
+    n_rows : int, optional
+        Of each lab; by default as many as the original had.
+    most : int, default=20
+        Labs at the most.
+    seed : int or str
+        Of the parts.
+    """
+    from sklearn.base import clone
+
+    design = estimator.study.design
+    n_rows, found = n_rows or design.n_rows, []
+    places = _parts(len(y), n_rows, most, seed)
+    with progress("auditing", len(places)) as advance:
+        for place, part in enumerate(places):
+            found.append(clone(estimator).fit(_rows(X, part), y[part]).replication_.same)
+            advance(place + 1)
+    claim = float(design.max_disagreement)
+    return Audit(len(found), found.count(False), n_rows, claim, conditional=False)
+
+
 def _check_sizes(n_pairs: int, n_rows: int, total: int) -> None:
     if isinstance(n_pairs, bool) or not isinstance(n_pairs, int) or n_pairs < 1:
         raise ReplearnError(f"n_pairs must be at least 1, got {short(n_pairs)}.")
@@ -295,16 +332,8 @@ def parts_of(table: Table, n_rows: int, most: int, seed: int | str = 0) -> list[
         for role in ("weights", "offset")
         if table.roles[role] is not None
     }
-    n_parts = min(most, len(y) // n_rows)
-    if n_parts < 1:
-        raise ReplearnError(
-            f"a lab of {n_rows:,} rows cannot be cut from {len(y):,} rows. Get more rows, or ask "
-            "for fewer rows of each lab."
-        )
-    order = Coins(seed_text(seed, "seed")).row_order("audit/parts", len(y))
     found = []
-    for part in range(n_parts):
-        places = order[part * n_rows : (part + 1) * n_rows]
+    for places in _parts(len(y), n_rows, most, seed):
         given = {role: values[places] for role, values in roles.items()}
         found.append(
             open_table(
@@ -315,6 +344,18 @@ def parts_of(table: Table, n_rows: int, most: int, seed: int | str = 0) -> list[
             )
         )
     return found
+
+
+def _parts(total: int, n_rows: int, most: int, seed: int | str) -> list[NDArray[np.int64]]:
+    """Places of disjoint random parts, so many rows each."""
+    if total < n_rows:
+        raise ReplearnError(
+            f"a lab of {n_rows:,} rows cannot be cut from {total:,} rows. Get more rows, or ask "
+            "for fewer rows of each lab."
+        )
+    order = Coins(seed_text(seed, "seed")).row_order("audit/parts", total)
+    n_parts = min(most, total // n_rows)
+    return [order[part * n_rows : (part + 1) * n_rows] for part in range(n_parts)]
 
 
 def _predicts_differently(first: Any, second: Any, X: Any) -> bool:
