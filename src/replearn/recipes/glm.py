@@ -63,7 +63,7 @@ _MOMENT_BITS = 8
 #: Ridge and widths where there are too few rows to choose them.
 _STRONG, _ARBITRARY = "0.1", "0.1"
 #: A model may cost this share of its sampling error, 0.5 q/n nats, for a stronger ridge.
-_RIDGE_PRICE = 0.25
+_RIDGE_PRICE = 0.1
 
 
 @dataclass(frozen=True)
@@ -533,7 +533,7 @@ def original(
     promise : Promise
     ridge : decimal text, optional
         By default the strongest one whose held-out loss, after rounding, is as good as the best
-        up to a quarter of the sampling error of the smallest lab.
+        up to a tenth of the sampling error of the smallest lab.
     """
     summary = Summary.of(rows, loss).check(loss)
     kept = sampled(rows, summary.n_rows, MOST_TRIED, salt=4)

@@ -42,6 +42,9 @@ from replearn.tables import (
 )
 from replearn.types import Vector
 
+#: Rows that a level has for a coefficient of its own, at the smallest lab.
+LEAST_LEVEL = 20
+
 
 @dataclass(frozen=True)
 class Request:
@@ -262,7 +265,7 @@ def _candidate(
         categories=request.categories,
         numeric=request.numeric,
         drop=request.drop,
-        least_rows=max(LEAST_ROWS, math.ceil(20 * shrink)),
+        least_rows=math.ceil(LEAST_LEVEL * shrink),
     )
     weight = _class_weight(request.class_weight, classes, labels)
     reading = Reading(learned.encoding, loss, classes, weight)

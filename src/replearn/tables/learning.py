@@ -142,7 +142,7 @@ def learn_encoding(
     encoding = Encoding(tuple(columns), missing=missing)
     if interactions:
         pairs = _column_pairs(encoding, interactions)
-        encoding = _with_products(encoding, pairs, table, least_rows)
+        encoding = _with_products(encoding, pairs, table, max(LEAST_ROWS, least_rows))
     return Learned(encoding, look, remarks)
 
 
