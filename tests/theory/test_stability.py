@@ -10,6 +10,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
+from replearn.codes.coins import Coins
 from replearn.codes.sketch import width_factor
 from replearn.errors import ReplicabilityWarning
 from replearn.estimators import choice
@@ -19,6 +20,7 @@ from replearn.reports.audit import audit
 from replearn.reports.table1 import _shell
 from tests.error_budget import assert_rate_at_most
 from tests.populations import draw
+from tests.samples import Whole
 
 #: Sizes that run: 300 to 1,200 rows in practical mode; a choice has D candidates.
 PROMISE, D = Promise(0.5, 0.2, 0.3, 0.2), 4
@@ -69,6 +71,20 @@ def test_plans_invert_it(name, mode):
     assert bound(least - step) > promise.max_disagreement
     found = [bound(max(1, int(plan.n_rows * times))) for times in (0.1, 0.5, 1, 2, 10)]
     assert found == sorted(found, reverse=True)
+
+
+@every
+@pytest.mark.parametrize("promise", [Promise(0.9, 0.5, 0.9, 0.5), Promise(0.5, 0.3, 0.5)], ids=str)
+def test_practical_plans_show_their_own_spread(name, promise):
+    """However little is promised, rows as planned have an estimate."""
+    recipe = RECIPES[name]
+    plan = recipe.sizes(promise, D, "practical", Sizes())
+    fitted = recipe.run(Whole(*rows(name, plan.n_rows, 1)), plan, Coins(1), map)
+    assert recipe.stability(plan, plan.n_rows, fitted.spread).expected is not None
+    few = recipe.stability(
+        plan, 30, recipe.run(Whole(*rows(name, 30, 1)), plan, Coins(1), map).spread
+    )
+    assert few.expected is not None or "too few" in str(few)
 
 
 @every

@@ -108,7 +108,13 @@ from replearn.exact.directions import (
 )
 from replearn.exact.elementary import exp, log
 from replearn.exact.rows import marks
-from replearn.recipes.estimates import MIN_GROUPS, assumptions, n_repeated, student_draws
+from replearn.recipes.estimates import (
+    MIN_GROUPS,
+    assumptions,
+    calibrated,
+    n_repeated,
+    student_draws,
+)
 from replearn.recipes.recipe import (
     Bound,
     Fitted,
@@ -390,7 +396,7 @@ def stability(plan: BoostPlan, n_rows: int, spread: BoostSpread | None) -> Bound
         expected = 1 - same if spread.n_parts >= MIN_GROUPS else None
     elif plan.mode == "practical":
         flips = _TYPICAL_ROUNDS * _flips_per_row(plan, typical=True)
-        expected = min(1.0, flips / math.sqrt(max(1, n_rows)))
+        expected = calibrated(flips / math.sqrt(max(1, n_rows)), n_rows)
     assumes = assumptions(plan.promise.margin, spread)
     return Bound(proved=proved, expected=expected, assumes=assumes)
 

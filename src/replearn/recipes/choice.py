@@ -36,7 +36,7 @@ import numpy as np
 from replearn.codes.coins import Coins
 from replearn.codes.nets import decimal_down
 from replearn.errors import ReplearnError
-from replearn.recipes.estimates import Rivals
+from replearn.recipes.estimates import Rivals, calibrated
 from replearn.recipes.recipe import (
     Bound,
     Fitted,
@@ -112,7 +112,7 @@ def stability(plan: ChoicePlan, n_rows: int, spread: Rivals | None) -> Bound:
     if spread is not None:
         expected = spread.expected()
     else:
-        expected = min(1.0, math.sqrt(_TYPICAL_DIFFERENCE / (math.pi * n)) / scale)
+        expected = calibrated(math.sqrt(_TYPICAL_DIFFERENCE / (math.pi * n)) / scale, n_rows)
     return Bound(proved=proved, expected=expected)
 
 

@@ -19,8 +19,13 @@ from replearn.types import Matrix, Vector
 #: A standard error of 0.007 at a disagreement of 0.1.
 N_DRAWS = 2000
 
-#: Fewer groups say nothing about their own spread.
-MIN_GROUPS = 4
+#: Fewer groups say nothing about their own spread, and fewer rows make no groups.
+MIN_GROUPS, MIN_ROWS = 4, 100
+
+
+def calibrated(value: float, n_rows: int) -> float:
+    """What calibration expects before any row is seen; of very few rows nothing."""
+    return min(1.0, value) if n_rows >= MIN_ROWS else 1.0
 
 
 @cache

@@ -87,7 +87,7 @@ from replearn.codes.projection import FULL, check_components, projection_matrix
 from replearn.errors import ReplearnError
 from replearn.exact.directions import Points, nonzero_rows, project_rows, unit_rows
 from replearn.exact.rows import marks
-from replearn.recipes.estimates import Rivals, assumptions, n_repeated
+from replearn.recipes.estimates import Rivals, assumptions, calibrated, n_repeated
 from replearn.recipes.recipe import (
     MAX_ROWS,
     Bound,
@@ -354,7 +354,7 @@ def net_bound(
         expected = spread.expected()
     elif plan.mode == "practical":
         rows = max(1, n_rows) * plan.promise.max_error
-        expected = min(1.0, n_components * math.sqrt(CALIBRATED_ROWS / rows))
+        expected = calibrated(n_components * math.sqrt(CALIBRATED_ROWS / rows), n_rows)
     return Bound(proved=proved, expected=expected, assumes=assumptions(margin, spread))
 
 

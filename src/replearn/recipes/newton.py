@@ -1,19 +1,22 @@
 """The fit of a generalised linear model, in whole numbers: Newton's method with exact gradients.
 
 The gradient is an exact sum over all rows. The information matrix only steers: it comes from a
-share of the rows, chosen by their content, and on coarser grids. So the result is a function of
-the multiset of rows: no order, chunk, thread, BLAS kernel or machine changes a bit.
+share of the rows, chosen by their content, and on coarser grids. Beyond 500 coefficients it is
+that of uncorrelated columns, and the gradients of the last steps do the rest (L-BFGS). So the
+result is a function of the multiset of rows: no order, chunk, thread, BLAS kernel or machine
+changes a bit.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
+from itertools import pairwise
 from operator import add
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from replearn.documents import Integers, Part, Range, Unfit
+from replearn.documents import Integers, Length, Part, Range, Unfit
 from replearn.errors import ReplearnError
 from replearn.exact import algebra
 from replearn.exact.rows import (
@@ -45,13 +48,25 @@ MAX_THETA = 16.0
 ROWS_PER_COEFFICIENT = 128
 #: It is made again while steps are larger than this.
 _LARGE_STEP = 2.0**-5
-_MOST_STEPS = 200
+#: With more coefficients than this it has a first row and a diagonal for each score, and no more.
+MOST_STEERED = 500
+#: Steps that are then remembered.
+_MEMORY = 10
+_MOST_STEPS = 500
 #: A step is halved so often at most.
 _MOST_HALVINGS = 20
 #: Rows whose sums int64 holds: an entry of the information has at most 2^42 of each.
 _MOST_ADDED = 1 << 16
 #: Coefficients in whole units, and sums over all rows that there are, stay below these.
 _MOST_UNITS, _MOST_SUM = 1 << 31, 1 << 100
+
+
+@dataclass(frozen=True)
+class Point(Part):
+    """Coefficients in whole units of 2^-26, and the exact sum of the gradient there."""
+
+    theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
+    gradient: Annotated[Integers_, Integers(2, -_MOST_SUM, _MOST_SUM)]
 
 
 @dataclass(frozen=True)
@@ -63,7 +78,7 @@ class Behind(Part):
     theta : array of shape (n_scores, n_columns)
         Whole units of 2^-26.
     gradient : exact sums at that point
-    information : exact sums there or before, a row for each pair of scores: its lower triangle
+    information : exact sums there or before, as `packed` gives them
     weight, sampled : int
         Of the rows behind the two, in units of 2^-16.
     share : int
@@ -74,6 +89,8 @@ class Behind(Part):
         How often the step was halved.
     n_steps : int
         That were taken before.
+    past : tuple of Point
+        The points before it, where there are many coefficients.
     direction : Direction or None
         What follows from the rest, so that it is computed once.
     """
@@ -87,16 +104,18 @@ class Behind(Part):
     steers_badly: bool = False
     halvings: Annotated[int, Range(0, _MOST_HALVINGS + 1)] = 0
     n_steps: Annotated[int, Range(0, _MOST_STEPS)] = 0
+    past: Annotated[tuple[Point, ...], Length(0, _MEMORY)] = ()
     direction: "Direction | None" = field(default=None, compare=False, repr=False)
 
     def check(self) -> None:
         """Shapes must fit together."""
-        n_scores, n_columns = self.theta.shape
-        n_pairs, n_entries = n_scores * (n_scores + 1) // 2, n_columns * (n_columns + 1) // 2
-        if self.gradient.shape != self.theta.shape:
-            raise Unfit(f"gradient must have the shape of theta, {self.theta.shape}")
-        if self.information.shape != (n_pairs, n_entries):
-            raise Unfit(f"information must have {n_pairs} rows of {n_entries} numbers")
+        shape, found = self.theta.shape, {self.gradient.shape}
+        for point in self.past:
+            found |= {point.theta.shape, point.gradient.shape}
+        if found != {shape}:
+            raise Unfit(f"gradients and points must have the shape of theta, {shape}")
+        if self.information.shape not in [packed_shape(shape, whole) for whole in (True, False)]:
+            raise Unfit(f"information must suit coefficients of the shape {shape}")
 
     @property
     def sums(self) -> ExactSums:
@@ -115,7 +134,7 @@ class Behind(Part):
 class Direction(NamedTuple):
     """A Newton step in real numbers, and what it came from."""
 
-    factor: Matrix
+    factor: Matrix | None
     gradient: Matrix
     step: Matrix
 
@@ -141,11 +160,14 @@ class State(Part):
         Rows whose mark is below it make the information matrix; 2^32 takes all, 0 none.
     behind : Behind or None
         Where the step to ``theta`` began; None at the start.
+    whole : bool
+        Whether the information is that of all pairs of columns, or first rows and diagonals.
     """
 
     theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
     share: Annotated[int, Range(0, 1 << 32)]
     behind: Behind | None = None
+    whole: bool = True
 
     def check(self) -> None:
         """The first state asks for information, and later ones have its shape."""
@@ -162,7 +184,8 @@ def sums_at(blocks: Iterable[Block], loss: Loss, state: State, work: BlockMap = 
     -------
     sums : ExactSums
         ``rows``, ``weight``, ``gradient`` (n_scores, n_columns), ``sampled`` (weight) and
-        ``information`` (pairs of scores, n_columns, n_columns).
+        ``information`` (pairs of scores, n_columns, n_columns), or if it is not asked for as a
+        whole (n_scores, 2, n_columns): first row and diagonal.
     """
     parts = (
         block.part(slice(start, start + _MOST_ADDED))
@@ -178,7 +201,10 @@ def _few_sums(loss: Loss, state: State, block: Block) -> ExactSums:
     n_pairs = n_scores * (n_scores + 1) // 2
     rows = weight = sampled = 0
     gradient = np.zeros((n_scores, n_columns), dtype=np.int64)
-    information = np.zeros((n_pairs if state.share else 0, n_columns, n_columns), dtype=np.int64)
+    add_information, shape = _add_information, (n_pairs, n_columns, n_columns)
+    if not state.whole:
+        add_information, shape = _add_first_and_diagonal, (n_scores, 2, n_columns)
+    information = np.zeros(shape if state.share else (0, *shape[1:]), dtype=np.int64)
     steering: list[tuple[Any, Matrix, Vector | None]] = []
     room = None
     if not is_sparse(block.terms):
@@ -193,12 +219,12 @@ def _few_sums(loss: Loss, state: State, block: Block) -> ExactSums:
         rows += piece.n_rows
         weight += _total_weight(piece.weights, piece.n_rows)
         if state.share == 1 << 32:
-            sampled += _add_information(information, loss, X, found, piece.weights)
+            sampled += add_information(information, loss, X, found, piece.weights)
         elif state.share:
             chosen = marks(X) < state.share
             steering.append((X[chosen], found[chosen], _cut(piece.weights, chosen)))
     if steering:  # one product of many rows is faster than many products of few
-        sampled = _add_information(information, loss, *_stacked(steering))
+        sampled = add_information(information, loss, *_stacked(steering))
     return ExactSums(
         "a Newton step",
         {
@@ -258,6 +284,27 @@ def _add_information(
     return _total_weight(weights, len(found))
 
 
+def _add_first_and_diagonal(
+    information: np.ndarray, loss: Loss, X: Any, found: Matrix, weights: Vector | None
+) -> int:
+    """Add up the first row and the diagonal of each score's block, and return the weight."""
+    own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))  # pairs of a score with itself
+    for start in range(0, len(found), COARSE_BLOCK):
+        part = slice(start, start + COARSE_BLOCK)
+        values = _curvature(loss, found[part], _cut(weights, part))[own]
+        coarse = X[part] * (1.0 / COARSE)
+        if is_sparse(X):
+            coarse.data = np.floor(coarse.data + 0.5)
+            squares = coarse.power(2)
+        else:
+            np.floor(coarse + 0.5, out=coarse)
+            squares = coarse * coarse
+        one = (1 << ROW_BITS) // int(COARSE)  # the constant, on the same grid
+        information[:, 0] += (coarse.T @ values.T).T.astype(np.int64) * one
+        information[:, 1] += (squares.T @ values.T).T.astype(np.int64)
+    return _total_weight(weights, len(found))
+
+
 def _curvature(loss: Loss, found: Matrix, weights: Vector | None) -> Matrix:
     """A row for each pair of scores, on the grid."""
     curvature = loss.curvature(found)
@@ -284,6 +331,8 @@ def start(
     if theta is None:
         theta = np.zeros((loss.n_scores, n_columns))
         theta[:, 0] = on_grid(loss.start(shares), THETA_BITS)
+    if theta.size > MOST_STEERED:
+        return State(theta, 1 << 32, whole=False)
     return State(theta, _share(n_rows, theta.size))
 
 
@@ -322,7 +371,7 @@ def advance(
                 raise ReplearnError(
                     "the fit must converge, but its steps do not shrink. Use a larger ridge."
                 )
-            return _ahead(replace(old, halvings=old.halvings + 1, direction=before))
+            return _ahead(replace(old, halvings=old.halvings + 1, direction=before), state.whole)
         share, n_steps = old.share, old.n_steps + 1
     if n_steps == _MOST_STEPS:
         raise ReplearnError(
@@ -340,9 +389,12 @@ def advance(
         n_steps=n_steps,
     )
     factor = None
-    if old is not None and before is not None and not state.share:
-        new = replace(new, information=old.information, sampled=old.sampled)
-        factor = before.factor
+    if old is not None and before is not None:
+        if not state.whole:
+            new = replace(new, past=(*old.past, Point(old.theta, old.gradient))[-_MEMORY:])
+        if not state.share:
+            new = replace(new, information=old.information, sampled=old.sampled)
+            factor = before.factor
     found = direction_of(new, loss, ridge, factor)
     units = on_grid(found.step, THETA_BITS)
     if np.abs(units).max() <= last_step:
@@ -350,7 +402,7 @@ def advance(
     if before is not None and found.size > before.size / 4 and share < 1 << 32:
         # the share of the rows steers badly: a larger one will do better
         new = replace(new, share=min(4 * share, 1 << 32), steers_badly=True)
-    return _ahead(replace(new, direction=found))
+    return _ahead(replace(new, direction=found), state.whole)
 
 
 def direction_of(
@@ -360,14 +412,63 @@ def direction_of(
     if behind.direction is not None:
         return behind.direction
     sums = behind.sums
+    gradient = mean_gradient(sums, behind.theta, loss, ridge)
+    if sums.values["information"].shape[1] == 2:
+        return Direction(None, gradient, -_remembered(behind, sums, gradient, loss, ridge))
     if factor is None:
         factor = algebra.cholesky(mean_information(sums, loss, ridge), LEAST_PIVOT)
-    gradient = mean_gradient(sums, behind.theta, loss, ridge)
     step = -algebra.solve(factor, gradient.reshape(-1)).reshape(gradient.shape)
     return Direction(factor, gradient, step)
 
 
-def _ahead(behind: Behind) -> State:
+def _remembered(
+    behind: Behind, sums: ExactSums, gradient: Matrix, loss: Loss, ridge: float
+) -> Matrix:
+    """Inverse information times the gradient, by the last steps (L-BFGS in two loops)."""
+    points = []
+    for point in behind.past:
+        there = ExactSums("", {"gradient": point.gradient, "weight": sums.values["weight"]})
+        points.append((point.theta, mean_gradient(there, point.theta, loss, ridge)))
+    points.append((behind.theta, gradient))
+    steps = []
+    for (theta, slope), (next_theta, next_slope) in pairwise(points):
+        step, change = (next_theta - theta) * 2.0**-THETA_BITS, next_slope - slope
+        if (product := _dot(step, change)) > 0:
+            steps.append((step, change, product))
+    weights = []
+    for step, change, product in reversed(steps):
+        weights.append(_dot(step, gradient) / product)
+        gradient = gradient - weights[-1] * change
+    found = _solved_alone(sums, gradient, loss, ridge)
+    for (step, change, product), weight in zip(steps, reversed(weights), strict=True):
+        found = found + (weight - _dot(change, found) / product) * step
+    return found
+
+
+def _dot(a: Matrix, b: Matrix) -> float:
+    return algebra.total((a * b).reshape(-1))
+
+
+def _solved_alone(sums: ExactSums, right: Matrix, loss: Loss, ridge: float) -> Matrix:
+    """Inverse information of uncorrelated columns, once the constant is taken out, times a matrix.
+
+    A column that hardly varies keeps a 64th of its square.
+    """
+    n_scores = len(right)
+    unit = 2.0 ** (WEIGHT_BITS - loss.bits) / (2.0**ROW_BITS / COARSE) ** 2
+    parts = sums.reals("information") * unit / float(max(sums.count("sampled"), 1))
+    penalty = ridge if n_scores == 1 else ridge * (1.0 - 1.0 / (n_scores + 1))
+    found = np.empty_like(right)
+    for k, (first, diagonal) in enumerate(parts):
+        head = max(float(first[0]), LEAST_PIVOT)
+        slope, whole = first[1:] / head, diagonal[1:] + penalty
+        alone = np.maximum(np.maximum(whole - first[1:] * slope, whole / 64), LEAST_PIVOT)
+        found[k, 1:] = (right[k, 1:] - slope * right[k, 0]) / alone
+        found[k, 0] = right[k, 0] / head - algebra.total(slope * found[k, 1:])
+    return found
+
+
+def _ahead(behind: Behind, whole: bool) -> State:
     """The state at the end of a step, which is halved until coefficients stay in bounds."""
     assert behind.direction is not None
     step, size = behind.direction.step, behind.direction.size
@@ -376,7 +477,8 @@ def _ahead(behind: Behind) -> State:
         there = behind.theta + on_grid(length * step, THETA_BITS)
         if np.abs(there).max() < MAX_THETA * 2.0**THETA_BITS:
             steer = behind.steers_badly or length * size > _LARGE_STEP
-            return State(there, behind.share if steer else 0, replace(behind, halvings=halvings))
+            share = behind.share if steer else 0
+            return State(there, share, replace(behind, halvings=halvings), whole)
     raise ReplearnError(
         f"coefficients of standardised columns must stay below {MAX_THETA:g}, but these rows drive "
         "them further: some column nearly separates the classes. Use a larger ridge."
@@ -467,15 +569,27 @@ def mean_information(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:
     return whole.reshape(n_scores * n_columns, n_scores * n_columns) + penalty
 
 
+def packed_shape(shape: tuple[int, ...], whole: bool) -> tuple[int, int]:
+    """Rows and numbers of packed information about coefficients of a shape."""
+    n_scores, n_columns = shape
+    if not whole:
+        return n_scores, 2 * n_columns
+    return n_scores * (n_scores + 1) // 2, n_columns * (n_columns + 1) // 2
+
+
 def packed(information: Integers_) -> Integers_:
-    """Symmetric matrices as the rows of their lower triangles, one row for each."""
+    """Symmetric matrices as rows of their lower triangles; first rows with their diagonals."""
+    if information.shape[1] != information.shape[2]:
+        return information.reshape(len(information), 2 * information.shape[2])
     below = np.tril_indices(information.shape[1])
     return information[:, below[0], below[1]]
 
 
 def unpacked(rows: Integers_, n_columns: int) -> Integers_:
-    """The matrices again."""
+    """The information again."""
     below = np.tril_indices(n_columns)
+    if rows.shape[1] != len(below[0]):
+        return rows.reshape(len(rows), 2, n_columns)
     found = np.zeros((len(rows), n_columns, n_columns), dtype=object)
     if len(rows):
         found[:, below[0], below[1]] = rows

@@ -273,6 +273,10 @@ class Bound(Spoken):
         verdict = f"How often {labs} differ is not known from these rows."
         if self.expected is not None:
             verdict = f"Not all of {labs} get the same model with probability {self.expected:.3g}."
+        expected = Row("expected disagreement", self.expected)
+        if self.expected is None:
+            few = "too few batches or groups of rows show a spread, or no candidate was good enough"
+            expected = Row("expected disagreement", None, note=few)
         proved = Row("proved bound, over seeds", self.proved)
         if self.proved >= 1:
             proved = Row("proved bound, over seeds", None, note="the theorem says nothing here")
@@ -280,7 +284,7 @@ class Bound(Spoken):
             verdict,
             [
                 Row("labs", self.n_labs),
-                Row("expected disagreement", self.expected),
+                expected,
                 proved,
                 Row("confidence of the bound", self.confidence),
                 Row("assumes", self.assumes),
