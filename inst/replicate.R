@@ -111,11 +111,22 @@ SHA_ROUNDS <- root_halves(PRIMES^(1 / 3))
 TURNS <- lapply(list(c(6, 2), c(11, 13), c(9, 6)), function(n) rep(as.integer(2^n), each = 2))
 BACK <- lapply(TURNS, function(turn) 65536L %/% turn)
 
-# SHA-256 of bytes, in hex.
-sha256 <- function(bytes) {
-  n <- length(bytes)
-  size <- as.raw((n * 8) %/% 256^(7:0) %% 256)
-  bytes <- as.integer(c(bytes, as.raw(128), raw((55 - n) %% 64), size))
+# SHA-256 of bytes, in hex; of many messages at once, since R is slow at single steps.
+sha256 <- function(...) {
+  messages <- list(...)
+  out <- character(length(messages))
+  for (same in split(seq_along(messages), (lengths(messages) + 8) %/% 64))
+    out[same] <- hashed(messages[same])
+  out
+}
+
+# The same of messages of as many blocks.
+hashed <- function(messages) {
+  bytes <- unlist(lapply(messages, function(bytes) {
+    n <- length(bytes)
+    as.integer(c(bytes, as.raw(128), raw((55 - n) %% 64), as.raw((n * 8) %/% 256^(7:0) %% 256)))
+  }))
+  M <- length(messages)
   m <- length(bytes) / 64
   halves <- array(bytes[c(TRUE, FALSE)] * 256L + bytes[c(FALSE, TRUE)], c(2, 16, m))
   words <- lapply(1:16, function(i) t(matrix(halves[, i, ], 2)))  # of all blocks
@@ -128,24 +139,37 @@ sha256 <- function(bytes) {
     words[[i]] <- cbind(sum[, 1] + sum[, 2] %/% 65536L, sum[, 2]) %% 65536L
   }
   words <- aperm(array(unlist(words), c(m, 2, 64)), c(2, 3, 1)) + as.vector(SHA_ROUNDS)
-  state <- rbind(SHA_START[, 5:8], SHA_START[, 1:4])  # columns: e and a, f and b, g and c, h and d
-  for (block in seq_len(m)) {
+  words <- aperm(array(words, c(2, 64, m / M, M)), c(1, 4, 2, 3))
+  places <- matrix(seq_len(4 * M), 4)  # of each message: e and a, f and b, g and c, h and d
+  first <- as.vector(places[1:2, ]); second <- as.vector(places[3:4, ])
+  high <- as.vector(places[c(1, 3), ]); low <- as.vector(places[c(2, 4), ])
+  state <- rbind(SHA_START[, 5:8], SHA_START[, 1:4])[rep(1:4, M), ]
+  for (block in seq_len(m / M)) {
     v <- state[, 1]; u <- state[, 2]; w <- state[, 3]; q <- state[, 4]
     for (i in 1:64) {
-      x <- v[c(2L, 1L, 4L, 3L)]
+      x <- v
+      x[high] <- v[low]
+      x[low] <- v[high]
+      other <- bitwAnd(u, w)
+      other[first] <- w[first]
       sums <- bitwXor(bitwXor(v %/% TURNS[[1]] + x %% TURNS[[1]] * BACK[[1]],
                               v %/% TURNS[[2]] + x %% TURNS[[2]] * BACK[[2]]),
                       x %/% TURNS[[3]] + v %% TURNS[[3]] * BACK[[3]]) +
-        bitwXor(bitwAnd(v, bitwXor(u, w)), c(w[1:2], bitwAnd(u, w)[3:4]))
-      new <- c(q[3:4], sums[3:4]) + (q[1:2] + sums[1:2] + words[, i, block])
+        bitwXor(bitwAnd(v, bitwXor(u, w)), other)
+      both <- q[first] + sums[first] + as.vector(words[, , i, block])
+      new <- q
+      new[first] <- q[second] + both
+      new[second] <- sums[second] + both
       q <- w; w <- u; u <- v
-      v <- (new + c(new[2] %/% 65536L, 0L, new[4] %/% 65536L, 0L)) %% 65536L
+      new[high] <- new[high] + new[low] %/% 65536L
+      v <- new %% 65536L
     }
     state <- state + cbind(v, u, w, q)
-    state[c(1, 3), ] <- state[c(1, 3), ] + state[c(2, 4), ] %/% 65536L
+    state[high, ] <- state[high, ] + state[low, ] %/% 65536L
     state <- state %% 65536L
   }
-  paste(sprintf("%04x", c(state[3:4, ], state[1:2, ])), collapse = "")
+  vapply(seq_len(M), function(i) paste(collapse = "", sprintf("%04x", c(
+    state[places[3:4, i], ], state[places[1:2, i], ]))), "")
 }
 
 # Words, a row for each, turned or shifted right by n < 16 bits.
@@ -328,8 +352,7 @@ shares_of <- function(rows, loss) {
   }
   shares <- vapply(0:n_scores(loss), function(k) sum(mass[rows$targets == k]), 0) / sum(mass)
   if (!all(shares > 0))
-    refuse("rows must have all ", n_scores(loss) + 1, " classes, but some class has no row. Get ",
-           "rows of each class.")
+    refuse("rows must have all classes, but some class has no row. Get rows of each class.")
   shares
 }
 
@@ -367,6 +390,12 @@ marks <- function(X) {
   xor32(x, x %/% 65536)
 }
 
+# Scores of rows, a column for each.
+scores_of <- function(rows, theta) {
+  scores <- tcrossprod(rows$X, theta) * POWER(-38)
+  if (is.null(rows$offset)) scores else scores + rows$offset
+}
+
 # Gradient and information at theta, a row for each score. X has the constant, 4096, first.
 sums_at <- function(rows, loss, theta, share) {
   if (!all(rowSums(abs(theta)) * 16384 < 2^53))
@@ -382,9 +411,7 @@ sums_at <- function(rows, loss, theta, share) {
   for (start in seq(1, rows$n, by = BLOCK)) {
     part <- start:min(start + BLOCK - 1, rows$n)
     X <- if (length(part) == rows$n) rows$X else rows$X[part, , drop = FALSE]
-    scores <- tcrossprod(X, theta) * POWER(-38)
-    if (!is.null(rows$offset)) scores <- scores + rows$offset[part]
-    means <- means_of(loss, scores)
+    means <- means_of(loss, scores_of(list(X = X, offset = rows$offset[part]), theta))
     weights <- if (is.null(rows$weights)) rep(1, length(part)) else rows$weights[part]
     units <- vapply(seq_len(nrow(theta)), function(k)
       on_grid(residual(loss, k, means[, k], rows$targets[part]) * weights, bits), weights)
@@ -642,8 +669,11 @@ SAVE_AS <- "Save it as \"CSV UTF-8\" (in Excel: Save As, CSV UTF-8)."
 read_bytes <- function(path) {
   if (!file.exists(path)) refuse(path, " cannot be read: no such file. Check the path.")
   bytes <- readBin(path, "raw", file.size(path))
+  if (grepl("[.]gz$", path, ignore.case = TRUE))
+    bytes <- tryCatch(memDecompress(bytes, "gzip"), error = function(e) refuse(
+      path, " cannot be read: ", conditionMessage(e), ". Check that the file is complete."))
   begins <- function(...) identical(head(bytes, ...length()), as.raw(c(...)))
-  if (begins(0x1f, 0x8b)) refuse(path, " is compressed. Unpack it first.")
+  if (begins(0x1f, 0x8b)) refuse(path, " is compressed. Rename it, so that it ends in .gz.")
   if (begins(0x50, 0x4b, 3, 4) || begins(0xd0, 0xcf, 0x11, 0xe0))
     refuse(path, " is a workbook. ", SAVE_AS)
   if (begins(0xff, 0xfe) || begins(0xfe, 0xff) || any(bytes == as.raw(0)))
@@ -932,8 +962,9 @@ rows_of <- function(design, data, ...) {
   if (!is.null(design$directions))
     X <- pmin(pmax(floor(tcrossprod(X, directions_of(design)) * POWER(-12) + 0.5), -16384), 16384)
   kept <- if (is.null(weights)) rep(TRUE, table$n) else weights > 0
+  counts <- if (has_classes) tabulate(targets[kept] + 1, length(design$classes))
   list(X = cbind(4096, X)[kept, , drop = FALSE], targets = targets[kept], weights = weights[kept],
-       offset = offset[kept], n = sum(kept))
+       offset = offset[kept], n = sum(kept), findings = function(study) findings_of(study, table, counts))
 }
 
 # --- files ---------------------------------------------------------------------------------------
@@ -1039,6 +1070,268 @@ predict_model <- function(object, newdata, type = c("response", "prob", "score")
   powers / rowSums(powers)
 }
 
+# --- what looks different here -------------------------------------------------------------------
+# Factors between units that people use for one thing.
+UNITS <- c("thousands, or grams and kilograms" = 1000, "percent, or metres and centimetres" = 100,
+  "tenths" = 10, "inches and centimetres" = 2.54, "inches and metres" = 39.37,
+  "feet and metres" = 3.281, "pounds and kilograms" = 2.205, "miles and kilometres" = 1.609,
+  "years and months" = 12, "years and days" = 365.25, "weeks and days" = 7, "days and hours" = 24,
+  "hours and minutes" = 60, "mg/dl and mmol/l of glucose" = 18.02,
+  "mg/dl and mmol/l of cholesterol" = 38.67, "mg/dl and umol/l of creatinine" = 88.42,
+  "mmHg and kPa" = 7.501)
+CONSTANT <- "is the same in all rows here, so nothing can be replicated about it"
+
+# Questions to ask about a lab's columns: their names ("" is the target), with sentences.
+findings_of <- function(study, table, counts) {
+  columns <- study$design$encoding$columns
+  found <- vapply(seq_along(columns), function(i) {
+    column <- columns[[i]]
+    look <- if (is_number_column(column)) on_numbers else on_levels
+    cells <- (if (is_number_column(column)) table$numbers else table$levels)[[column$name]]
+    if (all(is.na(cells))) "has no value in any row here" else
+      look(column, study$profile$columns[[i]], cells)
+  }, "")
+  names(found) <- names_of(columns)
+  found <- c(found, if (!is.null(counts)) c(on_labels(decimals(unlist(study$profile$target)), counts)))
+  found[nzchar(found)]
+}
+
+# Quantiles at 5, 25, 50, 75 and 95 %; the outer ones move inwards until 50 rows are beyond.
+quantiles_of <- function(x) {
+  if ((n <- length(x)) < 50) return(numeric(0))
+  tail <- min(max(0.05, 50 / n), 0.25)
+  sort(x)[floor(c(tail, 0.25, 0.5, 0.75, 1 - tail) * (n - 1) + 0.5) + 1]
+}
+
+on_numbers <- function(column, theirs, cells) {
+  x <- cells[!is.na(cells)]
+  if (length(cells) >= 50 && min(x) == max(x)) return(CONSTANT)
+  ours <- quantiles_of(x)
+  study <- decimals(unlist(theirs$quantiles))
+  if (!length(ours) || !length(study)) return("")
+  away <- function(x) max(abs(x - study)[2:4]) / decimals(column$spread)
+  if (away(ours) > 1) return(other_unit(ours, study, away))
+  share <- mean(is.na(cells) & !is.nan(cells))
+  if (share > decimals(theirs$missing) + 0.2)
+    return(sprintf("is missing in %.0f%% of the rows here, in the study in %s", 100 * share,
+                   theirs$missing))
+  ""
+}
+
+# The change of unit or code that brings the lab's quantiles to the study's.
+other_unit <- function(ours, study, away) {
+  shift <- ours[3] - study[3]
+  if (all(ours - study == shift) && shift == floor(shift))
+    return(paste0("is ", number_texts(abs(shift)), if (shift > 0) " larger" else " smaller",
+                  " throughout than in the study: is it coded differently, such as 1 and 2 for 0 and 1?"))
+  times <- paste0(number_texts(UNITS), " times %s (", names(UNITS), "?)")
+  factors <- c(1.8, 1 / 1.8, rbind(UNITS, 1 / UNITS))
+  moves <- c(32, -32 / 1.8, rep(0, 2 * length(UNITS)))
+  words <- c("in degrees Fahrenheit", "in degrees Celsius",
+             rbind(sprintf(times, "as large"), sprintf(times, "smaller")))
+  far <- vapply(seq_along(words), function(i) away((ours - moves[i]) / factors[i]), 0)
+  best <- which.min(far)
+  paste0(if (far[best] < 0.5) paste0("seems to have a different unit: it is ", words[best], "; ")
+         else "has very different values: ", "half of the rows are above ", number_texts(ours[3]),
+         " here, in the study above ", number_texts(study[3]))
+}
+
+on_levels <- function(column, theirs, cells) {
+  n <- length(cells)
+  if (n >= 50 && !anyNA(cells) && length(unique(cells)) == 1) return(CONSTANT)
+  names <- c(column$reference, as.character(unlist(column$levels)))
+  study <- decimals(unlist(theirs$shares))
+  ours <- vapply(names, function(name) sum(cells == name, na.rm = TRUE) / n, 0)
+  named <- which(!names %in% c("(other)", "(missing)"))
+  for (i in named) for (j in named) {
+    gap <- study[i] - study[j]
+    if (gap > 0.2 && ours[j] - ours[i] > gap / 2)
+      return(sprintf(paste0("may have its levels %s and %s exchanged: here %.0f%% and %.0f%% of the ",
+        "rows, in the study %.0f%% and %.0f%%"), quoted(names[i]), quoted(names[j]), 100 * ours[i],
+        100 * ours[j], 100 * study[i], 100 * study[j]))
+  }
+  ""
+}
+
+on_labels <- function(study, counts) {
+  shares <- counts / max(1, sum(counts))
+  if (length(shares) != length(study) || sum(counts) < 50) return("")
+  away <- abs(shares - study)
+  if (length(study) == 2 && abs(study[2] - 0.5) > 0.1 && abs(shares[2] - study[1]) < away[2] / 3)
+    return(sprintf(paste0("the labels may be exchanged: the second class has %.0f%% of the rows here, ",
+                          "in the study %.0f%%"), 100 * shares[2], 100 * study[2]))
+  ratios <- pmax(shares, 1e-9) / pmax(study, 1e-9)
+  odd <- which.max(pmax(away / 0.25, abs(log(ratios)) / log(4)))
+  if (away[odd] <= 0.25 && ratios[odd] > 0.25 && ratios[odd] < 4) return("")
+  sprintf("class %d has %.1f%% of the rows here, in the study %.1f%%", odd - 1L, 100 * shares[odd],
+          100 * study[odd])
+}
+
+# Whether rows here vary as the study states: what a match proves rests on that.
+spread_finding <- function(study, rows, theta) {
+  ratio <- median(decimals(unlist(study$spreads)) / spreads_of(study$design, rows, theta))
+  if ((ratio > 1 / 3 && ratio < 3) || rows$n < 50) return(NULL)
+  c(sprintf(paste("the study states that its numbers vary %.2g times as much as they do here, so what",
+                  "a match proves is not known"), ratio))
+}
+
+# Standard deviation of one row's influence on each number: what is seen, with leverages taken out, or
+# what the model lets expect, whichever is larger. For reading, so R may add up as it likes.
+spreads_of <- function(design, rows, theta) {
+  loss <- design$loss
+  S <- nrow(theta)
+  p <- ncol(theta)
+  some <- round(seq(1, rows$n, length.out = min(rows$n, 2^15)))
+  rows <- list(X = rows$X[some, , drop = FALSE], targets = rows$targets[some], n = length(some),
+               weights = rows$weights[some], offset = rows$offset[some], marks = numeric(length(some)))
+  sums <- sums_at(rows, loss, theta, ALL)
+  information <- mean_information(sums, loss, decimals(design$ridge), S, p)
+  coordinates <- kronecker(triangle(design$coordinates$scores), columns_of(design$coordinates)) * 2^-28
+  turn <- solve(information, coordinates, tol = 0)
+  X <- rows$X / 4096
+  scores <- scores_of(rows, theta)
+  means <- means_of(loss, scores)
+  mass <- if (is.null(rows$weights)) rep(1, rows$n) else rows$weights
+  seen <- expected <- squares <- misfit <- noise <- 0
+  few <- Inf
+  for (k in seq_len(S)) {
+    own <- (k - 1) * p + seq_len(p)
+    left <- residual(loss, k, means[, k], rows$targets)
+    bend <- curvature(loss, k, k, means[, k], means[, k])
+    lengths <- rowSums(X * t(solve(information[own, own], t(X), tol = 0)))
+    pull <- X %*% turn[own, ] * (mass / (1 - pmin(lengths * bend * mass / sum(mass), 0.9)))
+    seen <- seen + pull * left
+    expected <- expected + means[, k] * pull
+    squares <- squares + means[, k] * pull^2
+    square <- (left * mass)^2
+    misfit <- misfit + sum(square)
+    noise <- noise + sum(bend * mass^2)
+    few <- min(few, max(sum(square)^2 / max(sum(square^2), 1e-300), 0.01))
+  }
+  calm <- min(1, misfit / max(noise, 1e-300) * (1 + 3 * sqrt(2 / few) + 10 / few))
+  likely <- switch(loss$kind, gaussian = 0, poisson = colSums(squares), colSums(squares - expected^2))
+  sqrt(pmax(colSums(seen^2), likely * calm) * rows$n) / sum(mass)
+}
+
+# --- what a model is worth, and what a match proves ----------------------------------------------
+# A weighted mean over rows, and how far its 95 % confidence interval reaches.
+measured <- function(values, mass) {
+  value <- sum(values * mass) / sum(mass)
+  c(value, 1.959963984540054 * sqrt(sum(((values - value) * mass)^2)) / sum(mass))
+}
+
+row_losses <- function(loss, scores, targets) {
+  switch(loss$kind, gaussian = (scores[, 1] - targets)^2 / 2,
+    poisson = exp(pmin(scores[, 1], loss$cap_bits * LN2_HI)) - targets * scores[, 1], {
+      every <- cbind(0, scores)
+      top <- do.call(pmax, as.data.frame(every))
+      top + log(rowSums(exp(every - top))) - every[cbind(seq_along(targets), targets + 1)]
+    })
+}
+
+# Loss beside that of the base rate, and AUC or balanced accuracy: rows of value, low, high.
+worth_of <- function(design, codes, rows) {
+  loss <- design$loss
+  y <- rows$targets
+  mass <- if (is.null(rows$weights)) rep(1, rows$n) else rows$weights
+  scores <- scores_of(rows, on_grid(theta_of(design$coordinates, decoded(design, codes)), 26))
+  constant <- matrix(start_of(loss, shares_of(rows, loss)), rows$n, ncol(scores), byrow = TRUE)
+  base <- measured(row_losses(loss, constant, y), mass)[1]
+  found <- measured(row_losses(loss, scores, y), mass)
+  name <- switch(loss$kind, gaussian = "half the squared error", poisson = "half the deviance", "log-loss")
+  worth <- data.frame(name = name, value = found[1], low = found[1] - found[2],
+                      high = found[1] + found[2], base = base)
+  if (is.null(design$classes)) return(worth)
+  rank <- if (ncol(scores) == 1) auc(scores[, 1], y, mass) else {
+    right <- max.col(cbind(0, scores), ties.method = "first") == y + 1
+    parts <- vapply(unique(y), function(k) measured(right[y == k], mass[y == k]), c(0, 0))
+    c(mean(parts[1, ]), sqrt(sum(parts[2, ]^2)) / ncol(parts))
+  }
+  rbind(worth, data.frame(name = if (ncol(scores) == 1) "AUC" else "balanced accuracy",
+    value = rank[1], low = max(0, rank[1] - rank[2]), high = min(1, rank[1] + rank[2]), base = NA))
+}
+
+# The chance that a row of the second class has the larger score; its interval is DeLong's.
+auc <- function(scores, y, mass) {
+  place <- match(scores, sort(unique(scores)))
+  below <- function(chosen) {  # the share of some rows that lie below each row, ties by half
+    at <- tapply(mass * chosen, place, sum)
+    ((cumsum(at) - at / 2) / sum(at))[place]
+  }
+  up <- measured(below(y == 0)[y == 1], mass[y == 1])
+  down <- measured(below(y == 1)[y == 0], mass[y == 0])
+  c(up[1], sqrt(up[2]^2 + down[2]^2))
+}
+
+# Widths of cells in standard deviations between the original and a lab with so many rows.
+ratios_of <- function(study, n)
+  widths_of(study$design) / (decimals(unlist(study$spreads)) * sqrt(1 / study$n_original + 1 / n))
+
+# Estimated probability that a lab with so many rows gets a different model.
+disagreement_of <- function(study, n) {
+  width <- ratios_of(study, n)
+  reach <- width / 2^(study$design$bits + 1)
+  tail <- function(t) t * pnorm(-t) - dnorm(t)
+  min(1, sum(pmin(1, (tail(width / 2 + reach) - tail(width / 2 - reach)) / reach)))
+}
+
+# Bits of a normal number that is rounded to cells of this many standard deviations.
+entropy <- function(ratio) {
+  if (ratio < 0.5) return(0.5 * log2(2 * pi * exp(1)) - log2(ratio))
+  k <- 0:40
+  p <- pnorm((k + 0.5) * ratio) - pnorm((k - 0.5) * ratio)
+  p <- ifelse(p < 1e-12, 1, p)  # which adds nothing
+  -sum(ifelse(k == 0, 1, 2) * p * log2(p))
+}
+
+# The least number of rows at which something holds that holds beyond it too.
+first_rows <- function(holds) {
+  low <- 0
+  high <- 1
+  while (!holds(high)) {
+    low <- high
+    high <- high * 2
+    if (high > 1e12) return(1e12)
+  }
+  while (high - low > max(1, low %/% 100)) {
+    middle <- (low + high) %/% 2
+    if (holds(middle)) high <- middle else low <- middle
+  }
+  high
+}
+
+# Rows that a lab needs to get the model half of the time, and bits against a guess without rows; both
+# for somebody who tries 2^40 neighbours, too, unless a seal forbids it.
+evidence_of <- function(study, codes) {
+  design <- study$design
+  rows <- first_rows(function(n) prod(2 * pnorm(ratios_of(study, n) / 2) - 1) >= 0.5)
+  hidden <- rep(seq_len(n_columns(design)) > 1, n_scores(design$loss))  # the base rate gives constants
+  scale <- sqrt(mean(decoded(design, codes)[hidden]^2))
+  bits <- 0
+  if (is.finite(scale) && scale > 0) {
+    shift <- ((shifts_of(design) - sketch_of(design)) %% 1)[hidden]
+    off <- pmin(shift, 1 - shift)
+    width <- widths_of(design)[hidden] / scale
+    bits <- -sum(log2(pmax(pnorm((off + 0.5) * width) - pnorm((off - 0.5) * width), 1e-300)))
+  }
+  if (isTRUE(study$sealed) || is.null(study$commitment)) return(list(rows = rows, bits = bits))
+  search <- if (bits > 40)
+    first_rows(function(n) sum(vapply(ratios_of(study, n), entropy, 0)) <= 40) else 0
+  list(rows = rows, bits = bits, rows_search = min(search, rows), bits_search = max(0, bits - 40))
+}
+
+# The original's codes, if one or two numbers next to a wall make the difference; or NULL.
+neighbour <- function(study, codes, positions) {
+  near <- head(order(abs(abs(positions) - 0.5)), 24)
+  tries <- c(as.list(near), if (length(near) > 1) combn(head(near, 8), 2, simplify = FALSE))
+  moved <- lapply(tries, function(i) replace(codes, i, codes[i] + ifelse(positions[i] > 0, 1, -1)))
+  design <- canonical(study$design)
+  texts <- lapply(moved, function(codes) charToRaw(paste0(
+    '{"codes":', canonical(as.list(codes)), ',"design":', design, ',"format":"replearn/model","version":1}')))
+  found <- which(do.call(sha256, texts) == study$commitment)
+  if (length(found)) moved[[found[1]]]
+}
+
 # --- replications --------------------------------------------------------------------------------
 # Fit a study on a lab's own rows: a data.frame, or the path of a CSV file. `opened` is the original's
 # model, once it is open; `nonce` opens the commitment of a sealed study.
@@ -1047,9 +1340,11 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
   if (is.character(opened)) opened <- read_model(opened)
   design <- study$design
   rows <- rows_of(design, data, ...)
-  z <- coordinates_of(design$coordinates, fit(rows, design$loss, decimals(design$ridge)))
+  theta <- fit(rows, design$loss, decimals(design$ridge))
+  z <- coordinates_of(design$coordinates, theta)
   offsets <- offsets_of(design, z)
-  model <- make_model(design, floor(offsets + 0.5) + 0)
+  codes <- floor(offsets + 0.5) + 0
+  model <- make_model(design, codes)
   commits_to <- function(fingerprint) {
     if (is.null(study$commitment) || (isTRUE(study$sealed) && is.null(nonce))) return(NA)
     if (isTRUE(study$sealed))
@@ -1057,32 +1352,130 @@ replicate <- function(study, data, opened = NULL, nonce = NULL, ...) {
     study$commitment == fingerprint
   }
   same <- commits_to(model$fingerprint)
-  differences <- NULL
   if (!is.null(opened)) {
     if (canonical(opened$design) != canonical(design) || isFALSE(commits_to(opened$fingerprint)))
       refuse("the opened model must be the one that the study commits to, got a different one. Ask ",
              "the original for its model file.")
     same <- opened$fingerprint == model$fingerprint
+  }
+  known <- if (isTRUE(same)) codes else opened$codes
+  if (is.null(known) && isFALSE(same) && !isTRUE(study$sealed))
+    known <- neighbour(study, codes, offsets - codes)
+  found <- list(same = same, fingerprint = model$fingerprint, model = model, n_rows = rows$n,
+    planned_rows = study$n_replication, disagreement = disagreement_of(study, rows$n),
+    evidence = evidence_of(study, codes),
+    findings = c(rows$findings(study), spread_finding(study, rows, theta)),
+    worth = worth_of(design, codes, rows),
+    nearest = number_names(design)[head(order(abs(abs(offsets - codes) - 0.5)), 5)],
+    positions = offsets - if (is.null(known)) codes else known)
+  if (!is.null(known)) {
     deviations <- decimals(unlist(study$spreads)) * sqrt(1 / study$n_original + 1 / rows$n)
     rounding <- widths_of(design)^2 / (12 * 4^design$bits)
-    scaled <- (z - decoded(design, opened$codes)) / sqrt(deviations^2 + rounding)
-    differences <- data.frame(number = number_names(design), cells = model$codes - opened$codes,
-                              standardised = scaled)
-    differences <- differences[order(-abs(scaled)), ]
-    differences <- differences[differences$cells != 0, ]
+    scaled <- (z - decoded(design, known)) / sqrt(deviations^2 + rounding)
+    found$same_population <- min(1, length(z) * 2 * pnorm(-max(abs(scaled))))
+    differences <- data.frame(number = number_names(design), cells = codes - known,
+                              standardised = scaled)[order(-abs(scaled)), ]
+    found$differences <- differences[differences$cells != 0, ]
   }
-  structure(list(same = same, fingerprint = model$fingerprint, model = model, n_rows = rows$n,
-                 planned_rows = study$n_replication, differences = differences,
-                 positions = offsets - model$codes), class = "replearn_replication")
+  structure(found, class = "replearn_replication")
+}
+
+# --- in words ------------------------------------------------------------------------------------
+percent <- function(share) {
+  decimals <- if (share >= 0.01 || share == 0) 1 else 2
+  least <- 10^-(decimals + 2)
+  if (share > 0 && share < least / 2) return(sprintf("<%.*f%%", decimals, 100 * least))
+  if (share < 1 && share > 1 - least / 2) return(sprintf(">%.*f%%", decimals, 100 * (1 - least)))
+  sub("[.]0+%", "%", sprintf("%.*f%%", decimals, 100 * share))
+}
+
+# Numbers with one precision.
+reals_in_words <- function(values) {
+  largest <- max(abs(values))
+  exponent <- if (largest > 0) floor(log10(largest)) else 0
+  if (exponent < -5 || exponent > 14) return(sprintf("%.2e", values))
+  digits <- if (exponent >= 0) max(3 - exponent, 0) else 2 - exponent
+  formatC(values + 0, format = "f", digits = digits, big.mark = ",")
+}
+
+two_digits <- function(number) counted(signif(number, 2))
+
+proof_in_words <- function(proof) {
+  if (proof$bits < 10)
+    return(paste0("A match proves little: a guess without rows hits once in about ",
+                  two_digits(round(2^proof$bits)), " tries."))
+  paste0("A lab needs about ", two_digits(proof$rows), " rows of its own to get this model",
+         if (!is.null(proof$rows_search)) {
+           if (proof$rows_search < 50) "; one that searches (2^40 tries) needs hardly any"
+           else paste0("; one that searches (2^40 tries), about ", two_digits(proof$rows_search))
+         }, ".")
+}
+
+# Findings for people: columns about which the same is to be said share a sentence.
+in_sentences <- function(findings) {
+  vapply(unique(findings), function(sentence) {
+    names <- names(findings)[findings == sentence]
+    if (length(names) > 1)
+      return(paste0(length(names), " columns (", quoted(head(names, 4)), if (length(names) > 4) ", ...",
+                    "): each ", sentence, "."))
+    if (nzchar(names)) return(paste0("Column ", quoted(names), " ", sentence, "."))
+    paste0(toupper(substr(sentence, 1, 1)), substring(sentence, 2), ".")
+  }, "", USE.NAMES = FALSE)
+}
+
+# What Python's `replicate` says: a verdict, items and details. Items with names are values.
+in_words <- function(x) {
+  sentences <- in_sentences(x$findings)
+  worth <- vapply(seq_len(nrow(x$worth)), function(i) {
+    row <- x$worth[i, ]
+    ends <- reals_in_words(c(row$value, row$low, row$high))
+    paste0(ends[1], " (", ends[2], " to ", ends[3], ")", if (!is.na(row$base))
+      paste(", base rate alone", reals_in_words(c(row$value, row$low, row$high, row$base))[4]))
+  }, "")
+  worth <- sub(" ,", ",", setNames(worth, x$worth$name), fixed = TRUE)
+  verdict <- "A model was made; the study does not tell whether it is the original's."
+  items <- paste("Compare the fingerprint with those of other labs, or pass --opened with the",
+                 "original's model.")
+  if (isTRUE(x$same)) {
+    verdict <- "The same model: these rows give exactly the original's model."
+    items <- proof_in_words(x$evidence)
+  } else if (isFALSE(x$same)) {
+    verdict <- "A different model: these rows do not give the original's model."
+    p <- x$same_population
+    is_few <- x$n_rows < x$planned_rows && x$disagreement > 0.05
+    apart <- head(x$differences, 3)
+    items <- c(head(sentences, 2),
+      if (is_few) paste0(counted(x$n_rows), " rows are few: the study was planned for ",
+                         counted(x$planned_rows), ".")
+      else if (is.null(p) || p > 0.01)
+        paste("By chance it happens to", percent(x$disagreement), "of such labs."),
+      if (!is.null(p)) c(populations = paste0(
+        if (p > 0.01) "not shown to differ, " else "they differ, ",
+        if (p < 0.001) "p < 0.001" else sprintf("p = %.3f", p))),
+      if (NROW(apart)) setNames(sprintf("%s cell%s apart, %+.1f standard deviations",
+        counted(abs(apart$cells)), ifelse(abs(apart$cells) == 1, "", "s"), apart$standardised),
+        apart$number)
+      else paste0("Nearest to the edge of their cells: ", paste(head(x$nearest, 3), collapse = ", "), "."))
+  }
+  rows <- paste0(counted(x$n_rows), ", planned for ", counted(x$planned_rows))
+  rate <- paste0(percent(max(1 - x$disagreement, 1e-5)), ", estimated for ", counted(x$n_rows), " rows")
+  list(verdict = verdict,
+    items = c(paste("Fingerprint", x$fingerprint), items, "rows here" = rows, "agreement rate" = rate,
+              if (isTRUE(x$same)) worth),
+    details = c(sentences,
+      if (!isTRUE(x$same)) c("On the rows of the fit, so a little too good:", worth),
+      "proof in bits" = paste0(reals_in_words(x$evidence$bits), ", against a guess without rows"),
+      if (!is.null(x$evidence$bits_search))
+        c("after 2^40 guesses" = reals_in_words(x$evidence$bits_search))))
 }
 
 print_replication <- function(x, ...) {
-  cat(if (is.na(x$same)) "A model was made; the study does not tell whether it is the original's."
-      else if (x$same) "The same model: these rows give exactly the original's model."
-      else "A different model: these rows do not give the original's model.",
-      "\n  fingerprint  ", x$fingerprint, "\n  rows here    ", counted(x$n_rows),
-      ", planned for ", counted(x$planned_rows), "\n", sep = "")
-  if (NROW(x$differences)) print(x$differences, row.names = FALSE, digits = 2)
+  words <- in_words(x)
+  shown <- c(words$items, if (isTRUE(x$same)) in_sentences(x$findings))
+  names <- names(shown)
+  is_value <- nzchar(names)
+  cat(words$verdict, "\n", sep = "")
+  cat(ifelse(is_value, sprintf("  %-*s  %s", max(nchar(names)), names, shown), shown), sep = "\n")
   invisible(x)
 }
 

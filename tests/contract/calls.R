@@ -58,12 +58,18 @@ calls <- list(
     data <- v$path
     if (!is.null(v$frame)) data <- read.csv(data, check.names = FALSE, fileEncoding = "UTF-8-BOM",
                                             encoding = "UTF-8", stringsAsFactors = v$frame)
-    found <- do.call(replearn$replicate, c(list(v$study, data, opened = v$opened), v$options))
+    used <- system.time(
+      found <- do.call(replearn$replicate, c(list(v$study, data, opened = v$opened), v$options)))
     replearn$save(found$model, v$out)
     predicted <- do.call(predict, c(list(replearn$model(v$out), data, type = "score"), v$options))
+    words <- R$in_words(found)
+    items <- function(x) unname(Map(function(name, text) if (nzchar(name)) list(name, text) else text,
+                                    if (is.null(names(x))) rep("", length(x)) else names(x), x))
     list(same = if (!is.na(found$same)) found$same, fingerprint = found$fingerprint,
-         differences = out(found$differences$number), scores = out(predicted))
-  }
+         differences = out(found$differences$number), scores = out(predicted), verdict = words$verdict,
+         items = items(words$items), details = items(words$details), seconds = sum(used[1:2]))
+  },
+  units = function(v) Map(list, unname(R$UNITS), names(R$UNITS))
 )
 
 answers <- lapply(jsonlite::read_json(given[2]), function(call) {

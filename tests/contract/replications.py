@@ -1,5 +1,6 @@
 """Recorded tables of two labs, and small studies of them: what other languages must get too."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ import numpy as np
 
 from replearn.codes.sketch import width_factor
 from replearn.documents import decimal_text
+from replearn.documents.facts import Row
+from replearn.documents.facts import Table as FactTable
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.design import Design
 from replearn.recipes.glm import Summary, fit
@@ -47,6 +50,7 @@ CASES = {
     "numbers": Case(target="bmi", loss=Gaussian("25", "4")),
     "counts": Case(target="visits", loss=Poisson(6), offset="exposure"),
     "far values": Case(style="far"),
+    "ties of rounding": Case(style="ties"),
     "quoted line ends": Case(style="quoted"),
     "byte order mark and Windows line ends": Case(style="windows"),
     "decimal commas": Case(style="commas", csv=CsvOptions(";", ",", ".")),
@@ -62,10 +66,14 @@ def write_table(path: Path, case: Case, seed: int, n_rows: int | None = None) ->
     bmi = np.round(rng.normal(25, 4, n) + (age - 60) / 20, 2)
     if case.style == "far":
         bmi[:: n // 9] *= 1e6
+    texts = [f"{v:.1f}" for v in age]
+    if case.style == "ties":  # half-way between two whole numbers, up to the last bit
+        units = np.floor((age - 60) / 12 * 4096) + 0.5
+        texts = [repr(v) for v in (60 + 12 * units / 4096).tolist()]
     ward = rng.choice(["A", "B", "C d", "É"], n, p=[0.4, 0.3, 0.2, 0.1])
     score = (age - 60) / 12 + (ward == "B") - 0.3
     columns: dict[str, list[str]] = {
-        "age": [f"{v:.1f}" for v in age],
+        "age": texts,
         "bmi": [f"{v:.2f}" for v in bmi],
         "ward": list(ward),
         "smoker": list(np.where(rng.random(n) < 0.3, "TRUE", "false")),
@@ -97,6 +105,12 @@ def make_study(path: Path, case: Case) -> tuple[Study, Model]:
     features = case.features or [n for n in ("age", "bmi", "ward", "smoker") if n != case.target]
     table = open_case(path, case, features)
     learned = learn_encoding(table, **dict(case.encoding))
+    if case.style == "ties":
+        age, *others = learned.encoding.columns
+        encoding = replace(
+            learned.encoding, columns=(replace(age, centre="60", spread="12"), *others)
+        )
+        learned = replace(learned, encoding=encoding)
     classes = {"died": (0, 1), "ward": ("A", "B", "C d", "É")}.get(case.target)
     n_terms = learned.encoding.n_terms
     directions = None
@@ -155,3 +169,56 @@ def replicated(
 ) -> tuple[Model, Replication]:
     """What Python makes of a second lab's table."""
     return replicate(study, open_case(path, case, study.design.encoding.names), opened)
+
+
+def items(facts: Iterable[Any]) -> list[Any]:
+    """Sentences, and names with their values; tables are left out."""
+    return [
+        [x.name, x.shown] if isinstance(x, Row) else x
+        for x in facts
+        if not isinstance(x, FactTable)
+    ]
+
+
+CHANGES = {
+    "a different unit": lambda row: row | {"age": f"{float(row['age']) * 12:.1f}"},
+    "larger throughout": lambda row: row | {"age": f"{float(row['age']) + 50:.1f}"},
+    "very different": lambda row: row | {"age": f"{float(row['age']) ** 2:.0f}"},
+    "constant": lambda row: row | {"age": "60", "ward": "A"},
+    "missing": lambda row: row | ({"age": ""} if row["ward"] == "A" else {}),
+    "nowhere": lambda row: row | {"age": "", "smoker": "NA"},
+    "exchanged levels": lambda row: row | {"ward": {"A": "É", "É": "A"}.get(row["ward"], "B")},
+    "other labels": lambda row: row | {"died": "1" if float(row["age"]) > 40 else "0"},
+}
+
+
+def strange_columns(folder: Path) -> Iterator[tuple[str, Study, Path, Case]]:
+    """Tables in which a column looks different from the study."""
+    case = CASES["text levels and missing values"]
+    study, _ = make_study(write_table(folder / "a.csv", case, seed=0), case)
+    for name, change in CHANGES.items():
+        path = write_table(folder / f"{name}.csv", case, seed=1)
+        head, *lines = path.read_text().splitlines()
+        rows = [dict(zip(head.split(","), line.split(","), strict=True)) for line in lines]
+        path.write_text("\n".join([head, *(",".join(change(row).values()) for row in rows)]))
+        yield name, study, path, case
+
+
+def little_spread(folder: Path) -> Iterator[tuple[str, Study, Path, Case]]:
+    """Studies that state a quarter of the spread that rows have."""
+    for number, (name, case) in enumerate(CASES.items()):
+        study, _ = make_study(write_table(folder / "a.csv", case, seed=number), case)
+        study = replace(study, spreads=("0.25",) * study.design.n_numbers)
+        yield name, study, write_table(folder / f"spread {number}.csv", case, 100 + number), case
+
+
+def large_table(path: Path) -> tuple[Study, Case]:
+    """100,000 rows of 40 columns, and a study of them."""
+    rng = np.random.default_rng(40)
+    X = rng.normal(size=(100_000, 40))
+    y = rng.logistic(size=len(X)) < X[:, :5].sum(axis=1)
+    names = tuple(f"x{i}" for i in range(40))
+    head = ",".join([*names, "died"])
+    np.savetxt(path, np.column_stack([X, y]), "%.4f", ",", header=head, comments="")
+    case = Case(features=names)
+    return make_study(path, case)[0], case

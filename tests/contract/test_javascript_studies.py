@@ -3,26 +3,27 @@
 import gzip
 import re
 import time
-from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from replearn.documents.facts import Row, Table
 from replearn.errors import ReplearnError
 from replearn.study.coalition import Coalition, combine, lab_sums
 from replearn.study.passes import State
 from replearn.study.replication import Replication
 from replearn.study.study import Study
+from replearn.tables import profile
 from tests.contract.replications import (
     CASES,
     Case,
+    items,
+    large_table,
+    little_spread,
     make_study,
     open_case,
     replicated,
+    strange_columns,
     write_table,
 )
 from tests.contract.test_javascript import answers, needs_node
@@ -51,13 +52,6 @@ def test_model_files_are_equal(tmp_path):
         assert_same_words(replication, found)
     verdicts = {replication.same for _, _, replication in expected}
     assert verdicts == {True, False}
-
-
-def items(facts: Iterable[Any]) -> list[Any]:
-    """Sentences, and names with their values; tables are left out."""
-    return [
-        [x.name, x.shown] if isinstance(x, Row) else x for x in facts if not isinstance(x, Table)
-    ]
 
 
 def assert_same_words(python: Replication, found: dict[str, Any]) -> None:
@@ -126,20 +120,6 @@ def test_sums_that_are_refused(tmp_path):
         assert found["verdict"]
 
 
-@needs_node
-def test_a_study_that_states_too_little_spread(tmp_path):
-    calls, expected = [], []
-    for number, (name, case) in enumerate(CASES.items()):
-        study, _ = make_study(write_table(tmp_path / "a.csv", case, seed=number), case)
-        study = replace(study, spreads=("0.25",) * study.design.n_numbers)
-        path = write_table(tmp_path / f"{number}.csv", case, seed=100 + number)
-        expected.append((name, replicated(study, path, case)[1]))
-        calls.append(call(study, path, case))
-    for (name, replication), found in zip(expected, answers(calls), strict=True):
-        assert "times as much as they do here" in replication.findings[-1].sentence, name
-        assert_same_words(replication, found)
-
-
 BAD_ROWS = {
     "one class": ("", "some class has no row"),
     "a label that is missing": ("60,25,A,true,1,0,1,,x", "missing labels"),
@@ -169,34 +149,20 @@ def test_refusals_are_the_same(tmp_path):
         assert found["refused"] == message, name
 
 
-CHANGES = {
-    "a different unit": lambda row: row | {"age": f"{float(row['age']) * 12:.1f}"},
-    "larger throughout": lambda row: row | {"age": f"{float(row['age']) + 50:.1f}"},
-    "very different": lambda row: row | {"age": f"{float(row['age']) ** 2:.0f}"},
-    "constant": lambda row: row | {"age": "60", "ward": "A"},
-    "missing": lambda row: row | ({"age": ""} if row["ward"] == "A" else {}),
-    "nowhere": lambda row: row | {"age": "", "smoker": "NA"},
-    "exchanged levels": lambda row: row | {"ward": {"A": "É", "É": "A"}.get(row["ward"], "B")},
-    "other labels": lambda row: row | {"died": "1" if float(row["age"]) > 40 else "0"},
-}
+@needs_node
+def test_the_same_columns_look_strange(tmp_path):
+    calls, expected = [], []
+    for name, study, path, case in (*strange_columns(tmp_path), *little_spread(tmp_path)):
+        expected.append((name, replicated(study, path, case)[1]))
+        calls.append(call(study, path, case))
+    for (name, replication), found in zip(expected, answers(calls), strict=True):
+        assert replication.findings, name
+        assert_same_words(replication, found)
 
 
 @needs_node
-def test_the_same_columns_look_strange(tmp_path):
-    case = CASES["text levels and missing values"]
-    study, _ = make_study(write_table(tmp_path / "a.csv", case, seed=0), case)
-    calls, expected = [], []
-    for name, change in CHANGES.items():
-        path = write_table(tmp_path / f"{name}.csv", case, seed=1)
-        head, *lines = path.read_text().splitlines()
-        rows = [dict(zip(head.split(","), line.split(","), strict=True)) for line in lines]
-        texts = [",".join(change(row).values()) for row in rows]
-        path.write_text("\n".join([head, *texts]))
-        expected.append(replicated(study, path, case)[1])
-        calls.append(call(study, path, case))
-    for name, replication, found in zip(CHANGES, expected, answers(calls), strict=True):
-        assert replication.findings, name
-        assert_same_words(replication, found)
+def test_units_are_those_of_python():
+    assert answers([("units", {})]) == [[[*unit] for unit in profile._UNITS.items()]]
 
 
 @needs_node
@@ -224,18 +190,6 @@ def test_compressed_files(tmp_path):
     found = [answer.get("refused") or answer["fingerprint"] for answer in answers(calls)]
     for name, python, ours in zip(files, expected, found, strict=True):
         assert python.partition("cannot be read")[:2] == ours.partition("cannot be read")[:2], name
-
-
-def large_table(path: Path) -> tuple[Study, Case]:
-    """100,000 rows of 40 columns, and a study of them."""
-    rng = np.random.default_rng(40)
-    X = rng.normal(size=(100_000, 40))
-    y = rng.logistic(size=len(X)) < X[:, :5].sum(axis=1)
-    names = tuple(f"x{i}" for i in range(40))
-    head = ",".join([*names, "died"])
-    np.savetxt(path, np.column_stack([X, y]), "%.4f", ",", header=head, comments="")
-    case = Case(features=names)
-    return make_study(path, case)[0], case
 
 
 @needs_node

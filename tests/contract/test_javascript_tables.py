@@ -2,6 +2,7 @@
 
 import base64
 import random
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from replearn.tables import (
     open_table,
 )
 from tests.contract.test_javascript import answers, needs_node
+from tests.contract.test_one_table import ODD_WORDS, WORDS
+from tests.unit.test_cells import NO_TABLES
 
 ENCODING = Encoding(
     (
@@ -116,12 +119,29 @@ FILES: dict[str, tuple[bytes | str, dict[str, str], bool]] = {
 }  # fmt: skip
 
 
-def by_python(path: Path, content: bytes, options: dict[str, str]) -> dict[str, Any]:
+#: For tables of the columns a and b.
+NARROW = Encoding(ENCODING.columns[:2])
+
+
+def hostile_files() -> Iterator[tuple[bytes, dict[str, str], Encoding]]:
+    """What Python's own tests call no table, and every word of theirs that is hard to read."""
+    for name, content, _ in NO_TABLES:
+        if name.endswith(".csv"):
+            yield content, {}, NARROW
+    for word in (*WORDS, *ODD_WORDS):
+        cell = '"' + word.replace('"', '""') + '"'
+        yield f"a,b\n{cell},{cell}\n1,x\n".encode(), {}, NARROW
+        yield f"a;b\n{cell};{cell}\n1;x\n".encode(), {"decimal": ",", "thousands": "."}, NARROW
+
+
+def by_python(
+    path: Path, content: bytes, options: dict[str, str], encoding: Encoding = ENCODING
+) -> dict[str, Any]:
     path.write_bytes(content)
-    seen = Seen(ENCODING)
+    seen = Seen(encoding)
     try:
-        table = open_table(path, csv=CsvOptions(**options), columns=ENCODING.names)
-        rows = np.concatenate([ENCODING.encode(batch, seen) for batch in table.batches()])
+        table = open_table(path, csv=CsvOptions(**options), columns=encoding.names)
+        rows = np.concatenate([encoding.encode(batch, seen) for batch in table.batches()])
     except ReplearnError:
         return {"refused": True}
     odd = (seen.unknown + seen.unreadable).tolist()
@@ -129,14 +149,26 @@ def by_python(path: Path, content: bytes, options: dict[str, str]) -> dict[str, 
     return {"columns": rows.T.tolist(), "counts": [list(count) for count in counts]}
 
 
-def by_javascript(files: list[tuple[bytes, dict[str, str]]], step: int = 1) -> list[dict[str, Any]]:
+def by_javascript(
+    files: Iterable[tuple[bytes, dict[str, str]]], step: int = 1, encoding: Encoding = ENCODING
+) -> list[dict[str, Any]]:
     """The same by JavaScript, which gets what follows 1 MB in pieces of ``step`` bytes."""
-    given = {"encoding": ENCODING.content(), "step": step}
+    given = {"encoding": encoding.content(), "step": step}
     calls = [
         ("encode", given | {"bytes": base64.b64encode(content).decode(), "options": options})
         for content, options in files
     ]
     return [{"refused": True} if "refused" in found else found for found in answers(calls)]
+
+
+@needs_node
+def test_hostile_files(tmp_path):
+    files = [(content, options) for content, options, _ in hostile_files()]
+    found = by_javascript(files, encoding=NARROW)
+    expected = [by_python(tmp_path / "table.csv", *file, NARROW) for file in files]
+    for file, ours, theirs in zip(files, expected, found, strict=True):
+        assert theirs == ours, file
+    assert {"refused" in ours for ours in expected} == {True, False}
 
 
 @needs_node

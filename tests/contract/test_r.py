@@ -17,10 +17,30 @@ from replearn.datasets import load_readmission
 from replearn.errors import ReplearnError
 from replearn.exact.rows import Kept
 from replearn.recipes.glm import Summary, fit
-from tests.contract.replications import CASES, make_study, open_case, replicated, write_table
+from replearn.study.replication import Replication
+from replearn.study.study import Study
+from replearn.tables import profile
+from tests.contract.replications import (
+    CASES,
+    Case,
+    items,
+    large_table,
+    little_spread,
+    make_study,
+    open_case,
+    replicated,
+    strange_columns,
+    write_table,
+)
 from tests.contract.test_javascript import strange_tables
 from tests.contract.test_javascript_studies import BAD_ROWS
-from tests.contract.test_javascript_tables import ENCODING, FILES, by_python, strange_file
+from tests.contract.test_javascript_tables import (
+    ENCODING,
+    FILES,
+    by_python,
+    hostile_files,
+    strange_file,
+)
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "inst" / "replicate.R"
@@ -84,20 +104,42 @@ def test_strange_tables(tmp_path):
 
 def test_csv_files(tmp_path):
     coins = random.Random(34)
-    files = [(content, options) for content, options, _ in FILES.values()]
-    files += [(strange_file(coins), {}) for _ in range(300)]
+    files = [(content, options, ENCODING) for content, options, _ in FILES.values()]
+    files += [(strange_file(coins), {}, ENCODING) for _ in range(300)]
+    files += hostile_files()
     calls, expected = [], []
-    for number, (content, options) in enumerate(files):
+    for number, (content, options, encoding) in enumerate(files):
         path = tmp_path / f"{number}.csv"
         content = content.encode() if isinstance(content, str) else content
-        expected.append(by_python(path, content, options))
-        given = {"path": str(path), "encoding": ENCODING.content(), "options": options}
+        expected.append(by_python(path, content, options, encoding))
+        given = {"path": str(path), "encoding": encoding.content(), "options": options}
         calls.append(("encode", given))
     for file, ours, found in zip(files, expected, answers(tmp_path, calls), strict=True):
         assert ("refused" in found) == ("refused" in ours), file
         if "refused" not in ours:
             assert found["columns"] == ours["columns"], file
             assert found["counts"] == [count[:2] for count in ours["counts"]], file
+
+
+def call(folder: Path, study: Study, path: Path, case: Case, **more: Any) -> tuple[str, Any]:
+    """A replication; it writes its model beside the table."""
+    study.save(folder / f"{study.fingerprint}.json")
+    signs = {"decimal": case.csv.decimal, "thousands": case.csv.thousands}
+    given = {
+        "study": str(folder / f"{study.fingerprint}.json"),
+        "path": str(path),
+        "options": signs,
+    }
+    return "replicate", given | {"out": f"{path}.{len(more)}.model.json"} | more
+
+
+def assert_same_words(python: Replication, found: dict[str, Any], name: str) -> None:
+    facts = python.facts()
+    assert (found["same"], found["fingerprint"]) == (python.same, python.fingerprint), name
+    assert found["verdict"] == facts.verdict, name
+    assert found["items"] == items(facts.items), name
+    assert found["details"] == items(facts.details), name
+    assert found["differences"] == [difference.name for difference in python.differences], name
 
 
 def test_model_files_are_equal(tmp_path):
@@ -107,25 +149,47 @@ def test_model_files_are_equal(tmp_path):
         study, original = make_study(write_table(tmp_path / "a.csv", case, seed=number), case)
         n_rows = case.n_rows if number % 2 else 90  # too few rows: a different model
         path = write_table(tmp_path / f"{number}.csv", case, seed=100 + number, n_rows=n_rows)
-        model, replication = replicated(study, path, case)
-        given = {"path": str(path)}
-        for part, key in ((study, "study"), (original, "opened"), (model, "python")):
-            given[key] = str(tmp_path / f"{number}.{key}.json")
-            part.save(given[key])
+        opened = original if number % 3 == 0 else None
+        model, replication = replicated(study, path, case, opened)
+        model.save(python := tmp_path / f"{number}.python.json")
+        original.save(tmp_path / f"{number}.opened.json")
+        more = {} if opened is None else {"opened": str(tmp_path / f"{number}.opened.json")}
         batches = open_case(path, case, study.design.encoding.names).batches()
         scores = np.concatenate([model.scores_of(batch) for batch in batches])
-        apart = set(np.array(replication.names)[model.codes != original.codes])
-        given["options"] = {"decimal": case.csv.decimal, "thousands": case.csv.thousands}
-        for frame in (None, number % 4 < 2) if case.csv.decimal == "." else (None,):
-            out = tmp_path / f"{len(calls)}.out.json"
-            calls.append(("replicate", given | {"frame": frame, "out": str(out)}))
-            expected.append((name, out, given["python"], replication, scores, apart))
-    found = answers(tmp_path, calls)
-    for (name, out, python, said, scores, apart), ours in zip(expected, found, strict=True):
-        assert out.read_bytes() == Path(python).read_bytes(), name
-        assert (ours["same"], ours["fingerprint"]) == (said.same, said.fingerprint), name
-        assert np.allclose(np.reshape(ours["scores"], scores.shape), scores), name
-        assert set(ours["differences"]) == apart, name
+        frames = [{}, {"frame": number % 4 < 2}] if case.csv.decimal == "." else [{}]
+        for frame in frames:
+            calls.append(call(tmp_path, study, path, case, **more, **frame))
+            expected.append((name, calls[-1][1]["out"], python, replication, scores))
+    for (name, out, python, said, scores), found in zip(
+        expected, answers(tmp_path, calls), strict=True
+    ):
+        assert Path(out).read_bytes() == python.read_bytes(), name
+        assert_same_words(said, found, name)
+        assert np.allclose(np.reshape(found["scores"], scores.shape), scores), name
+
+
+def test_the_same_columns_look_strange(tmp_path):
+    calls, expected = [], []
+    for name, study, path, case in (*strange_columns(tmp_path), *little_spread(tmp_path)):
+        expected.append((name, replicated(study, path, case)[1]))
+        calls.append(call(tmp_path, study, path, case))
+    for (name, replication), found in zip(expected, answers(tmp_path, calls), strict=True):
+        assert replication.findings, name
+        assert_same_words(replication, found, name)
+
+
+@pytest.mark.slow
+def test_a_large_table(tmp_path):
+    study, case = large_table(path := tmp_path / "table.csv")
+    _, replication = replicated(study, path, case)
+    (found,) = answers(tmp_path, [call(tmp_path, study, path, case)])
+    print(f"R {found['seconds']:.1f} s of one core")
+    assert_same_words(replication, found, "large")
+
+
+def test_units_are_those_of_python(tmp_path):
+    listed = [[factor, words] for factor, words in profile._UNITS.items()]
+    assert answers(tmp_path, [("units", {})]) == [listed]
 
 
 def test_refusals(tmp_path):
