@@ -249,7 +249,7 @@ def test_other_codings_stop():
 
 def test_unannounced_signs_are_named():
     encoding = Encoding((NumberColumn("age", "60", "10"),))
-    for cell, signs in (("61,5", 'decimal=","'), ("50,000", 'thousands=","')):
+    for cell, signs in (("61,5", '--decimal=","'), ("50,000", '--thousands=","')):
         seen = Seen(encoding)
         encode(encoding, {"age": [cell] * 50}, seen)
         with pytest.raises(ReplearnError, match=f"give {signs}"):

@@ -191,7 +191,7 @@ def read_numbers(
     import numpy as np
 
     from replearn.reports.evaluate import matrix_of
-    from replearn.tables import class_numbers, join_columns, learn_classes, open_table
+    from replearn.tables import join_columns, learn_classes, open_table
     from replearn.types import is_sparse
 
     target = own_target(options.table, options.target)
@@ -201,14 +201,14 @@ def read_numbers(
     batches = list(table.batches())
     parts = [matrix_of(batch, table.names) for batch in batches]
     column = join_columns([batch.y for batch in batches if batch.y is not None])
-    classes = learn_classes([column])
+    classes, numbers = learn_classes(column)
     if is_sparse(parts[0]):
         from scipy import sparse
 
         X = sparse.vstack(parts, format="csr")
     else:
         X = np.concatenate(parts)
-    return X, np.array(classes)[class_numbers(column, classes)], table.names
+    return X, np.array(classes)[numbers], table.names
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
+from itertools import cycle
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -72,6 +73,11 @@ class _Kind:
         return value
 
 
+def _as_text(kind: "Range | Integers") -> bool:
+    """Whether some whole numbers of this kind are too large for a number of JSON."""
+    return max(abs(kind.low), abs(kind.high)) > MAX_WHOLE
+
+
 @dataclass(frozen=True)
 class Range(_Kind):
     """Whole numbers from ``low`` to ``high``; written as text if some are beyond 2^53."""
@@ -81,21 +87,17 @@ class Range(_Kind):
 
     def _read(self, value: Any) -> int:
         found = value
-        if self._as_text:
+        if _as_text(self):
             most = 1 + len(str(max(abs(self.low), abs(self.high))))
             fits = isinstance(value, str) and len(value) <= most and _WHOLE.fullmatch(value)
             found = int(value) if fits else None
         if type(found) is not int or not self.low <= found <= self.high:
-            where = " in a string" if self._as_text else ""
+            where = " in a string" if _as_text(self) else ""
             _refuse(f"a whole number from {self.low:,} to {self.high:,}{where}", value)
         return found
 
     def _write(self, value: int) -> int | str:
-        return str(int(value)) if self._as_text else int(value)
-
-    @property
-    def _as_text(self) -> bool:
-        return max(abs(self.low), abs(self.high)) > MAX_WHOLE
+        return str(int(value)) if _as_text(self) else int(value)
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ class Integers(_Kind):
             _refuse("a list" if self.ndim == 1 else "a list of rows", value)
         if len(rows) * max(map(len, rows), default=0) > self.max_size:
             _refuse(f"an array of at most {self.max_size:,} numbers", value)
-        if self._as_text:
+        if _as_text(self):
             one = Range(self.low, self.high)
             rows = [[one._read(cell) for cell in row] for row in rows]
         for number, row in enumerate(rows):
@@ -172,7 +174,7 @@ class Integers(_Kind):
 
         n_columns = len(rows[-1]) if rows else 0
         padded = [row + [0] * (n_columns - len(row)) for row in rows]
-        kind = object if self._as_text else np.int64
+        kind = object if _as_text(self) else np.int64
         found = np.array(padded, dtype=kind).reshape((len(rows), n_columns)[-self.ndim :])
         found.setflags(write=False)
         return found
@@ -181,7 +183,7 @@ class Integers(_Kind):
         import numpy as np
 
         array = np.asarray(value)
-        if self._as_text:
+        if _as_text(self):
             array = np.array([str(int(cell)) for cell in array.flat], dtype=object).reshape(
                 array.shape
             )
@@ -189,10 +191,6 @@ class Integers(_Kind):
             array = array.astype(np.int64)
         rows: list[Any] = array.tolist()
         return [row[: i + 1] for i, row in enumerate(rows)] if self.triangular else rows
-
-    @property
-    def _as_text(self) -> bool:
-        return max(abs(self.low), abs(self.high)) > MAX_WHOLE
 
 
 @dataclass(frozen=True)
@@ -240,16 +238,11 @@ class _Items(_Kind):
     def _read(self, value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list) or not self.length.low <= len(value) <= self.length.high:
             _refuse(f"a list of {self.length.low:,} to {self.length.high:,} items", value)
-        return tuple(
-            read_inside(f"[{number}]", self._kind(number), item)
-            for number, item in enumerate(value)
-        )
+        pairs = zip(cycle(self.kinds), value, strict=False)
+        return tuple(read_inside(f"[{i}]", kind, item) for i, (kind, item) in enumerate(pairs))
 
     def _write(self, value: Any) -> list[Any]:
-        return [self._kind(number)._write(item) for number, item in enumerate(value)]
-
-    def _kind(self, number: int) -> _Kind:
-        return self.kinds[number if len(self.kinds) > 1 else 0]
+        return [kind._write(item) for kind, item in zip(cycle(self.kinds), value, strict=False)]
 
 
 @dataclass(frozen=True)

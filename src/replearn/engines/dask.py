@@ -95,7 +95,7 @@ def _task(design: Design, work: Work, given: Any) -> Any:
     path, groups = given
     table = table_of(design, path)
     if groups is not None:
-        table = replace(table, source=ParquetFile(path, groups).source(), n_rows=None)
+        table = replace(table, read=ParquetFile(path, groups).read, n_rows=None)
     return work([table])
 
 

@@ -169,7 +169,7 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
             chosen=chosen,
             scoring=self.scoring,  # type: ignore[arg-type]
             noise_scale=decimal_text(float(plan.noise_scale)),
-            classes=learn_classes([column_from(self.classes_)], "y"),  # 1.0 is the label 1
+            classes=learn_classes(column_from(self.classes_), "y")[0],  # 1.0 is the label 1
             seed=coins.seed,  # type: ignore[arg-type]
         )
         assert isinstance(fitted.spread, Rivals)

@@ -73,8 +73,8 @@ class Rule:
         """Each column, the number of its first term, and the weights of its terms."""
         start = 0
         for column in self.columns:
-            yield column, start, self.weights[start : start + column.n_terms]
-            start += column.n_terms
+            yield column, start, self.weights[start : start + len(column.terms)]
+            start += len(column.terms)
 
     # --- in blocks, for programs that multiply matrices -------------------------------------------
 
@@ -114,7 +114,7 @@ class Rule:
 
     def level_rows(self, column: LevelColumn) -> tuple[dict[str, int], int, Matrix]:
         """Texts, as programs spell them, to rows of a table of terms; and the row of all others."""
-        n_levels = column.n_terms
+        n_levels = len(column.terms)
         kinds = np.eye(n_levels), np.zeros((1, n_levels)), np.full((1, n_levels), np.nan)
         rows = {}
         for text, place in level_places(column).items():

@@ -103,7 +103,7 @@ class _Writer:
 
     def __init__(self, rule: Rule, dialect: Dialect) -> None:
         self.rule, self.words, self.has_booleans = rule, _DIALECTS[dialect], dialect != "sqlite"
-        self.owners = [(column, i) for column in rule.columns for i in range(column.n_terms)]
+        self.owners = [(column, i) for column in rule.columns for i in range(len(column.terms))]
 
     def statement(self, table: str) -> str:
         """All predictions of all rows."""

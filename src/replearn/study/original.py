@@ -33,8 +33,6 @@ from replearn.study.worth import Worth
 from replearn.tables import (
     Remark,
     Table,
-    class_numbers,
-    join_columns,
     learn_classes,
     learn_encoding,
     make_profile,
@@ -238,11 +236,9 @@ def publish(table: Table, request: Request) -> Original:
 
 def read_labels(table: Table, kind: Kind) -> tuple[tuple[Any, ...] | None, Any]:
     """The classes, and the target of each row."""
-    parts = [batch.y for batch in table.batches()]
-    column = join_columns(parts)  # type: ignore[arg-type]
+    column = table.whole("target")
     if kind == "logistic":
-        classes = learn_classes([column])
-        return classes, class_numbers(column, classes)
+        return learn_classes(column)
     return None, target_numbers(column, least=0 if kind == "poisson" else None)
 
 

@@ -45,7 +45,7 @@ _REMEDIES = {
     "texts of more than 4,096 characters": "Shorten them, or drop the column.",
     "texts with a NUL or half of a character": "Save the table as UTF-8, or drop the column.",
     "numbers with a point where the decimal sign is a comma": (
-        "Write all numbers alike, or give the signs of this file (decimal=, thousands=)."
+        "Write all numbers alike, or give the signs of this file (--decimal, --thousands)."
     ),
 }
 
@@ -420,10 +420,10 @@ def signs_meant(texts: Iterable[str]) -> str:
     if 2 * kinds.count("") >= len(kinds):
         return ""
     if "both" in kinds or {"decimal", "."} <= set(kinds):
-        return 'decimal="," and thousands="."'
+        return '--decimal="," and --thousands="."'
     if "decimal" in kinds:
-        return 'decimal=","'
-    return f'thousands="{next(sign for sign in _SIGNS if sign in kinds)}"'
+        return '--decimal=","'
+    return f'--thousands="{next(sign for sign in _SIGNS if sign in kinds)}"'
 
 
 def sign_reader(decimal: str, thousands: str) -> Callable[[str], str]:

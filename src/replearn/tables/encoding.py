@@ -80,11 +80,6 @@ class NumberColumn(Part):
         missing = [("missing", f"{self.name} missing")] if self.indicator else []
         return ("z", self.name), *hats, *missing
 
-    @property
-    def n_terms(self) -> int:
-        """Number of terms."""
-        return 1 + len(self.knots) + self.indicator
-
 
 @dataclass(frozen=True)
 class LevelColumn(Part):
@@ -123,11 +118,6 @@ class LevelColumn(Part):
             else ("level", f"{self.name} = {level}")
             for level in self.levels
         )
-
-    @property
-    def n_terms(self) -> int:
-        """Number of terms."""
-        return len(self.levels)
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -193,8 +183,9 @@ class Encoding(Part):
             pair = [kinds[i] for i in (product.first, product.second) if i < len(kinds)]
             if len(pair) < 2 or not set(pair) <= {"z", "level"}:
                 raise Unfit(f"products must be of two terms, z or levels, got {product.content()}")
-        if self.n_terms > MAX_TERMS:
-            raise Unfit(f"there must be at most {MAX_TERMS:,} terms, got {self.n_terms:,}")
+        n_terms = len(kinds) + len(self.products)
+        if n_terms > MAX_TERMS:
+            raise Unfit(f"there must be at most {MAX_TERMS:,} terms, got {n_terms:,}")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -214,15 +205,15 @@ class Encoding(Part):
             found.append(Term(a.columns + b.columns, "product", f"{a.name} x {b.name}"))
         return tuple(found)
 
-    @cached_property
-    def n_basic(self) -> int:
-        """Terms that are no products."""
-        return sum(column.n_terms for column in self.columns)
-
     @property
     def n_terms(self) -> int:
         """Whole numbers of a row, without the constant."""
-        return self.n_basic + len(self.products)
+        return len(self.terms)
+
+    @property
+    def n_basic(self) -> int:
+        """Terms that are no products."""
+        return len(self.terms) - len(self.products)
 
     @property
     def term_names(self) -> tuple[str, ...]:
@@ -313,13 +304,13 @@ class Encoding(Part):
         out = np.empty((self.n_terms, batch.n_rows + 96), dtype=dtype)[:, : batch.n_rows]
         start = 0
         for place, column in enumerate(self.columns):
-            part = out[start : start + column.n_terms]
+            part = out[start : start + len(column.terms)]
             cells = batch.column(column.name)
             if isinstance(column, NumberColumn):
                 self._write_number(place, column, cells, part, seen)
             else:
                 self._write_levels(place, column, cells, part, seen)
-            start += column.n_terms
+            start += len(column.terms)
         return out
 
     def _write_number(

@@ -15,7 +15,7 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -93,31 +93,6 @@ class CsvOptions:
             )
 
 
-@dataclass(frozen=True, eq=False)
-class Source:
-    """Where rows come from.
-
-    Attributes
-    ----------
-    path : str
-        The file, or what the rows are called in messages.
-    names : tuple of str
-        All columns.
-    n_rows : int or None
-        None if only reading tells.
-    read : function
-        ``read(names, n_rows)`` gives some columns of consecutive rows: by name, or as one array.
-    is_sparse : bool
-        Whether rows are CSR arrays.
-    """
-
-    path: str
-    names: tuple[str, ...]
-    n_rows: int | None
-    read: Callable[[Sequence[str], int], Iterator[Any]]
-    is_sparse: bool = False
-
-
 @contextmanager
 def reading(path: str) -> Iterator[None]:
     """Turn what the system, Arrow or NumPy says about a file into one line."""
@@ -189,13 +164,10 @@ class CsvFile:
             raise ReplearnError(f"{path} must begin with a line of column names, got none.")
         self.names = checked_names(path, records[0])
         self._raw = dict(zip(self.names, records[0], strict=True))
+        self._is_closed = False  # before the first pass
         self._numbers: set[str] = set()  # columns that look like numbers so far
         if not self.options.thousands:
             self._guess(records[1:] if is_all else records[1:-1])
-
-    def source(self) -> Source:
-        """Its rows."""
-        return Source(self.path, self.names, None, self.read)
 
     def _guess(self, records: list[list[str]]) -> None:
         """Guess which columns Arrow may read as numbers; a wrong guess costs time, no more."""
@@ -274,6 +246,12 @@ class CsvFile:
                 yield from stream
         except ReplearnError as problem:
             raise self._in_words(problem, names) from None
+        if not self._is_closed and _ends_in_quotes(self.path, str(self.options.delimiter)):
+            raise ReplearnError(
+                f"{self.path} must close every quote, but it ends inside of one. Check that the "
+                "file is complete."
+            )
+        self._is_closed = True
 
     def _in_words(self, problem: ReplearnError, names: Sequence[str]) -> Exception:
         """What Arrow's complaint means: a column that is no number, or a fault of the file."""
@@ -283,6 +261,10 @@ class CsvFile:
             place = int(found[1]) if found else -1
             odd = {self.names[place]} if 0 <= place < len(self.names) else set(names)
             return _NoNumbers(odd & set(names) or set(names))
+        if "straddl" in text:
+            return ReplearnError(
+                f"{self.path} cannot be read: a row is longer than 4 MB. Check the quotes."
+            )
         if "invalid UTF8" in text:
             return ReplearnError(f"{self.path} must be UTF-8 text. {_SAVE_AS}")
         if found := re.search(r"(?:Row #([0-9]+): )?Expected ([0-9]+) columns, got ([0-9]+)", text):
@@ -297,6 +279,22 @@ class CsvFile:
 
 class _NoNumbers(Exception):
     """Columns (its one argument) with cells that Arrow does not read as numbers as we do."""
+
+
+def _ends_in_quotes(path: str, delimiter: str) -> bool:
+    """Whether a text ends before its last quote is closed."""
+    opened = gzip.open if path.lower().endswith(".gz") else open
+    with opened(path, "rb") as file:
+        n_quotes = sum(block.count(b'"') for block in iter(partial(file.read, _BLOCK_BYTES), b""))
+    if n_quotes % 2 == 0:
+        return False
+    with opened(path, "rt", encoding="utf-8", newline="") as file:
+        try:
+            for _ in csv.reader(file, delimiter=delimiter, strict=True):
+                pass
+        except csv.Error as problem:
+            return "expected after" not in str(problem)
+    return False
 
 
 _SAVE_AS = 'Save it as "CSV UTF-8" (in Excel: Save As, CSV UTF-8).'
@@ -355,17 +353,14 @@ class ParquetFile:
         if self._group_bytes > _UNPACKED + _UNPACKED_PER_BYTE * n_bytes:
             raise self._bomb(f"{self._group_bytes:,} bytes of a row group in {n_bytes:,}")
         kept = [name for name in schema.names if name not in pandas_index(schema)]
-        self._raw = dict(zip(checked_names(path, kept), kept, strict=True))
+        self.names = checked_names(path, kept)
+        self._raw = dict(zip(self.names, kept, strict=True))
         self._coded = [  # columns of texts that are read as dictionaries
             name
             for name in kept
             if types.is_string(kind := schema.field(name).type) or types.is_large_string(kind)
         ]
         self._most_rows = BATCH_ROWS
-
-    def source(self) -> Source:
-        """Its rows."""
-        return Source(self.path, tuple(self._raw), self.n_rows, self.read)
 
     def _bomb(self, what: str) -> ReplearnError:
         return ReplearnError(

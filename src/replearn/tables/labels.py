@@ -1,7 +1,7 @@
 """Labels: from a column of a table to class numbers, or to numbers to regress on."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,32 +19,30 @@ _LEAST_SHOWN = 10  # rows of a label that a message may quote
 _YES_NO = {"0": "false", "1": "true", "false": "0", "true": "1"}
 
 
-def learn_classes(parts: Iterable[Column], place: str = "the target") -> tuple[Label, ...]:
-    """The classes of an original, in order; the second of two is the positive one.
+def learn_classes(
+    column: Column, place: str = "the target"
+) -> tuple[tuple[Label, ...], NDArray[np.int64]]:
+    """The classes of an original, in order, and the place of each row's label among them.
 
     Whole numbers if all labels are, true and false if all are, else texts. A text that is a number
-    counts as that: "1", 1 and 1.0 are one label.
+    counts as that: "1", 1 and 1.0 are one label. The second of two classes is the positive one.
 
     Raises
     ------
     ReplearnError
         If a label is missing, if there is only one class, or if the labels are measurements.
     """
-    counts: Counter[str] = Counter()
-    for part in parts:
-        codes, texts = _codes(part, place)
-        counts.update(dict(zip(texts, np.bincount(codes, minlength=len(texts)), strict=True)))
-        if len(counts) > MAX_CLASSES:
-            break
-    found = sorted(text for text, count in counts.items() if count)
-    if found and all(map(is_number_text, found)):
-        numbers = [float(text) for text in found]
-        if not all(n.is_integer() and abs(n) <= MAX_WHOLE for n in numbers):
-            raise ReplearnError(
-                f"{place} must hold whole numbers, booleans or text, got fractions (Unknown label "
-                "type: continuous). Is it the label column? For measurements use "
-                "ReplicableLinearRegressor."
-            )
+    codes, texts = _codes(column, place)
+    found = sorted(texts[code] for code in np.unique(codes).tolist())
+    is_numeric = all(map(is_number_text, found))
+    if is_numeric and not all(
+        number.is_integer() and abs(number) <= MAX_WHOLE for number in map(float, found)
+    ):
+        raise ReplearnError(
+            f"{place} must hold whole numbers, booleans or text, got fractions (Unknown label "
+            "type: continuous). Is it the label column? For measurements use "
+            "ReplicableLinearRegressor."
+        )
     if len(found) > MAX_CLASSES:
         raise ReplearnError(
             f"{place} must hold at most {MAX_CLASSES:,} classes, got more. Is it the label column?"
@@ -54,11 +52,13 @@ def learn_classes(parts: Iterable[Column], place: str = "the target") -> tuple[L
             f"{place} must hold two classes or more, got {len(found)} class. A sample of one class "
             "cannot be learned from; check the label column."
         )
-    if all(map(is_number_text, found)):
-        return tuple(sorted(int(float(text)) for text in found))
-    if set(found) <= {"false", "true"}:
-        return False, True
-    return tuple(found)
+    if is_numeric:
+        found = sorted(found, key=float)
+    order = {text: number for number, text in enumerate(found)}
+    numbers = np.array([order.get(text, -1) for text in texts])[codes]
+    if is_numeric:
+        return tuple(int(float(text)) for text in found), numbers
+    return (False, True) if found == ["false", "true"] else tuple(found), numbers
 
 
 def class_numbers(

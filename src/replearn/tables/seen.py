@@ -20,6 +20,7 @@ _FEWEST_ROWS = 20  # of which a share says anything
 _MOST_KEPT = 1 << 16  # numbers of a column that are kept to look at their quantiles
 _KEPT_PER_BATCH = 1 << 10
 _MOST_LEVELS = 1 << 12
+_MOST_ODD = 1000  # texts
 _EXAMPLES = 4
 
 
@@ -44,7 +45,7 @@ class Seen:
         self.levels: list[Counter[str]] = [Counter() for _ in range(n_columns)]
         self._kept: list[list[NDArray[np.float64]]] = [[] for _ in range(n_columns)]
         self._strides = [1] * n_columns
-        self._odd: list[dict[str, None]] = [{} for _ in range(n_columns)]
+        self._odd: list[set[str]] = [set() for _ in range(n_columns)]
 
     def count(self, place: int, missing: int, unknown: int, unreadable: int, clipped: int) -> None:
         """Add to the counts of one column."""
@@ -77,13 +78,10 @@ class Seen:
             self.levels[place] = Counter(dict(found.most_common(_MOST_LEVELS // 2)))
 
     def keep_odd(self, place: int, cells: Column, odd: NDArray[np.bool_] | None) -> None:
-        """Keep a few of the texts that a column should not have."""
-        found = self._odd[place]
-        if len(found) >= 1000 or odd is None:
-            return
+        """Keep a few of the texts that a column should not have: the first in their order."""
         texts = cells if isinstance(cells, Texts) else Texts(*levels_of(cells))
-        for code in np.unique(texts.codes[odd])[:1000].tolist():
-            found[texts.values[code]] = None
+        found = {texts.values[code] for code in np.unique(texts.codes[odd]).tolist()}
+        self._odd[place] = set(sorted(self._odd[place] | found)[:_MOST_ODD])
 
     def values(self, place: int) -> NDArray[np.float64]:
         """Some numbers of a column, sorted."""
@@ -104,7 +102,7 @@ class Seen:
             getattr(self, name).__iadd__(getattr(other, name))
         for place in range(len(self.levels)):
             self.levels[place].update(other.levels[place])
-            self._odd[place].update(other._odd[place])
+            self._odd[place] = set(sorted(self._odd[place] | other._odd[place])[:_MOST_ODD])
             for values in other._kept[place]:
                 self.keep(place, values)
 
@@ -131,7 +129,7 @@ class Seen:
                 if signs := signs_meant(self._odd[place]):
                     what += f"; they look like numbers with other signs: give {signs}"
             if show_values:
-                what += f"; such as {', '.join(map(repr, list(self._odd[place])[:_EXAMPLES]))}"
+                what += f"; such as {', '.join(map(repr, sorted(self._odd[place])[:_EXAMPLES]))}"
             found.append((column.name, what))
         return found
 

@@ -1,8 +1,8 @@
 """A table: rows of named columns from memory or a file, some at a time, as often as one likes."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from replearn.tables.cells import (
     columns_from,
     finite,
     from_series,
+    join_columns,
     named_columns,
 )
 from replearn.tables.files import (
@@ -23,7 +24,6 @@ from replearn.tables.files import (
     CsvFile,
     CsvOptions,
     ParquetFile,
-    Source,
     checked_names,
     load_npz,
     load_svmlight,
@@ -77,33 +77,27 @@ class Table:
 
     Attributes
     ----------
-    source : Source
-        Where the rows come from.
+    place : str
+        The file, or what the rows are called in messages.
     names : tuple of str
         Feature columns, in order.
-    roles : dict
-        Of target, weights, offset and groups the name of a column, a column, or None.
     n_rows : int or None
         None before a first pass over a file that does not tell.
+    read : function
+        ``read(names, n_rows)`` gives some columns of consecutive rows: by name, or as one array.
+    is_sparse : bool
+        Whether rows are CSR arrays.
+    roles : dict
+        Of target, weights, offset and groups the name of a column, a column, or None.
     """
 
-    source: Source
+    place: str
     names: tuple[str, ...]
-    roles: dict[str, Any]
     n_rows: int | None
-
-    def __post_init__(self) -> None:
-        self._stamp = _stamp(self.place)
-
-    @property
-    def place(self) -> str:
-        """What the table is called in messages."""
-        return self.source.path
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether batches hold CSR arrays."""
-        return self.source.is_sparse
+    read: Callable[[Sequence[str], int], Iterator[Any]]
+    is_sparse: bool = False
+    roles: dict[str, Any] = field(default_factory=dict)
+    stamp: tuple[int, int] | None = None
 
     def batches(self, n_rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """The rows from the beginning, at most ``n_rows`` at a time.
@@ -114,38 +108,47 @@ class Table:
             If a cell is neither a number nor a text, or if the file has changed since it was
             opened.
         """
-        extra = [role for role in self.roles.values() if isinstance(role, str)]
-        wanted = list(dict.fromkeys([*self.names, *extra]))
+        roles = {("y" if n == "target" else n): r for n, r in self.roles.items() if r is not None}
+        named = [role for role in roles.values() if isinstance(role, str)]
+        wanted = tuple(dict.fromkeys([*self.names, *named]))
         done = 0
-        for found in self.source.read(wanted, n_rows):
-            batch = self._batch(wanted, found, done)
-            done += batch.n_rows
-            yield batch
-        if _stamp(self.place) != self._stamp:
+        for found in self.read(wanted, n_rows):
+            stored = found if isinstance(found, dict) else {}
+            size = len(next(iter(stored.values()))) if stored else found.shape[0]
+            whole = Batch(wanted, size, None if stored else found, stored)
+            rows = slice(done, done + size)
+            given = {
+                name: whole.column(role) if isinstance(role, str) else role[rows]
+                for name, role in roles.items()
+            }
+            done += size
+            self._check_lengths(done, is_all=False)
+            matrix = found[:, : len(self.names)] if named and not stored else whole.matrix
+            yield Batch(self.names, size, matrix, stored, **given)
+        if self.stamp is not None and _stamp(self.place) != self.stamp:
             raise ReplearnError(f"{self.place} has changed while it was read. Read it again.")
         if done == 0:
             raise ReplearnError(f"{self.place} must have rows, got none. Check it.")
-        for name, role in self.roles.items():
-            if role is not None and not isinstance(role, str) and len(role) != done:
-                raise ReplearnError(
-                    f"{name} must have a value for each of the {done:,} rows, got {len(role):,}."
-                )
+        self._check_lengths(done)
         self.n_rows = done
 
-    def _batch(self, wanted: Sequence[str], found: Any, start: int) -> Batch:
-        stored = found if isinstance(found, dict) else {}
-        n_rows = len(next(iter(found.values()))) if stored else found.shape[0]
-        whole = Batch(tuple(wanted), n_rows, None if stored else found, stored)
-        given = {}
+    def whole(self, role: str) -> Column:
+        """The column of a role, of all rows; no other column is read."""
+        column = self.roles[role]
+        if not isinstance(column, str):
+            return column
+        alone = replace(self, names=(column,), roles={})
+        return join_columns([batch.column(column) for batch in alone.batches()])
+
+    def _check_lengths(self, n_rows: int, is_all: bool = True) -> None:
+        """Refuse columns that have fewer rows than the table; or more, if these are all."""
         for name, role in self.roles.items():
-            column = whole.column(role) if isinstance(role, str) else role
-            if role is not None and not isinstance(role, str):
-                column = role[start : start + n_rows]
-            given["y" if name == "target" else name] = column
-        matrix = whole.matrix
-        if matrix is not None and len(wanted) > len(self.names):
-            matrix = matrix[:, : len(self.names)]
-        return Batch(self.names, n_rows, matrix, stored, **given)
+            if role is None or isinstance(role, str):
+                continue
+            if len(role) < n_rows or (is_all and len(role) > n_rows):
+                raise ReplearnError(
+                    f"{name} must have a value for each of the {n_rows:,} rows, got {len(role):,}."
+                )
 
 
 def open_table(
@@ -188,11 +191,10 @@ def open_table(
     [[71.0, nan]]
     """
     if isinstance(source, str | os.PathLike):
-        path = os.fspath(source)
-        found, own = _open_file(path, csv or CsvOptions(), columns)
+        table, own = _open_file(os.fspath(source), csv or CsvOptions(), columns)
         target = own if target is None else target
     else:
-        found = _in_memory(source, names)
+        table = _in_memory(source, names)
     roles = {"target": target, "weights": weights, "offset": offset, "groups": groups}
     for name, role in roles.items():
         if role is not None and not isinstance(role, str):
@@ -201,52 +203,55 @@ def open_table(
             except OddCells as odd:
                 raise ReplearnError(f"{name} must hold numbers or text, got {odd.what}.") from None
     named = [role for role in roles.values() if isinstance(role, str)]
-    _check_known(found, [*named, *drop, *(columns or ())])
-    features = [name for name in found.names if name not in {*named, *drop}]
+    known = set(table.names)
+    if absent := [n for n in dict.fromkeys([*named, *drop, *(columns or ())]) if n not in known]:
+        raise ReplearnError(
+            f"{table.place} has no {named_columns(absent)}; it has {named_columns(table.names)}. "
+            "Rename the columns, or check the file."
+        )
+    features = [name for name in table.names if name not in {*named, *drop}]
     if columns is not None:
         features = list(columns)
         if both := [name for name in features if name in named]:
             raise ReplearnError(
-                f"{found.path}: {named_columns(both)} cannot be a feature and have a different "
+                f"{table.place}: {named_columns(both)} cannot be a feature and have a different "
                 "part to play. Leave it out of one of them."
             )
     if not features:
-        raise ReplearnError(f"{found.path} must have a feature column, got none. Drop fewer.")
-    return Table(found, tuple(features), roles, found.n_rows)
+        raise ReplearnError(f"{table.place} must have a feature column, got none. Drop fewer.")
+    found = replace(table, names=tuple(features), roles=roles)
+    if table.n_rows is not None:
+        found._check_lengths(table.n_rows)
+    return found
 
 
-def _open_file(path: str, csv: CsvOptions, columns: Sequence[str] | None) -> tuple[Source, Any]:
-    """A source of rows for a file, by the end of its name; and the labels that belong to it."""
-    name = path.lower()
+def _open_file(path: str, csv: CsvOptions, columns: Sequence[str] | None) -> tuple[Table, Any]:
+    """A file as a table, by the end of its name; and the labels that belong to it."""
+    name, y = path.lower(), None
     if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".xlsx", ".xls", ".ods")):
-        return CsvFile(path, csv).source(), None
-    if name.endswith((".parquet", ".pq")):
-        return ParquetFile(path).source(), None
-    if name.endswith(".npz"):
+        text = CsvFile(path, csv)
+        table = Table(path, text.names, None, text.read)
+    elif name.endswith((".parquet", ".pq")):
+        file = ParquetFile(path)
+        table = Table(path, file.names, file.n_rows, file.read)
+    elif name.endswith(".npz"):
         X, y, names = load_npz(path)
-        return _array_source(X, names, path), y
-    if name.removesuffix(".gz").endswith((".svm", ".svmlight", ".libsvm")):
-        rows, labels = load_svmlight(path, columns)
-        return _matrix_source(rows, None, path), labels
-    raise ReplearnError(
-        f"{path} must end in .csv, .csv.gz, .parquet, .npz or .svm. Convert it, or rename it if it "
-        "has one of these formats."
-    )
-
-
-def _check_known(source: Source, names: Sequence[str]) -> None:
-    absent = [name for name in dict.fromkeys(names) if name not in source.names]
-    if absent:
+        table = _of_array(X, names, path)
+    elif name.removesuffix(".gz").endswith((".svm", ".svmlight", ".libsvm")):
+        X, y = load_svmlight(path, columns)
+        table = _of_matrix(X, None, path)
+    else:
         raise ReplearnError(
-            f"{source.path} has no {named_columns(absent)}; it has {named_columns(source.names)}. "
-            "Rename the columns, or check the file."
+            f"{path} must end in .csv, .csv.gz, .parquet, .npz or .svm. Convert it, or rename it "
+            "if it has one of these formats."
         )
+    return replace(table, stamp=_stamp(path)), y
 
 
-def _stamp(place: str) -> tuple[int, int] | None:
+def _stamp(path: str) -> tuple[int, int] | None:
     """What changes when a file is written to."""
     try:
-        found = os.stat(place)
+        found = os.stat(path)
     except OSError:
         return None
     return found.st_size, found.st_mtime_ns
@@ -255,49 +260,48 @@ def _stamp(place: str) -> tuple[int, int] | None:
 # --- in memory ------------------------------------------------------------------------------------
 
 
-def _in_memory(source: Any, names: Sequence[str] | None) -> Source:
+def _in_memory(source: Any, names: Sequence[str] | None) -> Table:
     if is_sparse(source):
         if source.dtype.kind not in "fiub" or source.ndim != 2:
             raise ReplearnError(f"a sparse table must be 2-d and of numbers, got {source.dtype}.")
-        return _matrix_source(source.tocsr(), names)
+        return _of_matrix(source.tocsr(), names)
     if isinstance(source, Mapping):
-        return _column_source(dict(source))
+        return _of_columns(dict(source))
     if type(source).__module__.startswith("pyarrow"):
         import pyarrow as pa
 
         table = pa.Table.from_batches([source]) if isinstance(source, pa.RecordBatch) else source
         kept = [name for name in table.column_names if name not in pandas_index(table.schema)]
         checked_names("the table", kept)
-        return _column_source({name: table.column(name) for name in kept})
-    if isinstance(source, np.ndarray | list | tuple):
-        return _array_source(source, names)
-    import narwhals.stable.v1 as nw
+        return _of_columns({name: table.column(name) for name in kept})
+    if not isinstance(source, np.ndarray | list | tuple):
+        import narwhals.stable.v1 as nw
 
-    if hasattr(source, "columns"):  # narwhals wants names that are texts, and different
-        checked_names("the table", list(source.columns))
-    frame = nw.from_native(source, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        return _column_source({name: frame[name] for name in frame.columns})
-    return _array_source(source, names)
+        if hasattr(source, "columns"):  # narwhals wants names that are texts, and different
+            checked_names("the table", list(source.columns))
+        frame = nw.from_native(source, eager_only=True, pass_through=True)
+        if isinstance(frame, nw.DataFrame):
+            return _of_columns(dict(zip(frame.columns, frame.iter_columns(), strict=True)))
+    return _of_array(source, names)
 
 
-def _array_source(source: Any, names: Sequence[str] | None, path: str = "the table") -> Source:
+def _of_array(source: Any, names: Sequence[str] | None, place: str = "the table") -> Table:
     try:
         array = source if isinstance(source, np.ndarray) else np.asarray(source)
     except ValueError:
-        raise ReplearnError(f"{path} must have rows of one length, got a ragged list.") from None
+        raise ReplearnError(f"{place} must have rows of one length, got a ragged list.") from None
     if array.dtype.kind == "U" and not isinstance(source, np.ndarray):
         array = np.asarray(source, dtype=object)  # NumPy wrote numbers among texts in its own way
     if array.ndim != 2:
         raise ReplearnError(
-            f"{path} must be a 2-d array, got {array.ndim}-d. Reshape your data: one row for each "
+            f"{place} must be a 2-d array, got {array.ndim}-d. Reshape your data: one row for each "
             "sample, X.reshape(-1, 1) for one column."
         )
     is_masked = isinstance(array, np.ma.MaskedArray)
     if array.dtype.kind in "fiu" and array.dtype.itemsize <= 8 and not is_masked:
-        return _matrix_source(array, names, path)
-    labels = _array_names(array.shape[1], names)
-    return _column_source({name: array[:, i] for i, name in enumerate(labels)}, path)
+        return _of_matrix(array, names, place)
+    named = _array_names(array.shape[1], names)
+    return _of_columns({name: array[:, i] for i, name in enumerate(named)}, place)
 
 
 def _array_names(n_columns: int, names: Sequence[str] | None) -> tuple[str, ...]:
@@ -307,24 +311,24 @@ def _array_names(n_columns: int, names: Sequence[str] | None) -> tuple[str, ...]
     return checked_names("the table", found)
 
 
-def _column_source(columns: dict[Any, Any], path: str = "the table") -> Source:
+def _of_columns(columns: dict[Any, Any], place: str = "the table") -> Table:
     """Columns of any kind, which become cells as they are read."""
-    names = checked_names(path, list(columns))
+    names = checked_names(place, list(columns))
     found = dict(zip(names, columns.values(), strict=True))
-    lengths = {name: len(values) for name, values in found.items()}
-    if len(set(lengths.values())) > 1:
+    lengths = {len(values) for values in found.values()}
+    if len(lengths) > 1:
         raise ReplearnError(
-            f"all columns must have the same number of rows, got {min(lengths.values()):,} and "
-            f"{max(lengths.values()):,}."
+            f"all columns must have the same number of rows, got {min(lengths):,} and "
+            f"{max(lengths):,}."
         )
-    total = next(iter(lengths.values()), 0)
+    total = max(lengths, default=0)
 
     def read(wanted: Sequence[str], n_rows: int) -> Iterator[dict[str, Column]]:
         for start in range(0, total, n_rows):
             rows = slice(start, start + n_rows)
-            yield columns_from(path, {name: partial(_part, found[name], rows) for name in wanted})
+            yield columns_from(place, {name: partial(_part, found[name], rows) for name in wanted})
 
-    return Source(path, names, total, read)
+    return Table(place, names, total, read)
 
 
 def _part(values: Any, rows: slice) -> Column:
@@ -334,13 +338,13 @@ def _part(values: Any, rows: slice) -> Column:
     return column_from(values.iloc[rows] if hasattr(values, "iloc") else values[rows])
 
 
-def _matrix_source(matrix: Any, names: Sequence[str] | None, path: str = "the table") -> Source:
+def _of_matrix(matrix: Any, names: Sequence[str] | None, place: str = "the table") -> Table:
     """A 2-d array of numbers, or a CSR array."""
-    labels = _array_names(matrix.shape[1], names)
-    places = {name: place for place, name in enumerate(labels)}
+    named = _array_names(matrix.shape[1], names)
+    places = {name: i for i, name in enumerate(named)}
 
     def read(wanted: Sequence[str], n_rows: int) -> Iterator[Any]:
-        chosen = None if tuple(wanted) == labels else [places[name] for name in wanted]
+        chosen = None if tuple(wanted) == named else [places[name] for name in wanted]
         for start in range(0, matrix.shape[0], n_rows):
             rows = matrix[start : start + n_rows]
             rows = rows if chosen is None else rows[:, chosen]
@@ -348,17 +352,15 @@ def _matrix_source(matrix: Any, names: Sequence[str] | None, path: str = "the ta
             try:
                 finite(rows.data if is_sparse(rows) else rows)
             except OddCells:
-                found = rows.tocoo() if is_sparse(rows) else rows
-                odd = (
-                    found.col[np.isinf(found.data)]
-                    if is_sparse(rows)
-                    else np.isinf(found).nonzero()[1]
-                )
-                names = named_columns(wanted[place] for place in np.unique(odd).tolist())
+                if is_sparse(rows):
+                    odd = rows.indices[np.isinf(rows.data)]
+                else:
+                    odd = np.isinf(rows).nonzero()[1]
                 raise ReplearnError(
-                    f"{path}: {names} must hold numbers or text, got infinite numbers (infinity). "
-                    "Leave such cells empty, or drop the column."
+                    f"{place}: {named_columns(wanted[i] for i in np.unique(odd))} must hold "
+                    "numbers or text, got infinite numbers (infinity). Leave such cells empty, or "
+                    "drop the column."
                 ) from None
             yield rows
 
-    return Source(path, labels, matrix.shape[0], read, is_sparse(matrix))
+    return Table(place, named, matrix.shape[0], read, is_sparse(matrix))
