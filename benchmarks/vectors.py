@@ -1,6 +1,6 @@
 """Test vectors of every step of a fit, for other implementations: writes docs/vectors.json.
 
-Rows of a case are stored where they are few; of the large case they come from the coins, as
+Rows of a case are stored where they are few; of the large cases they come from the coins, as
 ``rows_from_coins`` says.
 """
 
@@ -67,6 +67,9 @@ def cases() -> dict[str, tuple[Block, Loss, str]]:
     terms = rows_from_coins("sampled", 40_000, 2)
     targets = targets_from_coins("sampled", terms, Bernoulli())
     found["a share of the rows"] = Block(terms, targets), Bernoulli(), "0.001"
+    terms = rows_from_coins("many", 1000, 505)
+    targets = targets_from_coins("many", terms, Bernoulli())
+    found["many coefficients"] = Block(terms, targets), Bernoulli(), "0.1"
     return found
 
 
@@ -74,17 +77,15 @@ def fit_vector(block: Block, loss: Loss, ridge: str) -> dict[str, Any]:
     """Every step of one fit, and the codes of an original and of a replication."""
     rows = Kept(block)
     summary = Summary.of(rows, loss).check(loss)
-    passes = []
+    passes, sums = [], []
 
     def passed(state: newton.State) -> Any:
         passes.append({"theta": whole(state.theta), "share": state.share})
-        return newton.sums_at(rows.blocks(), loss, state)
+        sums.append(newton.sums_at(rows.blocks(), loss, state))
+        return sums[-1]
 
     n_columns = rows.n_terms + 1
     theta = newton.fit(passed, loss, float(ridge), summary.shares, summary.n_rows, n_columns)
-    first = newton.sums_at(
-        rows.blocks(), loss, newton.State(np.array(passes[0]["theta"], float), passes[0]["share"])
-    )
     coordinates = Coordinates.of(
         loss.information(summary.shares), second_moments(rows), float(ridge)
     )
@@ -96,7 +97,7 @@ def fit_vector(block: Block, loss: Loss, ridge: str) -> dict[str, Any]:
         "ridge": ridge,
         "shares": summary.shares.tolist(),
         "passes": passes,
-        "first": {name: value.tolist() for name, value in first.values.items()},
+        "first": {name: value.tolist() for name, value in sums[0].values.items()},
         "theta": whole(theta),
         "coordinates": coordinates.content(),
         "numbers": z.tolist(),
@@ -170,7 +171,7 @@ def vectors() -> dict[str, Any]:
                 {"terms": block.terms.tolist(), "targets": block.targets.tolist()}
                 if block.n_rows < 1000
                 else {
-                    "stream": "sampled",
+                    "stream": "many" if block.terms.shape[1] > 2 else "sampled",
                     "n_rows": block.n_rows,
                     "n_terms": block.terms.shape[1],
                     "ones": np.flatnonzero(block.targets)[:20].tolist(),

@@ -396,16 +396,17 @@ scores_of <- function(rows, theta) {
   if (is.null(rows$offset)) scores else scores + rows$offset
 }
 
-# Gradient and information at theta, a row for each score. X has the constant, 4096, first.
-sums_at <- function(rows, loss, theta, share) {
+# Gradient and information at theta, a row for each score. X has the constant, 4096, first. Without
+# `whole` the information has a first row and a diagonal for each score.
+sums_at <- function(rows, loss, theta, share, whole = TRUE) {
   if (!all(rowSums(abs(theta)) * 16384 < 2^53))
     refuse("coefficients must keep scores below 2^15, got larger ones. Use a larger ridge.")
   p <- ncol(theta)
   bits <- loss_bits(loss)
   gradient <- list(hi = matrix(0, p, nrow(theta)), lo = matrix(0, p, nrow(theta)))
   S <- seq_len(nrow(theta))
-  pair <- subset(expand.grid(l = S, k = S), k <= l)
-  zeros <- matrix(0, p, p)
+  pair <- if (whole) subset(expand.grid(l = S, k = S), k <= l) else data.frame(l = S, k = S)
+  zeros <- matrix(0, if (whole) p else 2, p)
   information <- if (share > 0) rep(list(list(hi = zeros, lo = zeros)), nrow(pair))
   weight <- sampled <- 0
   for (start in seq(1, rows$n, by = BLOCK)) {
@@ -425,9 +426,10 @@ sums_at <- function(rows, loss, theta, share) {
       for (i in seq_len(nrow(pair))) {
         k <- pair$k[i]
         l <- pair$l[i]
-        values <- curvature(loss, k, l, means[some, k], means[some, l]) * weights[some]
-        information[[i]] <- pairs_added(information[[i]],
-                                        crossprod(coarse * on_grid(values, bits), coarse))
+        values <- on_grid(curvature(loss, k, l, means[some, k], means[some, l]) * weights[some], bits)
+        found <- if (whole) crossprod(coarse * values, coarse)
+                 else rbind(crossprod(values, coarse) * 256, crossprod(values, coarse^2))
+        information[[i]] <- pairs_added(information[[i]], found)
       }
     }
   }
@@ -469,31 +471,77 @@ mean_information <- function(sums, loss, ridge, S, p) {
   whole
 }
 
+# Inverse information times the last gradient, by the last steps (L-BFGS in two loops).
+remembered <- function(points, alone) {
+  steps <- list()
+  for (i in seq_along(points)[-1]) {
+    step <- (points[[i]]$theta - points[[i - 1]]$theta) * POWER(-26)
+    change <- points[[i]]$gradient - points[[i - 1]]$gradient
+    product <- in_order(step * change)
+    if (product > 0)
+      steps[[length(steps) + 1]] <- list(step = step, change = change, product = product)
+  }
+  right <- points[[length(points)]]$gradient
+  for (i in rev(seq_along(steps))) {
+    steps[[i]]$weight <- in_order(steps[[i]]$step * right) / steps[[i]]$product
+    right <- right - steps[[i]]$weight * steps[[i]]$change
+  }
+  found <- alone(right)
+  for (one in steps)
+    found <- found + (one$weight - in_order(one$change * found) / one$product) * one$step
+  found
+}
+
+# Inverse information of uncorrelated columns, once the constant is taken out, times a vector.
+solved_alone <- function(sums, right, loss, ridge, S, p) {
+  penalty <- if (S == 1) ridge else ridge * (1 - 1 / (S + 1))
+  found <- numeric(S * p)
+  for (k in seq_len(S)) {
+    part <- reals(sums$information[[k]]) * POWER(-loss_bits(loss)) / max(sums$sampled, 1)
+    head <- max(part[1, 1], POWER(-24))
+    own <- part[2, -1] + penalty
+    slope <- part[1, -1] / head
+    alone <- pmax(own - part[1, -1] * slope, own / 64, POWER(-24))
+    at <- (k - 1) * p + seq_len(p)
+    found[at[-1]] <- (right[at[-1]] - slope * right[at[1]]) / alone
+    found[at[1]] <- right[at[1]] / head - in_order(slope * found[at[-1]])
+  }
+  found
+}
+
 # Coefficients at which the mean loss with its ridge is smallest: whole numbers of units of 2^-26, a
 # row for each score. `on_pass` is told of every pass over the rows.
 fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
   S <- n_scores(loss)
   p <- ncol(rows$X)
+  whole <- S * p <= 500
   rows$marks <- marks(rows$X)
   passed <- function(there, some) {
     on_pass(there, some)
-    sums_at(rows, loss, there, some)
+    sums_at(rows, loss, there, some, whole)
   }
   theta <- matrix(0, S, p)
   theta[, 1] <- on_grid(start_of(loss, shares_of(rows, loss)), 26)
-  share <- share_of(rows$n, S * p)
+  share <- if (whole) share_of(rows$n, S * p) else ALL
   sums <- passed(theta, share)
   if (share < ALL && abs(sums$sampled / sums$weight - share / ALL) > share / ALL / 8) {
     share <- ALL  # few different rows: no share stands for all
     sums <- passed(theta, share)
   }
   last <- Inf
-  for (step in 1:200) {
+  start <- sums
+  points <- list()
+  for (step in 1:500) {
     gradient <- as.vector(t(mean_gradient(sums, loss, ridge, theta)))  # score by score
     if (all(abs(gradient) <= POWER(17 - loss_bits(loss)) * rows$n / sums$weight)) return(theta)
-    if (!is.null(sums$information))
-      lower <- cholesky(mean_information(sums, loss, ridge, S, p), POWER(-24))
-    move <- -solved(lower, gradient)
+    if (whole) {
+      if (!is.null(sums$information))
+        lower <- cholesky(mean_information(sums, loss, ridge, S, p), POWER(-24))
+      move <- -solved(lower, gradient)
+    } else {
+      points <- utils::tail(c(points, list(list(theta = as.vector(t(theta)), gradient = gradient))), 11)
+      move <- -remembered(points, function(right) solved_alone(start, right, loss, ridge, S, p))
+    }
     size <- max(abs(move))
     units <- on_grid(move, 26)
     if (all(abs(units) <= 512)) return(theta + matrix(units, S, byrow = TRUE))
@@ -511,7 +559,7 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
         length <- length / 2
         next
       }
-      sums <- passed(there, if (steers_badly || length * size > 1 / 32) share else 0)
+      sums <- passed(there, if (whole && (steers_badly || length * size > 1 / 32)) share else 0)
       ahead <- as.vector(t(mean_gradient(sums, loss, ridge, there)))
       if (in_order(ahead * move) <= -slope / 4) break
       length <- length / 2
@@ -520,7 +568,7 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
     }
     theta <- there
   }
-  refuse("the fit must converge, but 200 steps were not enough. Use a larger ridge.")
+  refuse("the fit must converge, but 500 steps were not enough. Use a larger ridge.")
 }
 
 # --- coordinates, cells, codes -------------------------------------------------------------------
@@ -709,7 +757,8 @@ records_of <- function(path, bytes, d) {
   for (i in quotes[!is_whole(lines[quotes])]) {
     if (i <= done) next
     done <- closers[findInterval(i, closers) + 1]
-    if (is.na(done)) done <- length(lines)  # quotes that are never closed run to the end
+    if (is.na(done))
+      refuse(path, " must close every quote, but it ends inside of one. Check that the file is complete.")
     more <- seq_len(done - i) + i
     lines[i] <- paste0(c(lines[i], paste0(ends[more - 1], lines[more])), collapse = "")
     lines[more] <- ""

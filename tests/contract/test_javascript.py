@@ -89,8 +89,10 @@ def strange_tables(rng: np.random.Generator):
             Gaussian("0", "1"),
             Poisson(4 + number % 9),
         )[number % 4]
-        n_rows = int(rng.choice([5, 40, 300, 5000]))
-        terms = np.clip(rng.standard_t(3, (n_rows, int(rng.integers(1, 7)))) * 4096, -16384, 16384)
+        n_rows, n_terms = int(rng.choice([5, 40, 300, 5000])), int(rng.integers(1, 7))
+        if number >= 20:  # more coefficients than have a whole information matrix
+            n_rows, n_terms = 400, 510 // loss.n_scores
+        terms = np.clip(rng.standard_t(3, (n_rows, n_terms)) * 4096, -16384, 16384)
         terms = np.floor(terms).astype(np.int16)
         if number % 3 == 0:
             terms = np.column_stack([terms, terms[:, 0], np.zeros_like(terms[:, 0])])

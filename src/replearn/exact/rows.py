@@ -48,13 +48,23 @@ class Block:
         def cut(values: Any) -> Any:
             return None if values is None else values[rows]
 
+        is_view = is_sparse(self.terms) and isinstance(rows, slice)
         return Block(
-            cut(self.terms),
+            _sparse_view(self.terms, rows) if is_view else cut(self.terms),
             self.targets[rows],
             cut(self.weights),
             cut(self.offset),
             cut(self.groups),
         )
+
+
+def _sparse_view(terms: Any, rows: slice) -> Any:
+    """Consecutive sparse rows, without a copy."""
+    start, stop, _ = rows.indices(terms.shape[0])
+    starts = terms.indptr[start : max(start, stop) + 1]
+    part = slice(starts[0], starts[-1])
+    parts = terms.data[part], terms.indices[part], starts - starts[0]
+    return type(terms)(parts, (len(starts) - 1, terms.shape[1]))
 
 
 class Rows(Protocol):
@@ -131,12 +141,19 @@ def with_constant(terms: Any, room: Matrix | None = None) -> Any:
 
 
 def scores(rows: Any, theta: Matrix, offset: Vector | None) -> Matrix:
-    """Scores of rows with their constant; ``theta`` has a row of whole numbers for each score."""
+    """Scores of rows; ``theta`` has a row of whole numbers for each score.
+
+    Rows have their constant, except for sparse ones that come as they are.
+    """
     if not np.abs(theta).sum(axis=1).max() * MAX_ROW < 2.0**53:
         raise ReplearnError(
             "coefficients must keep scores below 2^15, got larger ones. Use a larger ridge."
         )
-    whole = rows @ theta.T  # exact: whole numbers below 2^53
+    # exact: whole numbers below 2^53
+    if rows.shape[1] < theta.shape[1]:
+        whole = rows @ theta[:, 1:].T + theta[:, 0] * 2.0**ROW_BITS
+    else:
+        whole = rows @ theta.T
     found = whole * 2.0 ** -(ROW_BITS + THETA_BITS)
     return found if offset is None else found + offset[:, None]
 

@@ -48,7 +48,7 @@ MAX_THETA = 16.0
 ROWS_PER_COEFFICIENT = 128
 #: It is made again while steps are larger than this.
 _LARGE_STEP = 2.0**-5
-#: With more coefficients than this it has a first row and a diagonal for each score, and no more.
+#: With more coefficients it has a first row and a diagonal for each score, and is made once.
 MOST_STEERED = 500
 #: Steps that are then remembered.
 _MEMORY = 10
@@ -207,17 +207,22 @@ def _few_sums(loss: Loss, state: State, block: Block) -> ExactSums:
     information = np.zeros(shape if state.share else (0, *shape[1:]), dtype=np.int64)
     steering: list[tuple[Any, Matrix, Vector | None]] = []
     room = None
-    if not is_sparse(block.terms):
+    if not (sparse := is_sparse(block.terms)):
         room = np.empty((min(most_rows(n_columns), block.n_rows), n_columns))
     for piece in pieces(block, n_columns):
-        X = with_constant(piece.terms, room)
+        X = piece.terms if sparse else with_constant(piece.terms, room)
         found = scores(X, state.theta, piece.offset)
         residual = loss.residual(found, piece.targets)
         if piece.weights is not None:
             residual *= piece.weights[:, None]
-        gradient += (X.T @ on_grid(residual, loss.bits)).T.astype(np.int64)
+        whole = on_grid(residual, loss.bits)
+        gradient[:, int(sparse) :] += (X.T @ whole).T.astype(np.int64)
+        if sparse:  # whose constant is not among their columns
+            gradient[:, 0] += whole.sum(axis=0).astype(np.int64) << ROW_BITS
         rows += piece.n_rows
         weight += _total_weight(piece.weights, piece.n_rows)
+        if sparse and state.share and state.whole:
+            X = with_constant(X)
         if state.share == 1 << 32:
             sampled += add_information(information, loss, X, found, piece.weights)
         elif state.share:
@@ -289,19 +294,19 @@ def _add_first_and_diagonal(
 ) -> int:
     """Add up the first row and the diagonal of each score's block, and return the weight."""
     own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))  # pairs of a score with itself
+    one = (1 << ROW_BITS) // int(COARSE)  # the constant, on the same grid
+    n_others = information.shape[2] - X.shape[1]  # columns that sparse rows leave out: the constant
     for start in range(0, len(found), COARSE_BLOCK):
         part = slice(start, start + COARSE_BLOCK)
         values = _curvature(loss, found[part], _cut(weights, part))[own]
         coarse = X[part] * (1.0 / COARSE)
-        if is_sparse(X):
-            coarse.data = np.floor(coarse.data + 0.5)
-            squares = coarse.power(2)
-        else:
-            np.floor(coarse + 0.5, out=coarse)
-            squares = coarse * coarse
-        one = (1 << ROW_BITS) // int(COARSE)  # the constant, on the same grid
-        information[:, 0] += (coarse.T @ values.T).T.astype(np.int64) * one
-        information[:, 1] += (squares.T @ values.T).T.astype(np.int64)
+        cells = coarse.data if is_sparse(X) else coarse
+        np.floor(cells + 0.5, out=cells)
+        information[:, 0, n_others:] += (coarse.T @ values.T).T.astype(np.int64) * one
+        np.multiply(cells, cells, out=cells)
+        information[:, 1, n_others:] += (coarse.T @ values.T).T.astype(np.int64)
+        if n_others:
+            information[:, :, 0] += values.sum(axis=1).astype(np.int64)[:, None] * one**2
     return _total_weight(weights, len(found))
 
 
@@ -413,7 +418,7 @@ def direction_of(
         return behind.direction
     sums = behind.sums
     gradient = mean_gradient(sums, behind.theta, loss, ridge)
-    if sums.values["information"].shape[1] == 2:
+    if not _is_whole(sums.values["information"]):
         return Direction(None, gradient, -_remembered(behind, sums, gradient, loss, ridge))
     if factor is None:
         factor = algebra.cholesky(mean_information(sums, loss, ridge), LEAST_PIVOT)
@@ -476,7 +481,7 @@ def _ahead(behind: Behind, whole: bool) -> State:
         length = 2.0**-halvings
         there = behind.theta + on_grid(length * step, THETA_BITS)
         if np.abs(there).max() < MAX_THETA * 2.0**THETA_BITS:
-            steer = behind.steers_badly or length * size > _LARGE_STEP
+            steer = whole and (behind.steers_badly or length * size > _LARGE_STEP)
             share = behind.share if steer else 0
             return State(there, share, replace(behind, halvings=halvings), whole)
     raise ReplearnError(
@@ -577,9 +582,14 @@ def packed_shape(shape: tuple[int, ...], whole: bool) -> tuple[int, int]:
     return n_scores * (n_scores + 1) // 2, n_columns * (n_columns + 1) // 2
 
 
+def _is_whole(information: Integers_) -> bool:
+    """Whether it has all pairs of columns, of which there are never two where it has not."""
+    return information.shape[1] == information.shape[2]
+
+
 def packed(information: Integers_) -> Integers_:
     """Symmetric matrices as rows of their lower triangles; first rows with their diagonals."""
-    if information.shape[1] != information.shape[2]:
+    if not _is_whole(information):
         return information.reshape(len(information), 2 * information.shape[2])
     below = np.tril_indices(information.shape[1])
     return information[:, below[0], below[1]]

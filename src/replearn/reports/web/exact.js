@@ -351,8 +351,9 @@ export function marks({ columns, nRows }) {
  * @param rows {columns: Int16Array[], targets, weights?, offset?, nRows}; the constant is implied
  * @param theta an array of whole numbers for each score, the constant first
  * @param share rows whose mark is below it make the information matrix; 2^32 takes all, 0 none
+ * @param whole whether it has all pairs of columns, or a first row and a diagonal for each score
  */
-export function sumsAt(rows, loss, theta, share) {
+export function sumsAt(rows, loss, theta, share, whole = true) {
   const { columns, targets, weights, offset, nRows } = rows;
   const rowMarks = share ? (rows.marks ??= marks(rows)) : null;
   const q = theta.length, p = columns.length + 1, grid = lossBits(loss);
@@ -363,7 +364,7 @@ export function sumsAt(rows, loss, theta, share) {
     }
   }
   const gradient = new Totals(q * p);
-  const information = share ? new Information(q, p, loss) : null;
+  const information = share ? new (whole ? Information : FirstAndDiagonal)(q, p, loss) : null;
   const means = theta.map(() => new Float64Array(BLOCK));
   const residuals = new Float64Array(BLOCK);
   let weight = 0, sampled = 0;
@@ -459,6 +460,34 @@ class Information {
   }
 }
 
+/** First row and diagonal of the information of each score, from rows in units of 2^-8. */
+class FirstAndDiagonal {
+  constructor(q, p, loss) {
+    Object.assign(this, { q, p, loss });
+    this.totals = new Totals(2 * q * p);
+  }
+
+  add(columns, row, means, place, weight) {
+    const { q, p, loss, totals } = this, one = ONE / 16;
+    for (let k = 0; k < q; k++) {
+      const mean = means[k][place], at = 2 * k * p;
+      const value = onGrid(curvature(loss, k, k, mean, mean) * weight, lossBits(loss));
+      totals.add(at, one * one * value);
+      totals.add(at + p, one * one * value);
+      for (let j = 0; j < columns.length; j++) {
+        const cell = Math.floor(columns[j][row] * (1 / 16) + 0.5);
+        if (cell === 0) continue;
+        totals.add(at + j + 1, one * cell * value);
+        totals.add(at + p + j + 1, cell * cell * value);
+      }
+    }
+  }
+
+  finished() {
+    return this.totals;
+  }
+}
+
 /** The weight of all rows, and that of each class (or the weighted targets), in units of 2^-16. */
 export function totalsOf({ targets, weights, nRows }, loss) {
   const classes = nClasses(loss);
@@ -491,7 +520,9 @@ export function summaryOf(rows, loss) {
 // --- Newton's method -----------------------------------------------------------------------------
 
 const LAST_STEP = 1 << 9, MAX_THETA = 16, ROWS_PER_COEFFICIENT = 128;
-const LARGE_STEP = 1 / 32, MOST_STEPS = 200, LEAST_LENGTH = 1 / (1 << 20);
+const LARGE_STEP = 1 / 32, MOST_STEPS = 500, LEAST_LENGTH = 1 / (1 << 20);
+export const MOST_STEERED = 500;
+const MEMORY = 10, LEAST_PIVOT = 2 ** -24;
 
 /**
  * Coefficients at which the mean loss with its ridge is smallest: for each score whole numbers of
@@ -500,30 +531,40 @@ const LARGE_STEP = 1 / 32, MOST_STEPS = 200, LEAST_LENGTH = 1 / (1 << 20);
  */
 export function fit(rows, loss, ridge, onPass = () => {}) {
   const { shares } = summaryOf(rows, loss);
-  const q = nScores(loss), p = rows.columns.length + 1;
+  const q = nScores(loss), p = rows.columns.length + 1, whole = q * p <= MOST_STEERED;
   let passes = 0, size = Infinity;
   const passed = (there, some) => {
     onPass(passes++, size, there, some);
-    return sumsAt(rows, loss, there, some);
+    return sumsAt(rows, loss, there, some, whole);
   };
   let theta = startOf(loss, shares).map((score) => {
     const row = new Float64Array(p);
     row[0] = onGrid(score, THETA_BITS);
     return row;
   });
-  let share = shareOf(rows.nRows, q * p);
+  let share = whole ? shareOf(rows.nRows, q * p) : ALL;
   let sums = passed(theta, share);
   if (share < ALL && Math.abs(sums.sampled / sums.weight - share / ALL) > share / ALL / 8) {
     share = ALL; // few different rows: no share stands for all
     sums = passed(theta, share);
   }
-  let lower = null, last = Infinity;
+  const points = [];
+  let steering = null, last = Infinity;
   for (let step = 0; step < MOST_STEPS; step++) {
     const gradient = meanGradient(sums, loss, ridge, theta);
     const flat = POWERS[WEIGHT_BITS + 1023 - lossBits(loss)] * rows.nRows / sums.weight;
     if (gradient.every((value) => Math.abs(value) <= flat)) return theta;
-    if (sums.information) lower = cholesky(meanInformation(sums, loss, ridge, q, p), POWERS[1022 - 24]);
-    const move = solve(lower, gradient).map((value) => -value);
+    let move;
+    if (whole) {
+      if (sums.information) steering = cholesky(meanInformation(sums, loss, ridge, q, p), LEAST_PIVOT);
+      move = solve(steering, gradient).map((value) => -value);
+    } else {
+      steering ??= sums;
+      points.push({ theta: theta.flatMap((row) => Array.from(row)), gradient });
+      if (points.length > MEMORY + 1) points.shift();
+      move = remembered(points, (right) => solvedAlone(steering, right, loss, ridge, q, p))
+        .map((value) => -value);
+    }
     size = move.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
     const units = move.map((value) => onGrid(value, THETA_BITS));
     if (units.every((value) => Math.abs(value) <= LAST_STEP)) return moved(theta, units);
@@ -542,7 +583,7 @@ export function fit(rows, loss, ridge, onPass = () => {}) {
         length /= 2;
         continue;
       }
-      sums = passed(there, steersBadly || length * size > LARGE_STEP ? share : 0);
+      sums = passed(there, whole && (steersBadly || length * size > LARGE_STEP) ? share : 0);
       const ahead = meanGradient(sums, loss, ridge, there);
       if (total(ahead.map((value, i) => value * move[i])) <= -slope / 4) {
         theta = there;
@@ -557,6 +598,50 @@ export function fit(rows, loss, ridge, onPass = () => {}) {
   }
   throw new Refusal(
     `the fit must converge, but ${MOST_STEPS} steps were not enough. Use a larger ridge.`);
+}
+
+/** Inverse information times the last gradient, by the last steps (L-BFGS in two loops). */
+function remembered(points, solveAlone) {
+  const dot = (a, b) => total(a.map((value, i) => value * b[i]));
+  const steps = [];
+  for (let i = 1; i < points.length; i++) {
+    const [a, b] = [points[i - 1], points[i]];
+    const step = b.theta.map((value, j) => (value - a.theta[j]) * THETA_UNIT);
+    const change = b.gradient.map((value, j) => value - a.gradient[j]);
+    const product = dot(step, change);
+    if (product > 0) steps.push({ step, change, product });
+  }
+  let right = points[points.length - 1].gradient;
+  for (const one of steps.slice().reverse()) {
+    one.weight = dot(one.step, right) / one.product;
+    right = right.map((value, j) => value - one.weight * one.change[j]);
+  }
+  let found = solveAlone(right);
+  for (const { step, change, product, weight } of steps) {
+    const factor = weight - dot(change, found) / product;
+    found = found.map((value, j) => value + factor * step[j]);
+  }
+  return found;
+}
+
+/** Inverse information of uncorrelated columns, once the constant is taken out, times a vector. */
+function solvedAlone(sums, right, loss, ridge, q, p) {
+  const unit = POWERS[-lossBits(loss) + 1022], sampled = Math.max(sums.sampled, 1);
+  const parts = sums.information.reals().map((value) => value * unit / sampled);
+  const penalty = q === 1 ? ridge : ridge * (1 - 1 / (q + 1));
+  const found = new Float64Array(q * p);
+  for (let k = 0; k < q; k++) {
+    const first = 2 * k * p, at = k * p, head = Math.max(parts[first], LEAST_PIVOT);
+    let sum = 0;
+    for (let j = 1; j < p; j++) {
+      const slope = parts[first + j] / head, own = parts[first + p + j] + penalty;
+      const alone = Math.max(own - parts[first + j] * slope, own / 64, LEAST_PIVOT);
+      found[at + j] = (right[at + j] - slope * right[at]) / alone;
+      sum += slope * found[at + j];
+    }
+    found[at] = right[at] / head - sum;
+  }
+  return found;
 }
 
 const moved = (theta, units) =>

@@ -1,6 +1,6 @@
 // A lab's part of a joint fit: whole numbers, and no row. The bytes that `replearn sums` writes.
 import {
-  Refusal, canonicalJson, contentOf, fingerprintOf, nScores, power2, sumsAt, totalsOf,
+  MOST_STEERED, Refusal, canonicalJson, contentOf, fingerprintOf, nScores, power2, sumsAt, totalsOf,
 } from "./exact.js";
 import { refuseUnknown } from "./check.js";
 import { rowsOf } from "./replicate.js";
@@ -50,6 +50,11 @@ function checkedState(given, { design }, study, nColumns) {
  */
 export function labSums(study, read, given, lab) {
   const { design } = study, { table, masses, columns } = read, print = fingerprintOf(contentOf(study));
+  if (design.widths.length > MOST_STEERED) {
+    throw new Refusal(`labs must pool at most ${MOST_STEERED} coefficients, got ` +
+      `${counted(design.widths.length)}: the fit of more takes too many rounds. Use fewer columns, ` +
+      "or an engine.");
+  }
   const state = given ? checkedState(given, study, print, columns.length + 1) : firstState(study, print);
   const content = { format: "replearn/sums", version: 1, study: print, state: fingerprintOf(state), lab };
   if (state.scale === undefined) {

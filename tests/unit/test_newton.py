@@ -1,0 +1,112 @@
+"""The fit with many coefficients, beside the one with a whole information matrix."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from replearn.errors import ReplearnError
+from replearn.exact.rows import Block, Kept
+from replearn.recipes import newton
+from replearn.recipes.glm import Summary, fit
+from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
+from replearn.study.passes import State
+
+LOSSES = {
+    "two classes": Bernoulli(),
+    "four classes": Multinomial(4),
+    "numbers": Gaussian("0", "1"),
+    "counts": Poisson(8),
+}
+
+
+def lab(loss: Loss, n_rows: int = 1500, weighted: bool = False) -> Kept:
+    """Sparse rows with more coefficients than get a whole matrix; some columns are correlated."""
+    rng = np.random.default_rng(5)
+    n_terms = newton.MOST_STEERED // loss.n_scores + 3
+    terms = rng.integers(0, 9000, (n_rows, n_terms)) * (rng.random((n_rows, n_terms)) < 0.1)
+    terms[:, 1] = terms[:, 0] // 2 + terms[:, 2] // 2
+    score = (terms[:, 0] - 2 * terms[:, 3]) / 4096 - 0.5
+    if loss.kind == "bernoulli":
+        y = (rng.logistic(size=n_rows) < score).astype(float)
+    elif loss.kind == "multinomial":
+        y = np.column_stack([score, -score, 0 * score, 0.5 * score]) + rng.gumbel(size=(n_rows, 4))
+        y = y.argmax(axis=1).astype(float)
+    elif loss.kind == "gaussian":
+        y = np.floor((score + rng.normal(size=n_rows)) * 4096) / 4096
+    else:
+        y = rng.poisson(np.exp(0.5 * score)).astype(float)
+    weights = np.floor(rng.random(n_rows) * 65536) / 65536 if weighted else None
+    return Kept(Block(sparse.csr_matrix(terms.astype(np.int16)), y, weights))
+
+
+def through_a_file(content) -> newton.State:
+    """A state, read as a lab would."""
+    found = State.from_content(State("0" * 64, scale=0).content() | {"newton": content})
+    assert found.newton is not None
+    return found.newton
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_the_fit_is_that_of_the_whole_matrix_up_to_its_last_step(monkeypatch, loss, weighted):
+    rows = lab(loss, weighted=weighted)
+    summary = Summary.of(rows, loss)
+    found = fit(rows, loss, "0.1", summary)
+    monkeypatch.setattr(newton, "MOST_STEERED", 10**6)
+    whole = fit(rows, loss, "0.1", summary)
+    assert np.abs(found - whole).max() * 2.0**-26 < 0.003
+    # both stop at slopes that the grid of residuals can make
+    sums = newton.sums_at(rows.blocks(), loss, newton.State(found, 0))
+    flat = 2.0 ** (17 - loss.bits) * summary.n_rows / summary.weight
+    assert np.abs(newton.mean_gradient(sums, found, loss, 0.1)).max() <= 2 * flat
+
+
+def test_no_order_no_chunk_and_no_zero_changes_a_bit():
+    loss = LOSSES["four classes"]
+    rows = lab(loss, weighted=True)
+    summary, block = Summary.of(rows, loss), rows.block
+    expected = fit(rows, loss, "0.01", summary)
+    order = np.random.default_rng(0).permutation(block.n_rows)
+    dense = Block(block.terms.toarray()[order], block.targets[order], block.weights[order])
+    assert (fit(Kept(dense), loss, "0.01", summary) == expected).all()
+    state: newton.State | np.ndarray = newton.start(
+        loss, summary.shares, summary.n_rows, rows.n_terms + 1
+    )
+    while isinstance(state, newton.State):  # each state goes through a file, rows come in parts
+        state = through_a_file(state.content())
+        parts = [block.part(slice(0, 400)), block.part(slice(400, None))]
+        state = newton.advance(state, newton.sums_at(parts, loss, state), loss, 0.01)
+    assert (state == expected).all()
+
+
+def test_correlated_columns_need_more_steps_and_get_there():
+    rng = np.random.default_rng(1)
+    base = rng.normal(size=(3000, 20))
+    terms = np.clip(base @ rng.normal(size=(20, 520)) * 1000, -16384, 16384).astype(np.int16)
+    rows = Kept(Block(terms, (rng.logistic(size=3000) < base[:, 0]).astype(float)))
+    loss = Bernoulli()
+    summary = Summary.of(rows, loss)
+    passes = []
+
+    def passed(state: newton.State):
+        passes.append(state.share)
+        return newton.sums_at(rows.blocks(), loss, state)
+
+    theta = newton.fit(passed, loss, 0.001, summary.shares, 3000, 521)
+    sums = newton.sums_at(rows.blocks(), loss, newton.State(theta, 0))
+    assert np.abs(newton.mean_gradient(sums, theta, loss, 0.001)).max() < 2.0**-15
+    assert passes[0] == 1 << 32  # the information is made once
+    assert not any(passes[1:])
+
+
+def test_states_that_do_not_fit_together_are_refused():
+    loss = LOSSES["two classes"]
+    rows = lab(loss)
+    summary = Summary.of(rows, loss)
+    state = newton.start(loss, summary.shares, summary.n_rows, rows.n_terms + 1)
+    for _ in range(3):
+        state = newton.advance(state, newton.sums_at(rows.blocks(), loss, state), loss, 0.01)
+    content = state.content()
+    content["behind"]["past"][0]["gradient"] = [["1", "2"]]
+    with pytest.raises(ReplearnError, match="shape of theta"):
+        through_a_file(content)
