@@ -1,6 +1,8 @@
 """``replearn combine``: add up the sums of labs."""
 
 import argparse
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import (
     DIFFERENT,
@@ -15,14 +17,20 @@ from replearn.cli.command import (
 from replearn.cli.replicate import read_opened
 from replearn.documents.facts import Facts, Row
 
+if TYPE_CHECKING:
+    from replearn.study.founding import LabColumns
+
 EPILOG = """\
 examples:
   replearn combine study.json *.sums.json --out next.json
   replearn combine study.json *.sums.json --state next.json --out next.json
   replearn combine study.json --begin --opened a.model.json --out first.json
+  replearn combine a.columns.json b.columns.json --out draft.json
+  replearn combine draft.json *.sums.json --publish --out next.json
 
 writes the state of the next round, or, after the last one, the model. From an
-opened model one round is enough: --begin writes the state that labs need.
+opened model one round is enough: --begin writes the state that labs need. Labs
+that publish together begin with their columns, which make a draft of a study.
 
 exit codes: 0 the next round, or a model; 1 it is not the original's model;
   2 bad input
@@ -31,8 +39,8 @@ exit codes: 0 the next round, or a model; 1 it is not the original's model;
 
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
-    parser.add("study STUDY", "the study file")
-    parser.add("sums SUMS", "the sums of all labs, of one round", nargs="*")
+    parser.add("study STUDY", "the study file, or the columns of a first lab")
+    parser.add("sums SUMS", "the sums (or columns) of all labs, of one round", nargs="*")
     parser.add("--out FILE", "the next state, or the model", required=True)
     parser.add("--state FILE", "what the labs were asked for (default: the first round)")
     parser.add("--begin", "write the state of the first round", action="store_true")
@@ -42,18 +50,31 @@ def add_arguments(parser: Parser) -> None:
         action="append",
         default=[],
     )
+    parser.add(
+        "--publish",
+        "the labs together are the original: after the last round the study is written",
+        action="store_true",
+    )
+    parser.add("--rows N", "publish: rows of the smallest replication (default: of all)", type=int)
+    parser.add("--ridge X", "of a draft, per row (default: ten over all rows)", type=float)
+    parser.add("--seed TEXT", "of a draft; any text (default 0)", default="0")
     parser.add_page()
 
 
 def run(options: argparse.Namespace) -> Outcome:
     """Add up, and step on."""
+    from replearn.documents import document_of
     from replearn.study.coalition import Coalition, LabSums, combine
+    from replearn.study.founding import Founded, LabColumns
     from replearn.study.passes import State
     from replearn.study.study import Study
 
     check_target(options.out, "model")
     check_target(options.page, "page")
-    study = Study.load(options.study)
+    first: Any = document_of(options.study, (Study, LabColumns))
+    if isinstance(first, LabColumns):
+        return _draft(first, options)
+    study: Study = first
     opened, nonce = read_opened(options.opened, study)
     if options.begin:
         begun = study.begin(opened)
@@ -62,8 +83,26 @@ def run(options: argparse.Namespace) -> Outcome:
     state = None if options.state is None else State.load(options.state)
     sums = [LabSums.load(path) for path in options.sums]
     with working("adding up sums"):
-        found = combine(study, *sums, state=state, opened=opened, nonce=nonce)
-    may_leave("model", sum(part.rows for part in sums), study.design.n_numbers)
+        found = combine(
+            study,
+            *sums,
+            state=state,
+            opened=opened,
+            nonce=nonce,
+            publish=options.publish,
+            replication_rows=options.rows,
+        )
+    n_rows, n_numbers = sum(part.rows for part in sums), study.design.n_numbers
+    may_leave("model", n_rows, n_numbers)
+    if isinstance(found, Founded):
+        may_leave("study", n_rows, n_numbers, found.study)
+        found.study.save(options.out)
+        path = f"{options.out.removesuffix('.json')}.model.json"
+        found.model.save(path, private=True)
+        files = [Row("send", options.out, note="not the model"), Row("keep", path)]
+        facts = replace(found.facts(), items=[*files, *found.facts().items])
+        write_page(facts, options.page, f"Original of {options.out}", n_rows)
+        return Outcome(facts)
     if not isinstance(found, Coalition):
         found.save(options.out)
         return Outcome(_next(found, options.out, len(sums)))
@@ -71,6 +110,28 @@ def run(options: argparse.Namespace) -> Outcome:
     facts = found.facts()
     write_page(facts, options.page, f"Coalition of {options.study}")
     return Outcome(facts, DIFFERENT if found.replication.same is False else DONE)
+
+
+def _draft(first: "LabColumns", options: argparse.Namespace) -> Outcome:
+    """A draft of a study from the columns of all labs."""
+    from replearn.study.founding import LabColumns, draft_study
+
+    labs = [first, *(LabColumns.load(path) for path in options.sums)]
+    study = draft_study(*labs, ridge=options.ridge, shared_seed=options.seed)
+    may_leave("study", study.n_original, study.design.n_numbers, study)
+    study.save(options.out)
+    return Outcome(
+        Facts(
+            f"The draft of a study is made: send {options.out} to all labs.",
+            [
+                f"Each runs: replearn sums {options.out} TABLE --out LAB.sums.json",
+                Row("labs", len(labs)),
+                Row("rows", study.n_original),
+                Row("coefficients", study.design.n_numbers),
+            ],
+            values={"done": False},
+        )
+    )
 
 
 def _next(state: object, path: str, n_labs: int) -> Facts:

@@ -3,24 +3,48 @@
 import argparse
 import os
 
-from replearn.cli.command import Outcome, Parser, check_target, lab_table, may_leave, working
+from replearn.cli.command import (
+    Outcome,
+    Parser,
+    check_target,
+    csv_options,
+    lab_table,
+    may_leave,
+    names,
+    working,
+)
+from replearn.errors import ReplearnError
 
 EPILOG = """\
 examples:
   replearn sums study.json lab.parquet --out lab.sums.json
   replearn sums study.json lab.parquet --state next.json --out lab.sums.json
+  replearn sums lab.parquet --target died --out lab.columns.json
 
-the file holds sums of many rows as whole numbers, and no row
+the file holds sums of many rows as whole numbers, and no row. Without a study
+and with --target it holds quantiles and counts of columns, for a draft
 """
 
 
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
-    parser.add("study STUDY", "the study file")
+    parser.add("study STUDY", "the study file; none before there is one", nargs="?")
     parser.add("table TABLE", "your rows: .csv, .csv.gz, .parquet, .npz or .svm")
     parser.add("--out FILE", "the sums, to send to whoever combines", required=True)
     parser.add("--state FILE", "what combine gave after the last round (default: the first)")
     parser.add("--lab NAME", "your name (default: that of the table)")
+    parser.add("--target COLUMN", "without a study: what labs will predict together")
+    parser.add(
+        "--kind",
+        "what the target is: classes (default), a measurement, a count",
+        choices=("logistic", "linear", "poisson"),
+        default="logistic",
+    )
+    for name, text in (
+        ("categories", "columns whose numbers are names of levels"),
+        ("drop", "columns to leave out"),
+    ):
+        parser.add(f"--{name} COLUMNS", f"{text}, with commas", type=names, default=[])
     parser.add_csv()
 
 
@@ -31,11 +55,30 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.study.study import Study
 
     check_target(options.out, "sums")
+    name = options.lab or os.path.basename(options.table).split(".")[0]
+    if options.study is None:
+        return _columns(options, name)
     study = Study.load(options.study)
     state = None if options.state is None else State.load(options.state)
-    name = options.lab or os.path.basename(options.table).split(".")[0]
     with working("adding up rows"):
         sums = lab_sums(study, lab_table(options, study.design), state, lab=name)
     may_leave("sums", sums.rows, study.design.n_numbers)
     sums.save(options.out)
     return Outcome(sums.facts())
+
+
+def _columns(options: argparse.Namespace, lab: str) -> Outcome:
+    """Describe the lab's columns, for a study that labs will publish together."""
+    from replearn.study.founding import lab_columns
+    from replearn.tables import open_table
+
+    if options.target is None:
+        raise ReplearnError("sums needs a study, or --target for labs that will make one.")
+    table = open_table(
+        options.table, target=options.target, drop=options.drop, csv=csv_options(options)
+    )
+    with working("looking at columns"):
+        found = lab_columns(table, options.kind, lab, options.categories)
+    may_leave("sums", found.rows)
+    found.save(options.out)
+    return Outcome(found.facts())

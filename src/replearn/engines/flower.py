@@ -170,7 +170,7 @@ class Coordinator:
 
     def coalition(self) -> Coalition:
         """All rounds; the model is in ``model.json``."""
-        found: State | Coalition = self.study.begin()
+        found: Any = self.study.begin()
         number = 0
         while isinstance(found, State):
             number += 1

@@ -10,6 +10,7 @@ from replearn import __version__
 from replearn.errors import ReplearnError
 from replearn.recipes.design import Design
 from replearn.recipes.model import Model
+from replearn.recipes.newton import MOST_STEERED
 from replearn.study.passes import (
     Fitted,
     State,
@@ -47,11 +48,13 @@ def replicate(
         total = _total(state, pass_over)
         findings += findings_of(study.design, study.profile, total)
         found = study.step(total, state)
-    asked = spread_state(state, found.theta, found.counts, found.behind)
-    spread = spread_of(asked, _total(asked, pass_over))
-    findings += spread_findings(study, spread.variance, spread.n_rows)
+    n_rows = found.counts.rows
+    if found.theta.size <= MOST_STEERED:  # beyond, there is no information about pairs of columns
+        asked = spread_state(state, found.theta, found.counts, found.behind)
+        spread = spread_of(asked, _total(asked, pass_over))
+        findings += spread_findings(study, spread.variance, n_rows)
     return found.model, compare_with_original(
-        study, found.model, found.theta, spread.n_rows, tuple(findings), opened, nonce
+        study, found.model, found.theta, n_rows, tuple(findings), opened, nonce
     )
 
 

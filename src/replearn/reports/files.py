@@ -48,11 +48,13 @@ def file_classes() -> tuple[type[Document], ...]:
     from replearn.recipes.model import Model
     from replearn.reports.policy import Policy
     from replearn.study.coalition import LabSums
+    from replearn.study.founding import LabColumns
     from replearn.study.paper_study import PaperStudy
     from replearn.study.passes import State
     from replearn.study.study import Study
 
-    return Study, Model, HalfspaceModel, ChoiceModel, PaperStudy, LabSums, State, Opening, Policy
+    own = (Study, Model, HalfspaceModel, ChoiceModel, PaperStudy)
+    return *own, LabSums, LabColumns, State, Opening, Policy
 
 
 def load(path: str | os.PathLike[str]) -> Any:

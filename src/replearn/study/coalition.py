@@ -19,12 +19,12 @@ from replearn.documents import Document, Integers, Range, Sha256, Text, Unfit
 from replearn.documents.facts import Facts, Row, Spoken, p_value
 from replearn.documents.facts import Table as FactTable
 from replearn.errors import ReplearnError
-from replearn.exact import algebra
 from replearn.exact.rows import THETA_BITS, WEIGHT_BITS, on_grid
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Whole
 from replearn.recipes import newton
 from replearn.recipes.model import Model
+from replearn.study.founding import Founded, founded
 from replearn.study.passes import (
     MAX_ROWS,
     MAX_SUM,
@@ -66,7 +66,7 @@ class LabSums(Spoken, Document):
     lab : str
         Its name.
     rows : int
-    weight, totals, cells, sampled, gradient, information, exponents
+    weight, totals, cells, sampled, gradient, information, exponents, spread
         What the state asked for; see `docs/format.md`.
     findings : tuple of Finding
         Columns that look different here: for the lab itself, no part of the file.
@@ -85,6 +85,7 @@ class LabSums(Spoken, Document):
     gradient: Annotated[Whole, _SUM] | None = None
     information: Annotated[Whole, _SUM] | None = None
     exponents: Annotated[Codes, Integers(1, 0, MAX_ROWS, 1 << 12)] | None = None
+    spread: Annotated[Whole, _SUM] | None = None
     findings: tuple[Finding, ...] = field(default=(), compare=False, repr=False)
 
     def check(self) -> None:
@@ -112,7 +113,7 @@ class LabSums(Spoken, Document):
         for name in ("rows", "weight", "sampled"):
             if (value := getattr(self, name)) is not None:
                 found[name] = integers([value])
-        for name in ("totals", "cells", "gradient", "information", "exponents"):
+        for name in ("totals", "cells", "gradient", "information", "exponents", "spread"):
             if (array := getattr(self, name)) is not None:
                 found[name] = integers(array)
         if "information" in found:
@@ -161,6 +162,11 @@ def lab_sums(
     design = study.design
     state = study.begin() if state is None else state
     study.check_state(state)
+    if design.n_numbers > newton.MOST_STEERED:
+        raise ReplearnError(
+            f"labs must pool at most {newton.MOST_STEERED} coefficients, got {design.n_numbers:,}: "
+            "the fit of more takes too many rounds. Use fewer columns, or an engine."
+        )
     source = table if isinstance(table, Table) else table_of(design, table)
     sums = study.sums([source], state)
     if sums.count("rows") < least_rows:
@@ -179,7 +185,8 @@ def lab_sums(
     if sums.seen is not None:
         refuse_other_codes(design, sums)
     findings = findings_of(design, study.profile, sums)
-    if asked is not None and not state.then and (asked.share == 0 or state.asks == "one step"):
+    near = asked is not None and not state.then and (not asked.share or state.asks == "one step")
+    if near and asked is not None:
         # near the end of the fit: what single rows do to it here, beside what the study states
         then = spread_state(state, asked.theta, Counts.of(sums), behind_of(asked, sums))
         spread = spread_of(then, study.sums([source], then))
@@ -294,7 +301,9 @@ def combine(
     opened: Model | None = None,
     nonce: str | None = None,
     most_rows: int | None = None,
-) -> "State | Coalition":
+    publish: bool = False,
+    replication_rows: int | None = None,
+) -> "State | Coalition | Founded":
     """Add up the sums of all labs.
 
     Parameters
@@ -311,11 +320,17 @@ def combine(
         Opens a sealed study.
     most_rows : int, optional
         That a lab may claim; by default 100 times those of the study.
+    publish : bool
+        The labs together are an original: after the fit one round more gives the study of their
+        model. The study so far is a draft; see `replearn.study.founding`.
+    replication_rows : int, optional
+        Rows of the smallest replication that the study promises its model; by default as many as
+        all labs have.
 
     Returns
     -------
-    found : State or Coalition
-        What labs need for the next round, or the model.
+    found : State, Coalition or Founded
+        What labs need for the next round, or the model, or study and model.
 
     Raises
     ------
@@ -337,7 +352,18 @@ def combine(
     total = reduce(add, parts)
     found = study.step(total, state)
     if isinstance(found, Fitted):
-        return _coalition(study, labs, parts, total, found, opened, nonce)
+        if publish and not state.then:
+            if found.theta.size > newton.MOST_STEERED:
+                raise ReplearnError(
+                    f"labs can publish at most {newton.MOST_STEERED} coefficients together, got "
+                    f"{found.theta.size}. Use fewer columns."
+                )
+            return spread_state(state, found.theta, found.counts, found.behind)
+        beside = _coalition(study, labs, parts, total, found, opened, nonce)
+        if not state.then:
+            return beside
+        spread, q = spread_of(state, total), beside.heterogeneity
+        return founded(study, found, spread, q, len(labs), replication_rows=replication_rows)
     if state.asks == "counts":
         members = (Member(one.lab, Counts.of(part)) for one, part in zip(labs, parts, strict=True))
         found = replace(found, members=tuple(members))
@@ -409,8 +435,9 @@ def _coalition(
 
     def numbers(sums: ExactSums) -> Vector:
         """The coordinates that some rows alone would have, by one step from the last point."""
-        gradient = newton.mean_gradient(sums, theta, loss, ridge)
-        step = -algebra.solve(factor, gradient.reshape(-1)).reshape(gradient.shape)
+        gradient, weight = sums.values["gradient"], sums.count("weight")
+        own = replace(fitted.behind, gradient=gradient, weight=weight, direction=None)
+        step = newton.direction_of(own, loss, ridge, factor).step
         return design.numbers(theta + on_grid(step, THETA_BITS))
 
     names = replication.names

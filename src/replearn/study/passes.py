@@ -38,8 +38,10 @@ MAX_ROWS, MAX_SUM = 1 << 50, 1 << 100
 #: A Newton step from an opened model may promise so many nats a row; beyond, one is not enough.
 LARGEST_GAIN = 0.05
 
+#: Squares of what single rows do to coded numbers have units of 2^-30.
+SPREAD_BITS = 30
+
 _EXPONENTS = 1100  # float64 has none beyond
-_SPREAD_BITS = 30  # squares of influences have units of 2^-30
 _KEPT = 1 << 10  # numbers of a column that travel from each part, to look at units
 #: Rows that are encoded at once: their columns stay below the size from which malloc, as Dask sets
 #: it, returns memory to the system each time.
@@ -303,10 +305,10 @@ def _exponents(design: Design, batches: Iterable[Any]) -> dict[str, Whole]:
 def _of_block(design: Design, state: State, block: Block) -> ExactSums:
     weight, totals = totals_of(block, design.loss)
     found = {"rows": integers([block.n_rows]), "weight": integers([weight]), "totals": totals}
+    if state.newton is not None:
+        found |= newton.sums_at([block], design.loss, state.newton).values
     if state.then:
         found |= _spread(design, state, block)
-    elif state.newton is not None:
-        found |= newton.sums_at([block], design.loss, state.newton).values
     return ExactSums(state.fingerprint, found)
 
 
@@ -332,14 +334,14 @@ def _spread(design: Design, state: State, block: Block) -> dict[str, Whole]:
         )
         squares = found.variance * block.n_rows
         fourth = squares * squares / (found.effective * block.n_rows / counts.rows)
-    whole = [[int(value * 2.0**_SPREAD_BITS) for value in part] for part in (squares, fourth)]
+    whole = [[int(value * 2.0**SPREAD_BITS) for value in part] for part in (squares, fourth)]
     return {"sampled": integers([block.n_rows]), "spread": np.array(whole, dtype=object)}
 
 
 def spread_of(state: State, sums: ExactSums) -> Influence:
     """How much single rows move the fit, from the pass that was asked for it."""
     assert state.counts is not None
-    squares, fourth = sums.reals("spread") * 2.0**-_SPREAD_BITS
+    squares, fourth = sums.reals("spread") * 2.0**-SPREAD_BITS
     tried, n_rows = sums.count("sampled"), state.counts.rows
     variance = np.maximum(squares / tried, 1e-30)
     m = squares * squares / np.maximum(fourth, 1e-30) * (n_rows / tried)
@@ -380,6 +382,8 @@ def advance(design: Design, state: State, sums: ExactSums) -> State | Fitted:
             f"all passes must be over the same rows, got {state.counts.rows:,} rows and then "
             f"{counts.rows:,}, or other targets. Use rows that do not change between passes."
         )
+    if state.then:
+        return _fitted(design, state.newton.theta, counts, state.newton, sums)
     found = newton.advance(state.newton, sums, loss, ridge)
     if isinstance(found, NewtonState):
         return replace(state, newton=found)

@@ -12,7 +12,7 @@ from replearn.exact.sums import ExactSums, Integers
 from replearn.recipes.design import Design
 from replearn.recipes.losses import Loss
 from replearn.recipes.newton import State as NewtonState
-from replearn.study.passes import Counts, State, add_up
+from replearn.study.passes import SPREAD_BITS, Counts, State, add_up
 
 #: One, as the constant column has it, on the fine and on the coarse grid.
 _ONE = 1 << ROW_BITS
@@ -51,8 +51,11 @@ def _problem(design: Design, state: State, sums: ExactSums, most_rows: int) -> s
     rows = sums.count("rows")
     if not 0 < rows <= most_rows:
         return f"they claim {rows:,} rows, and at most {most_rows:,} are believed"
-    asked = {name: found.shape for name, found in add_up(design, state, ()).values.items()}
-    if asked != {name: found.shape for name, found in sums.values.items()}:
+    asked, values = add_up(design, state, ()).values, sums.values
+    if set(asked) != set(values) or any(
+        asked[name].size != found.size or (found.size and asked[name].shape != found.shape)
+        for name, found in values.items()
+    ):
         return "they are not those that the round asks for"
     if state.scale is None:
         counts = sums.values["exponents"]
@@ -65,6 +68,11 @@ def _problem(design: Design, state: State, sums: ExactSums, most_rows: int) -> s
         )
         if not problem and state.newton.behind is None and state.counts is not None:
             problem = _on_first_gradient(design, state.newton, sums)
+    if not problem and state.then:
+        squares, fourth = sums.reals("spread") * 2.0**-SPREAD_BITS
+        many = sums.count("sampled") * fourth * 1.001 + 1e-6  # Cauchy and Schwarz
+        if (squares < 0).any() or (squares * squares > many).any():
+            problem = "squares of what their rows do to the fit contradict each other"
     return problem
 
 
@@ -153,10 +161,7 @@ def _on_first_gradient(design: Design, asked: NewtonState, sums: ExactSums) -> s
 def _on_information(design: Design, asked: NewtonState, sums: ExactSums) -> str:
     loss, weight, sampled = design.loss, sums.count("weight"), sums.count("sampled")
     n_scores, n_columns = asked.theta.shape
-    n_pairs = n_scores * (n_scores + 1) // 2 if asked.share else 0
     found = sums.values["information"]
-    if found.shape != (n_pairs, n_columns, n_columns):
-        return f"their information has the shape {found.shape}"
     all_rows = asked.share == 1 << 32
     if not 0 <= sampled <= weight or (all_rows and sampled != weight):
         return "their information is of more or fewer rows than it should be"
@@ -167,8 +172,10 @@ def _on_information(design: Design, asked: NewtonState, sums: ExactSums) -> str:
         _times(int(end * 4) * sampled, loss.bits - WEIGHT_BITS) // 4 + slack
         for end in loss.curvatures
     )
-    for pair, (k, m) in enumerate(zip(*np.triu_indices(n_scores), strict=True)):
-        matrix = found[pair]
+    pairs = list(zip(*np.triu_indices(n_scores), strict=True))
+    if not asked.whole:  # first row and diagonal of each score
+        pairs = [(k, m) for k, m in pairs if k == m]
+    for matrix, (k, m) in zip(found, pairs, strict=True):
         total = int(matrix[0, 0]) // _COARSE_ONE**2
         if matrix[0, 0] % _COARSE_ONE**2 or not (-reach if k != m else 0) <= total <= reach:
             return "their information is above its maximum"
@@ -176,11 +183,14 @@ def _on_information(design: Design, asked: NewtonState, sums: ExactSums) -> str:
             continue
         if total < least - 2 * slack:
             return "their information is not that of their rows"
-        diagonal = np.diagonal(matrix)
+        diagonal = np.diagonal(matrix) if asked.whole else matrix[1]
+        rows = diagonal if asked.whole else diagonal[:1]
         if (diagonal < 0).any() or (diagonal > _LARGEST**2 * matrix[0, 0]).any():
             return "their information is above its maximum"
-        if (matrix * matrix > diagonal[:, None] * diagonal).any():
+        if (matrix[: len(rows)] ** 2 > rows[:, None] * diagonal).any():
             return "their information breaks the inequality of Cauchy and Schwarz"
+    if not asked.whole:
+        return ""
     # curvatures are rounded for each pair of scores, so the whole is positive up to that
     loose = n_scores * slack * (_LARGEST * _COARSE_ONE) ** 2 * n_columns if n_scores > 1 else 0
     if _least_eigenvalue(found, n_scores) < -loose:

@@ -1,0 +1,311 @@
+"""An original of many labs: no lab is first, and no row leaves its lab.
+
+Before the first round each lab describes its columns: quantiles and counts of many rows. They make
+a draft, which is a registered study. The labs fit it as a coalition; one round more shows how much
+single rows move the fit; then cells, sketch and study follow as for an original with all rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+
+from replearn.codes.coins import Coins, seed_text
+from replearn.codes.sketch import Cells, width_factor
+from replearn.documents import Document, Integers, Label, Length, Part, Range, Text, decimal_text
+from replearn.documents.facts import Facts, Row, Spoken, percent
+from replearn.errors import ReplearnError
+from replearn.recipes import glm
+from replearn.recipes.coordinates import Coordinates
+from replearn.recipes.design import Design
+from replearn.recipes.influence import Influence
+from replearn.recipes.losses import Kind, loss_of
+from replearn.recipes.model import Model
+from replearn.study.original import read_labels
+from replearn.study.passes import MAX_ROWS, Fitted
+from replearn.study.rows import Reading, TableRows, read_rows
+from replearn.study.study import Study
+from replearn.tables import (
+    OTHER,
+    Table,
+    learn_encoding,
+    make_profile,
+    open_table,
+    refuse_unsafe,
+)
+from replearn.tables.encoding import Name
+from replearn.tables.learning import place_text
+from replearn.tables.safety import LEAST_COUNT
+from replearn.types import Codes, Vector
+
+#: Quantiles of a column that a lab sends at most.
+_QUANTILES = 64
+#: Rows of the table that has the columns of all labs, at most.
+_DRAWN = 1 << 17
+
+
+@dataclass(frozen=True)
+class ColumnCounts(Part):
+    """Numbers or levels of a column, and how many rows each stands for: ten or more."""
+
+    name: Name
+    values: Annotated[tuple[Label, ...], Length(0, 10_001)]
+    counts: Annotated[Codes, Integers(1, 0, MAX_ROWS)]
+    missing: Annotated[int, Range(0, MAX_ROWS)]
+    are_numbers: bool
+
+
+@dataclass(frozen=True)
+class LabColumns(Spoken, Document):
+    """What a lab's columns look like, before there is a study.
+
+    Attributes
+    ----------
+    lab : str
+    rows : int
+    kind : "logistic", "linear" or "poisson"
+    target : ColumnCounts
+    columns : tuple of ColumnCounts
+    """
+
+    FORMAT = "replearn/columns"
+
+    lab: Annotated[str, Text(200)]
+    rows: Annotated[int, Range(1, MAX_ROWS)]
+    kind: Kind
+    target: ColumnCounts
+    columns: Annotated[tuple[ColumnCounts, ...], Length(1, 10_000)]
+
+    def facts(self) -> Facts:
+        """What is sent, in words."""
+        size = sum(len(column.values) for column in self.columns)
+        return Facts(
+            f"Columns of {self.rows:,} rows at {self.lab!r}: {size:,} values, each of many rows.",
+            [Row("target", self.target.name), Row("columns", len(self.columns))],
+        )
+
+
+def lab_columns(
+    table: Table, kind: Kind = "logistic", lab: str = "lab", categories: Sequence[str] = ()
+) -> LabColumns:
+    """Describe a lab's columns, for a coalition that has no study yet.
+
+    Parameters
+    ----------
+    table : Table
+        With a target, by name, and no columns that the study shall not have.
+    kind : "logistic", "linear" or "poisson"
+    lab : str
+    categories : sequence of str
+        Columns whose numbers are names of levels.
+    """
+    _, labels = read_labels(table, kind)
+    learned = learn_encoding(table, labels, categories=categories)
+    refuse_unsafe(learned.remarks)
+    look, columns = learned.look, []
+    for name, found in look.columns.items():
+        if name in categories or found.n_texts:
+            totals = {text: int(rows.sum()) for text, rows in found.counts.items()}
+            kept = {text: count for text, count in totals.items() if count >= LEAST_COUNT}
+            if (rest := sum(totals.values()) - sum(kept.values())) >= LEAST_COUNT:
+                kept[OTHER] = kept.get(OTHER, 0) + rest
+            values, counts, are_numbers = tuple(kept), list(kept.values()), False
+        else:
+            values, counts = _groups(look.numbers(name), found.n_numbers)
+            are_numbers = True
+        missing = found.n_missing if found.n_missing >= LEAST_COUNT else 0
+        columns.append(ColumnCounts(name, values, np.array(counts), missing, are_numbers))
+    name = str(table.roles["target"])
+    if kind == "logistic":
+        classes, sizes = np.unique(labels, return_counts=True)
+        known = read_labels(table, kind)[0] or ()
+        target = ColumnCounts(name, tuple(known[i] for i in classes), sizes, 0, False)
+    else:
+        values, counts = _groups(np.sort(labels), len(labels))
+        target = ColumnCounts(name, values, np.array(counts), 0, True)
+    return LabColumns(lab, len(labels), kind, target, tuple(columns))
+
+
+def _groups(values: Vector, n_rows: int) -> tuple[tuple[str, ...], list[int]]:
+    """Medians of groups of sorted numbers, with the precision of the spread; rows of each."""
+    n_groups = max(1, min(_QUANTILES, values.size // LEAST_COUNT))
+    if not values.size:
+        return (), []
+    low, high = np.quantile(values, [0.05, 0.95]).tolist()
+    spread = decimal_text((high - low) / 3.29 or abs(high) or 1.0)
+    parts = np.array_split(values, n_groups)
+    ends = np.arange(n_groups + 1) * n_rows // n_groups
+    return tuple(place_text(float(p[p.size // 2]), spread) for p in parts), np.diff(ends).tolist()
+
+
+def draft_study(
+    *labs: LabColumns,
+    ridge: float | None = None,
+    max_disagreement: float = 0.01,
+    shared_seed: int | str = 0,
+    basis: Any = "linear",
+) -> Study:
+    """A registered study with the columns of all labs, for them to fit together.
+
+    Parameters
+    ----------
+    *labs : LabColumns
+        One of each lab.
+    ridge : float, optional
+        By default the one of 1, 0.3, 0.1, ... at or above ten over the number of rows.
+    max_disagreement : float
+    shared_seed : int or str
+    basis : "linear" or "splines"
+
+    Notes
+    -----
+    Coordinates come from columns as if they were independent: rounding then costs more where they
+    are not, by about the mean variance inflation factor.
+    """
+    labs = tuple(sorted(labs, key=lambda one: one.lab))
+    _check_labs(labs)
+    n_rows = sum(one.rows for one in labs)
+    size = min(n_rows, _DRAWN)
+    places = range(len(labs[0].columns))
+    columns = [[one.columns[i] for one in labs] for i in places]
+    table = open_table(
+        {parts[0].name: _drawn(parts, size) for parts in columns},
+        target=_drawn([one.target for one in labs], size),
+    )
+    kind = labs[0].kind
+    classes, labels = read_labels(table, kind)
+    levels = [parts[0].name for parts in columns if not parts[0].are_numbers]
+    learned = learn_encoding(table, labels, basis=basis, categories=levels)
+    loss = loss_of(kind, classes, labels)
+    rows = read_rows(TableRows(table, Reading(learned.encoding, loss, classes)))
+    text = (
+        decimal_text(ridge)
+        if ridge
+        else min((one for one in glm.RIDGES if float(one) >= min(10 / n_rows, 1)), key=float)
+    )
+    shares = glm.Summary.of(rows, loss).check(loss).shares
+    moments = glm.second_moments(rows)
+    coordinates = Coordinates.of(loss.information(shares), moments, float(text))
+    n_numbers = loss.n_scores * len(moments)
+    deviation = (2 / n_rows) ** 0.5  # a row's influence is about 1 in these coordinates
+    width = decimal_text(1.005 * width_factor(n_numbers, max_disagreement, 0) * deviation)
+    design = Design(
+        target=labs[0].target.name,
+        encoding=learned.encoding,
+        loss=loss,
+        ridge=text,
+        coordinates=coordinates,
+        widths=(width,) * n_numbers,
+        bits=0,
+        seed=seed_text(shared_seed),
+        classes=classes,
+    )
+    profile = make_profile(learned, labels)
+    rho = decimal_text(max_disagreement)
+    return Study(design, rho, n_rows, n_rows, ("1",) * n_numbers, profile)
+
+
+def _check_labs(labs: Sequence[LabColumns]) -> None:
+    if not labs:
+        raise ReplearnError("there must be columns of at least one lab, got none.")
+
+    def kinds(one: LabColumns) -> Any:
+        return one.kind, one.target.name, [(c.name, c.are_numbers) for c in one.columns]
+
+    for one, before in zip(labs[1:], labs, strict=False):
+        if one.lab == before.lab:
+            raise ReplearnError(f"each lab must send one file, got two of {one.lab!r}. Keep one.")
+        if kinds(one) != kinds(labs[0]):
+            raise ReplearnError(
+                f"all labs must have the same target and the same columns of numbers and of "
+                f"levels, in one order, but {one.lab!r} and {labs[0].lab!r} differ. Agree on them."
+            )
+
+
+def _drawn(parts: Sequence[ColumnCounts], size: int) -> Any:
+    """A column of so many rows that has the counts of all labs, in an order of its own."""
+    values: list[Any] = [value for part in parts for value in (*part.values, None)]
+    ends = np.cumsum([count for part in parts for count in (*part.counts.tolist(), part.missing)])
+    places = np.searchsorted(ends, (np.arange(size) + 0.5) * ends[-1] / size, side="right")
+    if parts[0].are_numbers:
+        found = np.array([np.nan if value is None else float(value) for value in values])
+    else:
+        found = np.array(values, dtype=object)
+    return found[places][Coins(f"columns/{parts[0].name}").row_order("draft", size)]
+
+
+@dataclass(frozen=True)
+class Founded(Spoken):
+    """What labs publish together.
+
+    Attributes
+    ----------
+    study : Study
+    model : Model
+    labs : int
+    """
+
+    study: Study
+    model: Model
+    labs: int
+
+    def facts(self) -> Facts:
+        """In words."""
+        study = self.study
+        share = percent(1 - study.disagreement(study.n_replication))
+        return Facts(
+            f"{self.labs} labs publish one study: a lab with {study.n_replication:,} rows of this "
+            f"population gets exactly this model in {share} of the cases (estimated).",
+            [
+                *study.problems,
+                Row("rows of all labs", study.n_original),
+                Row("coefficients", study.design.n_numbers, note=f"{study.design.bits} bits each"),
+                Row("fingerprint", self.model.fingerprint),
+            ],
+        )
+
+
+def founded(
+    draft: Study,
+    fitted: Fitted,
+    spread: Influence,
+    heterogeneity: Vector,
+    n_labs: int,
+    bits: int = 3,
+    replication_rows: int | None = None,
+) -> Founded:
+    """The study of a coalition, from its fit and from what single rows do to it.
+
+    Labs that differ more than rows let expect make cells wider, as parts of an original's rows do.
+    """
+    inflation = float(np.mean(heterogeneity)) / max(1, n_labs - 1) if n_labs > 1 else 1.0
+    found = glm.Spread(spread, max(1.0, inflation))
+    rho, n_rows = float(draft.max_disagreement), fitted.counts.rows
+    promise = glm.Promise(rho, bits, n_rows, replication_rows or n_rows)
+    design = replace(draft.design, widths=glm.widths_of(found, promise), bits=bits, sketch=None)
+    widths = np.array([float(width) for width in design.widths])
+    codes, sketch = Cells.drawn(widths, bits, Coins(design.seed)).publish(
+        design.numbers(fitted.theta)
+    )
+    design = replace(design, sketch=sketch)
+    model = Model(design, codes)
+    problems: tuple[str, ...] = ()
+    if inflation > glm.MOST_INFLATION:
+        problems = (
+            f"Labs differ {inflation:.1f} times as much as their rows let expect. Ask those that "
+            "differ most, or begin anew without them.",
+        )
+    return Founded(
+        replace(
+            draft,
+            design=design,
+            n_original=n_rows,
+            n_replication=promise.n_there,
+            spreads=tuple(map(decimal_text, found.differences(1.0, np.inf).tolist())),
+            commitment=model.fingerprint,
+            problems=problems,
+        ),
+        model,
+        n_labs,
+    )

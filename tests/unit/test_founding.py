@@ -1,0 +1,133 @@
+"""Labs that publish together: a draft from their columns, a fit, and a study that others match."""
+
+import numpy as np
+import pytest
+
+from replearn.cli import main
+from replearn.errors import ReplearnError
+from replearn.study.coalition import combine, lab_sums
+from replearn.study.founding import Founded, LabColumns, draft_study, lab_columns
+from replearn.study.original import Request, publish
+from replearn.study.passes import State
+from replearn.study.replication import replicate
+from replearn.study.study import Study
+from replearn.tables import open_table
+
+from .test_coalition import hospital, rounds
+
+KINDS = ("logistic", "classes", "linear", "poisson")
+
+
+def columns(labs, kind="logistic"):
+    return [
+        lab_columns(open_table(rows, target="y"), kind, lab=lab) for lab, rows in labs.items()
+    ]
+
+
+def four_labs(kind="logistic", seed=1):
+    rows = hospital(4000, seed, kind)
+    return {name: rows[i::4] for i, name in enumerate(("Bern", "Lund", "Oslo", "Rome"))}
+
+
+def together(labs, kind="logistic", **more):
+    """All rounds, through files."""
+    glm = kind if kind in ("linear", "poisson") else "logistic"
+    sent = [LabColumns.from_content(one.content()) for one in columns(labs, glm)]
+    draft = Study.from_content(draft_study(*sent).content())
+    return draft, rounds(draft, labs, through_files=True, publish=True, **more)[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_coalition_is_an_original_and_others_replicate_it(kind):
+    labs = four_labs(kind)
+    draft, found = together(labs, kind)
+    assert isinstance(found, Founded)
+    study = Study.from_content(found.study.content())
+    assert study.commits_to(found.model.fingerprint)
+    assert study.n_original == 4000
+    assert study.design.encoding == draft.design.encoding
+    alone, replication = replicate(study, open_table(hospital(4000, 2, kind), target="y"))
+    assert replication.same
+    assert alone.fingerprint == found.model.fingerprint
+    others, _, _ = rounds(study, four_labs(kind, seed=3))
+    assert others.replication.same
+    assert others.model.fingerprint == found.model.fingerprint
+
+
+def test_it_is_worth_as_much_as_an_original_of_all_rows():
+    rows = hospital(4000, 1)
+    _, found = together(four_labs())
+    own = publish(open_table(rows, target="y"), Request(target="y"))
+    new = hospital(20_000, 9)
+    from replearn.reports.evaluate import evaluate
+
+    ours, theirs = (evaluate(model, new, "y").worth for model in (found.model, own.model))
+    assert ours.auc.value == pytest.approx(theirs.auc.value, abs=0.003)
+
+
+def test_what_a_lab_sends_is_of_ten_rows_or_more():
+    rows = hospital(1000, 1)
+    rows.loc[:3, "ward"] = "rare"
+    rows.loc[5, "age"] = 1234.0
+    (sent,) = columns({"Bern": rows})
+    by_name = {column.name: column for column in sent.columns}
+    assert "rare" not in by_name["ward"].values
+    assert "1234" not in "".join(map(str, by_name["age"].values))
+    assert all(min(column.counts) >= 10 for column in sent.columns)
+    assert "no row" in sent.facts().verdict or "many rows" in sent.facts().verdict
+
+
+def test_labs_that_cannot_publish_together():
+    labs = four_labs()
+    sent = columns(labs)
+    other = columns({"Paris": labs["Oslo"].assign(ward=1.0 * (labs["Oslo"].ward == "A"))})
+    for given, words in [
+        ([], "at least one lab"),
+        ([*sent, sent[0]], "two of 'Bern'"),
+        ([*sent, *other], "'Paris' and 'Bern' differ"),
+    ]:
+        with pytest.raises(ReplearnError, match=words):
+            draft_study(*given)
+    wrong = labs["Rome"].assign(y=1 - labs["Rome"].y)
+    _, found = together(labs | {"Rome": wrong})
+    with pytest.raises(ReplearnError, match="Labs differ .* times as much"):
+        found.study.save("never.json")
+
+
+def test_impossible_spreads_are_refused():
+    labs = four_labs()
+    draft = draft_study(*columns(labs))
+    state = draft.begin()
+    while not state.then:
+        sums = [lab_sums(draft, rows, state, lab=lab) for lab, rows in labs.items()]
+        state = combine(draft, *sums, state=state, publish=True)
+        assert isinstance(state, State)
+    sums = [lab_sums(draft, rows, state, lab=lab) for lab, rows in labs.items()]
+    from dataclasses import replace
+
+    for spread in (sums[0].spread * -1, np.array([sums[0].spread[0], sums[0].spread[1] * 0])):
+        forged = replace(sums[0], spread=spread)
+        with pytest.raises(ReplearnError, match="'Bern' cannot be of rows: .* squares"):
+            combine(draft, forged, *sums[1:], state=state)
+
+
+def test_on_the_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for lab, rows in four_labs().items():
+        rows.to_csv(f"{lab}.csv", index=False)
+        assert main(["sums", f"{lab}.csv", "--target", "y", "--out", f"{lab}.columns.json"]) == 0
+    names = ("Bern", "Lund", "Oslo", "Rome")
+    assert main(["combine", *(f"{n}.columns.json" for n in names), "--out", "draft.json"]) == 0
+    asked = []
+    for _ in range(20):
+        for n in names:
+            assert main(["sums", "draft.json", f"{n}.csv", *asked, "--out", f"{n}.s.json"]) == 0
+        capsys.readouterr()
+        made = [f"{n}.s.json" for n in names]
+        assert main(["combine", "draft.json", *made, *asked, "--publish", "--out", "next.json"]) == 0
+        if "4 labs publish one study" in capsys.readouterr().out:
+            break
+        asked = ["--state", "next.json"]
+    hospital(4000, 2).to_csv("Paris.csv", index=False)
+    assert main(["replicate", "next.json", "Paris.csv"]) == 0
+    assert (tmp_path / "next.model.json").exists()
