@@ -237,11 +237,16 @@ def test_few_rows_warn(cls):
 @both
 @pytest.mark.parametrize("d", [5, 20])
 def test_errors_with_an_intercept(cls, d):
-    """All margins near the promise: rounding costs at most max_error on average over seeds."""
+    """All margins near the promise: practical mode keeps max_error on average over seeds.
+
+    It does not keep it under each seed: a constant is in all rows, and rounded once.
+    """
     X, y = draw("tight", 4000, d, 0.3, 1)
     new, labels = draw("tight", 4000, d, 0.3, 2)
-    wrong = [
+    wrong = np.array([
         1 - cls(margin=0.3, shared_seed=seed).fit(X, y).score(new, labels) for seed in range(60)
-    ]
-    assert np.mean(wrong) < 0.05
+    ])  # fmt: skip
+    assert wrong.mean() < 0.05
     # a standard error is 0.006: would catch a mean of 0.06 with probability 0.95
+    assert 0 < (wrong > 0.05).mean() < 0.45
+    assert wrong.max() < 0.4

@@ -39,7 +39,8 @@ _SHARED = {
     "parameters": """margin : float, default=0.1
         Some halfspace has this margin on rows of length 1.
     max_error : float, default=0.05
-        Share of new rows that the model may get wrong.
+        Share of new rows that the model may get wrong. In practical mode a mean over seeds: one
+        seed may cost several times as much, above all with an intercept, which all rows share.
     max_disagreement : float, default=0.1
         Probability that two labs get different models.
     failure_prob : float, default=0.05

@@ -43,7 +43,8 @@ class Promise:
     margin : float
         tau: some halfspace has this margin on rows that are scaled to length 1.
     max_error : float
-        epsilon: share of new rows that the model may get wrong.
+        epsilon: share of new rows that the model may get wrong. Certified mode keeps it for one
+        seed, but with probability ``failure_prob``; practical mode keeps it on average over seeds.
     max_disagreement : float
         rho: probability that two labs get different models.
     failure_prob : float

@@ -121,6 +121,9 @@ def noise_of(margin: float, max_error: float, share: float) -> float:
     Regularisation margin^2 makes the functional margin about 1 on most rows of a population with
     that margin, so noise of standard deviation ``1/z`` costs about max_error, with z the normal
     quantile of ``1 - share max_error``; the share is calibrated for each algorithm.
+
+    That is a mean over seeds. Under one seed the errors of rows go together, above all those by the
+    coefficient of a constant, which all rows share: a seed can cost several times max_error.
     """
     return margin / NormalDist().inv_cdf(1 - share * max_error)
 
