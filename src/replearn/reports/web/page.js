@@ -52,8 +52,12 @@
     byId("busy").hidden = true;
   }
 
+  /** Options of the command line are choices on the page. */
+  const here = (text) => text.replace(/--(decimal|thousands)="(.)"/g, '"$2" as the sign of $1')
+    .replace("(--decimal, --thousands)", "above").replace("pass --opened with", "open above");
+
   function say(text, isRefusal = false) {
-    byId("status").textContent = text;
+    byId("status").textContent = here(text);
     byId("status").className = isRefusal ? "refused" : "";
   }
 
@@ -102,7 +106,7 @@
   function listed(items) {
     const found = [];
     for (const item of items) {
-      if (typeof item === "string") found.push(element("p", item));
+      if (typeof item === "string") found.push(element("p", here(item)));
       else {
         if (found.at(-1)?.localName !== "table") found.push(element("table"));
         found.at(-1).append(row(...item));

@@ -16,7 +16,7 @@ const REMEDIES = {
   "texts of more than 4,096 characters": "Shorten them, or drop the column.",
   "texts with a NUL or half of a character": "Save the table as UTF-8, or drop the column.",
   "numbers with a point where the decimal sign is a comma":
-    "Write all numbers alike, or give the signs of this file (decimal=, thousands=).",
+    "Write all numbers alike, or give the signs of this file (--decimal, --thousands).",
 };
 
 class OddCell extends Error {}
@@ -64,12 +64,12 @@ export function signsMeant(texts) {
   const found = new Set(kinds);
   if (2 * kinds.filter((kind) => kind !== undefined).length <= kinds.length) return "";
   if (found.has("both") || (found.has("decimal") && found.has("points"))) {
-    return 'decimal="," and thousands="."';
+    return '--decimal="," and --thousands="."';
   }
-  if (found.has("decimal")) return 'decimal=","';
+  if (found.has("decimal")) return '--decimal=","';
   const [, sign] = [["commas", ","], ["points", "."], ["apostrophes", "'"], ["spaces", " "]]
     .find(([kind]) => found.has(kind));
-  return `thousands="${sign}"`;
+  return `--thousands="${sign}"`;
 }
 
 /** What turns texts that are numbers with these signs into plain numbers. */
@@ -219,8 +219,16 @@ class CsvReader {
       let isQuoted = false;
       if (i < n && bytes[i] === QUOTE) {
         isQuoted = true;
-        for (i++; i < n; i++) {
-          if (bytes[i] === QUOTE && bytes[++i] !== QUOTE) break;
+        let isOpen = true;
+        for (i++; i < n && isOpen; i++) {
+          if (bytes[i] === QUOTE && bytes[++i] !== QUOTE) {
+            isOpen = false;
+            i--;
+          }
+        }
+        if (isOpen && isLast) {
+          throw new Refusal(`${this.place} must close every quote, but it ends inside of one. Check ` +
+            "that the file is complete.");
         }
       }
       while (i < n && bytes[i] !== delimiter && bytes[i] !== NEWLINE && bytes[i] !== RETURN) i++;
