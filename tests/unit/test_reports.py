@@ -59,8 +59,13 @@ def test_evaluate_measures_what_scikit_learn_measures(original, labs) -> None:
     assert found.worth.balanced_accuracy.value == pytest.approx(expected, abs=1e-12)
     assert found.fingerprint == original.model.fingerprint
     logistic = LogisticRegression(C=1e9, tol=1e-10).fit(found.scores[:, None], y)
-    assert found.slope == pytest.approx(logistic.coef_[0, 0], abs=1e-3)
-    assert found.offset == pytest.approx(logistic.intercept_[0], abs=1e-3)
+    assert found.slope.value == pytest.approx(logistic.coef_[0, 0], abs=1e-3)
+    assert found.offset.value == pytest.approx(logistic.intercept_[0], abs=1e-3)
+    share = logistic.predict_proba(found.scores[:, None])[:, 1]
+    design = np.column_stack([np.ones(len(share)), found.scores])
+    information = (design * (share * (1 - share))[:, None]).T @ design
+    error = np.sqrt(np.linalg.inv(information)[1, 1])  # if the line is right: no sandwich
+    assert found.slope.high - found.slope.low == pytest.approx(2 * 1.96 * error, rel=0.15)
     assert sum(b.n_rows for b in found.bins) == ROWS
     assert np.mean([b.observed.value for b in found.bins]) == pytest.approx(y.mean(), abs=1e-6)
 
@@ -68,6 +73,11 @@ def test_evaluate_measures_what_scikit_learn_measures(original, labs) -> None:
 def test_evaluate_by_groups_leaves_small_ones_out(original, labs) -> None:
     new = labs["Dunmore"]
     found = evaluate(original.model, new, "readmitted", by="nyha")
+    errors = original.model.predict_proba(new)[:, 1] - new["readmitted"]
+    share = new["readmitted"].mean()
+    assert found.brier[0].value == pytest.approx((errors**2).mean())
+    assert found.brier[1] == pytest.approx(share * (1 - share))
+    assert "Brier score" in found.facts().text(78, details=True)
     counts = {name: int((new["nyha"] == name).sum()) for name in ("I", "II", "III", "IV")}
     assert {name: worth.n_rows for name, worth in found.groups} == counts
     ward = np.array(["a"] * (ROWS - 9) + ["b"] * 9, dtype=object)
@@ -296,6 +306,9 @@ def test_the_methods_paragraph_says_what_the_study_says(original) -> None:
     facts = with_methods(original.study.facts(), original.study, original.model)
     assert text in facts.html("Supplement").replace("&#x27;", "'")
     names = [row["column"] for row in facts.data()["predictors"]]
+    items = {row["item"]: row["answer"] for row in facts.data()["tripod"]}
+    assert items["10"] == "1,500 (original), 1,500 (others)"
+    assert items["22"] == "all coefficients, above"
     assert names == [column.name for column in design.encoding.columns]
     terms = [row["term"] for row in facts.data()["coefficients"]]
     references = [term for term in terms if term.endswith("(reference)")]

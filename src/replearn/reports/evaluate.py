@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.documents.facts import Facts, Figure, Row, Spoken, Table, counted
+from replearn.documents.facts import Facts, Figure, Row, Spoken, Table
 from replearn.errors import ReplearnError
 from replearn.recipes.losses import Bernoulli, Loss, Multinomial
 from replearn.recipes.model import Model, decided
@@ -66,6 +66,8 @@ class Evaluation(Spoken):
         Calibration: 1 and 0 are perfect; a slope below 1 says that predictions are too extreme.
     scores, targets : arrays
         Of all rows, for figures.
+    brier : (Measure, float) or None
+        Mean squared error of the probabilities, and that of the base rate alone; of two classes.
     """
 
     worth: Worth
@@ -78,6 +80,7 @@ class Evaluation(Spoken):
     offset: float | None
     scores: Vector
     targets: Vector
+    brier: tuple[Measure, float] | None
 
     @property
     def is_inverted(self) -> bool:
@@ -106,11 +109,11 @@ class Evaluation(Spoken):
         if self.by is not None:
             items.append(self._group_table())
             if self.n_small:
-                items.append(
-                    f"{counted(self.n_small, 'row')} in groups of fewer than {LEAST_ROWS} are left "
-                    "out."
-                )
+                items.append(f"Groups of fewer than {LEAST_ROWS} rows are left out.")
         details: list[Any] = [Row("model", self.fingerprint)]
+        if self.brier is not None:
+            measure, base = self.brier
+            details.append(measure.row("Brier score", f"base rate alone {base:.4f}"))
         if self.offset is not None:
             details.append(Row("calibration offset", self.offset, note="0 is perfect"))
         if self.bins:
@@ -211,6 +214,7 @@ def evaluate(
         offset,
         rows.scores[:, 0],
         rows.targets,
+        _brier(rows),
     )
 
 
@@ -324,6 +328,15 @@ def matrix_of(batch: Batch, names: tuple[str, ...]) -> Any:
 def _names(column: Column) -> NDArray[Any]:
     codes, names = levels_of(column)
     return np.array([*names, "(missing)"], dtype=object)[codes]
+
+
+def _brier(rows: _Scored) -> tuple[Measure, float] | None:
+    if not isinstance(rows.loss, Bernoulli):
+        return None
+    masses = np.ones(len(rows.targets)) if rows.weights is None else rows.weights
+    share = float(rows.targets @ masses / masses.sum())
+    errors = rows.loss.mean(rows.scores)[:, 1] - rows.targets
+    return Measure.mean(errors**2, masses), share * (1 - share)
 
 
 def _groups(rows: _Scored) -> tuple[tuple[tuple[str, Worth], ...], int]:

@@ -59,7 +59,28 @@ def with_methods(facts: Facts, study: Study, model: Model | None = None) -> Fact
     """Facts for a paper's supplement: with predictors, coefficients and the methods paragraph."""
     coefficients = [] if model is None else list(model.facts().details)
     details = [*facts.details, columns_table(study), *coefficients, f"Methods. {methods(study)}"]
-    return replace(facts, details=details)
+    return replace(facts, details=[*details, tripod_items(study, model)])
+
+
+def tripod_items(study: Study, model: Model | None = None) -> Table:
+    """What the checklist TRIPOD+AI asks and the study answers; the rest is for the authors."""
+    design = study.design
+    gaps = any(getattr(column, "indicator", False) for column in design.encoding.columns)
+    rows = [
+        ("7", "data preparation", "constants under Predictors; values beyond the range: its ends"),
+        ("8", "outcome", f"{design.target}, {design.loss.title}"),
+        ("9", "predictors", f"{len(design.encoding.columns)}, under Predictors"),
+        ("10", "sample size", f"{study.n_original:,} (original), {study.n_replication:,} (others)"),
+        ("11", "missing data", "indicators" if gaps else "no indicators; levels have (missing)"),
+        ("12", "analysis", f"ridge {design.ridge}, exact arithmetic; see Methods"),
+        ("13", "class imbalance", "weights of classes" if design.class_weight else "no weights"),
+        ("15", "output", "probabilities" if design.classes else "expected values"),
+        ("18", "protocol, code", f"study {study.fingerprint[:16]}; replearn, open source"),
+        ("22", "specification", "all coefficients, above" if model else "not opened"),
+        ("23", "performance", "replearn evaluate MODEL TABLE --page FILE"),
+        ("others", "", "for the authors: setting, participants, fairness, ethics, use"),
+    ]
+    return Table("TRIPOD+AI", ("item", "about", "answer"), rows, key="tripod")
 
 
 def columns_table(study: Study) -> Table:
