@@ -95,10 +95,12 @@ def site_steps(quick: bool) -> Iterable[tuple[str, tuple[str, ...]]]:
     """What builds the documentation; warnings are errors, and no step needs a network."""
     if not quick:
         yield "pictures", ("python", "docs/pictures.py")
+        yield "thumbnails", ("python", "docs/thumbnails.py")
         yield "results", ("python", "docs/results.py")
         yield "pages", ("python", "docs/run_pages.py")
     yield "sphinx", (*SPHINX, "docs", SITE)
     yield "links", ("python", "docs/check_site.py", SITE)
+    yield "search", ("python", "docs/check_search.py", SITE)
 
 
 def versions() -> list[tuple[str, str]]:

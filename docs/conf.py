@@ -14,6 +14,8 @@ sys.path.insert(0, str(HERE.parent / "src"))
 
 import replearn  # noqa: E402
 
+sys.modules["replearn.metrics"] = replearn.metrics  # a name of the package, no file
+
 project = "replearn"
 author = "The replearn developers"
 copyright = "the replearn developers, BSD-3-Clause"
@@ -68,7 +70,7 @@ html_theme_options = {
     "back_to_top_button": True,
     "search_as_you_type": True,
 }
-html_sidebars = {"index": [], "start": []}
+html_sidebars = {"index": [], "start": [], "examples": []}
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -82,7 +84,7 @@ def _pictures_take_the_ink_of_the_page(app: Sphinx, docname: str, source: list[s
     def drawing(match: re.Match[str]) -> str:
         path = (HERE / docname).parent / match[2]
         words = re.sub(r"`([^`]+)`", r"<code>\1</code>", match[1])
-        caption = f"<figcaption>{words}</figcaption>"
+        caption = "" if "/examples/" in match[2] else f"<figcaption>{words}</figcaption>"
         return f"```{{raw}} html\n<figure>{path.read_text(encoding='utf-8')}{caption}</figure>\n```"
 
     source[0] = re.sub(r"(?m)^!\[([^\]]+)\]\(([^)]*pictures/[^)]+\.svg)\)$", drawing, source[0])

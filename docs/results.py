@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 
 import pandas as pd
+from scipy.stats import beta
 
 HERE = Path(__file__).resolve().parent
 PLAN = "3 0.01"  # bits, and the planned probability of a different model
@@ -17,6 +18,7 @@ CAPTION = (
     "![Kept of the lab's own log-loss gain: blue the replicated model, grey a published model of "
     "1,000 rows. The line is the lab's own fit.](pictures/results.svg)"
 )
+WIDE = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n\n"
 INK = (
     "<style>svg:root{color:#1f2328}"
     "@media(prefers-color-scheme:dark){svg:root{color:#e6edf3}}</style>"
@@ -37,7 +39,8 @@ def dot_plot(table):
         parts.append(f'<text x="{left - 12}" y="{y + 4}" text-anchor="end">{escape(name)}</text>')
         gain = line["base"] - line["own loss"]
         few = (line["base"] - line["logistic 1,000 loss"]) / gain
-        for share, color in ((few, "currentColor"), (line[f"kept {PLAN}"], "#0b7fb3")):
+        grey = 'currentColor" fill-opacity="0.4'
+        for share, color in ((few, grey), (line[f"kept {PLAN}"], "#0b7fb3")):
             if share == share:  # not every task has the rival
                 x = left + (right - left) * min(max(share, 0.0), 1.05)
                 parts.append(f'<circle cx="{x:.1f}" cy="{y}" r="5" fill="{color}"/>')
@@ -55,6 +58,7 @@ def dot_plot(table):
 def worth():
     """What replicated models are worth on real tables."""
     table = pd.read_csv(HERE / "results" / "worth.csv")
+    table["task"] = table["task"].str.replace(" %", "%")
     equal = table[table["share"] == 1]
     (HERE / "pictures" / "results.svg").write_text(dot_plot(equal), encoding="utf-8")
     n_pairs, n_differ = int(equal["pairs"].sum()), int(equal[f"differ {PLAN}"].sum())
@@ -68,6 +72,7 @@ def worth():
     n_thin = int((equal["pairs"] < 5).sum())
     thin = f" {n_thin} of {len(equal)} lines rest on fewer than five pairs." if n_thin else ""
     splits = (HERE / "results" / "worth.md").read_text(encoding="utf-8").split("\n")[0]
+    most = beta.ppf(0.95, n_differ + 1, n_pairs - n_differ)
     ahead = (equal[f"auc {PLAN}"] - equal["logistic auc"]).dropna()
     yield f"""## What models are worth
 
@@ -75,8 +80,8 @@ def worth():
 a replication of the same size, and rows to test on. It uses the defaults: three bits, 99% planned
 agreement.{thin} {splits} A split is fresh if it chose no rule of the library.
 
-- **Agreement.** {n_differ} of {n_pairs:,} pairs differ: {n_differ / n_pairs:.1%}, where 1% was
-  planned.
+- **Agreement.** {n_differ} of {n_pairs:,} pairs differ: {n_differ / n_pairs:.1%} (at most
+  {most:.1%} with 95% confidence), where 1% was planned.
 - **Price.** Replicated models keep {kept.median():.1%} of the log-loss gain of the lab's own fit
   (median), and {kept.min():.1%} in the worst task.
 - **Beside scikit-learn.** The AUC differs from that of a tuned `LogisticRegression` on the same
@@ -84,19 +89,21 @@ agreement.{thin} {splits} A split is fresh if it chose no rule of the library.
 
 {CAPTION}
 
-| task | basis | rows | numbers | differ | kept | AUC: ours | own | tuned | trees | match takes |
-|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"""
+| task | rows | numbers | differ | kept | AUC: ours | own | tuned | trees | match takes |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"""
     for _, line in table.iterrows():
         share = "" if line["share"] == 1 else f", replication {line['share']:.2g} of it"
         numbers = (line[name] for name in (f"auc {PLAN}", "own auc", "logistic auc", "trees auc"))
         aucs = " | ".join("" if value != value else f"{value:.3f}" for value in numbers)
         yield (
-            f"| {line['task']}{share} | {line['basis']} | {line['rows']:,} | {line['numbers']:,} | "
+            f"| {line['task']}, {line['basis']}{share} | {line['rows']:,} | {line['numbers']:,} | "
             f"{line[f'differ {PLAN}']} of {line['pairs']} | {line[f'kept {PLAN}']:.1%} | {aucs} | "
-            f"{line['match rows']:,.0f} rows |"
+            f"{line['match rows']:,.0f} |"
         )
     yield (
-        "\nAUC is balanced accuracy for more than two classes. The table as CSV: "
+        "\n*Own* is the lab's fit before rounding, *tuned* scikit-learn's `LogisticRegression`, "
+        "*trees* its gradient boosting. AUC is balanced accuracy for more than two classes. *Match "
+        "takes* so many rows of one's own. The table as CSV: "
         "{download}`worth.csv <results/worth.csv>`.\n"
     )
 
@@ -154,7 +161,9 @@ study allows no tries.
 
 
 def main():
-    parts = ["# Results on real tables\n\nThe command above each table printed its numbers.\n"]
+    parts = [
+        f"{WIDE}# Results on real tables\n\nThe command above each table printed its numbers.\n"
+    ]
     for part in (worth, retraining, adversary):
         if (HERE / "results" / f"{part.__name__}.csv").exists():
             parts.extend(part())

@@ -204,7 +204,7 @@ class Facts:
             style=_STYLE,
             verdict=_safe(self.verdict),
             items=self._html_items(self.items),
-            figures="\n".join(map(_figure_html, self.figures)),
+            figures=self._html_figures(),
             details=f"<section>\n<h2>Details</h2>\n{details}\n</section>" if details else "",
         )
 
@@ -212,9 +212,16 @@ class Facts:
         """For a notebook."""
         details = self._html_items(self.details)
         folded = f"<details><summary>Details</summary>{details}</details>" if details else ""
-        figures = "\n".join(map(_figure_html, self.figures))
         verdict = f"<p><strong>{_safe(self.verdict)}</strong></p>"
-        return f"<div>{verdict}{self._html_items(self.items)}{figures}{folded}</div>"
+        shown = f"{self._html_items(self.items)}{self._html_figures()}"
+        return f"<div>{verdict}{shown}{folded}</div>"
+
+    def _html_figures(self) -> str:
+        """Beside each other where there is room."""
+        if not self.figures:
+            return ""
+        row = 'class="figures" style="display:flex;flex-wrap:wrap;gap:0 1.5rem"'
+        return f"<div {row}>{''.join(map(_figure_html, self.figures))}</div>"
 
     def _html_items(self, items: Sequence[Item]) -> str:
         found = []
@@ -520,6 +527,7 @@ th, td { text-align: left; padding: .3rem 1.2rem .3rem 0; border-bottom: 1px sol
 tbody th { font-weight: 400; color: var(--soft); min-width: 10rem; }
 .number { text-align: right; white-space: nowrap; }
 figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; }
+.figures figure { flex: 1 1 14rem; }
 figcaption { color: var(--soft); font-size: .92rem; }
 @page { size: A4; margin: 15mm; }
 @media print {

@@ -62,7 +62,7 @@ class Evaluation(Spoken):
         Rows in smaller groups, which are left out.
     bins : tuple of Bin
         Calibration; of two classes.
-    slope, offset : float or None
+    slope, offset : Measure or None
         Calibration: 1 and 0 are perfect; a slope below 1 says that predictions are too extreme.
     scores, targets : arrays
         Of all rows, for figures.
@@ -76,8 +76,8 @@ class Evaluation(Spoken):
     groups: tuple[tuple[str, Worth], ...]
     n_small: int
     bins: tuple[Bin, ...]
-    slope: float | None
-    offset: float | None
+    slope: Measure | None
+    offset: Measure | None
     scores: Vector
     targets: Vector
     brier: tuple[Measure, float] | None
@@ -98,14 +98,9 @@ class Evaluation(Spoken):
             )
         items: list[Any] = [*worth.rows()][: 2 if self.by else 3]
         if self.slope is not None:
-            note = (
-                "1 is perfect"
-                if abs(self.slope - 1) < 0.2
-                else "too extreme"
-                if self.slope < 1
-                else "too timid"
-            )
-            items.append(Row("calibration slope", self.slope, note=note))
+            off = "too extreme" if self.slope.value < 1 else "too timid"
+            fits = self.slope.low <= 1 <= self.slope.high
+            items.append(self.slope.row("calibration slope", "1 is perfect" if fits else off))
         if self.by is not None:
             items.append(self._group_table())
             if self.n_small:
@@ -115,7 +110,7 @@ class Evaluation(Spoken):
             measure, base = self.brier
             details.append(measure.row("Brier score", f"base rate alone {base:.4f}"))
         if self.offset is not None:
-            details.append(Row("calibration offset", self.offset, note="0 is perfect"))
+            details.append(self.offset.row("calibration offset", "0 is perfect"))
         if self.bins:
             details.append(
                 Table(
@@ -354,7 +349,7 @@ def _groups(rows: _Scored) -> tuple[tuple[tuple[str, Worth], ...], int]:
     return found, int(counts.sum() - counts[kept].sum())
 
 
-def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], float | None, float | None]:
+def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], Measure | None, Measure | None]:
     """Ten bins of about equal size, and the line of log-odds; of two classes."""
     if not isinstance(rows.loss, Bernoulli):
         return (), None, None
@@ -369,15 +364,15 @@ def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], float | None, float | 
             observed = Measure(observed.value, max(0.0, observed.low), min(1.0, observed.high))
             predicted = float(probability[part] @ masses[part] / masses[part].sum())
             bins.append(Bin(len(part), predicted, observed))
-    slope, offset = _line(scores, targets, masses)
+    offset, slope = _line(scores, targets, masses) or (None, None)
     return tuple(bins), slope, offset
 
 
-def _line(scores: Vector, targets: Vector, masses: Vector) -> tuple[float | None, float | None]:
-    """Logistic regression of the target on the score: slope and constant."""
+def _line(scores: Vector, targets: Vector, masses: Vector) -> list[Measure] | None:
+    """Logistic regression of the target on the score: constant and slope."""
     spread = float(scores.std())
     if spread == 0 or not 0 < targets.mean() < 1:
-        return None, None
+        return None
     design = np.column_stack([np.ones(len(scores)), scores])
     beta = np.array([0.0, 1.0])
     for _ in range(50):
@@ -387,8 +382,14 @@ def _line(scores: Vector, targets: Vector, masses: Vector) -> tuple[float | None
         try:
             step = np.linalg.solve(information, gradient)
         except np.linalg.LinAlgError:
-            return None, None
+            return None
         beta = beta + np.clip(step, -2, 2)
         if np.abs(step).max() < 1e-10:
-            return float(beta[1]), float(beta[0])
-    return (float(beta[1]), float(beta[0])) if math.isfinite(beta.sum()) else (None, None)
+            break
+    # rows are independent, their weights are not counts
+    moved = design * (masses * (targets - p))[:, None]
+    inverse = np.linalg.pinv(information)
+    reach = 1.96 * np.sqrt(np.diag(inverse @ (moved.T @ moved) @ inverse))
+    if not math.isfinite(beta.sum() + reach.sum()):
+        return None
+    return [Measure(float(b), float(b - r), float(b + r)) for b, r in zip(beta, reach, strict=True)]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from replearn.reports.evaluate import Bin
 
 _SIZE, _LEFT, _BOTTOM = 320, 64, 44
-_BLUE, _RED = "#0b6e99", "#b4452f"
+_BLUE, _RED = "#0b7fb3", "#c4553d"
 
 
 def calibration(bins: "Sequence[Bin]") -> str:
@@ -40,7 +40,7 @@ def roc(scores: Vector, targets: Vector) -> str:
         _line([(0, 0), (1, 1)], (0, 1), (0, 1), "currentColor", "4 3"),
         _line(points, (0, 1), (0, 1), _BLUE),
     ]
-    return _frame(parts, (0, 1), (0, 1), "false alarms", "sensitivity")
+    return _frame(parts, (0, 1), (0, 1), "1 - specificity", "sensitivity")
 
 
 def decision(scores: Vector, targets: Vector) -> str:
@@ -83,23 +83,31 @@ def _line(
 ) -> str:
     placed = " ".join("{:.1f},{:.1f}".format(*_place(a, b, x, y)) for a, b in points)
     return (
-        f'<polyline points="{placed}" fill="none" stroke="{color}" stroke-width="1.6" '
+        f'<polyline points="{placed}" fill="none" stroke="{color}" stroke-width="2" '
         f'stroke-dasharray="{dashes}"/>'
     )
+
+
+def _ticks(ends: tuple[float, float]) -> list[float]:
+    """Three to six round numbers between two ends."""
+    low, high = ends
+    power = 10 ** np.floor(np.log10(high - low))
+    step = power * min(one for one in (0.2, 0.5, 1, 2) if (high - low) / (one * power) <= 5.01)
+    first = int(np.ceil(low / step - 1e-9))
+    return [round(i * step, 9) for i in range(first, int(high / step + 1e-9) + 1)]
 
 
 def _frame(
     parts: list[str], x: tuple[float, float], y: tuple[float, float], below: str, beside: str
 ) -> str:
-    """Axes with three ticks each around what was drawn."""
+    """Axes with round ticks around what was drawn."""
     marks = []
-    for share in (0.0, 0.5, 1.0):
-        value = x[0] + share * (x[1] - x[0])
+    for value in _ticks(x):
         at, floor = _place(value, y[0], x, y)
-        marks.append(f'<text x="{at:.1f}" y="{floor + 16}" text-anchor="middle">{value:.2g}</text>')
-        value = y[0] + share * (y[1] - y[0])
+        marks.append(f'<text x="{at:.1f}" y="{floor + 16}" text-anchor="middle">{value:g}</text>')
+    for value in _ticks(y):
         left, at = _place(x[0], value, x, y)
-        marks.append(f'<text x="{left - 6}" y="{at + 4:.1f}" text-anchor="end">{value:.2g}</text>')
+        marks.append(f'<text x="{left - 6}" y="{at + 4:.1f}" text-anchor="end">{value:g}</text>')
     middle = (_LEFT + _SIZE) / 2
     marks.append(f'<text x="{middle}" y="{_SIZE - 8}" text-anchor="middle">{below}</text>')
     marks.append(
