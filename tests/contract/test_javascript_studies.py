@@ -6,12 +6,16 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from replearn.errors import ReplearnError
+from replearn.exact.sums import integers
+from replearn.recipes.newton import State as NewtonState
 from replearn.study.coalition import Coalition, combine, lab_sums
-from replearn.study.passes import State
+from replearn.study.passes import Counts, State
 from replearn.study.replication import Replication
+from replearn.study.rows import Reading
 from replearn.study.study import Study
 from replearn.tables import profile
 from tests.contract.replications import (
@@ -112,8 +116,18 @@ def test_sums_that_are_refused(tmp_path):
     state = study.begin()
     other = replace(state, study="0" * 64).content()
     altered = state.content() | {"scale": 1, "fingerprint": state.fingerprint}
+    few_sampled = replace(
+        state,
+        counts=Counts(800, 800 << 16, integers([1, 1])),
+        newton=NewtonState(np.zeros((1, Reading.of(study.design).n_terms + 1)), 1 << 28),
+    )
+    with pytest.raises(ReplearnError) as caught:
+        lab_sums(study, open_case(path, case, study.design.encoding.names), few_sampled)
+    spread = few_sampled.content() | {"then": "spread"}
     given = [(few, None), (path, other), (path, altered), (path, study.content())]
+    given += [(path, few_sampled.content()), (path, spread)]
     words = ["at least 100 rows, got 90", "one of this study", "altered", "replearn/state"]
+    words += [str(caught.value), "needs Python"]
     calls = [call(study, where, case, state=state) for where, state in given]
     for word, found in zip(words, answers(calls), strict=True):
         assert word in found["sums"]["refused"]

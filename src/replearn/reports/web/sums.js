@@ -31,7 +31,8 @@ function checkedState(given, { design }, study, nColumns) {
       `${String(state.study).slice(0, 16)}. Use the files of one study.`);
   }
   const isWhole = (value, low, high) => Number.isInteger(value) && value >= low && value <= high;
-  const { newton, scale } = state;
+  const { newton, scale, then } = state;
+  if (then) throw new Refusal("the round of an original's spread needs Python: replearn sums.");
   if (!(scale === undefined ? design.weights && !newton : isWhole(scale, -EXPONENTS, EXPONENTS)) ||
       (newton && !(isWhole(newton.share, 0, 2 ** 32) && newton.theta.length === nScores(design.loss) &&
         newton.theta.every((row) => row.length === nColumns &&
@@ -76,6 +77,12 @@ export function labSums(study, read, given, lab) {
   if (content.rows < LEAST_ROWS) {
     throw new Refusal(`sums must be of at least ${LEAST_ROWS} rows, got ${content.rows}: those of ` +
       "few rows may tell what stands in single ones. Pool them with those of a different lab.");
+  }
+  const share = state.newton?.share ?? 0, nSampled = Math.floor(content.sampled / 65536);
+  if (share > 0 && share < 2 ** 32 && nSampled < LEAST_ROWS) {
+    throw new Refusal(`the round asks for a matrix of about ${nSampled} of these rows, and sums must ` +
+      `be of at least ${LEAST_ROWS}. Ask whoever combines to begin from the opened model: then all ` +
+      "rows count.");
   }
   const numbers = Object.values(content).filter((value) => Array.isArray(value)).flat(2).length +
     ["rows", "weight", "sampled"].filter((name) => name in content).length;
