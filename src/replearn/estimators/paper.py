@@ -157,7 +157,7 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         signs = self._signs(y)
         return self.fit_sample(MemoryRows(X, signs, self._order(signs)), self.classes_)
 
-    def fit_sample(self, sample: Sample, classes: Any) -> Self:
+    def fit_sample(self, sample: Sample, classes: Any, work: BlockMap | None = None) -> Self:
         """Learn from rows wherever they are, in their canonical order.
 
         Parameters
@@ -165,6 +165,8 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         sample : Sample
             Its sign +1 stands for ``classes[1]``.
         classes : array of two labels
+        work : function like ``map``, optional
+            Makes the parts of the fit; by default threads do.
 
         Returns
         -------
@@ -175,7 +177,7 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         plan = self._plan(sample.n_features + bool(self.fit_intercept))
         if plan.mode != "practical":
             plan.require(sample.n_rows)
-        fitted = recipe.run(sample, plan, Coins(seed), self._work())
+        fitted = recipe.run(sample, plan, Coins(seed), work or self._work())
         names = getattr(self, "feature_names_in_", None)
         self.plan_, self.counts_ = plan, dict(fitted.counts)
         self.certificate_ = recipe.stability(plan, sample.n_rows, fitted.spread)
@@ -219,8 +221,8 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
 
     def _signs(self, y: Any) -> Signs:
         """Labels as -1 and +1; sets the classes."""
-        check_classification_targets(y)
         self.classes_ = np.unique(y)
+        check_classification_targets(self.classes_)  # of all labels it would sort them once more
         known = self._known_classes()
         if known is not None:
             if not set(self.classes_.tolist()) <= set(known):
