@@ -503,9 +503,11 @@ def _table_html(table: Table) -> str:
 
 
 def _figure_html(figure: Figure) -> str:
-    """Inline SVG, without what stands before its root."""
-    label = f'<svg role="img" aria-label="{_safe(figure.label)}"'
-    svg = label + figure.draw().partition("<svg")[2]
+    """Inline SVG, without what stands before its root; one that tells itself keeps its words."""
+    root, _, parts = figure.draw().partition("<svg")[2].partition(">")
+    if "aria-label" not in root:
+        root = f' role="img" aria-label="{_safe(figure.label)}"{root}'
+    svg = f"<svg{root}>{parts}"
     caption = f"<figcaption>{_safe(figure.caption)}</figcaption>" if figure.caption else ""
     return f"<figure>{svg}{caption}</figure>"
 

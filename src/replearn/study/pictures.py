@@ -135,10 +135,9 @@ def ladder(rungs: Sequence[Rung], unit: str) -> str:
         What the bars measure.
     """
     left, right, width, row = 236, 470, 640, 40
-    parts = [
-        f'<text x="{left}" y="18" fill-opacity="0.8">{escape(unit)}</text>'
-        f'<text x="{right + 60}" y="18" fill-opacity="0.8">same model at</text>'
-    ]
+    parts = [f'<text x="{left}" y="18" fill-opacity="0.8">{escape(unit)}</text>']
+    if any(rung.agree for rung in rungs):
+        parts.append(f'<text x="{right + 60}" y="18" fill-opacity="0.8">same model at</text>')
     most = max(rung.worth for rung in rungs) or 1.0
     for number, rung in enumerate(rungs):
         y = 32 + number * row
@@ -153,7 +152,10 @@ def ladder(rungs: Sequence[Rung], unit: str) -> str:
             f'<text x="{right + 60}" y="{y + 18}" font-weight="{weight}">'
             f"{escape(rung.agree)}</text>"
         )
-    said = "; ".join(f"{rung.name} {rung.value}, same at {rung.agree}" for rung in rungs)
+    said = "; ".join(
+        f"{rung.name} {rung.value}{', same at ' if rung.agree else ''}{rung.agree}"
+        for rung in rungs
+    )
     return _svg(width, 40 + row * len(rungs), parts, f"{unit}: {said}.")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from replearn.codes.sketch import width_factor
 from replearn.documents import Document, Length, Positive3, Range, Sha256, Share3, Unfit
-from replearn.documents.facts import Facts, Row, Spoken
+from replearn.documents.facts import Facts, Figure, Row, Spoken, percent
 from replearn.errors import ReplearnError
 from replearn.exact.sums import ExactSums
 from replearn.recipes.design import MAX_NUMBERS, Design
@@ -21,6 +21,7 @@ from replearn.recipes.model import Model
 from replearn.study import passes
 from replearn.study.evidence import FREE_BITS, Evidence, bits_of, rows_to_find, rows_to_match
 from replearn.study.passes import Fitted, State, Sums
+from replearn.study.pictures import Rung, ladder
 from replearn.study.rows import Reading
 from replearn.tables import Profile
 from replearn.types import Vector
@@ -217,7 +218,22 @@ class Study(Spoken, Document):
                 Row("ridge", design.ridge),
                 Row("seed", design.seed),
             ],
+            figures=[
+                Figure(
+                    "How often a lab gets the same model, by its sample size",
+                    self._agreement_by_rows,
+                    "Estimated for labs with rows of the original's population.",
+                )
+            ],
         )
+
+    def _agreement_by_rows(self) -> str:
+        rungs = []
+        for share in (0.25, 0.5, 1.0, 2.0):
+            n_rows = max(1, round(share * self.n_replication))
+            rate = 1 - self.disagreement(n_rows)
+            rungs.append(Rung(f"{n_rows:,} rows", rate, percent(rate), "", share == 1))
+        return ladder(rungs, "agreement rate")
 
 
 def sealed_commitment(nonce: str, fingerprint: str) -> str:
