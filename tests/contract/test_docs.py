@@ -28,7 +28,7 @@ GUIDES = [
 
 #: What nobody should write, and what to write.
 WORST = {
-    r"\banother (model|lab|centre|seed)\b": "a different model",
+    r"\banother (model|lab|centre|hospital|seed)\b": "a different model",
     r"(?<![\w.])\.\d": "0.1",
     r"\d %": "10%",
     r"and says so\b": "a full stop",
