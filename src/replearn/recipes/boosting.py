@@ -358,7 +358,7 @@ def _practical(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes
 
 @dataclass(frozen=True, kw_only=True)
 class BoostSpread(Spread):
-    """For each round, how likely another lab gets other codes, and ends its test otherwise."""
+    """For each round, how likely a second lab gets other codes, and ends its test otherwise."""
 
     leaving: tuple[float, ...]
     doubts: tuple[float, ...]
@@ -376,7 +376,7 @@ def _flips_per_row(plan: BoostPlan, typical: bool = False) -> float:
 def stability(plan: BoostPlan, n_rows: int, spread: BoostSpread | None) -> Bound:
     """Bound of the disagreement: a union over rounds, of roundings, tests and samplers.
 
-    Expected, before any row: calibrated. With a spread: given my mean of a round, another lab's is
+    Expected, before any row: calibrated. With a spread: given my mean of a round, a second lab's is
     normal around it; counted is how often that leaves the cell. The rounds are taken as
     independent. Tested in tests/theory/test_boosting.py.
     """
@@ -517,7 +517,7 @@ def weighted_mean(rows: Any, weights: Vector) -> tuple[Vector, Matrix]:
 def _leaving(
     plan: BoostPlan, point: Vector, codes: Codes, moves: Matrix, t: int, coins: Coins
 ) -> float:
-    """Share of draws of another lab's mean that get other codes; 1 if there are too few groups."""
+    """Share of draws of a second lab's mean that get other codes; 1 if there are too few groups."""
     if len(moves) < MIN_GROUPS:
         return 1.0
     draws = student_draws(len(moves))
@@ -531,7 +531,7 @@ def _leaving(
 
 
 def _test(margins: Vector, t: int, plan: BoostPlan, coins: Coins) -> tuple[bool, float]:
-    """Lines 9 and 10: whether the rounds end, and how likely another lab's test differs."""
+    """Lines 9 and 10: whether the rounds end, and how likely a second lab's test differs."""
     if plan.tests == "density":
         values = smooth_weights(margins, t + 1, plan)
     else:

@@ -104,7 +104,7 @@ def stability(plan: ChoicePlan, n_rows: int, spread: Rivals | None) -> Bound:
     """Bound of the disagreement, for scores between 0 and 1.
 
     Expected, before any row: for two leaders that differ on a tenth of the rows. With a spread:
-    another lab's scores are normal around mine; counted is how often a rival's noisy score gets
+    a second lab's scores are normal around mine; counted is how often a rival's noisy score gets
     the largest. Tested in tests/theory/test_choice.py.
     """
     scale, n = float(plan.noise_scale), max(1, n_rows)

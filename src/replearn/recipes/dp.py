@@ -215,7 +215,7 @@ def _hottest(plan: DPPlan) -> str:
 def stability(plan: DPPlan, n_rows: int, spread: Rivals | None) -> Bound:
     """Bound of the disagreement: how far two labs' weights are from each other.
 
-    Expected, before any row: calibrated. With a spread: another lab's error rates are normal around
+    Expected, before any row: calibrated. With a spread: a second lab's errors are normal around
     mine, jointly; counted is how often a rival's noisy score gets the largest. Tested in
     tests/theory/test_dp.py.
     """

@@ -1,6 +1,6 @@
 """How often a second lab would leave, as far as groups of one lab's rows can tell.
 
-A statistic of another lab, minus mine, is taken as normal with twice the variance of mine: theirs
+A statistic of a second lab, minus mine, is taken as normal with twice the variance of mine: theirs
 is as uncertain as mine. Groups of rows show that variance; few groups show it roughly, so draws
 are Student's.
 """
@@ -69,7 +69,7 @@ class Rivals(Spread):
     moves: Matrix
 
     def expected(self) -> float | None:
-        """Estimated probability, under this seed, that another lab chooses a rival."""
+        """Estimated probability, under this seed, that a second lab chooses a rival."""
         return share_beyond(self.slacks, self.moves)
 
 

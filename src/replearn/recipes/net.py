@@ -323,7 +323,7 @@ def paper_cover(promise: Promise, n_inputs: int, given: Sizes) -> Cover:
 def stability(plan: NetPlan, n_rows: int, spread: Rivals | None) -> Bound:
     """Bound of the disagreement: random threshold, uniform deviations of all error rates.
 
-    Expected, before any row: calibrated. With a spread: another lab's error rates are normal around
+    Expected, before any row: calibrated. With a spread: a second lab's errors are normal around
     mine, jointly; counted is how often an earlier candidate gets below the threshold, or the chosen
     one above it. Tested in tests/theory/test_net.py.
     """

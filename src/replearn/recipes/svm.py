@@ -19,7 +19,7 @@ after rounding.
 
 1.  Leave-one-out: ``E hinge <= h/(tau^2 (n+1))`` with ``h = max(1, (1 + C)/(2 C))``. So with
     ``n = h/(0.95 s e1 tau^2)`` the expected vector has a margin below ``(1-s) tau`` on at most e1
-    of the population (Jensen, Markov; 5 % of the budget pay for the duality gap,
+    of the population (Jensen, Markov; 5% of the budget pay for the duality gap,
     ``|u - u*| <= sqrt(2 gap)``). No power of the margin is lost, and no logarithm.
 2.  Efron-Stein with leave-one-out: the variance of ``tau u`` is at most C, and at most 1.
 3.  Bernstein: the mean of B batches is within t of the expected vector on each row.
@@ -234,7 +234,7 @@ _GAP_SHARE = 0.05
 def _certified(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     """Sizes for which error and disagreement are proved: points 1 to 5, divided as is best.
 
-    The share "box" is C. A smaller C saves up to 9 % of the rows, in batches that take long to
+    The share "box" is C. A smaller C saves up to 9% of the rows, in batches that take long to
     solve.
     """
 

@@ -94,7 +94,7 @@ def lab_columns(
     Parameters
     ----------
     table : Table
-        With a target, by name, and no columns that the study shall not have.
+        With a target, by name, and no columns that the study should not have.
     kind : "logistic", "linear" or "poisson"
     lab : str
     categories : sequence of str
