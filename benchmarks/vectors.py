@@ -4,20 +4,39 @@ Rows of a case are stored where they are few; of the large cases they come from 
 ``rows_from_coins`` says.
 """
 
+import math
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from replearn.codes.coins import Coins
-from replearn.codes.sketch import Cells
-from replearn.documents import canonical_json, fingerprint_of
+from replearn.codes.sketch import Cells, width_factor
+from replearn.documents import canonical_json, decimal_text, fingerprint_of
 from replearn.exact import algebra, elementary
 from replearn.exact.rows import Block, Kept, marks, with_constant
 from replearn.recipes import newton
 from replearn.recipes.coordinates import Coordinates
-from replearn.recipes.glm import Summary, second_moments
+from replearn.recipes.design import Design
+from replearn.recipes.glm import Summary, fit, second_moments
 from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
+from replearn.recipes.model import Model
+from replearn.study.coalition import combine, lab_sums
+from replearn.study.passes import State
+from replearn.study.rows import Reading, TableRows, read_rows
+from replearn.study.study import Study, sealed_commitment
+from replearn.tables import (
+    Encoding,
+    LevelColumn,
+    NumberColumn,
+    Product,
+    Profile,
+    Seen,
+    open_table,
+)
+from replearn.tables.profile import LevelProfile, NumberProfile
 
 PATH = Path(__file__).parents[1] / "docs" / "vectors.json"
 
@@ -116,6 +135,107 @@ def whole(theta: np.ndarray) -> list[list[int]]:
     return theta.astype(np.int64).tolist()
 
 
+#: A table with all that a CSV file may have, and how it is encoded.
+TABLE = (
+    "\ufeffage;ward;sex;died;mass;note\r\n"
+    '61.5;B;1;0;1;"one; two"\r\n'
+    '.5e2;"A";01;1;0.25;"three ""four""\nfive"\r\n'
+    "NA;C d;TRUE;0;0;\r\n\r\n"
+    "1e6; ;1.0;1;3.5;x\r\n"
+    '-7;(other);0;"0";0.00001;x\r\n'
+    "no;É;?;1;2;x"
+)
+ENCODING = Encoding(
+    (
+        NumberColumn("age", "60", "12", ("55", "70"), indicator=True),
+        LevelColumn("ward", ("B", "(missing)", "(other)"), "A"),
+        LevelColumn("sex", ("0",), "1"),
+    ),
+    (Product(0, 4), Product(0, 7)),
+)
+
+
+def table_vector() -> dict[str, Any]:
+    """Cells, terms, targets and weights of a small table."""
+    with tempfile.TemporaryDirectory() as folder:
+        (path := Path(folder) / "table.csv").write_bytes(TABLE.encode())
+        table = open_table(path, target="died", weights="mass", columns=ENCODING.names)
+        seen = Seen(ENCODING)
+        reading = Reading(ENCODING, Bernoulli(), (0, 1), np.array([0.5, 1.5]))
+        (batch,) = table.batches()
+        terms, targets = ENCODING.encode(batch, seen), reading.targets(batch)
+        masses = reading.masses(batch, targets)
+        assert masses is not None
+        scale = 2.0 ** math.frexp(masses.max())[1]
+        weights = reading.block(batch, scale).weights
+        assert weights is not None
+    gaussian, y = Gaussian("25", "4"), [25.0, 24.3, -100.0, 25.00003]
+    poisson, counts = Poisson(6), [0.0, 3.0, 64.0, 100.0]
+    return {
+        "csv": TABLE,
+        "encoding": ENCODING.content(),
+        "target": "died",
+        "weights": "mass",
+        "classes": [0, 1],
+        "class_weight": ["0.5", "1.5"],
+        "terms": terms.tolist(),
+        "cells": np.array([seen.missing, seen.unknown, seen.unreadable, seen.clipped]).tolist(),
+        "targets": targets.tolist(),
+        "scale": scale,
+        "kept": np.flatnonzero(masses > 0).tolist(),
+        "scaled": weights.tolist(),
+        "gaussian": [gaussian.content(), y, gaussian.units(np.array(y)).tolist()],
+        "poisson": [poisson.content(), counts, poisson.units(np.array(counts)).tolist()],
+    }
+
+
+def study_vector() -> dict[str, Any]:
+    """A study, a lab's CSV file, its model file, and its sums file in each round of a fit alone."""
+    n = 120
+    u = Coins("vectors").uniforms("patients", 4 * n).reshape(n, 4)
+    age = [decimal_text(40 + 40 * v, 4) for v in u[:, 0].tolist()]
+    ward = [("A", "B", "")[int(3 * v)] for v in u[:, 1]]
+    died = (u[:, 2] < (40 * u[:, 0] + 5) / 50).astype(int).tolist()
+    lines = [",".join(map(str, row)) for row in zip(age, ward, died, strict=True)]
+    text = "\n".join(["age,ward,died", *lines]) + "\n"
+    encoding = Encoding(ENCODING.columns[:2], (Product(0, 4),))
+    q = encoding.n_terms + 1
+    width = decimal_text(1.05 * width_factor(q, 0.01, 3) * math.sqrt(2 / n))
+    coordinates = Coordinates.of(np.eye(1), np.eye(q), 0.0)
+    widths = (width,) * q
+    design = Design(
+        "died", encoding, Bernoulli(), "0.01", coordinates, widths, 0, "vectors", (0, 1)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        (path := Path(folder) / "table.csv").write_text(text)
+        table = open_table(path, target="died", columns=encoding.names)
+        rows = read_rows(TableRows(table, Reading.of(design)))
+        theta = fit(rows, design.loss, design.ridge, Summary.of(rows, design.loss))
+        design = replace(design, bits=3)
+        codes, sketch = design.cells.publish(design.numbers(theta))
+        design = replace(design, sketch=sketch)
+        model = Model(design, codes)
+        profile = Profile(
+            (NumberProfile("age", (), "0"), LevelProfile("ward", ("0",) * 4)), ("0.5",) * 2
+        )
+        study = Study(design, "0.01", n, n, ("1",) * q, profile, model.fingerprint)
+        rounds: list[Any] = []
+        state: Any = study.begin()
+        while isinstance(state, State):
+            sums = lab_sums(study, table, state, lab="a lab")
+            rounds.append({"state": state.content(), "sums": sums.content()})
+            state = combine(study, sums, state=state)
+    return {
+        "study": study.content(),
+        "study_fingerprint": study.fingerprint,
+        "csv": text,
+        "model": model.content(),
+        "model_fingerprint": model.fingerprint,
+        "rounds": rounds,
+        "seal": {"nonce": "0" * 32, "commitment": sealed_commitment("0" * 32, model.fingerprint)},
+    }
+
+
 def vectors() -> dict[str, Any]:
     """All of them, as JSON types."""
     points = np.array([-60.0, -30.0, -1.0, -0.34657359027997264, -1e-9, 0.0, 0.1, 1.0, 30.0, 60.0])
@@ -165,6 +285,8 @@ def vectors() -> dict[str, Any]:
             "numbers": at.tolist(),
             "codes": ties.replicate(at, np.zeros(6, dtype=np.int64)).tolist(),
         },
+        "table": table_vector(),
+        "study": study_vector(),
         "fits": [
             {"name": name}
             | (

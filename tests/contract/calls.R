@@ -69,6 +69,13 @@ calls <- list(
          differences = out(found$differences$number), scores = out(predicted), verdict = words$verdict,
          items = items(words$items), details = items(words$details), seconds = sum(used[1:2]))
   },
+  table = function(v) {
+    if (is.null(v$loss)) v$loss <- list(kind = "bernoulli")
+    writeBin(charToRaw(enc2utf8(v$csv)), path <- tempfile(fileext = ".csv"))
+    found <- R$rows_of(v, path)
+    list(terms = out(found$X[, -1, drop = FALSE]), targets = out(found$targets),
+         scaled = out(found$weights))
+  },
   units = function(v) Map(list, unname(R$UNITS), names(R$UNITS))
 )
 

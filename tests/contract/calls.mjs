@@ -6,6 +6,7 @@ import * as exact from "../../src/replearn/reports/web/exact.js";
 import { Table } from "../../src/replearn/reports/web/table.js";
 import { UNITS } from "../../src/replearn/reports/web/check.js";
 import { replication } from "../../src/replearn/reports/web/lab.js";
+import { readTable, rowsOf as rowsOfTable, scaleOf } from "../../src/replearn/reports/web/replicate.js";
 
 const columnsOf = (terms) => Array.from({ length: terms[0].length }, (_, j) =>
   Int16Array.from(terms, (row) => row[j]));
@@ -63,6 +64,20 @@ const calls = {
     return { ...found, seconds, megabytes: process.resourceUsage().maxRSS / 1024 };
   },
   units: () => UNITS,
+  table: async ({ csv, loss = { kind: "bernoulli" }, ...given }) => {
+    const design = { ...given, loss }, file = new File([csv], "table.csv");
+    const read = await readTable({ design }, file), scale = scaleOf(read);
+    const { weights } = rowsOfTable(design, read, scale), { terms } = read.table;
+    const isNumber = terms.map(({ column }) => column.kind === "number");
+    return {
+      terms: Array.from(read.targets, (_, i) => read.columns.map((column) => column[i])),
+      cells: [terms.map(({ missing }) => missing), terms.map(({ odd }, i) => isNumber[i] ? 0 : odd),
+        terms.map(({ odd }, i) => isNumber[i] ? odd : 0), terms.map(({ clipped }) => clipped)],
+      targets: [...read.targets],
+      scale,
+      scaled: [...weights ?? []],
+    };
+  },
   fit: (vector) => {
     const data = vector.stream ? fromCoins(vector) : vector;
     const rows = rowsOf(data), passes = [];

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks import vectors
-from replearn.documents import canonical_json
+from replearn.documents import canonical_json, fingerprint_of
 from replearn.errors import ReplearnError
 from replearn.exact.rows import Block, Kept
 from replearn.recipes.glm import Summary, fit
@@ -56,6 +57,36 @@ def test_steps(stored):
     assert found["algebra"] == [algebra["lower"], algebra["solution"]]
     assert found["marks"] == stored["marks"]["marks"]
     assert found["ties"] == stored["ties"]["codes"] == [1, 1, 1, 0, 0, 0]
+
+
+def targets_alone(stored: dict[str, Any]) -> Iterator[tuple[dict[str, Any], list[float]]]:
+    """Tables of one column, the target, and what it is to a fit."""
+    for kind in ("gaussian", "poisson"):
+        loss, numbers, targets = stored["table"][kind]
+        lines = ["y", *map(str, numbers)]
+        column = {"kind": "number", "name": "y", "centre": "0", "spread": "1", "knots": []}
+        encoding = {"columns": [column], "products": [], "missing": "indicator"}
+        given = {"csv": "\n".join(lines), "loss": loss, "target": "y", "encoding": encoding}
+        yield given, targets
+
+
+@needs_node
+def test_tables_and_a_study(stored, tmp_path):
+    table, study = stored["table"], stored["study"]
+    (tmp_path / "table.csv").write_text(study["csv"])
+    given = {"study": study["study"], "path": str(tmp_path / "table.csv")}
+    states = [round_["state"] for round_ in study["rounds"]]
+    alone = list(targets_alone(stored))
+    calls = [("table", given) for given in (table, *(given for given, _ in alone))]
+    calls += [("replicate", given | {"options": {"state": s, "lab": "a lab"}}) for s in states]
+    found, *others = answers(calls)
+    assert found == {name: table[name] for name in found}
+    assert [others.pop(0)["targets"] for _ in alone] == [targets for _, targets in alone]
+    for round_, answer in zip(study["rounds"], others, strict=True):
+        assert answer["fingerprint"] == study["model_fingerprint"]
+        sums = json.loads(answer["sums"]["file"])
+        assert sums.pop("fingerprint") == fingerprint_of(round_["sums"])
+        assert sums == round_["sums"]
 
 
 @needs_node

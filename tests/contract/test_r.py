@@ -32,7 +32,7 @@ from tests.contract.replications import (
     strange_columns,
     write_table,
 )
-from tests.contract.test_javascript import strange_tables
+from tests.contract.test_javascript import strange_tables, targets_alone
 from tests.contract.test_javascript_studies import BAD_ROWS
 from tests.contract.test_javascript_tables import (
     ENCODING,
@@ -84,6 +84,22 @@ def test_vectors(tmp_path):
         assert len(answer) == 8
         for name, value in answer.items():
             assert value == vector[name], (vector["name"], name)
+
+
+def test_tables_and_a_study(tmp_path):
+    stored = json.loads(vectors.PATH.read_bytes())
+    table, study = stored["table"], stored["study"]
+    (tmp_path / "table.csv").write_text(study["csv"])
+    (tmp_path / "study.json").write_text(json.dumps(study["study"]))
+    paths = {"path": "table.csv", "study": "study.json", "out": "model.json"}
+    given = {name: str(tmp_path / file) for name, file in paths.items()}
+    alone = list(targets_alone(stored))
+    calls = [("table", given) for given in (table, *(given for given, _ in alone))]
+    found, *others, replicated = answers(tmp_path, [*calls, ("replicate", given)])
+    kept = {name: [table[name][i] for i in table["kept"]] for name in ("terms", "targets")}
+    assert found == kept | {"scaled": table["scaled"]}
+    assert [other["targets"] for other in others] == [targets for _, targets in alone]
+    assert replicated["fingerprint"] == study["model_fingerprint"]
 
 
 def test_strange_tables(tmp_path):
