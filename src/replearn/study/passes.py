@@ -25,7 +25,7 @@ from replearn.exact.sums import Integers as Whole
 from replearn.recipes import newton
 from replearn.recipes.design import Design
 from replearn.recipes.glm import MOST_TRIED, Summary, joined, row_marks, totals_of
-from replearn.recipes.influence import Influence, above, influence_of
+from replearn.recipes.influence import Influence, influence_of
 from replearn.recipes.model import Model
 from replearn.recipes.newton import Behind
 from replearn.recipes.newton import State as NewtonState
@@ -345,7 +345,7 @@ def spread_of(state: State, sums: ExactSums) -> Influence:
     tried, n_rows = sums.count("sampled"), state.counts.rows
     variance = np.maximum(squares / tried, 1e-30)
     m = squares * squares / np.maximum(fourth, 1e-30) * (n_rows / tried)
-    return Influence(variance, variance * above(m), m, n_rows)
+    return Influence(variance, np.zeros_like(m), m, m, n_rows)
 
 
 def advance(design: Design, state: State, sums: ExactSums) -> State | Fitted:
