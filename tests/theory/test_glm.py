@@ -59,6 +59,14 @@ def test_labs_agree_as_planned_and_differ_as_influences_say(loss, seeds):
 
 
 @pytest.mark.slow
+def test_a_small_replication_with_a_rare_column_agrees_as_planned(seeds):
+    """An eighth of the rows, 15 of them with the rare column, of which a third are events."""
+    promise = glm.Promise(0.1, 3, 2400, 300)
+    found = [pair(Bernoulli(), 2400, 300, promise, seed)[0] for seed in seeds(120)]
+    assert_rate_at_most(sum(found), 120, 0.1)  # a true rate of 0.3 is caught with 0.86
+
+
+@pytest.mark.slow
 def test_rounding_costs_a_fraction_of_the_sampling_error(seeds):
     """Three bits at 1 %: below 0.3 of the 0.5 q / n nats that the fit itself costs."""
     promise = glm.Promise(0.01, 3, 4000, 4000)
