@@ -27,7 +27,7 @@ from replearn.study.replication import replicate
 from replearn.study.study import Study
 from replearn.tables import open_table
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1800)  # beside other load Java alone takes minutes
 
 
 def patients(n_rows, seed, weighted=False):
@@ -168,7 +168,7 @@ def test_dask_reads_files_by_row_groups(case, client, tmp_path, monkeypatch, tas
     assert dask_engine.replicate(study, both, client)[0].fingerprint == expected
 
 
-@pytest.mark.parametrize("n_parts", [1, 3, 8])
+@pytest.mark.parametrize("n_parts", [1, 3, 8, 16])
 def test_dask_takes_dataframes_by_partitions(case, client, n_parts):
     study, rows, expected = case
     dataframe = pytest.importorskip("dask.dataframe")
@@ -187,6 +187,31 @@ def test_dask_refuses_as_in_memory(case, client, tmp_path):
         write_parquet(wrong, path, 500)
         with pytest.raises(ReplearnError, match=words):
             dask_engine.replicate(study, path, client)
+
+
+@pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")
+@pytest.mark.parametrize("name", ["ReplicableSVMClassifier", "ReplicableSGDClassifier"])
+def test_dask_fits_algorithms_1_and_2(client, tmp_path, name):
+    import replearn
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9000, 5))
+    y = np.where(X[:, 0] + 0.1 * rng.normal(size=9000) > 0, "yes", "no")
+    table = pd.DataFrame(X, columns=list("abcde")).assign(label=y)
+    write_parquet(table[:4000], tmp_path / "1.parquet", 700)
+    write_parquet(table[4000:], tmp_path / "2.parquet", 10**6)
+    estimator = getattr(replearn, name)
+    expected = estimator(margin=0.3, shuffle=False).fit(X, y)
+    found = dask_engine.fit(
+        estimator(margin=0.3), tmp_path / "*.parquet", "label", ["no", "yes"], client
+    )
+    assert found.fingerprint_ == expected.fingerprint_
+    assert found.counts_ == expected.counts_
+    assert found.counts_["batches"] > 20
+    table.loc[7, "c"] = np.nan
+    write_parquet(table, tmp_path / "3.parquet", 700)
+    with pytest.raises(ReplearnError, match="must hold numbers in every cell"):
+        dask_engine.fit(found, tmp_path / "3.parquet", "label", ["no", "yes"], client)
 
 
 @pytest.mark.slow
@@ -305,7 +330,7 @@ def spark_frame(spark, rows, path):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("n_parts", [1, 3, 8])
+@pytest.mark.parametrize("n_parts", [1, 3, 8, 16])
 def test_spark_gives_the_same_bytes(case, spark, tmp_path, n_parts):
     from replearn.engines import spark as engine
 

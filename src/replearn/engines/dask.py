@@ -2,19 +2,15 @@
 
 import glob
 import os
-import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
-from replearn import __version__
 from replearn.engines import replication
-from replearn.engines.replication import Work, columns_of, one_line, other_version, work
-from replearn.errors import ReplearnError
+from replearn.engines.cluster import connect, in_words, usable, was_lost
+from replearn.engines.parquet import ParquetRows
+from replearn.engines.replication import Work, columns_of, work
 from replearn.recipes.design import Design
 from replearn.recipes.model import Model
 from replearn.study.passes import State, table_of
@@ -22,8 +18,8 @@ from replearn.study.replication import Replication
 from replearn.study.study import Study
 from replearn.tables.files import ParquetFile
 
-#: Seconds in which a scheduler must answer, and a worker must do something.
-PATIENCE = 8.0
+__all__ = ["connect", "fit", "replicate"]
+
 #: Rows that one task reads from a Parquet file, about.
 TASK_ROWS = 1 << 20
 _ATTEMPTS, _RETRIES = 5, 2
@@ -54,7 +50,7 @@ def replicate(
     model, replication
         Those of the same rows in memory, to the bit.
     """
-    client = _usable(client)
+    client = usable(client)
     parts = _parts(study.design, source)
     kept: list[Any] = []  # encoded rows, two bytes a number, in the memory of the workers
 
@@ -76,15 +72,50 @@ def replicate(
     return replication.replicate(study, pass_over, opened, nonce)
 
 
-def _gathered(client: Any, tasks: Callable[[], list[Any]], forget: Callable[[], Any]) -> Any:
+def fit(
+    estimator: Any, source: Any, target: str, classes: Sequence[Any], client: Any = None
+) -> Any:
+    """Fit Algorithm 1 or 2 on Parquet files: workers turn batches of rows into exact sums.
+
+    Parameters
+    ----------
+    estimator : ReplicableSVMClassifier or ReplicableSGDClassifier
+    source : path or sequence of paths
+        Of Parquet files that every worker can read. Batches are of consecutive rows, as with
+        ``shuffle=False``: put the rows into a random order once (``replearn shuffle``).
+    target : str
+        The column of the labels; all others are features.
+    classes : sequence of two labels
+    client : distributed.Client, optional
+
+    Returns
+    -------
+    estimator
+        Fitted as with the same rows in memory, to the bit.
+    """
+    client = usable(client)
+
+    def mapped(task: Callable[[int], Any], starts: Iterable[int]) -> Any:
+        def tasks() -> list[Any]:
+            return list(client.map(task, list(starts), pure=False, retries=_RETRIES))
+
+        return _gathered(client, tasks)
+
+    rows = ParquetRows.of(_paths(source), target, tuple(classes))
+    return estimator.fit_sample(rows, classes, mapped)
+
+
+def _gathered(
+    client: Any, tasks: Callable[[], list[Any]], forget: Callable[[], None] = lambda: None
+) -> Any:
     """What tasks give; all are made again if workers die."""
     for attempt in range(_ATTEMPTS):
         try:
             return client.gather(tasks())
         except Exception as problem:
             forget()
-            if attempt + 1 == _ATTEMPTS or not _was_lost(problem):
-                raise _in_words(client, problem) from problem
+            if attempt + 1 == _ATTEMPTS or not was_lost(problem):
+                raise in_words(client, problem) from problem
     raise AssertionError
 
 
@@ -127,106 +158,3 @@ def _groups(path: str) -> Iterable[tuple[str, list[int]]]:
         if size >= TASK_ROWS or number + 1 == metadata.num_row_groups:
             yield path, groups
             groups, size = [], 0
-
-
-# --- connections ---------------------------------------------------------------------------------
-
-
-@contextmanager
-def connect(address: str) -> Iterator[Any]:
-    """Connect to a cluster, and close the connection afterwards.
-
-    Parameters
-    ----------
-    address : str
-        Of the scheduler, like ``tcp://10.0.0.1:8786``; or "local" for a cluster on this machine,
-        one process for each core, which ends with the connection.
-
-    Yields
-    ------
-    client : distributed.Client
-    """
-    from distributed import Client, LocalCluster
-
-    if address == "local":
-        with (
-            LocalCluster(threads_per_worker=1, dashboard_address=":0") as cluster,
-            Client(cluster, set_as_default=False) as client,
-        ):
-            yield client
-        return
-    try:
-        _knock(address)
-        client = Client(address, timeout=PATIENCE, set_as_default=False)
-    except (OSError, ValueError, RuntimeError) as problem:
-        raise ReplearnError(
-            f"no Dask scheduler answers at {address!r} ({one_line(problem)}). Pass the address "
-            'that the scheduler printed, like tcp://10.0.0.1:8786, or "local".'
-        ) from None
-    with client:
-        yield client
-
-
-def _knock(address: str) -> None:
-    """Fail soon if no scheduler is there: it speaks first, and a client waits for any server."""
-    parts = urlsplit(address if "://" in address else f"tcp://{address}")
-    if not parts.hostname or parts.port is None:
-        raise ValueError("an address has a host and a port")
-    with socket.create_connection((parts.hostname, parts.port), PATIENCE / 2) as door:
-        door.settimeout(PATIENCE / 2)
-        if parts.scheme == "tcp" and not door.recv(1):
-            raise ValueError("what is there is not Dask")
-
-
-def _usable(client: Any) -> Any:
-    """The given client or the current one, with workers that have this version."""
-    try:
-        from distributed import default_client
-    except ImportError:
-        raise ReplearnError(
-            'a cluster needs Dask, which is not installed. pip install "replearn[dask]".'
-        ) from None
-    if client is None:
-        try:
-            client = default_client()
-        except ValueError:
-            raise ReplearnError(
-                "a cluster needs a Dask client, got none. Start one: client = Client(address)."
-            ) from None
-    asked = client.submit(int, pure=False)  # clusters that grow with their work start a worker
-    try:
-        asked.result(timeout=PATIENCE)
-    except Exception as problem:
-        raise ReplearnError(
-            f"the cluster must have a worker, and none did anything within {PATIENCE:.0f} s "
-            f"({type(problem).__name__}). Start workers: dask worker ADDRESS."
-        ) from None
-    # a builtin, since a worker may not be able to import anything of ours
-    found = client.run(eval, "__import__('replearn').__version__", on_error="return")
-    for version in found.values():
-        if version != __version__:
-            raise other_version(__version__, version if isinstance(version, str) else "none")
-    return client
-
-
-def _was_lost(problem: BaseException) -> bool:
-    """Whether a pass failed because workers died: then it is made again."""
-    from distributed import KilledWorker
-    from distributed.comm.core import CommClosedError
-
-    return isinstance(problem, KilledWorker | CommClosedError | CancelledError)
-
-
-def _in_words(client: Any, problem: BaseException) -> ReplearnError:
-    what = (
-        f"a task failed on the cluster: {type(problem).__name__}: {one_line(problem)}. Check that "
-        "the partitions can be computed, and that all workers have the same packages."
-    )
-    if client.status != "running":
-        what = "the scheduler is gone. Start it, connect anew, and fit again: only time is lost."
-    elif _was_lost(problem):
-        what = (
-            "tasks were lost again and again: their workers died. Give workers more memory, or "
-            "make the partitions smaller."
-        )
-    return ReplearnError(what)

@@ -236,7 +236,7 @@ def sum_batches(
         n_batches = order.size // batch_size
         if plan.exact_batches:
             n_batches = max(0, min(n_batches, plan.n_batches - n_before))
-        rows = RawRows.of(X, signs, order)
+        rows = X if hasattr(X, "part") else RawRows.of(X, signs, order)
         at_once = 2 * max(1, min(_BLOCK_BATCHES, _BLOCK_ROWS // batch_size) // 2)
         solve = partial(_sum_some, add, rows, n_before, n_batches, batch_size, bias, at_once)
         starts = range(0, n_batches, at_once)

@@ -1,0 +1,116 @@
+"""A Dask cluster: connections, and its troubles in one line, soon."""
+
+import socket
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from replearn import __version__
+from replearn.engines.replication import one_line, other_version
+from replearn.errors import ReplearnError
+
+#: Seconds in which a scheduler must answer, and a worker must do something.
+PATIENCE = 8.0
+
+
+@contextmanager
+def connect(address: str) -> Iterator[Any]:
+    """Connect to a cluster, and close the connection afterwards.
+
+    Parameters
+    ----------
+    address : str
+        Of the scheduler, like ``tcp://10.0.0.1:8786``; or "local" for a cluster on this machine,
+        one process for each core, which ends with the connection.
+
+    Yields
+    ------
+    client : distributed.Client
+    """
+    from distributed import Client, LocalCluster
+
+    if address == "local":
+        with (
+            LocalCluster(threads_per_worker=1, dashboard_address=":0") as cluster,
+            Client(cluster, set_as_default=False) as client,
+        ):
+            yield client
+        return
+    try:
+        _knock(address)
+        client = Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError, RuntimeError) as problem:
+        raise ReplearnError(
+            f"no Dask scheduler answers at {address!r} ({one_line(problem)}). Pass the address "
+            'that the scheduler printed, like tcp://10.0.0.1:8786, or "local".'
+        ) from None
+    with client:
+        yield client
+
+
+def _knock(address: str) -> None:
+    """Fail soon if no scheduler is there: it speaks first, and a client waits for any server."""
+    parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    if not parts.hostname or parts.port is None:
+        raise ValueError("an address has a host and a port")
+    with socket.create_connection((parts.hostname, parts.port), PATIENCE / 2) as door:
+        door.settimeout(PATIENCE / 2)
+        if parts.scheme == "tcp" and not door.recv(1):
+            raise ValueError("what is there is not Dask")
+
+
+def usable(client: Any) -> Any:
+    """The given client or the current one, with workers that have this version."""
+    try:
+        from distributed import default_client
+    except ImportError:
+        raise ReplearnError(
+            'a cluster needs Dask, which is not installed. pip install "replearn[dask]".'
+        ) from None
+    if client is None:
+        try:
+            client = default_client()
+        except ValueError:
+            raise ReplearnError(
+                "a cluster needs a Dask client, got none. Start one: client = Client(address)."
+            ) from None
+    asked = client.submit(int, pure=False)  # clusters that grow with their work start a worker
+    try:
+        asked.result(timeout=PATIENCE)
+    except Exception as problem:
+        raise ReplearnError(
+            f"the cluster must have a worker, and none did anything within {PATIENCE:.0f} s "
+            f"({type(problem).__name__}). Start workers: dask worker ADDRESS."
+        ) from None
+    # a builtin, since a worker may not be able to import anything of ours
+    found = client.run(eval, "__import__('replearn').__version__", on_error="return")
+    for version in found.values():
+        if version != __version__:
+            raise other_version(__version__, version if isinstance(version, str) else "none")
+    return client
+
+
+def was_lost(problem: BaseException) -> bool:
+    """Whether a pass failed because workers died: then it is made again."""
+    from distributed import KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    return isinstance(problem, KilledWorker | CommClosedError | CancelledError)
+
+
+def in_words(client: Any, problem: BaseException) -> ReplearnError:
+    """What happened, and what helps."""
+    what = (
+        f"a task failed on the cluster: {type(problem).__name__}: {one_line(problem)}. Check that "
+        "the partitions can be computed, and that all workers have the same packages."
+    )
+    if client.status != "running":
+        what = "the scheduler is gone. Start it, connect anew, and fit again: only time is lost."
+    elif was_lost(problem):
+        what = (
+            "tasks were lost again and again: their workers died. Give workers more memory, or "
+            "make the partitions smaller."
+        )
+    return ReplearnError(what)
