@@ -20,8 +20,7 @@ from replearn.codes.choices import Candidate, ChoiceModel
 from replearn.codes.coins import Coins, seed_text
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
-from replearn.exact.elementary import log
-from replearn.recipes.choice import ChoicePlan, run, sizes, stability
+from replearn.recipes.choice import ChoicePlan, log_scores, run, sizes, stability
 from replearn.recipes.estimates import Rivals
 from replearn.recipes.recipe import Bound, Promise, Sizes
 from replearn.study.progress import warn
@@ -30,9 +29,6 @@ from replearn.tables.cells import column_from
 from replearn.types import Matrix, Vector
 
 SCORINGS = ("accuracy", "neg_brier_score", "neg_log_loss")
-
-#: Smaller probabilities count as this one, so that a row's score is bounded.
-_LEAST_PROBABILITY = 0.001
 
 
 class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
@@ -255,9 +251,7 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
         if self.scoring == "neg_brier_score":
             squares = (probabilities - truth) ** 2
             return np.asarray(1 - np.minimum(squares.sum(axis=1), 2.0) / 2)
-        own = np.clip((probabilities * truth).sum(axis=1), _LEAST_PROBABILITY, 1.0)
-        worst = log(np.array([_LEAST_PROBABILITY]))[0]
-        return np.asarray(1 - log(own) / worst)
+        return log_scores((probabilities * truth).sum(axis=1))
 
     def _warn(self, y: NDArray[Any]) -> None:
         expected = self.certificate_.expected

@@ -15,14 +15,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
-from replearn.exact.rows import Kept
-from replearn.recipes.glm import joined
 from replearn.recipes.losses import Kind
 from replearn.recipes.model import Model, decided
 from replearn.study.original import Certificate, Original, Request, publish
 from replearn.study.progress import warn
-from replearn.study.replication import Replication, replicate, replicate_rows
-from replearn.study.rows import Reading, TableRows, read_rows
+from replearn.study.replication import Replication, replicate, replicate_more
 from replearn.study.study import Study
 from replearn.study.worth import Worth
 from replearn.tables import Table, classes_like, open_table
@@ -78,7 +75,8 @@ class _ReplicableGLM(BaseEstimator):
         table = self._table(X, y, sample_weight, offset, groups, fitting=True)
         with threadpool_limits(1, "blas"):  # small products: threads would wait for each other
             if self.study is not None:
-                self._replicate(table)
+                study = self._load_study()
+                self._set_replication(study, *replicate(study, table, n_jobs=self.n_jobs))
             else:
                 self._publish(publish(table, self._request(y, sample_weight, offset)))
         if self._kind == "logistic":
@@ -104,17 +102,8 @@ class _ReplicableGLM(BaseEstimator):
         study = self._load_study()
         before = self.__dict__.get("_stream")
         table = self._table(X, y, fitting=True, reset=before is None)
-        source = TableRows(table, Reading.of(study.design))
-        kept = read_rows(source)
-        assert isinstance(kept, Kept)
-        seen, counts = source.seen, source.label_counts
-        if before is not None:
-            kept = Kept(joined([before[0].block, kept.block]))
-            seen.add(before[1])
-            counts = None if counts is None else counts + before[2]
-        self._stream = kept, seen, counts
         with threadpool_limits(1, "blas"):
-            model, replication = replicate_rows(study, *self._stream)
+            self._stream, model, replication = replicate_more(study, table, before)
         self._set_replication(study, model, replication)
         if self._kind == "logistic":
             self.classes_ = np.array(self.model_.classes)
@@ -156,10 +145,6 @@ class _ReplicableGLM(BaseEstimator):
 
     def _load_study(self) -> Study:
         return self.study if isinstance(self.study, Study) else Study.load(self.study or "")
-
-    def _replicate(self, table: Table) -> None:
-        study = self._load_study()
-        self._set_replication(study, *replicate(study, table, n_jobs=self.n_jobs))
 
     def _set_replication(self, study: Study, model: Model, replication: Replication) -> None:
         self.study_, self.model_, self.replication_ = study, model, replication

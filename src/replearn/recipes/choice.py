@@ -36,6 +36,7 @@ import numpy as np
 from replearn.codes.coins import Coins
 from replearn.codes.nets import decimal_down
 from replearn.errors import ReplearnError
+from replearn.exact.elementary import log
 from replearn.recipes.estimates import Rivals, calibrated
 from replearn.recipes.recipe import (
     Bound,
@@ -49,7 +50,7 @@ from replearn.recipes.recipe import (
     common,
     rows_for,
 )
-from replearn.types import BlockMap
+from replearn.types import BlockMap, Vector
 
 #: Practical, before any row: one of two leading models is right where the other is wrong.
 _TYPICAL_DIFFERENCE = 0.1
@@ -60,6 +61,9 @@ _GROUPS = 32
 #: Row scores are counted in units of 2^-20.
 _SCORE_BITS = 20
 
+#: Smaller probabilities count as this one, so that a row's score is bounded.
+_LEAST_PROBABILITY = 0.001
+
 MAX_CANDIDATES = 1000
 
 
@@ -68,6 +72,12 @@ class ChoicePlan(Plan):
     """Scale of the shared noise, in units of the score; inputs are the scores of candidates."""
 
     noise_scale: str
+
+
+def log_scores(probabilities: Vector) -> Vector:
+    """Scores of rows, between 0 and 1, from the probabilities of their classes."""
+    worst = log(np.array([_LEAST_PROBABILITY]))[0]
+    return np.asarray(1 - log(np.clip(probabilities, _LEAST_PROBABILITY, 1.0)) / worst)
 
 
 def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> ChoicePlan:

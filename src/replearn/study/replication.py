@@ -203,6 +203,22 @@ def replicate(
     return replicate_rows(study, rows, source.seen, source.label_counts, opened, nonce)
 
 
+def replicate_more(
+    study: Study, table: Table, before: tuple[Kept, Seen, Any] | None = None
+) -> tuple[tuple[Kept, Seen, Any], Model, Replication]:
+    """The same for the rows of a table and those ``before``; what is kept of both comes first."""
+    source = TableRows(table, Reading.of(study.design))
+    rows = read_rows(source)
+    if not isinstance(rows, Kept):
+        raise ReplearnError("rows of one call must fit into memory. Pass fewer at a time.")
+    seen, counts = source.seen, source.label_counts
+    if before is not None:
+        rows = Kept(glm.joined([before[0].block, rows.block]))
+        seen.add(before[1])
+        counts = None if counts is None else counts + before[2]
+    return (rows, seen, counts), *replicate_rows(study, rows, seen, counts)
+
+
 def replicate_rows(
     study: Study,
     rows: Rows,
