@@ -86,7 +86,7 @@ class Study(Spoken, Document):
             raise Unfit("a commitment must be there if and only if there is a sketch")
         if self.sealed and self.commitment is None:
             raise Unfit("sealed must be false without a commitment")
-        if len(self.profile.columns) != len(self.design.encoding.columns):
+        if not self.profile.is_of(self.design.encoding):
             raise Unfit("the profile must have the columns of the encoding")
         if not 0 < float(self.max_disagreement) < 1:
             raise Unfit("max_disagreement must be in (0, 1)")

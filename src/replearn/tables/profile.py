@@ -80,6 +80,18 @@ class Profile(Part):
     columns: tuple[NumberProfile | LevelProfile, ...]
     target: tuple[Place, ...] = ()
 
+    def is_of(self, encoding: Encoding) -> bool:
+        """Whether it has the encoding's columns, with all quantiles or none, and all levels."""
+        return len(self.columns) == len(encoding.columns) and all(
+            (theirs.kind, theirs.name) == (column.kind, column.name)
+            and (
+                len(theirs.quantiles) in (0, len(_SHARES))
+                if isinstance(theirs, NumberProfile)
+                else len(theirs.shares) == 1 + len(getattr(column, "levels", ()))
+            )
+            for column, theirs in zip(encoding.columns, self.columns, strict=True)
+        )
+
 
 class Finding(NamedTuple):
     """What is odd about a column at this lab, in a sentence; "" stands for the target."""
