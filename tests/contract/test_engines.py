@@ -1,6 +1,7 @@
 """The same rows on an engine: the same bytes as in memory; troubles in one line, soon."""
 
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import sys
 import time
 import warnings
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -341,6 +343,61 @@ def test_spark_gives_the_same_bytes(case, spark, tmp_path, n_parts):
     assert found.n_rows > 0
 
 
+def die_once(marker, batches):
+    """Kill the process of the executor that comes here first."""
+    if not os.path.exists(marker):
+        open(marker, "w").close()
+        os.kill(os.getpid(), 9)
+    yield from batches
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_spark_workers_that_die(spark, tmp_path):
+    from replearn.engines import spark as engine
+
+    study, rows = study_of(False), patients(4000, 2)
+    expected = replicate(study, open_table(rows, target="died"))[0].fingerprint
+    frame = spark_frame(spark, rows, tmp_path / "a.parquet").repartition(4)
+    marker = tmp_path / "killed"
+    frame = frame.mapInArrow(partial(die_once, str(marker)), frame.schema)
+    assert engine.replicate(study, frame)[0].fingerprint == expected
+    assert marker.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_spark_connect_gives_the_same_bytes(tmp_path, spark):
+    """The same through Spark Connect: a server of its own, and no Java in this process."""
+    pytest.importorskip("grpc")
+    script = """
+import sys
+from pyspark.sql import SparkSession
+from replearn.engines import spark as engine
+from replearn.study.study import Study
+session = SparkSession.builder.remote("local[2]").getOrCreate()
+study = Study.load(sys.argv[1])
+frame = session.read.parquet(sys.argv[2])
+print("connect" in type(frame).__module__, engine.replicate(study, frame)[0].fingerprint)
+session.stop()
+"""
+    rows = patients(4000, 2)
+    study = publish(
+        open_table(patients(3000, 1), target="died"), Request(target="died", ridge=0.01)
+    ).study
+    study.save(tmp_path / "study.json")
+    rows.to_parquet(tmp_path / "a.parquet", index=False)
+    expected = replicate(study, open_table(rows, target="died"))[0].fingerprint
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "study.json", tmp_path / "a.parquet"],
+        capture_output=True,
+        text=True,
+        timeout=1500,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
+    )
+    assert done.stdout.split()[-2:] == ["True", expected], done.stderr[-2000:]
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_spark_refuses_as_in_memory(case, spark, tmp_path):
     from replearn.engines import spark as engine
@@ -447,6 +504,26 @@ def failing(code):
     return lambda message: Message(Error(code, "gone"), reply_to=message)
 
 
+def in_a_process(answer, n_kills):
+    """A lab in a process of its own, which is killed in the middle of its first answers."""
+    context, killed = multiprocessing.get_context("fork"), []
+
+    def ask(message):
+        here, there = context.Pipe()
+        work = context.Process(target=lambda: there.send(dict(answer(message).content["answer"])))
+        work.start()
+        if len(killed) < n_kills:
+            killed.append(work.pid)
+            os.kill(work.pid, 9)
+            work.join()
+            return failing(8)(message)  # what a SuperLink says about a node that is gone
+        found = here.recv()
+        work.join()
+        return answering(**found)(message)
+
+    return ask, killed
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 class TestFlower:
     def test_the_model_of_all_rows(self, federation, tmp_path):
@@ -473,6 +550,9 @@ class TestFlower:
             return next(answers, west)(message)
 
         assert run(folder, tmp_path / "a", [*good, flaky])["fingerprint"] == expected
+        west, killed = in_a_process(west, n_kills=2)
+        assert run(folder, tmp_path / "d", [*good, west])["fingerprint"] == expected
+        assert len(killed) == 2
         with pytest.raises(ReplearnError, match=r"3 labs must answer .* got 2 \(north, south\)"):
             run(folder, tmp_path / "b", [*good, lambda _: None], seconds=0.5)
         with pytest.raises(ReplearnError, match="gone"):

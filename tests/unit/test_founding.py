@@ -19,9 +19,7 @@ KINDS = ("logistic", "classes", "linear", "poisson")
 
 
 def columns(labs, kind="logistic"):
-    return [
-        lab_columns(open_table(rows, target="y"), kind, lab=lab) for lab, rows in labs.items()
-    ]
+    return [lab_columns(open_table(rows, target="y"), kind, lab=lab) for lab, rows in labs.items()]
 
 
 def four_labs(kind="logistic", seed=1):
@@ -90,7 +88,7 @@ def test_labs_that_cannot_publish_together():
             draft_study(*given)
     wrong = labs["Rome"].assign(y=1 - labs["Rome"].y)
     _, found = together(labs | {"Rome": wrong})
-    with pytest.raises(ReplearnError, match="Labs differ .* times as much"):
+    with pytest.raises(ReplearnError, match=r"Labs differ .* times as much"):
         found.study.save("never.json")
 
 
@@ -107,7 +105,7 @@ def test_impossible_spreads_are_refused():
 
     for spread in (sums[0].spread * -1, np.array([sums[0].spread[0], sums[0].spread[1] * 0])):
         forged = replace(sums[0], spread=spread)
-        with pytest.raises(ReplearnError, match="'Bern' cannot be of rows: .* squares"):
+        with pytest.raises(ReplearnError, match="'Bern' cannot be of rows: squares"):
             combine(draft, forged, *sums[1:], state=state)
 
 
@@ -124,7 +122,9 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
             assert main(["sums", "draft.json", f"{n}.csv", *asked, "--out", f"{n}.s.json"]) == 0
         capsys.readouterr()
         made = [f"{n}.s.json" for n in names]
-        assert main(["combine", "draft.json", *made, *asked, "--publish", "--out", "next.json"]) == 0
+        assert (
+            main(["combine", "draft.json", *made, *asked, "--publish", "--out", "next.json"]) == 0
+        )
         if "4 labs publish one study" in capsys.readouterr().out:
             break
         asked = ["--state", "next.json"]

@@ -8,7 +8,8 @@ fail; it never makes a different model.
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from replearn.documents import Document, write_json
 from replearn.errors import ReplearnError, short
 from replearn.recipes.model import Model
-from replearn.study.coalition import Coalition, LabSums, combine, lab_sums
+from replearn.study.coalition import LabSums, combine, lab_sums
 from replearn.study.passes import State, table_of
 from replearn.study.replication import replicate
 from replearn.study.study import Study
@@ -106,32 +107,22 @@ def _answered(question: Mapping[str, Any], lab: str, data: Path, path: Path) -> 
             f"the study must be this lab's, {study.fingerprint}, got "
             f"{short(question.get('study'), 70)}. Send all labs one study file."
         )
-    mode = question.get("mode")
-    if mode not in MODES:
-        raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {short(mode)}.")
     made: Document
-    if mode == "coalition":
-        made = lab_sums(study, data, _document(State, question["state"]), lab=lab)
-    else:
+    if _mode(question.get("mode")) == "compare":
         made = replicate(study, table_of(study.design, data))[0]
-    return {"lab": lab, "file": _bytes(made)}
+    else:
+        with tempfile.TemporaryDirectory() as folder:  # what comes is read as strictly as a file
+            path = Path(folder, "state.json")
+            path.write_bytes(bytes(question.get("state", b"")))
+            state = State.load(path)
+        made = lab_sums(study, data, state, lab=lab)
+    return {"lab": lab, "file": made.canonical_bytes()}
 
 
-def _bytes(document: Document) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "made.json")
-        document.save(path)
-        return path.read_bytes()
-
-
-def _document(kind: Any, content: Any) -> Any:
-    """A document that came as bytes, read as strictly as a file."""
-    if not isinstance(content, bytes):
-        raise ReplearnError(f"a file must come as bytes, got {type(content).__name__}.")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "received.json")
-        path.write_bytes(content)
-        return kind.load(path)
+def _mode(given: Any) -> str:
+    if given not in MODES:
+        raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {short(given)}.")
+    return str(given)
 
 
 # --- the coordinator -----------------------------------------------------------------------------
@@ -151,9 +142,7 @@ class Coordinator:
     @classmethod
     def of(cls, grid: Any, run: Mapping[str, Any]) -> "Coordinator":
         """Read the run config."""
-        mode, n_labs, seconds = run["mode"], run["n-labs"], run["seconds"]
-        if mode not in MODES:
-            raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {short(mode)}.")
+        mode, n_labs, seconds = _mode(run["mode"]), run["n-labs"], run["seconds"]
         if type(n_labs) is not int or n_labs < 1:
             raise ReplearnError(f"n-labs must be a whole number of labs, got {short(n_labs)}.")
         if type(seconds) not in (int, float) or not 0 < seconds < 1e7:
@@ -168,42 +157,34 @@ class Coordinator:
         out.mkdir(parents=True, exist_ok=True)
         return cls(grid, Study.load(str(run["study"])), mode, n_labs, out, seconds)
 
-    def coalition(self) -> Coalition:
+    def coalition(self) -> Any:
         """All rounds; the model is in ``model.json``."""
         found: Any = self.study.begin()
         number = 0
         while isinstance(found, State):
-            number += 1
-            state = found
-            question = {"state": _bytes(state)}
-            sums = self._ask(question, self.out / f"round{number}", self._read_sums)
+            number, state = number + 1, found
+            question = {"state": state.canonical_bytes()}
+            sums = self._ask(question, self.out / f"round{number}", LabSums)
+            for lab, one in sums.items():
+                if one.lab != lab:
+                    raise ReplearnError(f"sums must be of {lab!r}, got those of {one.lab!r}.")
             found = combine(self.study, *sums.values(), state=state)
         found.model.save(self.out / "model.json")
-        self._write(found.facts().data())
+        write_json(self.out / "result.json", found.facts().data())
         return found
 
     def compare(self) -> str:
         """Every lab fits; which fingerprints are there is in ``result.json``."""
-        models = self._ask({}, self.out / "models", lambda path, _: Model.load(path))
+        models = self._ask({}, self.out / "models", Model)
         prints = {lab: model.fingerprint for lab, model in models.items()}
-        n_same = max(list(prints.values()).count(one) for one in prints.values())
+        n_same = max(Counter(prints.values()).values())
         n_first = sum(self.study.commits_to(one) is True for one in prints.values())
         words = f"{n_same} of {len(prints)} labs have one model; {n_first} have the original's."
-        self._write({"same": n_same == len(prints), "labs": prints, "verdict": words})
+        found = {"same": n_same == len(prints), "labs": prints, "verdict": words}
+        write_json(self.out / "result.json", found)
         return words
 
-    def _write(self, content: Any) -> None:
-        write_json(self.out / "result.json", content)
-
-    def _read_sums(self, path: Path, lab: str) -> LabSums:
-        sums = LabSums.load(path)
-        if sums.lab != lab:
-            raise ReplearnError(f"sums must be of {lab!r}, got those of {sums.lab!r}.")
-        return sums
-
-    def _ask(
-        self, question: dict[str, Any], folder: Path, read: Callable[[Path, str], Any]
-    ) -> dict[str, Any]:
+    def _ask(self, question: dict[str, Any], folder: Path, kind: Any) -> dict[str, Any]:
         """Ask every node, late ones too, until all labs have answered.
 
         A SuperNode that was killed comes back as a different node: it is asked again, and what it
@@ -242,7 +223,7 @@ class Coordinator:
                     )
                 path = folder / f"{node}.json"
                 path.write_bytes(content)
-                found[lab] = read(path, lab)
+                found[lab] = kind.load(path)
             time.sleep(_SECONDS_BETWEEN_LOOKS)
         return found
 

@@ -252,6 +252,16 @@ class Coalition(Spoken):
         """Share of the labs without which the model is the same."""
         return sum(lab.same for lab in self.labs) / len(self.labs)
 
+    @property
+    def remarks(self) -> list[str]:
+        """Labs to ask about."""
+        twice = "have nearly the same sums. Are these rows there twice?"
+        return [f"{a!r} and {b!r} {twice}" for a, b in self.copies] + [
+            f"{lab.lab!r} differs from the others, most in {lab.largest}."
+            for lab in self.labs
+            if lab.p < UNLIKELY
+        ]
+
     def facts(self) -> Facts:
         """In words."""
         n_labs, n_rows = len(self.labs), self.replication.n_rows
@@ -260,21 +270,17 @@ class Coalition(Spoken):
             verdict += ": the original's" if self.replication.same else ", not the original's"
         order = np.argsort(-self.heterogeneity, kind="stable")[:20]
         names = self.replication.names
-        unlikely = [lab for lab in self.labs if lab.p < UNLIKELY]
+        how = "in the cells of the study"
+        if self.model.design.bits:
+            how = "with the bits that the original published"
         return Facts(
             f"{verdict}.",
             [
+                f"It is the fit of all their rows, rounded {how}.",
                 Row("fingerprint", self.model.fingerprint),
                 Row("one population?", p_value(self.same_population), key="population"),
                 Row("same without a lab", self.agreement, "%", note="of the labs"),
-                *(
-                    f"{a!r} and {b!r} have nearly the same sums. Are these rows there twice?"
-                    for a, b in self.copies
-                ),
-                *(
-                    f"{lab.lab!r} differs from the others, most in {lab.largest}."
-                    for lab in unlikely
-                ),
+                *self.remarks,
             ],
             details=[
                 FactTable(
@@ -359,11 +365,20 @@ def combine(
                     f"{found.theta.size}. Use fewer columns."
                 )
             return spread_state(state, found.theta, found.counts, found.behind)
-        beside = _coalition(study, labs, parts, total, found, opened, nonce)
         if not state.then:
-            return beside
-        spread, q = spread_of(state, total), beside.heterogeneity
-        return founded(study, found, spread, q, len(labs), replication_rows=replication_rows)
+            spreads = study.stated_spreads
+            return _coalition(study, labs, parts, total, found, spreads, opened, nonce)
+        spread = spread_of(state, total)
+        beside = _coalition(study, labs, parts, total, found, np.sqrt(spread.variance))
+        return founded(
+            study,
+            found,
+            spread,
+            beside.heterogeneity,
+            len(labs),
+            beside.remarks,
+            replication_rows=replication_rows,
+        )
     if state.asks == "counts":
         members = (Member(one.lab, Counts.of(part)) for one, part in zip(labs, parts, strict=True))
         found = replace(found, members=tuple(members))
@@ -423,8 +438,9 @@ def _coalition(
     parts: Sequence[ExactSums],
     total: ExactSums,
     fitted: Fitted,
-    opened: Model | None,
-    nonce: str | None,
+    spreads: Vector,
+    opened: Model | None = None,
+    nonce: str | None = None,
 ) -> Coalition:
     design, model, n_rows = study.design, fitted.model, fitted.counts.rows
     replication = compare_with_original(
@@ -441,7 +457,6 @@ def _coalition(
         return design.numbers(theta + on_grid(step, THETA_BITS))
 
     names = replication.names
-    spreads = study.deviations(n_rows) / math.sqrt(1 / study.n_original + 1 / n_rows)
     own = np.array([numbers(part) for part in parts])
     sizes = np.array([one.rows for one in labs], dtype=np.float64)
     centre = sizes @ own / sizes.sum()

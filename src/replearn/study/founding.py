@@ -244,11 +244,14 @@ class Founded(Spoken):
     study : Study
     model : Model
     labs : int
+    remarks : sequence of str
+        About labs that differ, or are too similar.
     """
 
     study: Study
     model: Model
     labs: int
+    remarks: Sequence[str]
 
     def facts(self) -> Facts:
         """In words."""
@@ -259,6 +262,7 @@ class Founded(Spoken):
             f"population gets exactly this model in {share} of the cases (estimated).",
             [
                 *study.problems,
+                *self.remarks,
                 Row("rows of all labs", study.n_original),
                 Row("coefficients", study.design.n_numbers, note=f"{study.design.bits} bits each"),
                 Row("fingerprint", self.model.fingerprint),
@@ -272,6 +276,7 @@ def founded(
     spread: Influence,
     heterogeneity: Vector,
     n_labs: int,
+    remarks: Sequence[str],
     bits: int = 3,
     replication_rows: int | None = None,
 ) -> Founded:
@@ -308,4 +313,5 @@ def founded(
         ),
         model,
         n_labs,
+        remarks,
     )

@@ -70,7 +70,7 @@ def _problem(design: Design, state: State, sums: ExactSums, most_rows: int) -> s
             problem = _on_first_gradient(design, state.newton, sums)
     if not problem and state.then:
         squares, fourth = sums.reals("spread") * 2.0**-SPREAD_BITS
-        many = sums.count("sampled") * fourth * 1.001 + 1e-6  # Cauchy and Schwarz
+        many = 2 * sums.count("sampled") * fourth + 1e-6  # Cauchy and Schwarz; they are on a grid
         if (squares < 0).any() or (squares * squares > many).any():
             problem = "squares of what their rows do to the fit contradict each other"
     return problem
