@@ -154,8 +154,10 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
         )
-        signs = self._signs(y)
-        return self.fit_sample(MemoryRows(X, signs, self._order(signs)), self.classes_)
+        study = self._opened()
+        signs = self._signs(y, study)
+        sample = MemoryRows(X, signs, self._order(signs, study))
+        return self._learn(sample, self.classes_, study)
 
     def fit_sample(self, sample: Sample, classes: Any, work: BlockMap | None = None) -> Self:
         """Learn from rows wherever they are, in their canonical order.
@@ -172,9 +174,18 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
+        return self._learn(sample, classes, self._opened(), work)
+
+    def _learn(
+        self, sample: Sample, classes: Any, study: PaperStudy | None, work: BlockMap | None = None
+    ) -> Self:
         self.classes_, self.n_features_in_ = np.asarray(classes), sample.n_features
-        recipe, seed = self._recipe(), seed_text(self._seed())
-        plan = self._plan(sample.n_features + bool(self.fit_intercept))
+        recipe, n_inputs = self._recipe(), sample.n_features + bool(self.fit_intercept)
+        if study is None:
+            seed = seed_text(self.shared_seed)
+            plan = recipe.sizes(self._promise(), n_inputs, self.mode, self._sizes())  # type: ignore[arg-type]
+        else:
+            seed, plan = study.design.seed, self._plan_of(study.design, n_inputs)
         if plan.mode != "practical":
             plan.require(sample.n_rows)
         fitted = recipe.run(sample, plan, Coins(seed), work or self._work())
@@ -190,12 +201,30 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
             codes=fitted.codes,
             provenance=None if names is None else {"columns": [str(name) for name in names]},
         )
-        self._finish(plan, fitted, sample.n_rows)
+        self._finish(plan, fitted, sample.n_rows, study)
         self._warn(sample.n_rows)
         return self
 
-    def _plan(self, n_inputs: int) -> Plan:
-        return self._recipe().sizes(self._promise(), n_inputs, self.mode, self._sizes())  # type: ignore[arg-type]
+    def _opened(self) -> PaperStudy | None:
+        """The study that is replicated."""
+        study = getattr(self, "study", None)
+        return PaperStudy.load(study) if isinstance(study, str | os.PathLike) else study
+
+    def _plan_of(self, design: PaperDesign, n_inputs: int) -> Plan:
+        """The plan of a study, if it is one for this estimator and these rows."""
+        if design.recipe != self._recipe().name or design.fit_intercept != bool(self.fit_intercept):
+            raise ReplearnError(
+                f"study must be one of {self._recipe().name} with fit_intercept="
+                f"{bool(self.fit_intercept)}, got {design.recipe} with fit_intercept="
+                f"{design.fit_intercept}. Use the estimator of the original."
+            )
+        if design.space.n_inputs != n_inputs:
+            n_features = design.space.n_inputs - design.fit_intercept
+            raise ReplearnError(
+                f"X must have {n_features:,} columns, as the original's rows, got "
+                f"{n_inputs - design.fit_intercept:,}. Pass the same columns in the same order."
+            )
+        return design.plan()
 
     def _promise(self) -> Promise:
         """What is promised for the rows that are learned from."""
@@ -207,24 +236,18 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         return Sizes(
             {name: value for name, value in given.items() if value is not None},
             self.constants or {},
+            getattr(self, "sketch_bits", 0),
         )
 
-    def _finish(self, plan: Any, fitted: Fitted, n_rows: int) -> None:
+    def _finish(self, plan: Any, fitted: Fitted, n_rows: int, study: PaperStudy | None) -> None:
         """Set what else a fit leaves behind."""
 
-    def _seed(self) -> int | str:
-        return self.shared_seed
-
-    def _known_classes(self) -> tuple[Label, ...] | None:
-        """Labels that a study fixes."""
-        return None
-
-    def _signs(self, y: Any) -> Signs:
+    def _signs(self, y: Any, study: PaperStudy | None) -> Signs:
         """Labels as -1 and +1; sets the classes."""
         self.classes_ = np.unique(y)
         check_classification_targets(self.classes_)  # of all labels it would sort them once more
-        known = self._known_classes()
-        if known is not None:
+        if study is not None:
+            known = study.design.classes
             if not set(self.classes_.tolist()) <= set(known):
                 raise ReplearnError(
                     f"y must have the study's classes {known[0]!r} and {known[1]!r}, got "
@@ -244,13 +267,14 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
             )
         return np.where(positive, np.int8(1), np.int8(-1))
 
-    def _order(self, signs: Signs) -> NDArray[np.int64]:
+    def _order(self, signs: Signs, study: PaperStudy | None) -> NDArray[np.int64]:
         """Canonical order of the rows: as given, or by a keyed permutation."""
         if not self.shuffle:
             refuse_sorted(signs)
             return np.arange(signs.size)
         if self.random_state is None:
-            return Coins(seed_text(self._seed())).row_order("order", signs.size)
+            seed = seed_text(self.shared_seed) if study is None else study.design.seed
+            return Coins(seed).row_order("order", signs.size)
         key = seed_text(self.random_state, "random_state")
         return Coins(key).row_order("order/private", signs.size)
 
@@ -373,42 +397,6 @@ class BatchClassifier(PaperClassifier):
     )
     _remedy: ClassVar[str] = "publish a sketch"
 
-    def _opened(self) -> PaperStudy | None:
-        if self.study is None or isinstance(self.study, PaperStudy):
-            return self.study
-        return PaperStudy.load(self.study)
-
-    def _seed(self) -> int | str:
-        study = self._opened()
-        return self.shared_seed if study is None else study.design.seed
-
-    def _known_classes(self) -> tuple[Label, ...] | None:
-        study = self._opened()
-        return None if study is None else study.design.classes
-
-    def _sizes(self) -> Sizes:
-        sizes = super()._sizes()
-        return Sizes(sizes.by_hand, sizes.constants, self.sketch_bits)
-
-    def _plan(self, n_inputs: int) -> Plan:
-        study = self._opened()
-        if study is None:
-            return super()._plan(n_inputs)
-        design = study.design
-        if design.recipe != self._recipe().name or design.fit_intercept != bool(self.fit_intercept):
-            raise ReplearnError(
-                f"study must be one of {self._recipe().name} with fit_intercept="
-                f"{bool(self.fit_intercept)}, got {design.recipe} with fit_intercept="
-                f"{design.fit_intercept}. Use the estimator of the original."
-            )
-        if design.space.n_inputs != n_inputs:
-            n_features = design.space.n_inputs - design.fit_intercept
-            raise ReplearnError(
-                f"X must have {n_features:,} columns, as the original's rows, got "
-                f"{n_inputs - design.fit_intercept:,}. Pass the same columns in the same order."
-            )
-        return design.plan()
-
     def _warn(self, n_rows: int) -> None:
         super()._warn(n_rows)
         plan: Any = self.plan_
@@ -425,8 +413,7 @@ class BatchClassifier(PaperClassifier):
                 UselessModelWarning,
             )
 
-    def _finish(self, plan: Any, fitted: Fitted, n_rows: int) -> None:
-        study = self._opened()
+    def _finish(self, plan: Any, fitted: Fitted, n_rows: int, study: PaperStudy | None) -> None:
         for name in ("study_", "replication_"):
             self.__dict__.pop(name, None)
         if study is not None:
