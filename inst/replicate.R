@@ -1479,7 +1479,8 @@ in_words <- function(x) {
     row <- x$worth[i, ]
     ends <- reals_in_words(c(row$value, row$low, row$high))
     paste0(ends[1], " (", ends[2], " to ", ends[3], ")", if (!is.na(row$base))
-      paste(", base rate alone", reals_in_words(c(row$value, row$low, row$high, row$base))[4]))
+      paste(if (startsWith(row$name, "half")) ", mean alone" else ", base rate alone",
+            reals_in_words(c(row$value, row$low, row$high, row$base))[4]))
   }, "")
   worth <- sub(" ,", ",", setNames(worth, x$worth$name), fixed = TRUE)
   verdict <- "A model was made; the study does not tell whether it is the original's."

@@ -83,7 +83,10 @@ def run(options: argparse.Namespace) -> Outcome:
             f" A second lab chooses the same in {percent(1 - max(expected, 1e-5))} of the cases."
         )
     scores = Table(
-        "Scores", ("candidate", "score"), list(zip(candidates, found.scores_, strict=True))
+        "Scores (1 is best)",
+        ("candidate", "score"),
+        list(zip(candidates, found.scores_, strict=True)),
+        key="scores",
     )
     facts = Facts(
         f"The choice is {found.model_.name}.{agreement}",

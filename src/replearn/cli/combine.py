@@ -139,7 +139,7 @@ def _next(state: object, path: str, n_labs: int) -> Facts:
         f"The next round begins: send {path} to all labs.",
         [
             f"Each runs: replearn sums STUDY TABLE --state {path} --out LAB.sums.json",
-            Row("labs", n_labs or None),
+            *([Row("labs", n_labs)] if n_labs else []),
             Row("asked for", state.asks),  # type: ignore[attr-defined]
         ],
         values={"done": False},

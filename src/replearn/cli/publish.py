@@ -241,12 +241,16 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     own = original.own_worth
     notes = [f"Column {r.column!r} {r.reason}." for r in original.remarks]
     evidence = study.evidence(original.model)
+    worth = original.worth
+    unclear = [f"These rows do not show that the model beats the {worth.null} alone."]
+    unclear = unclear if worth.loss.high >= worth.base else []
     return Facts(
         verdict,
         [
             *files,
             *certificate.cautions,
             *original.worth.rows()[:2],
+            *unclear,
             *notes[:2],
         ],
         details=[
@@ -254,11 +258,11 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
             Row(f"{own.words} before rounding", own.loss.value),
             Row("basis", original.basis),
             Row("ridge", study.design.ridge),
-            Row("numbers", study.design.n_numbers, note=f"{study.design.bits} bits each"),
+            Row("published bits", study.design.bits, "for each coefficient"),
             Row("fingerprint", original.model.fingerprint),
             Row("study", study.fingerprint),
             *certificate.facts().items[1:],
-            Row("a match needs rows of one's own", evidence.rows, note="about"),
+            Row("a match takes about", evidence.rows, "rows of one's own"),
             *notes[2:],
         ],
         figures=[

@@ -60,7 +60,7 @@ class Comparison(Spoken):
             if self.evidence is not None:
                 items.append(self.evidence.words())
             elif self.of_study:
-                items.append("What that proves, the study tells: pass --study study.json.")
+                items.append("Pass the study to see what that proves: --study study.json.")
             if self.original is not None:
                 items.append(
                     "It is the original's model, to which the study commits."

@@ -44,9 +44,12 @@ class Planned(Spoken):
                 Row("margin", promise.margin, note="with the constant"),
                 Row("error at most", promise.max_error, "%"),
                 Row("disagreement at most", promise.max_disagreement, "%"),
-                Row("bound there", self.disagreement, "%"),
             ],
-            details=[Row("rate", self.recipe.rate, note="without logarithms"), *sizes],
+            details=[
+                Row("disagreement with so many rows", self.disagreement, "%"),
+                Row("rate", self.recipe.rate, note="without logarithms"),
+                *sizes,
+            ],
             values={"algorithm": self.recipe.name, "n_rows": self.plan.n_rows},
         )
 

@@ -133,11 +133,16 @@ class Worth(Spoken):
         """Whether it is no better than the base rate, or ranks the wrong way round."""
         return self.loss.value >= self.base or (self.auc is not None and self.auc.high < 0.5)
 
+    @property
+    def null(self) -> str:
+        """What the model is compared with: it ignores all columns."""
+        return "mean" if self.balanced_accuracy is None else "base rate"
+
     def rows(self) -> list[Row]:
         """As facts."""
         ends = (self.loss.value, self.loss.low, self.loss.high)
         base = in_words([*ends, self.base])[-1]
-        found = [self.loss.row(self.words, f"base rate alone {base}")]
+        found = [self.loss.row(self.words, f"{self.null} alone {base}")]
         if self.auc is not None:
             found.append(self.auc.row("AUC"))
         if self.balanced_accuracy is not None:
@@ -147,10 +152,10 @@ class Worth(Spoken):
     def facts(self) -> Facts:
         """What the model is worth, in words."""
         whose = "held-out rows" if self.held_out else "rows"
-        what = f"the {self.words} of the base rate"
+        what = f"the {self.words} of the {self.null}"
         verdict = f"On {self.n_rows:,} {whose} the model removes {self.explained:.1%} of {what}."
         if self.is_useless:
-            verdict = f"On {self.n_rows:,} {whose} the model is no better than the base rate."
+            verdict = f"On {self.n_rows:,} {whose} the model is no better than the {self.null}."
         return Facts(verdict, self.rows())
 
 

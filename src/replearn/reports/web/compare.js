@@ -190,7 +190,7 @@ export function inWords(study, fingerprint, found, findings, worth) {
     items.push(...reasons(study, found, sentences));
   }
   const rate = percent(Math.max(1 - found.disagreement, 1e-5));
-  const rows = worth.map(({ name, base, ...measure }) => [name, real(measure, base)]);
+  const rows = worth.map(({ name, base, ...measure }) => [name, real(measure, base, name)]);
   items.push(["rows here", `${counted(found.nRows)}, planned for ${counted(study.n_replication)}`],
     ["agreement rate", `${rate}, estimated for ${counted(found.nRows)} rows`], ...(same ? rows : []));
   const details = [...sentences,

@@ -51,9 +51,9 @@ export function percent(share) {
 
 export const pValue = (p) => p < 0.001 ? "p < 0.001" : `p = ${fixed(p, 3)}`;
 
-/** A real number, perhaps with its interval, and with what the base rate alone gives. */
-export function real({ value, low, high }, base) {
+/** A real number, perhaps with its interval, and with what the base rate, or the mean, alone gives. */
+export function real({ value, low, high }, base, name = "") {
   const all = [value, low, high].filter((end) => end !== undefined), [shown, ...ends] = inWords(all);
   return shown + (ends.length ? ` (${ends.join(" to ")})` : "") +
-    (base === undefined ? "" : `, base rate alone ${inWords([...all, base]).at(-1)}`);
+    (base === undefined ? "" : `, ${name.startsWith("half") ? "mean" : "base rate"} alone ${inWords([...all, base]).at(-1)}`);
 }
