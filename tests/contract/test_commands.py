@@ -360,6 +360,22 @@ def test_models_of_different_studies(inside: Path, tmp_path: Path) -> None:
     assert text.startswith("Models of different studies")
 
 
+def test_what_a_lab_says_about_itself_is_marked(inside: Path, tmp_path: Path) -> None:
+    note = {"AUC": "0.98765", "worth": "40 bits", "a match": "probability 9.1e-13"}
+    for name in ("study.json", "a.model.json"):
+        content = json.loads((inside / name).read_text()) | {"provenance": note}
+        (tmp_path / name).write_text(json.dumps(content))
+        lines = replearn("show", tmp_path / name, "--details")[1].splitlines()
+        said = [line for line in lines if any(str(value) in line for value in note.values())]
+        assert len(said) == 3
+        assert all(line.endswith("as the lab states") for line in said)
+    _, text, _ = replearn("show", "study.json")
+    assert re.search(r"rows of the original .*as the lab states", text)
+    for call in ("replicate {study} b.csv", "compare {model} b.model.json --study {study}"):
+        words = call.format(study=tmp_path / "study.json", model=tmp_path / "a.model.json").split()
+        assert not any(str(value) in replearn(*words, "--details")[1] for value in note.values())
+
+
 def test_check_quotes_no_cell_unless_asked(inside: Path, tmp_path: Path) -> None:
     table = lab("Birchwood")
     table["nyha"] = "secret " + table["nyha"]

@@ -154,6 +154,13 @@ REFUSED = {
         c["design"]["encoding"]["columns"][0]
     ),
     "a profile of other columns": lambda c: c["profile"]["columns"].pop(),
+    "a profile of fewer levels": lambda c: next(
+        column for column in c["profile"]["columns"] if column["kind"] == "levels"
+    )["shares"].pop(),
+    "a profile of fewer quantiles": lambda c: next(
+        column for column in c["profile"]["columns"] if column["kind"] == "number"
+    )["quantiles"].pop(),
+    "a profile of other names": lambda c: c["profile"]["columns"][0].update(name="other"),
     "an unknown key": lambda c: c.update(note="worth 40 bits"),
     "a real where text belongs": lambda c: c["design"].update(ridge=0.003),
     "an infinite ridge": lambda c: c["design"].update(ridge="1e999"),
@@ -184,16 +191,55 @@ def blind(content):
             column["spread"], column["knots"] = "1e+90", []
 
 
-@pytest.mark.parametrize("change", [wide(300), heavy, blind], ids=["wide", "heavy", "blind"])
+def coarse(content):
+    columns = content["design"]["coordinates"]["columns"]
+    columns[:] = [[value // 100 or 1 for value in column] for column in columns]
+
+
+def lopsided(content):
+    content["design"]["class_weight"] = ["0.001", "1000"]
+
+
+@pytest.mark.parametrize("change", [wide(300), heavy, blind, coarse, lopsided])
 def test_studies_for_which_any_labels_will_do_are_found_out(labs, original, change):
-    """Honest and coin-flip labels may give one model, but nobody is told that this proves much."""
+    """Honest, inverted and coin-flip labels may give one model: nobody is told that it proves much.
+
+    Whoever compares such models is told so, too.
+    """
     study = Study.from_content(forged(original, change))
-    coins = labs[1].copy()
+    coins, inverted = labs[1].copy(), labs[1].copy()
     coins[TARGET] = np.random.default_rng(1).permutation(coins[TARGET].to_numpy())
-    (one, found), (two, _) = (replicate(study, table(lab)) for lab in (labs[1], coins))
-    if one == two:
+    inverted[TARGET] = 1 - inverted[TARGET]
+    runs = [replicate(study, table(lab)) for lab in (labs[1], coins, inverted)]
+    (honest, found), *others = runs
+    if any(model == honest for model, _ in others):
         text = found.evidence.words() + " ".join(finding.sentence for finding in found.findings)
         assert "proves little" in text or "not known" in text
+        assert "proves little" in str(rl.compare(honest, honest, study=study))
+
+
+def test_crafted_levels_that_hold_for_every_row_stop_the_fit(labs, original):
+    """Columns that are 1 for everybody would make the base rate look like a model."""
+
+    def change(content):
+        for column in content["design"]["encoding"]["columns"]:
+            if column["kind"] == "levels":
+                column["reference"] = "z"
+                column["levels"] = ["(other)", *(f"z{i}" for i in range(len(column["levels"]) - 1))]
+
+    with pytest.raises(ReplearnError, match="levels that the study does not know"):
+        replicate(Study.from_content(forged(original, change)), table(labs[1]))
+
+
+def test_models_of_different_studies_are_not_compared_as_the_same(original):
+    """Equal codes under a design that says something else; a study that is not theirs."""
+    other = Study.from_content(forged(original, lambda c: c["design"].update(ridge="0.00299")))
+    twin = Model(other.design, original.model.codes)
+    found = rl.compare(original.model, twin)
+    assert not found.same
+    assert str(found).startswith("Models of different studies")
+    with pytest.raises(ReplearnError, match="study"):
+        rl.compare(original.model, original.model, study=other)
 
 
 def test_rows_that_come_in_parts_give_the_same_bytes(labs, original):
