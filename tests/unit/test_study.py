@@ -261,3 +261,19 @@ def test_columns_that_name_persons_are_not_published(labs, tmp_path):
         )
     with pytest.raises(ReplearnError, match=r"drop=\['patient'\]"):
         fitted.study_.save(tmp_path / "study.json")
+
+
+def test_levels_of_few_persons_are_folded_however_many_rows_they_have():
+    rng = np.random.default_rng(3)
+    rare = np.array(["rare"] * 10 + ["often"] * 390, dtype=object)
+    table = pd.DataFrame({"x": rng.normal(size=400), "kind": rare})
+    y = (rng.random(400) < 0.5).astype(int)
+    times, persons = np.repeat(np.arange(400), 5), np.repeat(np.arange(400).astype(str), 5)
+
+    def levels(groups):
+        source = open_table(table.iloc[times], target=y[times], groups=groups)
+        columns = publish(source, Request(ridge=0.1)).study.design.encoding.columns
+        return [column.name for column in columns]
+
+    assert levels(None) == ["x", "kind"]  # 50 rows
+    assert levels(persons) == ["x"]  # of ten persons

@@ -35,12 +35,13 @@ from replearn.tables import (
     Table,
     learn_classes,
     learn_encoding,
+    levels_of,
     make_profile,
     target_numbers,
 )
 from replearn.types import Vector
 
-#: Rows that a level has for a coefficient of its own, at the smallest lab.
+#: Rows (or groups of them) that a level has for a coefficient of its own, at the smallest lab.
 LEAST_LEVEL = 20
 
 
@@ -252,6 +253,8 @@ def _candidate(
     promise: Promise,
 ) -> _Candidate:
     shrink = max(1.0, promise.n_here / promise.n_there)
+    if table.roles.get("groups") is not None:  # rows of one person count once
+        shrink *= promise.n_here / max(1, len(levels_of(table.whole("groups"))[1]))
     learned = learn_encoding(
         table,
         labels,
