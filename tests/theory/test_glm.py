@@ -30,10 +30,17 @@ def sample(loss, n_rows, rng):
     return Kept(Block(terms, targets.astype(np.float64)))
 
 
-def pair(loss, n_here, n_there, promise, seed):
+def five_times(rows):
+    """Each row as five rows of a person."""
+    persons = np.repeat(np.arange(rows.block.n_rows).astype(str).astype(object), 5)
+    terms, targets = (np.repeat(a, 5, axis=0) for a in (rows.block.terms, rows.block.targets))
+    return Kept(Block(terms, targets, groups=persons))
+
+
+def pair(loss, n_here, n_there, promise, seed, change=lambda rows: rows):
     """Whether a replication differs, its standardised differences, and the price of rounding."""
     rng = np.random.default_rng([seed, n_here])
-    first, second = sample(loss, n_here, rng), sample(loss, n_there, rng)
+    first, second = (change(sample(loss, n, rng)) for n in (n_here, n_there))
     _, trial = glm.original(first, loss, promise, ridge="0.003")
     widths = np.array([float(width) for width in trial.widths])
     cells = Cells.drawn(widths, promise.bits, Coins(seed))
@@ -77,14 +84,16 @@ def test_rounding_costs_a_fraction_of_the_sampling_error(seeds):
 @pytest.mark.slow
 def test_clustered_rows_need_groups(seeds):
     """Rows that come five at a time: with groups the spread is right, without it far too small."""
-    rng = np.random.default_rng(4)
-    block = sample(Bernoulli(), 1000, rng).block
-    repeated = Block(np.repeat(block.terms, 5, axis=0), np.repeat(block.targets, 5))
-    groups = np.repeat(np.arange(1000).astype(str).astype(object), 5)
-    grouped = Block(repeated.terms, repeated.targets, groups=groups)
+    grouped = five_times(sample(Bernoulli(), 1000, np.random.default_rng(4)))
+    repeated = Kept(Block(grouped.block.terms, grouped.block.targets))
     promise = glm.Promise(0.01, 3, 5000, 5000)
     spreads = [
-        glm.original(Kept(rows), Bernoulli(), promise, "0.003")[1].spread.influence.variance
+        glm.original(rows, Bernoulli(), promise, "0.003")[1].spread.influence
         for rows in (repeated, grouped)
     ]
-    assert np.median(spreads[1] / spreads[0]) == pytest.approx(5, rel=0.1)
+    assert np.median(spreads[1].variance / spreads[0].variance) == pytest.approx(5, rel=0.1)
+    # what the model lets expect of rows is that of persons, too
+    assert np.median(spreads[1].expected / spreads[0].expected) == pytest.approx(5, rel=0.1)
+    promise = glm.Promise(0.1, 3, 2000, 2000)
+    found = [pair(Bernoulli(), 400, 400, promise, seed, five_times)[0] for seed in seeds(60)]
+    assert_rate_at_most(sum(found), 60, 0.1)

@@ -96,6 +96,9 @@ def test_what_is_proved_is_nearly_students_law(m, k):
     student = stats.t.cdf(-m / math.sqrt((2 - m**2) / k), k)
     assert student < sign_lost(m, k) < 3 * student
     assert sign_lost(m, k) < (1 - m**2 / 2) ** (k / 2) / 2.5  # Chernoff
+    printed = (1 - m**2 / 2) ** ((k - 1) / 2) * (2 - m**2)
+    printed /= m * math.sqrt(math.pi * (1 - m**2) * (2 * k - 3))
+    assert sign_lost(m, k) == pytest.approx(printed) or m > 0.5
 
 
 @pytest.mark.parametrize("length", [1.0, 0.7, 0.41])

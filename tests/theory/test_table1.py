@@ -54,8 +54,13 @@ def test_every_constant_and_size_reaches_the_plan(name):
 
 
 @pytest.fixture(scope="module")
-def exponents():
-    return table1(n_features=10_000, margin=0.1, exponents=True).exponents
+def table():
+    return table1(n_features=10_000, margin=0.1, exponents=True)
+
+
+@pytest.fixture(scope="module")
+def exponents(table):
+    return table.exponents
 
 
 @pytest.mark.parametrize("name", TABLE1)
@@ -63,6 +68,12 @@ def test_paper_mode_scales_as_printed(name, exponents):
     found = list(exponents[name]["paper"].values())
     for power, printed in zip(found, PRINTED[name], strict=True):
         assert printed - 0.01 <= power <= printed + 0.3  # the rest are logarithms
+
+
+def test_printed_exponents_stand_beside_the_fitted_ones(table):
+    text = [line.split() for line in str(table.facts().text(78, details=True)).splitlines()]
+    for name, powers in PRINTED.items():
+        assert [name, "printed", *(f"{power}.0" for power in powers)] in text
 
 
 def test_certified_rows_are_flat_in_d_and_better_in_tau(exponents):

@@ -5,8 +5,8 @@ allows. Certified mode asks that the sign of a margin m survives but with probab
 
 *Theorem (Gaussian map).* Let z have length at most 1, x length 1, ``<z, x> >= m > 0``. Let A have k
 rows, and let the rounding error e of A z have the variance proxy ``1/k`` for each component. Then
-``P[<A z + e, A x> <= 0]`` is at most ``(1 - m^2/2)^(k/2)``, and at most `sign_lost`, whose main
-term is
+``P[<A z + e, A x> <= 0]`` is at most ``(1 - m^2/2)^(k/2)``, and at most `sign_lost`, which for
+``m <= 1/2`` and ``k m^2 >= 12`` is
 
     ``(1 - m^2/2)^((k-1)/2) (2 - m^2) / (m sqrt(pi (1 - m^2) (2 k - 3)))``.
 

@@ -94,7 +94,7 @@ class Table1(Spoken):
             [
                 (name, mode, *("" if x is None else f"{x + 0.0:.1f}" for x in powers.values()))
                 for name, modes in self.exponents.items()
-                for mode, powers in modes.items()
+                for mode, powers in (_printed(name) | modes).items()
             ],
             key="exponents",
         )
@@ -227,6 +227,16 @@ def _exponent(
         halved = replace(promise, **{place: getattr(promise, place) / 2})
         there = _planned(name, mode, halved, n_features)
     return None if here is None or there is None else math.log2(there / here)
+
+
+def _printed(name: str) -> dict[Any, dict[str, float | None]]:
+    """Powers of d, 1/eps, 1/tau and 1/rho in the rate of Table 1; a sketch has no such row."""
+    recipe, bits = LINES[name]
+    powers: dict[str, float | None] = dict.fromkeys(_STEPS, 0.0)
+    for factor in recipe.rate.split():
+        symbol, _, power = factor.partition("^")
+        powers[symbol] = abs(float(power or 1))
+    return {} if bits else {"printed": powers}
 
 
 def _title(name: str) -> str:
