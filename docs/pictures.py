@@ -7,7 +7,6 @@ Worth is measured on 20,000 new patients. The script prints the numbers that pag
 chromedriver is installed, it photographs study.html, too.
 """
 
-import base64
 import shutil
 import sys
 import tempfile
@@ -189,20 +188,30 @@ def draw_choose():
     return rungs(*lines, unit="log-loss removed, new patients", ours=most)
 
 
-def photograph(path):
-    """The page study.html after a fit, in a real browser."""
+def photograph(folder):
+    """The page study.html in a real browser: as it opens, after a fit, and with a question."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from tests.contract.browser import Browser
 
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        write_bundle(original().study_, folder / "bundle")
-        load_readmission("Birchwood", PATIENTS).to_csv(folder / "birchwood.csv", index=False)
-        with Browser(folder, 900) as browser:
-            browser.open(folder / "bundle" / "study.html")
-            browser.choose("file", folder / "birchwood.csv")
-            browser.wait("!document.getElementById('result').hidden")
-            path.write_bytes(base64.b64decode(browser._send("GET", "/screenshot")))
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        write_bundle(original().study_, place / "bundle")
+        table = load_readmission("Birchwood", PATIENTS)
+        table.to_csv(place / "birchwood.csv", index=False)
+        table.assign(age=12 * table["age"]).to_csv(place / "months.csv", index=False)
+        for picture, file, part in (
+            ("study-page-start", None, "step-table"),
+            ("study-page", "birchwood.csv", "verdict"),
+            ("study-page-question", "months.csv", "status"),
+        ):
+            (place / picture).mkdir()
+            with Browser(place / picture, 900) as browser:
+                browser.open(place / "bundle" / "study.html")
+                if file is not None:
+                    browser.choose("file", place / file)
+                    browser.wait("!document.getElementById('result').hidden")
+                browser.run(f"document.getElementById('{part}').scrollIntoView()")
+                browser.picture(folder / f"{picture}.png")
 
 
 PICTURES = {
@@ -223,7 +232,7 @@ def main(folder):
         opening, rest = draw().split(">", 1)
         (folder / f"{name}.svg").write_text(f"{opening}>{INK}{rest}\n", encoding="utf-8")
     if shutil.which("chromedriver"):
-        photograph(folder / "study-page.png")
+        photograph(folder)
 
 
 if __name__ == "__main__":
