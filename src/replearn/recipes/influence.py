@@ -129,7 +129,7 @@ def influence_of(
     inverse = [_Metric.of(_block(information, k, n_columns)) for k in range(n_scores)]
     typical = np.sqrt([algebra.total(column * column) for column in half.T])
     unit = np.ldexp(1.0, np.frexp(typical)[1] - _FINE)
-    seen, likely = _Moments.none(len(turn)), _Moments.none(len(turn))
+    seen, likely = _Moments.none(len(turn)), _Moments.none(len(turn))  # of each row alone
     misfit, noise = _Moments.none(n_scores), _Moments.none(n_scores)  # of all residuals
     grouped: dict[object, np.ndarray] = {}
     n_seen, seen_weight = 0, 0.0
@@ -156,23 +156,24 @@ def influence_of(
             noise = noise.add(square, np.zeros_like(square))
             n_seen += len(found)
             seen_weight += float((mass * 2.0**WEIGHT_BITS).sum())
-            if piece.groups is None:
-                seen = seen.add_whole(whole)
-            else:
+            seen = seen.add_whole(whole)
+            if piece.groups is not None:
                 _gather(whole, piece.groups, grouped)
+    together = 1.0  # how much more groups spread than their rows would alone
     if grouped:
-        whole = np.array(list(grouped.values()))
+        alone, whole = seen, np.array(list(grouped.values()))
         shift = max(int(np.abs(whole).max()).bit_length() - 22, 0)  # squares stay in int64
-        seen = seen.add_whole(whole >> shift, shift)
+        seen = _Moments.none(len(turn)).add_whole(whole >> shift, shift)
+        together = max(1.0, sum(map(int, seen.second)) / max(1, sum(map(int, alone.second))))
     mean_weight = seen_weight * 2.0**-WEIGHT_BITS / n_seen
     # classes that are nearly separable have fewer errors than a fit with a ridge lets expect
     calm = float(misfit.second.sum()) / max(float(noise.second.sum()), 1.0)
     calm = min(1.0, calm * float(above(misfit.effective().min())))
     scale = unit * unit / n_seen / (mean_weight * mean_weight)
     observed = seen.second.astype(np.float64) * scale
-    expected = likely.second.astype(np.float64) * scale * calm
+    expected = likely.second.astype(np.float64) * scale * calm * together
     m, m_expected = (found.effective() * (n_rows / n_seen) for found in (seen, likely))
-    return Influence(observed, expected, m, m_expected, n_rows)
+    return Influence(observed, expected, m, m_expected / together, n_rows)
 
 
 @dataclass(frozen=True)
