@@ -1522,6 +1522,8 @@ in_words <- function(x) {
 print_replication <- function(x, ...) {
   words <- in_words(x)
   shown <- c(words$items, if (isTRUE(x$same)) in_sentences(x$findings))
+  shown <- sub("pass --opened with the original's model", "pass the original's model as opened =", shown,
+               fixed = TRUE)
   names <- names(shown)
   is_value <- nzchar(names)
   cat(words$verdict, "\n", sep = "")

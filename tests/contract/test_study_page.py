@@ -30,6 +30,7 @@ def folder(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("bundle")
     study, model = make_study(write_table(place / "a.csv", CASE, seed=0), CASE)
     model.save(place / "original.json")
+    study.begin().save(place / "state.json")
     same = write_table(place / "same.csv", CASE, seed=100)
     (place / "same.csv.gz").write_bytes(gzip.compress(same.read_bytes()))
     write_table(place / "commas.csv", CASES["decimal commas"], seed=100)
@@ -117,6 +118,8 @@ def test_a_browser_replicates(folder, tmp_path, kind, width):
         assert browser.run("return document.activeElement.id") == "verdict"
         assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
         assert browser.run("return document.querySelector('svg').getAttribute('aria-label')")
+        inputs = "[...document.querySelectorAll('input, select, progress')]"
+        assert browser.run(f"return {inputs}.every((one) => one.labels.length > 0)")
         browser.click("save-model")
         assert browser.download("model.json") == (tmp_path / "model.json").read_bytes()
         browser.click("save-sums")
@@ -126,6 +129,16 @@ def test_a_browser_replicates(folder, tmp_path, kind, width):
         assert facts.verdict in report
         assert model.fingerprint in report
         assert "<script" not in report
+        browser.choose("state", folder / "state.json")
+        wait_for_answer(browser)
+        browser.run(
+            "const lab = document.getElementById('lab'); lab.value = 'É 1';"
+            "lab.dispatchEvent(new Event('change'))"
+        )
+        wait_for_answer(browser)
+        browser.click("save-sums")
+        lab_sums(study, table, study.begin(), lab="É 1").save(tmp_path / "sums.json")
+        assert browser.download("É 1.sums.json") == (tmp_path / "sums.json").read_bytes()
         if kind is Browser:
             assert browser.complaints() == []
 

@@ -43,7 +43,8 @@ Replicate a study: {target}
 2. Rehearse: choose rehearsal.csv. Its rows are invented, so the answer is "A
    different model". You have seen what will happen, and which columns are needed.
 3. Choose a table of your own, as a CSV file with the same columns.
-4. Send the fingerprint, or the model file, to whoever asked you. It holds no row.
+4. Send what you were asked for: the fingerprint, the model file, or, in a joint
+   fit, the sums file. None of them holds a row.
 
 With Python: pip install "replearn[data]", then
 
