@@ -1,14 +1,16 @@
 """Rows past memory, and past one process: what a pass costs, beside reading the file with Arrow.
 
-    python benchmarks/engines.py [ROWS] [--dask]
+    python benchmarks/engines.py [ROWS] [--dask] [--paper]
 
 Rows have 20 columns of float32 and a label. Seconds of CPU are those of this process, with one
 thread of BLAS and of Arrow; wall time only means something on an idle machine. The three ways to
-keep encoded rows give one model; the fit in a fresh process shows its peak memory.
+keep encoded rows give one model; the fit in a fresh process shows its peak memory. ``--paper``
+measures little, and extrapolates to 1e10 rows and to 1,000 centres.
 """
 
 import argparse
 import os
+import pickle
 import resource
 import subprocess
 import sys
@@ -25,7 +27,9 @@ import pyarrow.parquet as pq
 
 from replearn.recipes import newton
 from replearn.study import replication, rows
+from replearn.study.coalition import combine, lab_sums
 from replearn.study.original import Request, publish
+from replearn.study.passes import State, encode
 from replearn.study.study import Study
 from replearn.tables import open_table
 
@@ -108,10 +112,57 @@ def on_dask(path: Path, study: Study, n_workers: int) -> None:
     )
 
 
+def on_paper(path: Path, study: Study) -> None:
+    """What 1e10 rows and 1,000 centres would cost, from one row group and from 20 centres."""
+    rows_of = pq.ParquetFile(path).read_row_group(0)
+    cpu = time.process_time()
+    state = study.begin()
+    encoded = encode(study.design, state, [rows_of])
+    encoding = (time.process_time() - cpu) / rows_of.num_rows
+    seconds, sizes = [], []
+    while isinstance(state, State):
+        cpu = time.process_time()
+        sums = study.sums([encoded], state)
+        seconds.append((time.process_time() - cpu) / rows_of.num_rows)
+        sizes.append(len(pickle.dumps(sums)))
+        state = study.step(sums, state)  # type: ignore[assignment]
+    print(
+        f"measured on {rows_of.num_rows:,} rows: encoding {1e9 * encoding:.0f} ns a row, a pass "
+        f"{1e9 * max(seconds):.0f} ns, {len(seconds)} passes, {max(sizes):,} bytes from a partition"
+    )
+    core = 1e10 * (encoding + sum(seconds))
+    print(
+        f"extrapolated to 1e10 rows: {core / 3600:.1f} hours of one core, {core / 6000:.0f} min "
+        f"of 100; {1e10 * (2 * N_COLUMNS + 8) / 1e9:,.0f} GB of encoded rows; with 10,000 "
+        f"partitions {1e4 * max(sizes) / 1e6:,.0f} MB reach the client in a pass at most"
+    )
+    labs = {f"centre{i}": rows_of.slice(1000 * i, 1000) for i in range(20)}
+    found: Any = study.begin()
+    n_rounds = n_bytes = 0
+    cpu = 0.0
+    while isinstance(found, State):
+        sums_of = [lab_sums(study, table, found, lab=lab) for lab, table in labs.items()]
+        n_bytes += max(len(one.canonical_bytes()) for one in sums_of)
+        n_rounds += 1
+        start = time.process_time()
+        found = combine(study, *sums_of, state=found)
+        cpu += time.process_time() - start
+    print(
+        f"measured with 20 centres: {n_rounds} rounds, {n_bytes:,} bytes from a centre in all, "
+        f"{cpu:.2f} s of CPU to combine"
+    )
+    print(
+        f"extrapolated to 1,000 centres: {n_rounds} rounds (1 from an opened model), "
+        f"{n_bytes / 1e3:,.0f} MB in all, {50 * cpu:.0f} s to combine, and pairs of near copies "
+        "in about a second"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("rows", nargs="?", type=float, default=1e6)
     parser.add_argument("--dask", action="store_true")
+    parser.add_argument("--paper", action="store_true", help="only extrapolate")
     parser.add_argument("--folder", help="where the file is kept")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -127,6 +178,9 @@ def main() -> None:
         first = pq.ParquetFile(path).read_row_group(0).slice(0, 20_000)
         found = publish(open_table(first, target="y"), Request(ridge=0.001)).study
         found.save(study)
+        if options.paper:
+            on_paper(path, found)
+            return
         print(f"{options.rows:,.0f} rows, {path.stat().st_size >> 20:,} MB")
         read(path)
         for way in WAYS:

@@ -189,6 +189,45 @@ def test_a_near_copy_is_named(plain, labs):
     assert found.copies == (("Oslo", "Paris"),)
 
 
+def rounds_with(study, labs, forge):
+    """All rounds, in which some labs change what they send."""
+    found = study.begin()
+    while isinstance(found, State):
+        sums = [lab_sums(study, rows, found, lab=lab) for lab, rows in labs.items()]
+        found = combine(study, *forge(sums), state=found)
+    return found
+
+
+def test_a_copy_that_hides_behind_one_quantum_is_named(plain, labs):
+    def forge(sums):
+        copy = replace(sums[1], lab="Paris")
+        if copy.gradient is None:
+            copy = changed(copy, cells=lambda cells: put(cells, (3, 0), lambda n: n + 1))
+        else:
+            copy = changed(copy, gradient=lambda g: put(g, (0, 1), lambda v: v + 1))
+        return [*sums, copy]
+
+    assert rounds_with(plain[0], labs, forge).copies == (("Oslo", "Paris"),)
+
+
+def test_inflated_information_silences_nobody(plain, labs):
+    """The spread that labs are compared with is the study's: no lab can change it."""
+    other = labs["Oslo"].copy()
+    other.loc[other.ward == "B", "y"] = 0
+    honest = rounds_with(plain[0], labs | {"Oslo": other}, list)
+
+    def forge(sums):
+        if sums[1].information is None or not sums[1].information.size:
+            return sums
+        larger = (sums[1].information * 17 // 16) // 65536 * 65536
+        return [sums[0], replace(sums[1], information=larger), sums[2]]
+
+    forged = rounds_with(plain[0], labs | {"Oslo": other}, forge)
+    assert honest.same_population < 1e-6
+    assert forged.same_population < 1e-6
+    assert min(forged.labs, key=lambda lab: lab.p).lab == "Oslo"
+
+
 def test_the_model_without_a_lab_is_nearly_that_of_the_others(plain, labs):
     study, _ = plain
     other = labs["Rome"].assign(y=1 - labs["Rome"].y)

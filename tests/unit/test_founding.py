@@ -72,7 +72,9 @@ def test_what_a_lab_sends_is_of_ten_rows_or_more():
     assert "rare" not in by_name["ward"].values
     assert "1234" not in "".join(map(str, by_name["age"].values))
     assert all(min(column.counts) >= 10 for column in sent.columns)
-    assert "no row" in sent.facts().verdict or "many rows" in sent.facts().verdict
+    assert "each of many rows" in sent.facts().verdict
+    with pytest.raises(ReplearnError, match="at least 100 rows, got 99"):
+        columns({"Bern": rows[:99]})
 
 
 def test_labs_that_cannot_publish_together():

@@ -40,11 +40,8 @@ def add_arguments(parser: Parser) -> None:
         choices=("logistic", "linear", "poisson"),
         default="logistic",
     )
-    for name, text in (
-        ("categories", "columns whose numbers are names of levels"),
-        ("drop", "columns to leave out"),
-    ):
-        parser.add(f"--{name} COLUMNS", f"{text}, with commas", type=names, default=[])
+    parser.add("--categories COLUMNS", "whose numbers are levels", type=names, default=[])
+    parser.add("--drop COLUMNS", "columns to leave out, with commas", type=names, default=[])
     parser.add_csv()
 
 

@@ -22,29 +22,21 @@ def connect(address: str) -> Iterator[Any]:
     Parameters
     ----------
     address : str
-        Of the scheduler, like ``tcp://10.0.0.1:8786``; or "local" for a cluster on this machine,
-        one process for each core, which ends with the connection.
+        Of the scheduler, like ``tcp://10.0.0.1:8786``.
 
     Yields
     ------
     client : distributed.Client
     """
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
-    if address == "local":
-        with (
-            LocalCluster(threads_per_worker=1, dashboard_address=":0") as cluster,
-            Client(cluster, set_as_default=False) as client,
-        ):
-            yield client
-        return
     try:
         _knock(address)
         client = Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError, RuntimeError) as problem:
         raise ReplearnError(
             f"no Dask scheduler answers at {address!r} ({one_line(problem)}). Pass the address "
-            'that the scheduler printed, like tcp://10.0.0.1:8786, or "local".'
+            "that the scheduler printed, like tcp://10.0.0.1:8786."
         ) from None
     with client:
         yield client

@@ -26,6 +26,7 @@ from replearn.recipes import newton
 from replearn.recipes.model import Model
 from replearn.study.founding import Founded, founded
 from replearn.study.passes import (
+    LEAST_ROWS,
     MAX_ROWS,
     MAX_SUM,
     Counts,
@@ -45,8 +46,6 @@ from replearn.study.study import Study
 from replearn.tables import Finding, Table
 from replearn.types import Codes, Matrix, Vector
 
-#: Sums of fewer rows may tell what stands in single ones.
-LEAST_ROWS = 100
 #: A lab that claims so many times the rows of the study is not believed unless it is asked for.
 MOST_TIMES = 100
 #: Labs that are this unlikely of one population are named.
@@ -276,7 +275,7 @@ class Coalition(Spoken):
         return Facts(
             f"{verdict}.",
             [
-                f"It is the fit of all their rows, rounded {how}.",
+                f"The fit of all rows, rounded {how}.",
                 Row("fingerprint", self.model.fingerprint),
                 Row("one population?", p_value(self.same_population), key="population"),
                 Row("same without a lab", self.agreement, "%", note="of the labs"),

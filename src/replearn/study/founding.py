@@ -23,7 +23,7 @@ from replearn.recipes.influence import Influence
 from replearn.recipes.losses import Kind, loss_of
 from replearn.recipes.model import Model
 from replearn.study.original import read_labels
-from replearn.study.passes import MAX_ROWS, Fitted
+from replearn.study.passes import LEAST_ROWS, MAX_ROWS, Fitted
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study
 from replearn.tables import (
@@ -58,16 +58,7 @@ class ColumnCounts(Part):
 
 @dataclass(frozen=True)
 class LabColumns(Spoken, Document):
-    """What a lab's columns look like, before there is a study.
-
-    Attributes
-    ----------
-    lab : str
-    rows : int
-    kind : "logistic", "linear" or "poisson"
-    target : ColumnCounts
-    columns : tuple of ColumnCounts
-    """
+    """What a lab's columns look like, before there is a study."""
 
     FORMAT = "replearn/columns"
 
@@ -100,7 +91,12 @@ def lab_columns(
     categories : sequence of str
         Columns whose numbers are names of levels.
     """
-    _, labels = read_labels(table, kind)
+    known, labels = read_labels(table, kind)
+    if len(labels) < LEAST_ROWS:
+        raise ReplearnError(
+            f"columns must be of at least {LEAST_ROWS} rows, got {len(labels)}: those of few rows "
+            "may tell what stands in single ones. Pool them with those of a different lab."
+        )
     learned = learn_encoding(table, labels, categories=categories)
     refuse_unsafe(learned.remarks)
     look, columns = learned.look, []
@@ -117,10 +113,8 @@ def lab_columns(
         missing = found.n_missing if found.n_missing >= LEAST_COUNT else 0
         columns.append(ColumnCounts(name, values, np.array(counts), missing, are_numbers))
     name = str(table.roles["target"])
-    if kind == "logistic":
-        classes, sizes = np.unique(labels, return_counts=True)
-        known = read_labels(table, kind)[0] or ()
-        target = ColumnCounts(name, tuple(known[i] for i in classes), sizes, 0, False)
+    if known is not None:
+        target = ColumnCounts(name, known, np.bincount(labels), 0, False)
     else:
         values, counts = _groups(np.sort(labels), len(labels))
         target = ColumnCounts(name, values, np.array(counts), 0, True)
@@ -129,8 +123,8 @@ def lab_columns(
 
 def _groups(values: Vector, n_rows: int) -> tuple[tuple[str, ...], list[int]]:
     """Medians of groups of sorted numbers, with the precision of the spread; rows of each."""
-    n_groups = max(1, min(_QUANTILES, values.size // LEAST_COUNT))
-    if not values.size:
+    n_groups = min(_QUANTILES, values.size // LEAST_COUNT)
+    if not n_groups:
         return (), []
     low, high = np.quantile(values, [0.05, 0.95]).tolist()
     spread = decimal_text((high - low) / 3.29 or abs(high) or 1.0)
@@ -167,8 +161,7 @@ def draft_study(
     _check_labs(labs)
     n_rows = sum(one.rows for one in labs)
     size = min(n_rows, _DRAWN)
-    places = range(len(labs[0].columns))
-    columns = [[one.columns[i] for one in labs] for i in places]
+    columns = list(zip(*(one.columns for one in labs), strict=True))
     table = open_table(
         {parts[0].name: _drawn(parts, size) for parts in columns},
         target=_drawn([one.target for one in labs], size),
@@ -237,16 +230,7 @@ def _drawn(parts: Sequence[ColumnCounts], size: int) -> Any:
 
 @dataclass(frozen=True)
 class Founded(Spoken):
-    """What labs publish together.
-
-    Attributes
-    ----------
-    study : Study
-    model : Model
-    labs : int
-    remarks : sequence of str
-        About labs that differ, or are too similar.
-    """
+    """What labs publish together, and remarks about labs that differ or are too similar."""
 
     study: Study
     model: Model

@@ -38,11 +38,13 @@ MAX_ROWS, MAX_SUM = 1 << 50, 1 << 100
 #: A Newton step from an opened model may promise so many nats a row; beyond, one is not enough.
 LARGEST_GAIN = 0.05
 
+#: Sums of fewer rows may tell what stands in single ones.
+LEAST_ROWS = 100
 #: Squares of what single rows do to coded numbers have units of 2^-30.
 SPREAD_BITS = 30
 
 _EXPONENTS = 1100  # float64 has none beyond
-_KEPT = 1 << 10  # numbers of a column that travel from each part, to look at units
+_KEPT = 1 << 8  # numbers of a column that travel from each part, to look at units
 #: Rows that are encoded at once: their columns stay below the size from which malloc, as Dask sets
 #: it, returns memory to the system each time.
 _ENCODED_ROWS = 1 << 13
