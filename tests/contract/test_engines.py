@@ -121,6 +121,25 @@ def test_a_lab_on_an_engine_is_told_about_other_units():
     assert "different unit" in found.findings[0].sentence
 
 
+def test_a_lab_on_an_engine_is_told_about_other_spreads():
+    study, rows = study_of(False), patients(4000, 2)
+    other = replace(study, spreads=tuple(f"{10 * float(one):.3g}" for one in study.spreads))
+
+    def pass_over(state):
+        return [replication.work(other, state)([part]) for part in cut(rows, 3)]
+
+    found = [replication.replicate(other, pass_over)[1]]
+    found.append(replicate(other, open_table(rows, target="died"))[1])
+    for one in found:
+        assert "vary" in one.findings[-1].sentence
+    assert (
+        replication.replicate(
+            study, lambda state: [replication.work(study, state)([part]) for part in cut(rows, 3)]
+        )[1].findings
+        == ()
+    )
+
+
 def test_what_comes_back_does_not_grow_with_the_rows():
     import pickle
 

@@ -393,6 +393,14 @@ def test_a_lab_sees_what_looks_different(plain, labs):
     assert "age: seems to have a different unit" in sums.facts().text()
 
 
+def test_a_lab_sees_that_its_rows_vary_less(plain, labs):
+    study, model = plain
+    other = replace(study, spreads=tuple(f"{10 * float(one):.3g}" for one in study.spreads))
+    for given, words in ((study, False), (other, True)):
+        sums = lab_sums(given, labs["Oslo"], given.begin(model), lab="Oslo")
+        assert ("vary" in sums.facts().text()) == words
+
+
 def test_files_are_read_strictly(plain, labs, tmp_path):
     study, _ = plain
     state = state_after(study, labs, 3)
