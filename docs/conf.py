@@ -46,6 +46,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "replearn"
 html_static_path = ["_static"]
 html_css_files = ["style.css"]
+html_js_files = [("planner.js", {"defer": "defer"})]
 html_show_sourcelink = False
 html_copy_source = False
 html_favicon = "_static/favicon.svg"
