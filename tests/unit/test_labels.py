@@ -92,11 +92,10 @@ def test_classes_in_memory_keep_their_type(y):
 
 def test_numbers_to_regress_on():
     assert target_numbers(column_from(["1.5", 2, None][:2])).tolist() == [1.5, 2]
-    assert target_numbers(column_from([0, 3.0]), whole=True, least=0).tolist() == [0, 3]
+    assert target_numbers(column_from([0, 3.0]), least=0).tolist() == [0, 3]
     for labels, options, words in (
         ([1, None], {}, "1 missing values"),
         (["x", "1"], {}, "1 texts"),
-        ([0.5, 1], {"whole": True}, "counts, got fractions in 1 of 2"),
         ([-1, 1], {"least": 0}, "at least 0, got smaller ones in 1 of 2"),
     ):
         with pytest.raises(ReplearnError, match=words):

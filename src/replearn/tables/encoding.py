@@ -221,19 +221,10 @@ class Encoding(Part):
         return tuple(term.name for term in self.terms)
 
     def encode(self, batch: Batch, seen: Seen | None = None) -> Any:
-        """Rows as whole numbers in units of 2^-12.
+        """Rows as whole numbers in units of 2^-12: an int16 array of shape (n_rows, n_terms).
 
-        Parameters
-        ----------
-        batch : Batch
-            It must have the columns of this encoding; it may have more.
-        seen : Seen, optional
-            Counts what is missing, unknown, unreadable or clipped.
-
-        Returns
-        -------
-        terms : int16 array of shape (n_rows, n_terms)
-            CSR where the rows are sparse and no term has to be centred.
+        It is CSR where the rows are sparse and no term has to be centred. The batch may have more
+        columns; ``seen`` counts what is missing, unknown, unreadable or clipped.
         """
         self._require(batch.names)
         if is_sparse(batch.matrix) and self._stays_sparse:

@@ -26,11 +26,6 @@ def learn_classes(
 
     Whole numbers if all labels are, true and false if all are, else texts. A text that is a number
     counts as that: "1", 1 and 1.0 are one label. The second of two classes is the positive one.
-
-    Raises
-    ------
-    ReplearnError
-        If a label is missing, if there is only one class, or if the labels are measurements.
     """
     codes, texts = _codes(column, place)
     found = sorted(texts[code] for code in np.unique(codes).tolist())
@@ -67,11 +62,6 @@ def class_numbers(
     """The place of each row's label among the classes of a study.
 
     Where the classes are 0 and 1, false and true are taken for them, and the other way round.
-
-    Raises
-    ------
-    ReplearnError
-        If a label is missing or is not one of the classes, with counts.
     """
     codes, texts = _codes(column, place)
     places = {label_text(label): number for number, label in enumerate(classes)}
@@ -107,21 +97,8 @@ def classes_like(classes: Sequence[Label], y: Any) -> NDArray[Any]:
     return np.array(classes)
 
 
-def target_numbers(
-    column: Column, place: str = "the target", whole: bool = False, least: float | None = None
-) -> Vector:
-    """Numbers to regress on, weights or offsets: one in every row.
-
-    Parameters
-    ----------
-    column : Column
-    place : str
-        What they are called in messages.
-    whole : bool
-        Whether they are counts.
-    least : float, optional
-        The smallest number that is allowed.
-    """
+def target_numbers(column: Column, place: str = "the target", least: float | None = None) -> Vector:
+    """Numbers to regress on, weights or offsets: one in every row, none below ``least``."""
     values, odd = numbers_of(column)
     n_odd = 0 if odd is None else int(np.count_nonzero(odd))
     n_missing = int(np.count_nonzero(np.isnan(values))) - n_odd
@@ -136,12 +113,6 @@ def target_numbers(
         raise ReplearnError(
             f"{place} must hold numbers of at least {short(least)}, got smaller ones in "
             f"{n_below:,} of {len(values):,} rows. Check the column."
-        )
-    if whole and (values != np.floor(values)).any():
-        n_odd = int(np.count_nonzero(values != np.floor(values)))
-        raise ReplearnError(
-            f"{place} must hold counts, got fractions in {n_odd:,} of {len(values):,} rows. Check "
-            "the column; exposure belongs into an offset."
         )
     return values
 

@@ -38,15 +38,7 @@ _HARDLY = "is the same in nearly all rows, so it is left out"
 
 @dataclass(frozen=True)
 class Learned:
-    """An encoding, and what is to be said about the columns it was learned from.
-
-    Attributes
-    ----------
-    encoding : Encoding
-    look : Look
-        Counts and sample, from which a profile is made.
-    remarks : tuple of Remark
-    """
+    """An encoding, the look that a profile is made from, and what is to be said about columns."""
 
     encoding: Encoding
     look: Look
@@ -69,34 +61,10 @@ def learn_encoding(
     """Learn how the columns of an original become numbers.
 
     The result depends on the rows alone: not on their order, on batches, or on the kind of source.
-
-    Parameters
-    ----------
-    table : Table
-    labels : array of shape (n_rows,), optional
-        Class numbers from 0, or numbers to regress on, in the order of the rows.
-    basis : "linear" or "splines"
-        With splines, numbers have hats at knots: quantiles from 5% to 95%.
-    interactions : "all" or sequence of pairs of columns, optional
-        Columns whose terms are multiplied.
-    missing : "indicator" or "refuse"
-        A term of its own for missing cells, where they are many enough, or none may be missing.
-    categories : sequence of str
-        Columns that are levels, whatever they look like; others are if a cell is no number.
-    numeric : sequence of str
-        Columns that are measurements, whatever they look like: no remark is made about them.
-    drop : sequence of str
-        Columns to leave out.
-    least_rows : int
-        What a level, a missing indicator or a product needs to have a term. At least 10 in any
-        case.
-    n_knots : int
-        Knots of a column at most.
-
-    Raises
-    ------
-    ReplearnError
-        If a column can have no encoding, or none is left.
+    ``labels`` are class numbers or numbers to regress on. With splines, numbers have hats at knots:
+    at most ``n_knots`` quantiles from 5% to 95%. Columns in ``categories`` are levels, whatever
+    they look like, others if a cell is no number; no remark is made about those in ``numeric``. A
+    level, a missing indicator or a product needs ``least_rows``, at least 10, to have a term.
     """
     names = _wanted(table, categories, numeric, drop)
     if table.is_sparse and (basis == "splines" or interactions or categories):
@@ -127,7 +95,7 @@ def learn_encoding(
             if scale is None:
                 remarks += (Remark(name, "constant", _HARDLY),) if name not in empty else ()
                 continue
-            column = _number_column(name, scale, int(found.missing_counts.sum()) >= least_rows)
+            column = _number_column(name, scale, found.n_missing >= least_rows)
             if basis == "splines":
                 share = look.n_sampled / look.n_rows
                 apart = max(LEAST_ROWS, least_rows) * min(1.0, share)
@@ -268,7 +236,7 @@ def _level_column(name: str, look: ColumnLook, least_rows: int) -> LevelColumn |
     n_folded = sum(int(rows.sum()) for rows in folded)
     if folded and n_folded >= least_rows:
         levels.append(OTHER)
-    if int(look.missing_counts.sum()) >= least_rows:
+    if look.n_missing >= least_rows:
         levels.append(MISSING)
     if not levels:
         return None

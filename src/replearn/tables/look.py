@@ -29,27 +29,22 @@ _MIX = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio
 
 @dataclass(eq=False)
 class ColumnLook:
-    """What all rows say about one column.
+    """What all rows say about one column: how many cells are numbers, and texts (true is one).
 
-    Attributes
-    ----------
-    n_missing : int
-    n_numbers, n_texts : int
-        Cells that are numbers, and cells that are not (true and false are not).
-    counts : dict
-        Rows of each level, by class of the label; empty for columns of numbers.
-    is_counted : bool
-        Whether ``counts`` knows all rows.
-    missing_counts : int64 array
-        Rows without a value, by class of the label.
+    ``counts`` has the rows of each level by class of the label, ``missing_counts`` those without a
+    value. It knows all rows if ``is_counted``; columns of numbers have none.
     """
 
-    n_missing: int = 0
     n_numbers: int = 0
     n_texts: int = 0
     counts: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     is_counted: bool = True
     missing_counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+
+    @property
+    def n_missing(self) -> int:
+        """Rows without a value."""
+        return int(self.missing_counts.sum())
 
     @property
     def too_many(self) -> bool:
@@ -59,16 +54,7 @@ class ColumnLook:
 
 @dataclass(eq=False)
 class Look:
-    """What one pass found: a `ColumnLook` for each column, and the sampled rows.
-
-    Attributes
-    ----------
-    n_rows : int
-    columns : dict
-    classes : array or None
-        Class numbers of the sampled rows.
-    n_sampled : int
-    """
+    """What one pass found: a `ColumnLook` for each column, and sampled rows with their classes."""
 
     n_rows: int
     columns: dict[str, ColumnLook]
@@ -169,13 +155,11 @@ def _look_at_matrix(batch: Batch, looks: dict[str, ColumnLook], classes: NDArray
     has_gaps = bool(np.isnan(matrix.sum()))
     for name, look in looks.items():
         look.is_counted = False
-        n_missing = 0
+        look.n_numbers += batch.n_rows
         if has_gaps:
             absent = np.isnan(numbers_of(batch.column(name))[0])
-            n_missing = int(np.count_nonzero(absent))
+            look.n_numbers -= int(np.count_nonzero(absent))
             look.missing_counts += np.bincount(classes[absent], minlength=look.missing_counts.size)
-        look.n_missing += n_missing
-        look.n_numbers += batch.n_rows - n_missing
 
 
 def _look_at_column(
@@ -188,7 +172,6 @@ def _look_at_column(
         odd = np.array([not is_number_text(text) for text in column.values] + [False])
         n_texts = int(np.count_nonzero(odd[column.codes]))
     look.missing_counts += np.bincount(classes[absent], minlength=n_classes)
-    look.n_missing += n_missing
     look.n_texts += n_texts
     look.n_numbers += len(column) - n_missing - n_texts
     look.is_counted &= as_levels or isinstance(column, Texts)

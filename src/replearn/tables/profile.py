@@ -70,11 +70,7 @@ class LevelProfile(Part):
 class Profile(Part):
     """What the original's columns look like, as far as it may be published.
 
-    Attributes
-    ----------
-    columns : tuple of NumberProfile and LevelProfile
-    target : tuple of str
-        Shares of the classes, or quantiles of the numbers to regress on.
+    ``target`` has the shares of the classes, or quantiles of the numbers to regress on.
     """
 
     columns: tuple[NumberProfile | LevelProfile, ...]
@@ -132,14 +128,22 @@ def make_profile(learned: Learned, labels: NDArray[Any] | None = None) -> Profil
         named = {*column.levels, column.reference}
         totals[OTHER] = sum(total for text, total in totals.items() if text not in named)
         totals[MISSING] = found.n_missing
-        shares = [_share(totals[t], look.n_rows) for t in (column.reference, *column.levels)]
-        columns.append(LevelProfile(column.name, tuple(shares)))
+        counts = [totals[text] for text in (column.reference, *column.levels)]
+        columns.append(LevelProfile(column.name, _shares(counts, look.n_rows)))
     target: tuple[str, ...] = ()
     if labels is not None and labels.dtype.kind in "iub":
-        target = tuple(_share(int(count), labels.size) for count in np.bincount(labels))
+        target = _shares(np.bincount(labels).tolist(), labels.size)
     elif labels is not None:
         target = tuple(decimal_text(value) for value in quantiles_of(np.sort(labels)))
     return Profile(tuple(columns), target)
+
+
+def _shares(counts: list[int], n_rows: int) -> tuple[str, ...]:
+    """Shares that add up to 1; small counts go to the largest, or the rest would tell them."""
+    small = sum(count for count in counts if count < LEAST_COUNT)
+    largest = counts.index(max(counts))
+    counts = [count + small * (place == largest) for place, count in enumerate(counts)]
+    return tuple(_share(count, n_rows) for count in counts)
 
 
 def _share(count: int, n_rows: int) -> str:
@@ -163,15 +167,6 @@ def compare_profiles(
     """What looks different at this lab: units, codings, levels, labels.
 
     Findings are no proof: populations may differ. Each is a question to ask before a fit.
-
-    Parameters
-    ----------
-    encoding, profile : Encoding, Profile
-        Of the study.
-    seen : Seen
-        Of the lab's rows.
-    label_counts : sequence of int, optional
-        Rows of each class at this lab.
     """
     found = []
     for place, (column, theirs) in enumerate(zip(encoding.columns, profile.columns, strict=True)):

@@ -37,22 +37,13 @@ _CENTRE_NAME = re.compile(
     r"|institutions?)($|[^a-z])"
 )
 
-#: Kinds of remarks about columns that must not be published.
-_REFUSED = frozenset(("identifier", "date", "text", "copy"))
-
 
 @dataclass(frozen=True)
 class Remark:
-    """What is odd about a column.
+    """What is odd about a column; the reason is half a sentence, after its name.
 
-    Attributes
-    ----------
-    column : str
-    kind : str
-        "identifier", "date", "text", "copy": the column must not be published. "tells", "centre",
-        "constant", "rare", "folded", "empty": it is named.
-    reason : str
-        Half a sentence, after the name of the column.
+    Kinds "identifier", "date", "text", "copy" must not be published; "tells", "centre", "constant",
+    "rare", "folded", "empty" are named.
     """
 
     column: str
@@ -62,20 +53,14 @@ class Remark:
     @property
     def refused(self) -> bool:
         """Whether a study must not have the column."""
-        return self.kind in _REFUSED
+        return self.kind in ("identifier", "date", "text", "copy")
 
     def __str__(self) -> str:
         return f"column {self.column!r} {self.reason}"
 
 
 def refuse_unsafe(remarks: Sequence[Remark]) -> None:
-    """Stop at columns that must not be published.
-
-    Raises
-    ------
-    ReplearnError
-        Once for all of them.
-    """
+    """Stop at columns that must not be published, once for all of them."""
     bad = [remark for remark in remarks if remark.refused]
     if bad:
         reasons = "; ".join(f"{remark.column!r} {remark.reason}" for remark in bad[:8])
@@ -108,14 +93,18 @@ def remarks_on(
             if name not in categories:
                 _refuse_mixed(name, column, name in numeric)
             found.append(_on_levels(name, column, meant, least_rows))
-            found.append(_on_label_levels(name, column, meant))
+            if len(column.counts) <= _MOST_ANSWERS:
+                joint = np.array(list(column.counts.values()))
+                found.append(_on_label(name, joint, column.n_missing == 0, meant))
         else:
             known = look.numbers(name)
             distinct = known[np.append(True, known[1:] > known[:-1])[: known.size]]
             found.append(_on_numbers(name, known.size, distinct, meant))
             is_short = 1 < distinct.size <= _MOST_ANSWERS
             if is_short and look.classes is not None:
-                found.append(_on_label_numbers(name, look.cells(name), look.classes, meant))
+                joint = _joint_counts(look.cells(name), look.classes)
+                is_whole = int(joint.sum()) == look.n_sampled
+                found.append(_on_label(name, joint, is_whole, meant))
     return tuple(remark for remark in found if remark is not None)
 
 
@@ -192,22 +181,6 @@ def _on_numbers(name: str, n_known: int, distinct: Vector, meant: bool) -> Remar
     return None
 
 
-def _on_label_levels(name: str, column: ColumnLook, meant: bool) -> Remark | None:
-    if len(column.counts) > _MOST_ANSWERS or column.too_many:
-        return None
-    is_whole = column.n_missing == 0
-    return _on_label(name, np.array(list(column.counts.values())), is_whole, meant)
-
-
-def _on_label_numbers(
-    name: str, values: Vector, labels: NDArray[np.integer], meant: bool
-) -> Remark | None:
-    head = _joint_counts(values[:_EXAMPLES], labels[:_EXAMPLES])
-    if ((head > 0).sum(axis=1) > 1).any():  # most often a few rows show it
-        return None
-    return _on_label(name, _joint_counts(values, labels), not np.isnan(values).any(), meant)
-
-
 def _joint_counts(values: Vector, labels: NDArray[np.integer]) -> NDArray[np.int64]:
     """Rows of each different value, by class."""
     known = ~np.isnan(values)
@@ -217,9 +190,7 @@ def _joint_counts(values: Vector, labels: NDArray[np.integer]) -> NDArray[np.int
     return joint.reshape(distinct.size, n_classes)
 
 
-def _on_label(
-    name: str, joint: NDArray[np.int64], is_whole: bool | np.bool_, meant: bool
-) -> Remark | None:
+def _on_label(name: str, joint: NDArray[np.int64], is_whole: bool, meant: bool) -> Remark | None:
     """A column each of whose values goes with one class only."""
     if joint.ndim != 2 or joint.shape[1] < 2 or joint.size == 0:
         return None

@@ -134,13 +134,7 @@ class Seen:
         return found
 
     def refuse(self, show_values: bool = False) -> None:
-        """Stop at a table that is coded differently from the study.
-
-        Raises
-        ------
-        ReplearnError
-            With the counts of each such column.
-        """
+        """Stop at a table that is coded differently from the study, with counts."""
         troubles = self.troubles(show_values)
         if troubles:
             listed = "; ".join(f"in {name!r} {what}" for name, what in troubles[:5])

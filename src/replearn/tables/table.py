@@ -100,14 +100,7 @@ class Table:
     stamp: tuple[int, int] | None = None
 
     def batches(self, n_rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """The rows from the beginning, at most ``n_rows`` at a time.
-
-        Raises
-        ------
-        ReplearnError
-            If a cell is neither a number nor a text, or if the file has changed since it was
-            opened.
-        """
+        """The rows from the beginning, at most ``n_rows`` at a time."""
         roles = {("y" if n == "target" else n): r for n, r in self.roles.items() if r is not None}
         named = [role for role in roles.values() if isinstance(role, str)]
         wanted = tuple(dict.fromkeys([*self.names, *named]))
