@@ -1,8 +1,8 @@
 """Generalised linear models with a sketch, as scikit-learn estimators."""
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
 from replearn.recipes.losses import Kind
 from replearn.recipes.model import Model, decided
-from replearn.study.original import Certificate, Original, Request, publish
+from replearn.study.original import Certificate, Options, Original, Request, publish
 from replearn.study.progress import warn
 from replearn.study.replication import Replication, replicate, replicate_more
 from replearn.study.study import Study
@@ -27,21 +27,10 @@ from replearn.types import is_sparse
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _ReplicableGLM(BaseEstimator):
+class _ReplicableGLM(Options, BaseEstimator):
     """What the generalised linear models share. Not for direct use."""
 
-    max_disagreement: float = 0.01
-    sketch_bits: int = 3
-    basis: Literal["linear", "splines", "auto"] = "linear"
-    interactions: Literal["all"] | Sequence[tuple[str, str]] | None = None
-    ridge: float | Literal["auto"] = "auto"
-    missing: Literal["indicator", "refuse"] = "indicator"
-    replication_rows: int | None = None
-    shared_seed: int | str = 0
     study: "Study | str | os.PathLike[str] | None" = None
-    categories: Sequence[str] = ()
-    drop: Sequence[str] = ()
-    n_jobs: int | None = None
     verbose: int = 0
 
     _kind: ClassVar[Kind]
@@ -111,22 +100,12 @@ class _ReplicableGLM(BaseEstimator):
 
     def _request(self, y: Any, sample_weight: Any, offset: Any) -> Request:
         return Request(
+            **{option.name: getattr(self, option.name) for option in fields(Options)},
             kind=self._kind,
-            target=str(getattr(y, "name", None) or "y"),
-            max_disagreement=self.max_disagreement,
-            sketch_bits=self.sketch_bits,
-            basis=self.basis,
-            interactions=self.interactions,
-            ridge=self.ridge,
-            missing=self.missing,
-            replication_rows=self.replication_rows,
-            shared_seed=self.shared_seed,
+            target=_name(y, "y"),
             class_weight=getattr(self, "class_weight", None),
-            categories=tuple(self.categories),
-            drop=tuple(self.drop),
             weights=None if sample_weight is None else _name(sample_weight, "sample_weight"),
             offset=None if offset is None else _name(offset, "offset"),
-            n_jobs=self.n_jobs,
         )
 
     def _publish(self, original: Original) -> None:
@@ -282,15 +261,15 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
         Rows of the smallest replication that is promised the model; by default as many as here.
     shared_seed : int or str, default=0
         Published.
-    study : Study or path, optional
-        Replicate this study.
-    class_weight : "balanced" or dict, optional
-        Published as numbers.
     categories, drop : sequences of str
         Columns that are levels; columns to leave out.
     n_jobs : int, optional
         Threads of a fit; they change no bit.
+    study : Study or path, optional
+        Replicate this study.
     verbose : int, default=0
+    class_weight : "balanced" or dict, optional
+        Published as numbers.
 
     Attributes
     ----------
@@ -337,7 +316,17 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ReplicableLinearRegressor(RegressorMixin, _ReplicableGLM):
+class _ReplicableRegressor(RegressorMixin, _ReplicableGLM):
+    """What models of numbers share. Not for direct use."""
+
+    def predict(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
+        """The expected number of each row."""
+        found = self._scores(X, offset)
+        return self._model().design.loss.mean(found)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ReplicableLinearRegressor(_ReplicableRegressor):
     """Linear regression that labs with different rows replicate exactly.
 
     Parameters and attributes are those of `ReplicableLogisticClassifier`, without class weights.
@@ -357,14 +346,9 @@ class ReplicableLinearRegressor(RegressorMixin, _ReplicableGLM):
 
     _kind: ClassVar[Kind] = "linear"
 
-    def predict(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
-        """The expected number of each row."""
-        found = self._scores(X, offset)
-        return self._model().design.loss.mean(found)
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ReplicablePoissonRegressor(RegressorMixin, _ReplicableGLM):
+class ReplicablePoissonRegressor(_ReplicableRegressor):
     """Poisson regression of counts that labs with different rows replicate exactly.
 
     Parameters and attributes are those of `ReplicableLogisticClassifier`, without class weights.
@@ -384,11 +368,6 @@ class ReplicablePoissonRegressor(RegressorMixin, _ReplicableGLM):
     """
 
     _kind: ClassVar[Kind] = "poisson"
-
-    def predict(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
-        """The expected count of each row."""
-        found = self._scores(X, offset)
-        return self._model().design.loss.mean(found)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -45,12 +45,10 @@ from replearn.types import Vector
 LEAST_LEVEL = 20
 
 
-@dataclass(frozen=True)
-class Request:
-    """What an original is asked for; see `replearn.ReplicableLogisticClassifier`."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class Options:
+    """Parameters of an original; see `replearn.ReplicableLogisticClassifier`."""
 
-    kind: Kind = "logistic"
-    target: str = "y"
     max_disagreement: float = 0.01
     sketch_bits: int = 3
     basis: Literal["linear", "splines", "auto"] = "linear"
@@ -59,14 +57,22 @@ class Request:
     missing: Literal["indicator", "refuse"] = "indicator"
     replication_rows: int | None = None
     shared_seed: int | str = 0
-    class_weight: Literal["balanced"] | Mapping[Any, float] | None = None
     categories: Sequence[str] = ()
-    numeric: Sequence[str] = ()
     drop: Sequence[str] = ()
+    n_jobs: int | None = None
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Request(Options):
+    """What an original is asked for: its options, and the names and meanings of columns."""
+
+    kind: Kind = "logistic"
+    target: str = "y"
+    class_weight: Literal["balanced"] | Mapping[Any, float] | None = None
+    numeric: Sequence[str] = ()
     weights: str | None = None
     offset: str | None = None
     sealed: bool = False
-    n_jobs: int | None = None
 
     def check(self) -> None:
         """Refuse values that no study can have."""
