@@ -40,16 +40,7 @@ class ReplicableBoostingClassifier(PaperClassifier):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((40_000, 3))
-    >>> X[:, 0] += np.where(X[:, 0] > 0, 1, -1)
-    >>> y = X[:, 0] > 0
-    >>> promise = {"margin": 0.3, "max_error": 0.1, "shared_seed": 2024}
-    >>> first = ReplicableBoostingClassifier(**promise).fit(X[:20_000], y[:20_000])
-    >>> second = ReplicableBoostingClassifier(**promise).fit(X[20_000:], y[20_000:])
-    >>> second.fingerprint_ == first.fingerprint_
-    True
+    {example}
     """
 
     rounding: str = "box"

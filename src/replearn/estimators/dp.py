@@ -37,16 +37,7 @@ class ReplicableDPClassifier(ChoosingClassifier):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((40_000, 3))
-    >>> X[:, 0] += np.where(X[:, 0] > 0, 1, -1)
-    >>> y = X[:, 0] > 0
-    >>> promise = {"margin": 0.3, "max_error": 0.1, "shared_seed": 2024}
-    >>> first = ReplicableDPClassifier(**promise).fit(X[:20_000], y[:20_000])
-    >>> second = ReplicableDPClassifier(**promise).fit(X[20_000:], y[20_000:])
-    >>> second.fingerprint_ == first.fingerprint_
-    True
+    {example}
     """
 
     populations: str | None = None

@@ -78,31 +78,35 @@ _SHARED = {
         Size of the net.
     n_rows : int or None, default=None
         Rows of a lab, for paper mode.""",
+    "attributes": """{found}
+    plan_ : BatchPlan
+    study_ : PaperStudy
+        With a sketch: what others need.
+    replication_ : PaperReplication
+        With ``study``: whether this is the original's model.""",
     "found": """model_ : HalfspaceModel
     fingerprint_ : str
     coef_, intercept_, classes_ : arrays
     certificate_ : Bound
         How likely two labs are to differ.
     counts_ : dict
-        What happened on the way.""",
-    "attributes": """model_ : HalfspaceModel
-    fingerprint_ : str
-    coef_, intercept_, classes_ : arrays
-    certificate_ : Bound
-        How likely two labs are to differ.
-    plan_ : BatchPlan
-    counts_ : dict
-        Batches, rows left over, and trouble.
-    study_ : PaperStudy
-        With a sketch: what others need.
-    replication_ : PaperReplication
-        With ``study``: whether this is the original's model.""",
+        What happened on the way: batches, rows left over, and trouble.""",
+    "example": """>>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((40_000, 3))
+    >>> X[:, 0] += np.where(X[:, 0] > 0, 1, -1)
+    >>> y = X[:, 0] > 0
+    >>> promise = {"margin": 0.3, "max_error": 0.1, "shared_seed": 2024}
+    >>> first = {name}(**promise).fit(X[:20_000], y[:20_000])
+    >>> second = {name}(**promise).fit(X[20_000:], y[20_000:])
+    >>> second.fingerprint_ == first.fingerprint_
+    True""",
 }
 
 
 def documented(cls: type) -> type:
     """Fill in the parts of a docstring that several classes share."""
-    for name, text in _SHARED.items():
+    for name, text in (*_SHARED.items(), ("name", cls.__name__)):
         cls.__doc__ = (cls.__doc__ or "").replace(f"{{{name}}}", text)
     return cls
 
