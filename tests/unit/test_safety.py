@@ -5,6 +5,7 @@ import pytest
 
 from replearn.errors import ReplearnError
 from replearn.tables import learn_encoding, open_table, refuse_unsafe
+from replearn.tables.profile import make_profile
 
 N_ROWS = 600
 RNG = np.random.default_rng(0)
@@ -129,3 +130,16 @@ def test_no_levels_of_a_few_people():
     _, learned = remarks({"ward": ward}, least_rows=1)
     assert "Q" not in str(learned.encoding.content())
     assert not any("Q" in str(remark) for remark in learned.remarks)
+
+
+@pytest.mark.parametrize("n_rare", [1, 5, 9, 10])
+def test_counts_below_ten_cannot_be_solved_from_a_profile(n_rare):
+    """A missing value, a class: the other shares add up to 1, whoever subtracts finds nothing."""
+    rare = np.arange(N_ROWS) < n_rare
+    ward = np.where(rare, None, RNG.choice(["a", "b"], N_ROWS))
+    learned = learn_encoding(open_table({"age": AGE, "ward": ward}), rare.astype(np.int64))
+    profile = make_profile(learned, rare.astype(np.int64))
+    few = n_rare < 10
+    assert profile.target == (("1", "0") if few else ("0.983", "0.0167"))
+    left = 1 - sum(map(float, profile.columns[1].shares))
+    assert round(left * N_ROWS) == (0 if few else n_rare)

@@ -139,10 +139,11 @@ def make_profile(learned: Learned, labels: NDArray[Any] | None = None) -> Profil
 
 
 def _shares(counts: list[int], n_rows: int) -> tuple[str, ...]:
-    """Shares that add up to 1; small counts go to the largest, or the rest would tell them."""
-    small = sum(count for count in counts if count < LEAST_COUNT)
-    largest = counts.index(max(counts))
-    counts = [count + small * (place == largest) for place, count in enumerate(counts)]
+    """Shares of the rows; few that are left go to the largest, or what is left would tell them."""
+    left = n_rows - sum(count for count in counts if count >= LEAST_COUNT)
+    if left < LEAST_COUNT:
+        largest = counts.index(max(counts))
+        counts = [count + left * (place == largest) for place, count in enumerate(counts)]
     return tuple(_share(count, n_rows) for count in counts)
 
 
