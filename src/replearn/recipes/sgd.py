@@ -260,14 +260,7 @@ def _certified(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
         n = math.ceil((1 / (slack * tau) + 2 * r) ** 2 / (r * (before - r)))
         return {"batch_size": n, "regularization": weight}
 
-    proof = Proof(
-        batch,
-        _variance,
-        stability,
-        own={"part": (50, 99)},
-        bernstein={"before": 80, "slack": 34, "shift": 8, "tail": 90, "part": 95},
-        markov={"before": 80, "slack": 34, "shift": 0, "tail": 100, "part": 80},
-    )
+    proof = Proof(batch, _variance, stability, own={"part": (50, 99, 80)})
     return certified_plan("sgd", promise, n_inputs, given, proof)
 
 

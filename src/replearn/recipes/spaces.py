@@ -330,6 +330,12 @@ def _squared_lengths(rounding: str, n_inputs: int) -> tuple[Vector, Vector]:
 Split = dict[str, int]
 _RANGES = {"before": (5, 98), "slack": (2, 95), "shift": (1, 90), "tail": (5, 99)}
 _MARKOV = {"shift": (0, 0), "tail": (100, 100)}
+#: Where searches start: the number of rows has several valleys.
+_STARTS: tuple[Split, ...] = (
+    {"before": 88, "slack": 32, "shift": 6, "tail": 98},
+    {"before": 40, "slack": 20, "shift": 30, "tail": 50},
+    {"before": 80, "slack": 40, "shift": 0, "tail": 100},
+)
 
 
 @dataclass(frozen=True)
@@ -346,17 +352,13 @@ class Proof:
     stability : callable
         Of the recipe.
     own : mapping
-        Range of the share that only this algorithm has.
-    bernstein, markov : Split
-        Where the searches start.
+        Least, largest and first value of a share that only this algorithm has.
     """
 
     batch: Callable[[float, float, Split], dict[str, Any]]
     variance: Callable[[BatchPlan], float]
     stability: Callable[[BatchPlan, int, None], Bound]
-    own: Mapping[str, tuple[int, int]]
-    bernstein: Split
-    markov: Split
+    own: Mapping[str, tuple[int, int, int]]
 
 
 def certified_plan(
@@ -364,11 +366,13 @@ def certified_plan(
 ) -> BatchPlan:
     """The plan with the fewest rows that is found, over code spaces and splits of the promise."""
     fixed = common(recipe, promise, n_inputs, "certified", given)
-    ranges, found = _RANGES | dict(proof.own), []
+    ranges = _RANGES | {name: limits[:2] for name, limits in proof.own.items()}
+    first, found = {name: limits[2] for name, limits in proof.own.items()}, []
     for space in proved_spaces(given, n_inputs):
         plan_of = partial(_split_plan, fixed, given, space, proof)
-        found.append(best_split(plan_of, proof.bernstein, ranges))
-        found.append(best_split(plan_of, proof.markov, ranges | _MARKOV))
+        for start in _STARTS:
+            limits = ranges if start["shift"] else ranges | _MARKOV
+            found.append(best_split(plan_of, start | first, limits))
     best = min(found, key=lambda plan: plan.n_rows)
     for name in ("n_batches", "batch_size"):
         by_hand, least = given.get(name), getattr(best, name)

@@ -249,14 +249,7 @@ def _certified(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
             "rel_gap": 0.0,
         }
 
-    proof = Proof(
-        batch,
-        _variance,
-        stability,
-        own={"box": (10, 200)},
-        bernstein={"before": 88, "slack": 32, "shift": 6, "tail": 98, "box": 10},
-        markov={"before": 80, "slack": 40, "shift": 0, "tail": 100, "box": 100},
-    )
+    proof = Proof(batch, _variance, stability, own={"box": (10, 200, 100)})
     return certified_plan("svm", promise, n_inputs, given, proof)
 
 
