@@ -758,7 +758,8 @@ records_of <- function(path, bytes, d) {
     if (i <= done) next
     done <- closers[findInterval(i, closers) + 1]
     if (is.na(done))
-      refuse(path, " must close every quote, but it ends inside of one. Check that the file is complete.")
+      refuse(path, " must close every quote, but it ends inside of one. Check that the file is ",
+             "complete.")
     more <- seq_len(done - i) + i
     lines[i] <- paste0(c(lines[i], paste0(ends[more - 1], lines[more])), collapse = "")
     lines[more] <- ""
@@ -1013,7 +1014,8 @@ rows_of <- function(design, data, ...) {
   kept <- if (is.null(weights)) rep(TRUE, table$n) else weights > 0
   counts <- if (has_classes) tabulate(targets[kept] + 1, length(design$classes))
   list(X = cbind(4096, X)[kept, , drop = FALSE], targets = targets[kept], weights = weights[kept],
-       offset = offset[kept], n = sum(kept), findings = function(study) findings_of(study, table, counts))
+       offset = offset[kept], n = sum(kept),
+       findings = function(study) findings_of(study, table, counts))
 }
 
 # --- files ---------------------------------------------------------------------------------------
@@ -1172,7 +1174,8 @@ other_unit <- function(ours, study, away) {
   shift <- ours[3] - study[3]
   if (all(ours - study == shift) && shift == floor(shift))
     return(paste0("is ", number_texts(abs(shift)), if (shift > 0) " larger" else " smaller",
-                  " throughout than in the study: is it coded differently, such as 1 and 2 for 0 and 1?"))
+                  " throughout than in the study: is it coded differently, such as 1 and 2 for 0 ",
+                  "and 1?"))
   times <- paste0(number_texts(UNITS), " times %s (", names(UNITS), "?)")
   factors <- c(1.8, 1 / 1.8, rbind(UNITS, 1 / UNITS))
   moves <- c(32, -32 / 1.8, rep(0, 2 * length(UNITS)))
@@ -1218,6 +1221,7 @@ on_labels <- function(study, counts) {
 
 # Whether rows here vary as the study states: what a match proves rests on that.
 spread_finding <- function(study, rows, theta) {
+  if (length(theta) > 500) return(NULL)  # it would take too long
   ratio <- median(decimals(unlist(study$spreads)) / spreads_of(study$design, rows, theta))
   if ((ratio > 1 / 3 && ratio < 3) || rows$n < 50) return(NULL)
   c(sprintf(paste("the study states that its numbers vary %.2g times as much as they do here, so what",
@@ -1230,6 +1234,7 @@ spreads_of <- function(design, rows, theta) {
   loss <- design$loss
   S <- nrow(theta)
   p <- ncol(theta)
+  total <- if (is.null(rows$weights)) rows$n else sum(rows$weights)
   some <- round(seq(1, rows$n, length.out = min(rows$n, 2^15)))
   rows <- list(X = rows$X[some, , drop = FALSE], targets = rows$targets[some], n = length(some),
                weights = rows$weights[some], offset = rows$offset[some], marks = numeric(length(some)))
@@ -1248,7 +1253,7 @@ spreads_of <- function(design, rows, theta) {
     left <- residual(loss, k, means[, k], rows$targets)
     bend <- curvature(loss, k, k, means[, k], means[, k])
     lengths <- rowSums(X * t(solve(information[own, own], t(X), tol = 0)))
-    pull <- X %*% turn[own, ] * (mass / (1 - pmin(lengths * bend * mass / sum(mass), 0.9)))
+    pull <- X %*% turn[own, ] * (mass / (1 - pmin(lengths * bend * mass / total, 0.9)))
     seen <- seen + pull * left
     expected <- expected + means[, k] * pull
     squares <- squares + means[, k] * pull^2
@@ -1287,7 +1292,8 @@ worth_of <- function(design, codes, rows) {
   constant <- matrix(start_of(loss, shares_of(rows, loss)), rows$n, ncol(scores), byrow = TRUE)
   base <- measured(row_losses(loss, constant, y), mass)[1]
   found <- measured(row_losses(loss, scores, y), mass)
-  name <- switch(loss$kind, gaussian = "half the squared error", poisson = "half the deviance", "log-loss")
+  name <- switch(loss$kind, gaussian = "half the squared error", poisson = "half the deviance",
+                 "log-loss")
   worth <- data.frame(name = name, value = found[1], low = found[1] - found[2],
                       high = found[1] + found[2], base = base)
   if (is.null(design$classes)) return(worth)
@@ -1375,8 +1381,8 @@ neighbour <- function(study, codes, positions) {
   tries <- c(as.list(near), if (length(near) > 1) combn(head(near, 8), 2, simplify = FALSE))
   moved <- lapply(tries, function(i) replace(codes, i, codes[i] + ifelse(positions[i] > 0, 1, -1)))
   design <- canonical(study$design)
-  texts <- lapply(moved, function(codes) charToRaw(paste0(
-    '{"codes":', canonical(as.list(codes)), ',"design":', design, ',"format":"replearn/model","version":1}')))
+  texts <- lapply(moved, function(codes) charToRaw(paste0('{"codes":', canonical(as.list(codes)),
+    ',"design":', design, ',"format":"replearn/model","version":1}')))
   found <- which(do.call(sha256, texts) == study$commitment)
   if (length(found)) moved[[found[1]]]
 }
@@ -1505,7 +1511,8 @@ in_words <- function(x) {
       if (NROW(apart)) setNames(sprintf("%s cell%s apart, %+.1f standard deviations",
         counted(abs(apart$cells)), ifelse(abs(apart$cells) == 1, "", "s"), apart$standardised),
         apart$number)
-      else paste0("Nearest to the edge of their cells: ", paste(head(x$nearest, 3), collapse = ", "), "."))
+      else paste0("Nearest to the edge of their cells: ",
+                  paste(head(x$nearest, 3), collapse = ", "), "."))
   }
   rows <- paste0(counted(x$n_rows), ", planned for ", counted(x$planned_rows))
   rate <- paste0(percent(max(1 - x$disagreement, 1e-5)), ", estimated for ", counted(x$n_rows), " rows")
@@ -1522,8 +1529,8 @@ in_words <- function(x) {
 print_replication <- function(x, ...) {
   words <- in_words(x)
   shown <- c(words$items, if (isTRUE(x$same)) in_sentences(x$findings))
-  shown <- sub("pass --opened with the original's model", "pass the original's model as opened =", shown,
-               fixed = TRUE)
+  shown <- sub("pass --opened with the original's model", "pass the original's model as opened =",
+               shown, fixed = TRUE)
   names <- names(shown)
   is_value <- nzchar(names)
   cat(words$verdict, "\n", sep = "")

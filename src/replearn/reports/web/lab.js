@@ -1,5 +1,5 @@
 // All that a lab gets from a study and a table: verdict, model file, sums file, picture.
-import { Refusal } from "./exact.js";
+import { MOST_STEERED, Refusal } from "./exact.js";
 import { findings, refuseUnknown } from "./check.js";
 import { compared, inSentences, inWords, picture, spreadFinding } from "./compare.js";
 import { fitted, readTable, rowsOf, scaleOf } from "./replicate.js";
@@ -38,7 +38,9 @@ function ownModel(study, read, opened, onProgress) {
     if (!(problem instanceof Refusal)) throw problem;
     return { refused: problem.message, questions: inSentences(odd) };  // sums may be good
   }
-  odd.push(...spreadFinding(study, spreadsOf(study, found.theta, rows), rows.nRows));
+  if (design.widths.length <= MOST_STEERED) {  // beyond, a page would take too long
+    odd.push(...spreadFinding(study, spreadsOf(study, found.theta, rows), rows.nRows));
+  }
   const comparison = compared(study, found, rows.nRows, opened);
   const words = inWords(study, found.fingerprint, comparison, odd, worthOf(study, found.codes, rows));
   return { ...found, ...comparison, ...words, findings: odd, questions: inSentences(odd),

@@ -5,7 +5,7 @@ import {
   startOf, sumsAt, thetaOf, toMeans, totalsOf,
 } from "./exact.js";
 
-const NORMAL_95 = 1.959963984540054, MOST_LOOKED_AT = 1 << 15;
+const NORMAL_95 = 1.959963984540054, MOST_LOOKED_AT = 1 << 15, MOST_WORK = 2 ** 31;
 
 const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
 
@@ -97,9 +97,13 @@ export function worthOf({ design }, codes, rows) {
  * Standard deviation of one row's influence on each number: what is seen, with leverages taken out,
  * or what the model lets expect, whichever is larger.
  */
-export function spreadsOf({ design }, theta, rows) {
-  const { loss, coordinates } = design, { columns, targets, weights, nRows } = rows;
-  const q = nScores(loss), p = columns.length + 1, size = q * p;
+export function spreadsOf({ design }, theta, all) {
+  const { loss, coordinates } = design, q = nScores(loss), p = all.columns.length + 1, size = q * p;
+  const step = Math.ceil(all.nRows * Math.max(size * size / MOST_WORK, 1 / MOST_LOOKED_AT));
+  const some = (array) => array && array.filter((_, i) => i % step === 0);
+  const rows = { columns: all.columns.map(some), targets: some(all.targets),
+    weights: some(all.weights), offset: some(all.offset), nRows: Math.ceil(all.nRows / step) };
+  const { columns, targets, weights, nRows } = rows;
   const sums = sumsAt(rows, loss, theta, ALL);
   const information = meanInformation(sums, loss, Number(design.ridge), q, p);
   const lower = cholesky(information);
@@ -108,12 +112,11 @@ export function spreadsOf({ design }, theta, rows) {
     cholesky(information.slice(k * p, k * p + p).map((row) => row.slice(k * p, k * p + p))));
   const scores = scoresOf(rows, theta), means = scores.map((score) => score.slice());
   toMeans(loss, means, nRows);
-  const total = sums.weight / 65536, x = new Float64Array(p).fill(1);
+  const total = totalsOf(all, loss).weight / 65536, x = new Float64Array(p).fill(1);
   const seen = new Float64Array(size), likely = new Float64Array(size);
   const misfit = theta.map(() => [0, 0]);
-  let noise = 0, n = 0, mass = 0;
-  const step = Math.ceil(nRows / MOST_LOOKED_AT);
-  for (let i = 0; i < nRows; i += step, n++) {
+  let noise = 0, mass = 0;
+  for (let i = 0; i < nRows; i++) {
     const weight = weights ? weights[i] : 1;
     for (let j = 1; j < p; j++) x[j] = columns[j - 1][i] / 4096;
     mass += weight;
@@ -149,7 +152,7 @@ export function spreadsOf({ design }, theta, rows) {
     Math.max(second * second / Math.max(fourth, 1e-300), 0.01)));
   const above = 1 + 3 * Math.sqrt(2 / effective) + 10 / effective;
   const calm = Math.min(1, sumOf(misfit.map(([second]) => second)) / Math.max(noise, 1e-300) * above);
-  const scale = n / (mass * mass);
+  const scale = nRows / (mass * mass);
   return seen.map((square, c) => Math.sqrt(Math.max(square, likely[c] * calm) * scale));
 }
 
