@@ -15,7 +15,7 @@ if (document.querySelector(".planner")) (() => {
     for (let i = 0; i < 80; i++) { const c = Math.sqrt(low * high); if (q * leaves(c, b) > rho) low = c; else high = c; }
     const share = high ** 2 * (1 + n / m) / (12 * 4 ** b), alike = Math.round(n / (1 + share)); // beside the sampling error
     const agree = rows => { const sd = Math.sqrt((1 / n + 1 / rows) / (1 / n + 1 / m));
-      return (100 * Math.max(0, 1 - q * leaves(high / sd, b))).toFixed(1) + "% with " + rows.toLocaleString("en"); };
+      return (100 * (1 - leaves(high / sd, b)) ** q).toFixed(1) + "% with " + rows.toLocaleString("en"); };
     document.getElementById("p-out").textContent = !(q > 0 && n > 0 && m > 0 && rho > 0) ? "" :
       "Rounding costs as much accuracy as an original with " + alike.toLocaleString("en") + " in place of " +
       n.toLocaleString("en") + " patients. Agreement of one replication: " +

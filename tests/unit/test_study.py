@@ -62,6 +62,17 @@ def test_few_rows_are_told_their_own_chance(labs, original):
     assert found.same or "300 rows are few" in str(found)
 
 
+def test_the_chance_of_few_rows_is_that_of_all_cells(original):
+    study, rng = original.study, np.random.default_rng(0)
+    for n_rows in (300, 600):
+        ratios = study.widths / study.deviations(n_rows)  # independent: the bound is exact
+        residual = rng.uniform(-1, 1, (20_000, ratios.size)) * ratios / 2 ** (study.design.bits + 1)
+        moved = rng.standard_normal((20_000, ratios.size)) + residual
+        same = (np.abs(moved) < ratios / 2).all(axis=1).mean()
+        assert 0 < same < 0.9
+        assert 1 - study.disagreement(n_rows) == pytest.approx(same, abs=0.02)
+
+
 def test_a_different_population_is_a_finding(labs, original):
     other = labs[1].copy()
     other[TARGET] = np.random.default_rng(0).permutation(other[TARGET].to_numpy())

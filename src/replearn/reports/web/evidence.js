@@ -37,8 +37,8 @@ function ratios(study, nRows) {
 }
 
 /** Estimated probability that a lab with so many rows gets a different model. */
-export const disagreement = (study, nRows) => Math.min(1,
-  ratios(study, nRows).reduce((sum, ratio) => sum + missRate(ratio, study.design.bits), 0));
+export const disagreement = (study, nRows) => -Math.expm1(ratios(study, nRows).reduce(
+  (sum, ratio) => sum + Math.log1p(-Math.min(missRate(ratio, study.design.bits), 1 - 1e-12)), 0));
 
 /** Bits of a normal number that is rounded to cells of this many standard deviations. */
 function entropy(ratio) {
