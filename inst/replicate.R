@@ -1327,7 +1327,8 @@ disagreement_of <- function(study, n) {
   width <- ratios_of(study, n)
   reach <- width / 2^(study$design$bits + 1)
   tail <- function(t) t * pnorm(-t) - dnorm(t)
-  min(1, sum(pmin(1, (tail(width / 2 + reach) - tail(width / 2 - reach)) / reach)))
+  miss <- (tail(width / 2 + reach) - tail(width / 2 - reach)) / reach
+  -expm1(sum(log1p(-pmax(0, pmin(miss, 1 - 1e-12)))))
 }
 
 # Bits of a normal number that is rounded to cells of this many standard deviations.
