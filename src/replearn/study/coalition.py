@@ -487,7 +487,7 @@ def _coalition(
         tuple(found),
         q,
         _one_population(q, len(labs)),
-        _near_copies([one.lab for one in labs], own / spreads, sizes),
+        near_copies([one.lab for one in labs], own / spreads, sizes),
     )
 
 
@@ -507,9 +507,7 @@ def _one_population(q: Vector, n_labs: int) -> float:
     return min(1.0, q.size * float(chdtrc(n_labs - 1, float(q.max()))))
 
 
-def _near_copies(
-    names: Sequence[str], scaled: Matrix, sizes: Vector
-) -> tuple[tuple[str, str], ...]:
+def near_copies(names: Sequence[str], scaled: Matrix, sizes: Vector) -> tuple[tuple[str, str], ...]:
     """Pairs of labs that are more similar than different rows ever are.
 
     Squared differences of independent labs add up to a chi-square. Spreads may be twice too large:
