@@ -71,7 +71,8 @@
     const options = { lab: byId("lab").value || file.name.split(".")[0] };
     for (const name of ["decimal", "thousands", "delimiter"]) options[name] = byId(name).value;
     try {
-      const parsed = (given) => Promise.all(Array.from(given, async (one) => JSON.parse(await one.text())));
+      const parsed = (given) =>
+        Promise.all(Array.from(given, async (one) => JSON.parse(await one.text())));
       options.opened = await parsed(byId("opened").files);
       [options.state = null] = await parsed(byId("state").files);
     } catch {

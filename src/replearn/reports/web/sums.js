@@ -50,14 +50,17 @@ function checkedState(given, { design }, study, nColumns) {
  * @returns the sums file, and what it holds in words
  */
 export function labSums(study, read, given, lab) {
-  const { design } = study, { table, masses, columns } = read, print = fingerprintOf(contentOf(study));
+  const { design } = study, { table, masses, columns } = read;
+  const print = fingerprintOf(contentOf(study));
   if (design.widths.length > MOST_STEERED) {
     throw new Refusal(`labs must pool at most ${MOST_STEERED} coefficients, got ` +
       `${counted(design.widths.length)}: the fit of more takes too many rounds. Use fewer columns, ` +
       "or an engine.");
   }
-  const state = given ? checkedState(given, study, print, columns.length + 1) : firstState(study, print);
-  const content = { format: "replearn/sums", version: 1, study: print, state: fingerprintOf(state), lab };
+  const state = given ? checkedState(given, study, print, columns.length + 1) :
+    firstState(study, print);
+  const content = { format: "replearn/sums", version: 1, study: print, lab,
+    state: fingerprintOf(state) };
   if (state.scale === undefined) {
     content.rows = table.nRows;
     content.exponents = new Array(2 * EXPONENTS + 1).fill(0);

@@ -55,5 +55,6 @@ export const pValue = (p) => p < 0.001 ? "p < 0.001" : `p = ${fixed(p, 3)}`;
 export function real({ value, low, high }, base, name = "") {
   const all = [value, low, high].filter((end) => end !== undefined), [shown, ...ends] = inWords(all);
   return shown + (ends.length ? ` (${ends.join(" to ")})` : "") +
-    (base === undefined ? "" : `, ${name.startsWith("half") ? "mean" : "base rate"} alone ${inWords([...all, base]).at(-1)}`);
+    (base === undefined ? "" : `, ${name.startsWith("half") ? "mean" : "base rate"} alone ` +
+      inWords([...all, base]).at(-1));
 }

@@ -5,7 +5,8 @@ import {
   startOf, sumsAt, thetaOf, toMeans, totalsOf,
 } from "./exact.js";
 
-const NORMAL_95 = 1.959963984540054, MOST_LOOKED_AT = 1 << 15, MOST_WORK = 2 ** 31;
+const NORMAL_95 = 1.959963984540054, LEAST_PIVOT = 2 ** -24;
+const MOST_LOOKED_AT = 1 << 15, MOST_WORK = 2 ** 31;  // rows, and products of them
 
 const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
 
@@ -106,11 +107,12 @@ export function spreadsOf({ design }, theta, all) {
   const { columns, targets, weights, nRows } = rows;
   const sums = sumsAt(rows, loss, theta, ALL);
   const information = meanInformation(sums, loss, Number(design.ridge), q, p);
-  const lower = cholesky(information);
-  const turn = Array.from({ length: size }, (_, place) => solve(lower, triangles(coordinates, place, p)));
-  const metrics = theta.map((_, k) =>
-    cholesky(information.slice(k * p, k * p + p).map((row) => row.slice(k * p, k * p + p))));
-  const scores = scoresOf(rows, theta), means = scores.map((score) => score.slice());
+  const lower = cholesky(information, LEAST_PIVOT);
+  const turn = Array.from({ length: size }, (_, place) =>
+    solve(lower, triangles(coordinates, place, p)));
+  const metrics = theta.map((_, k) => cholesky(
+    information.slice(k * p, k * p + p).map((row) => row.slice(k * p, k * p + p)), LEAST_PIVOT));
+  const means = scoresOf(rows, theta);
   toMeans(loss, means, nRows);
   const total = totalsOf(all, loss).weight / 65536, x = new Float64Array(p).fill(1);
   const seen = new Float64Array(size), likely = new Float64Array(size);
@@ -153,7 +155,7 @@ export function spreadsOf({ design }, theta, all) {
   const above = 1 + 3 * Math.sqrt(2 / effective) + 10 / effective;
   const calm = Math.min(1, sumOf(misfit.map(([second]) => second)) / Math.max(noise, 1e-300) * above);
   const scale = nRows / (mass * mass);
-  return seen.map((square, c) => Math.sqrt(Math.max(square, likely[c] * calm) * scale));
+  return seen.map((square, c) => Math.sqrt(Math.max(square * scale, likely[c] * calm * scale, 1e-30)));
 }
 
 /** A column of the triangles' Kronecker product. */
