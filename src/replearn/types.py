@@ -1,6 +1,6 @@
 """Array aliases used in every signature."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,3 +21,14 @@ BlockMap = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 def is_sparse(X: Any) -> bool:
     """Whether X is a sparse matrix or array of SciPy; it is not loaded for the answer."""
     return any(kind.__module__.startswith("scipy.sparse") for kind in type(X).__mro__)
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Rows of several arrays, or of several sparse ones, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    if not is_sparse(parts[0]):
+        return np.concatenate(parts)
+    from scipy import sparse
+
+    return sparse.vstack(parts, format="csr")

@@ -1,8 +1,11 @@
 """Encoded rows in memory, in a scratch file, or read anew: the same bits."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from replearn.exact.rows import Kept
 from replearn.recipes import newton
@@ -70,3 +73,15 @@ def test_a_replication_of_rows_that_do_not_fit(monkeypatch):
     expected = replicate(study, there)[0].fingerprint
     monkeypatch.setattr(door, "MOST_KEPT", 0)
     assert replicate(study, there)[0].fingerprint == expected
+
+
+def test_what_is_seen_counts_all_rows_of_a_table_that_does_not_fit(monkeypatch):
+    X = sparse.random_array((3000, 4), density=0.5, format="csr", rng=np.random.default_rng(0))
+    y = np.arange(3000) % 2
+    opened = open_table(X, target=y)
+    reading = Reading(learn_encoding(opened, y).encoding, Bernoulli(), (0, 1))
+    monkeypatch.setattr(door, "MOST_KEPT", 1000)
+    monkeypatch.setattr(opened, "batches", partial(opened.batches, 500))
+    source = TableRows(opened, reading)
+    assert read_rows(source) is source
+    assert source.seen.n_rows == 3000

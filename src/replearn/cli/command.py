@@ -192,7 +192,7 @@ def read_numbers(
 
     from replearn.reports.evaluate import matrix_of
     from replearn.tables import join_columns, learn_classes, open_table
-    from replearn.types import is_sparse
+    from replearn.types import stacked
 
     target = own_target(options.table, options.target)
     table = open_table(options.table, target=target, columns=columns, csv=csv_options(options))
@@ -202,13 +202,7 @@ def read_numbers(
     parts = [matrix_of(batch, table.names) for batch in batches]
     column = join_columns([batch.y for batch in batches if batch.y is not None])
     classes, numbers = learn_classes(column)
-    if is_sparse(parts[0]):
-        from scipy import sparse
-
-        X = sparse.vstack(parts, format="csr")
-    else:
-        X = np.concatenate(parts)
-    return X, np.array(classes)[numbers], table.names
+    return stacked(parts), np.array(classes)[numbers], table.names
 
 
 # --- files ----------------------------------------------------------------------------------------

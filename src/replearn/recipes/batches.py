@@ -18,7 +18,7 @@ from replearn.errors import ReplearnError
 from replearn.exact.limbs import COUNTS, fixed_mean, new_counts
 from replearn.recipes.recipe import Fitted, Sample
 from replearn.recipes.rounded import ENOUGH_BATCHES, BatchPlan, BatchSpread, sketched_width
-from replearn.types import BlockMap, Matrix, Order, Signs, Vector, is_sparse
+from replearn.types import BlockMap, Matrix, Order, Signs, Vector, stacked
 
 #: Groups of batches whose sums are kept apart, so that their spread can be seen; fewer for wide
 #: rows, so that they take at most 8 MB.
@@ -103,15 +103,7 @@ class StreamedRows:
 
 
 def _joined(pieces: list[tuple[Any, Signs]]) -> tuple[Any, Signs]:
-    if len(pieces) == 1:
-        return pieces[0]
-    if is_sparse(pieces[0][0]):
-        from scipy import sparse
-
-        X = sparse.vstack([X for X, _ in pieces], format="csr")
-    else:
-        X = np.concatenate([X for X, _ in pieces])
-    return X, np.concatenate([signs for _, signs in pieces])
+    return stacked([X for X, _ in pieces]), stacked([signs for _, signs in pieces])
 
 
 def refuse_sorted(signs: Signs) -> None:

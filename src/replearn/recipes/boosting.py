@@ -129,7 +129,7 @@ from replearn.recipes.recipe import (
     decimal,
     rows_for,
 )
-from replearn.types import BlockMap, Codes, Matrix, Vector, is_sparse
+from replearn.types import BlockMap, Codes, Matrix, Vector, stacked
 
 Rounding = Literal["box", "foam"]
 
@@ -469,13 +469,7 @@ def _directions(sample: Sample, plan: BoostPlan, work: BlockMap) -> tuple[Any, i
         kept = nonzero_rows(rows)
         n_zero += order.size - int(kept.sum())
         parts.append(rows if kept.all() else rows[kept])
-    if len(parts) == 1:
-        return parts[0], n_zero
-    if is_sparse(parts[0]):
-        from scipy import sparse
-
-        return sparse.vstack(parts, format="csr"), n_zero
-    return np.concatenate(parts), n_zero
+    return stacked(parts), n_zero
 
 
 def _rounds(rows: Any, plan: BoostPlan) -> Iterator[tuple[Any, Any]]:

@@ -38,7 +38,7 @@ from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.influence import Influence, influence_of
 from replearn.recipes.losses import LEAST_ROWS, Loss
 from replearn.recipes.recipe import Bound
-from replearn.types import Matrix, Vector, is_sparse
+from replearn.types import Matrix, Vector, is_sparse, stacked
 
 #: Ridges that are tried, from the strongest on.
 RIDGES = (
@@ -147,18 +147,9 @@ def sampled(rows: Rows, n_rows: int, most: int, salt: int) -> Kept:
 
 def joined(blocks: list[Block]) -> Block:
     """One block of several."""
-
-    def join(name: str) -> Any:
-        parts = [getattr(block, name) for block in blocks]
-        if parts[0] is None:
-            return None
-        if isinstance(parts[0], np.ndarray):
-            return np.concatenate(parts)
-        from scipy import sparse
-
-        return sparse.vstack(parts, format="csr")
-
-    return Block(*(join(name) for name in ("terms", "targets", "weights", "offset", "groups")))
+    parts = zip(*(vars(block).values() for block in blocks), strict=True)
+    found: list[Any] = [None if part[0] is None else stacked(part) for part in parts]
+    return Block(*found)
 
 
 def row_marks(block: Block, salt: int, apart: bool = True) -> NDArray[np.uint64]:

@@ -5,6 +5,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -101,34 +102,28 @@ class TableRows(Rows):
     table: Table
     reading: Reading
     work: BlockMap = map
-    seen: Seen = field(init=False)
+    seen: Seen = field(init=False)  # after the first pass
     label_counts: NDArray[np.int64] | None = field(init=False, default=None)
-    _scale: float = field(init=False, default=0.0)
-
-    def __post_init__(self) -> None:
-        self.seen = Seen(self.reading.encoding)
 
     @property
     def n_terms(self) -> int:
         """Encoded numbers of a row, without the constant."""
         return self.reading.n_terms
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """A power of two that no weight exceeds."""
-        if not self._scale:
-            largest = 0.0
-            weighted = self.table.roles["weights"] is not None
-            if weighted or self.reading.class_weight is not None:
-                for batch in self.table.batches():
-                    masses = self.reading.masses(batch, self.reading.targets(batch))
-                    largest = max(largest, float(masses.max()) if masses is not None else 1.0)
-                if not largest > 0:
-                    raise ReplearnError(
-                        "sample_weight must not be zero in all rows. Pass some that are positive."
-                    )
-            self._scale = 2.0 ** math.frexp(largest)[1] if largest else 1.0
-        return self._scale
+        if self.table.roles["weights"] is None and self.reading.class_weight is None:
+            return 1.0
+        largest = 0.0
+        for batch in self.table.batches():
+            masses = self.reading.masses(batch, self.reading.targets(batch))
+            largest = max(largest, float(masses.max()) if masses is not None else 1.0)
+        if not largest > 0:
+            raise ReplearnError(
+                "sample_weight must not be zero in all rows. Pass some that are positive."
+            )
+        return 2.0 ** math.frexp(largest)[1]
 
     def blocks(self) -> Iterator[Block]:
         """The rows, from the beginning; the first pass counts what it sees."""
@@ -189,19 +184,21 @@ def read_rows(rows: TableRows, n_jobs: int | None = None) -> Rows:
     rows.work = threads(n_jobs)
     kept: list[Block] = []
     stored: Stored | None = None
-    size = 0
-    for block in rows.blocks():
+    size, fits = 0, True
+    for block in rows.blocks():  # to the end in any case: what is seen counts all rows
         sparse = is_sparse(block.terms)
         size += block.terms.data.nbytes if sparse else block.terms.nbytes
         kept.append(block)
         if size <= MOST_KEPT:
             continue
-        if sparse or block.groups is not None:
-            return rows
+        fits &= not sparse and block.groups is None
         try:
-            stored = stored or Stored(rows.n_terms, rows.work)
-            while kept:
+            while kept and fits:
+                stored = stored or Stored(rows.n_terms, rows.work)
                 stored.add(kept.pop(0))
         except OSError:  # the disk is full
-            return rows
+            fits = False
+        kept.clear()
+    if not fits:
+        return rows
     return Kept(joined(kept), rows.work) if stored is None else stored

@@ -17,7 +17,7 @@ from replearn.tables.cells import (
     numbers_of,
 )
 from replearn.tables.table import Batch, Table
-from replearn.types import Vector, Words, is_sparse
+from replearn.types import Vector, Words, is_sparse, stacked
 
 #: Rows that are kept to find quantiles; of more rows, a share that their content chooses.
 SAMPLE_ROWS = 1 << 14
@@ -226,7 +226,7 @@ class _Sample:
         kept = slice(int(np.searchsorted(distinct, np.uint64(self._bound))))
         total = np.zeros(distinct.size, dtype=np.int64)
         np.add.at(total, places, np.concatenate(counts))
-        rows = _stacked(numbers)[first[kept]]
+        rows = stacked(numbers)[first[kept]]
         self._parts = [(distinct[kept], total[kept], np.concatenate(classes)[first[kept]], rows)]
 
     def result(self) -> tuple[Any, NDArray[Any]]:
@@ -243,14 +243,6 @@ class _Sample:
             repeated = np.repeat(np.arange(counts.size), counts)
             rows, classes = rows[repeated], classes[repeated]
         return rows.tocsc() if is_sparse(rows) else np.ascontiguousarray(rows.T), classes
-
-
-def _stacked(parts: Sequence[Any]) -> Any:
-    if not is_sparse(parts[0]):
-        return np.concatenate(parts)
-    from scipy import sparse
-
-    return sparse.vstack(parts, format="csr")
 
 
 def _number_rows(batch: Batch, names: Sequence[str], rows: Any) -> Any:
