@@ -25,6 +25,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from replearn.engines import dask
+from replearn.engines import replication as engine
+from replearn.engines.replication import work
 from replearn.recipes import newton
 from replearn.study import replication, rows
 from replearn.study.coalition import combine, lab_sums, near_copies
@@ -93,17 +96,32 @@ def fit(way: str, path: str, study: Study) -> None:
     )
 
 
+def in_process(path: Path, study: Study) -> None:
+    """The tasks of a cluster, one after the other in this process."""
+    kept: list[Any] = []
+
+    def pass_over(state: State) -> list[Any]:
+        if not kept:
+            encode_some = work(study, state, keep=True)
+            parts = dask._parts(study.design, path)
+            kept.extend(dask._task(study.design, encode_some, part) for part in parts)
+        return [dask._task(study.design, work(study, state), one) for one in kept]
+
+    cpu = time.process_time()
+    model, _ = engine.replicate(study, pass_over)
+    cpu = time.process_time() - cpu
+    print(f"the tasks of Dask in one process: {cpu:.1f} s of CPU; {model.fingerprint[:12]}")
+
+
 def on_dask(path: Path, study: Study, n_workers: int) -> None:
     """The same on a cluster of processes."""
     from distributed import Client, LocalCluster
 
-    from replearn.engines.dask import replicate
-
     options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
-        replicate(study, path, client)  # imports, and the file in the system's memory
+        dask.replicate(study, path, client)  # imports, and the file in the system's memory
         wall, cpu = time.monotonic(), sum(client.run(time.process_time).values())
-        model, _ = replicate(study, path, client)
+        model, _ = dask.replicate(study, path, client)
         seconds, cpu = time.monotonic() - wall, sum(client.run(time.process_time).values()) - cpu
     print(
         f"Dask, {n_workers} workers: {seconds:.1f} s, {cpu:.1f} s of CPU of the workers; "
@@ -192,6 +210,7 @@ def main() -> None:
             arguments = [sys.executable, __file__, "--one", way, str(path), str(study)]
             subprocess.run(arguments, check=True)
         if options.dask:
+            in_process(path, found)
             for n_workers in (1, 2):
                 on_dask(path, found, n_workers)
 
