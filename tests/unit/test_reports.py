@@ -176,6 +176,8 @@ def test_check_finds_nothing_in_a_good_table(original, labs) -> None:
     assert found.findings == ()
     assert found.n_rows == ROWS
     assert found.facts().verdict.startswith("The table is ready")
+    share, there = labs["Birchwood"]["readmitted"].mean(), labs["Ashford"]["readmitted"].mean()
+    assert found.outcome == ("readmitted = 1", pytest.approx(share), pytest.approx(there, abs=0.01))
 
 
 def test_check_says_equal_complaints_once(original, labs) -> None:

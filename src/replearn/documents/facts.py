@@ -220,7 +220,7 @@ class Facts:
         """Beside each other where there is room."""
         if not self.figures:
             return ""
-        row = 'class="figures" style="display:flex;flex-wrap:wrap;gap:0 1.5rem"'
+        row = 'class="figures" style="display:flex;flex-wrap:wrap;gap:0 1.5rem"'  # notebooks, too
         return f"<div {row}>{''.join(map(_figure_html, self.figures))}</div>"
 
     def _html_items(self, items: Sequence[Item]) -> str:
@@ -529,7 +529,7 @@ th, td { text-align: left; padding: .3rem 1.2rem .3rem 0; border-bottom: 1px sol
 tbody th { font-weight: 400; color: var(--soft); min-width: 10rem; }
 .number { text-align: right; white-space: nowrap; }
 figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; }
-.figures figure { flex: 1 1 14rem; }
+.figures figure { flex: 1 1 14rem; min-width: 0; max-width: 100%; } p { overflow-wrap: anywhere; }
 figcaption { color: var(--soft); font-size: .92rem; }
 @page { size: A4; margin: 15mm; }
 @media print {

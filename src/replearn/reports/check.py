@@ -34,6 +34,8 @@ class Check(Spoken):
         Estimated probability that so many rows give a different model.
     seen : Seen
         Counts per column.
+    outcome : tuple of str, float and float, or None
+        Of two classes: what the second is called, its share here, and at the original.
     """
 
     stops: tuple[str, ...]
@@ -42,6 +44,7 @@ class Check(Spoken):
     planned_rows: int
     disagreement: float
     seen: Seen
+    outcome: tuple[str, float, float] | None = None
 
     @property
     def ok(self) -> bool:
@@ -67,6 +70,11 @@ class Check(Spoken):
         items.append(Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}"))
         if not items[:-1] and self.disagreement <= 0.05:
             items.append(agreement_row(self.disagreement, self.n_rows))
+        if self.outcome is not None:
+            name, here, there = self.outcome
+            items.append(
+                Row(name, here, "%", note=f"{percent(there)} at the original", key="share")
+            )
         return Facts(verdict, items, details=[self._counts()], values={"ok": self.ok})
 
     def _counts(self) -> FactTable:
@@ -124,6 +132,10 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
         design.encoding, study.profile, seen, counts.tolist() if counts.any() else None
     )
     named = {name for name, _ in seen.troubles()}
+    outcome = None
+    if counts.size == 2 and counts.any() and len(study.profile.target) == 2:
+        name = f"{design.target} = {(design.classes or ('', ''))[1]}"
+        outcome = (name, counts[1] / counts.sum(), float(study.profile.target[1]))
     return Check(
         tuple(stops),
         tuple(finding for finding in findings if finding.column not in named),
@@ -131,6 +143,7 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
         study.n_replication,
         study.disagreement(seen.n_rows),
         seen,
+        outcome,
     )
 
 
