@@ -159,11 +159,5 @@ def run(sample: Sample, plan: ChoicePlan, coins: Coins, work: BlockMap = map) ->
     return Fitted(np.array([index]), spread, n_rows)
 
 
-CHOICE = Recipe(
-    name="choice",
-    title="One of several finished models",
-    rate="eps^-2 rho^-2",
-    sizes=sizes,
-    run=run,
-    stability=stability,
-)
+_TITLE = "One of several finished models"
+CHOICE = Recipe("choice", _TITLE, "eps^-2 rho^-2", sizes, run, stability)

@@ -302,11 +302,5 @@ def _noisy_spread(net: Net, found: Found, heat: float, noise: Vector) -> Rivals:
     return Rivals(n_parts=len(moves), slacks=best - scores[nearest], moves=moves)
 
 
-DP = Recipe(
-    name="dp",
-    title="LNUZ20 via DP-to-Replicability reduction BGH+23",
-    rate="eps^-2 tau^-4 rho^-2",
-    sizes=sizes,
-    run=run,
-    stability=stability,
-)
+_TITLE = "LNUZ20 via DP-to-Replicability reduction BGH+23"
+DP = Recipe("dp", _TITLE, "eps^-2 tau^-4 rho^-2", sizes, run, stability)

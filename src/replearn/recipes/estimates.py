@@ -80,8 +80,8 @@ def assumptions(margin: float | None, spread: Spread | None) -> str:
         words += f"; the population keeps the margin {margin:.3g}"
     if spread is not None and spread.n_repeated:
         words += (
-            f"; {spread.n_repeated:,} rows occur again here, so they may not be independent, and "
-            "these numbers may be too small"
+            f"; {spread.n_repeated:,} rows occur again here, so parts of the sample may not be "
+            "independent, and these numbers may be too small"
         )
     return words
 

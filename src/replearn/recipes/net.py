@@ -550,11 +550,4 @@ def errors(points: Points, chosen: Points, limits: Counts) -> Counts:
     return np.asarray(count_errors(points, chosen, limits))
 
 
-NET = Recipe(
-    name="net",
-    title="Algorithm 3",
-    rate="eps^-1 tau^-4 rho^-2",
-    sizes=sizes,
-    run=run,
-    stability=stability,
-)
+NET = Recipe("net", "Algorithm 3", "eps^-1 tau^-4 rho^-2", sizes, run, stability)

@@ -14,6 +14,10 @@ Real = Annotated[str, DecimalText(digits=12, low=0, high=1e30)]
 
 _MAX_ROWS = 1 << 40
 
+#: Fields that are decimal texts here, and numbers in a promise or a plan.
+_PROMISE = ("margin", "max_error", "max_disagreement", "failure_prob")
+_REALS = ("length_cap", "abs_gap", "rel_gap", "noise")
+
 
 @dataclass(frozen=True)
 class PaperDesign(Part):
@@ -79,14 +83,11 @@ class PaperDesign(Part):
         fit_intercept: bool,
     ) -> "PaperDesign":
         """What an original publishes of its fit."""
-        promise = plan.promise
+        promise = {name: text(getattr(plan.promise, name), 12) for name in _PROMISE}
+        reals = {name: text(getattr(plan, name), 12) for name in _REALS}
         return cls(
             recipe=cast(Any, plan.recipe),
             mode=cast(Any, plan.mode),
-            margin=text(promise.margin, 12),
-            max_error=text(promise.max_error, 12),
-            max_disagreement=text(promise.max_disagreement, 12),
-            failure_prob=text(promise.failure_prob, 12),
             fit_intercept=fit_intercept,
             classes=classes,
             seed=seed,
@@ -94,20 +95,18 @@ class PaperDesign(Part):
             batch_size=batch_size,
             n_rows=n_rows,
             regularization=plan.regularization,
-            length_cap=text(plan.length_cap, 12),
-            abs_gap=text(plan.abs_gap, 12),
-            rel_gap=text(plan.rel_gap, 12),
-            noise=text(plan.noise, 12),
             sketch=sketch,
+            **promise,
+            **reals,
         )
 
     def promise(self) -> Promise:
         """The promise for which it was planned."""
-        numbers = self.margin, self.max_error, self.max_disagreement, self.failure_prob
-        return Promise(*map(float, numbers))
+        return Promise(**{name: float(getattr(self, name)) for name in _PROMISE})
 
     def plan(self) -> BatchPlan:
         """The plan of a replication: as many rows as the original had."""
+        reals: dict[str, Any] = {name: float(getattr(self, name)) for name in _REALS}
         return BatchPlan(
             recipe=self.recipe,
             mode=self.mode,
@@ -118,14 +117,11 @@ class PaperDesign(Part):
             batch_size=self.batch_size,
             n_batches=self.n_rows // self.batch_size,
             regularization=self.regularization,
-            length_cap=float(self.length_cap),
             projection=self.space.projection,
             n_components=self.space.n_components,
             rounding=self.space.rounding,
             grid_width=self.space.grid_width,
-            noise=float(self.noise),
-            abs_gap=float(self.abs_gap),
-            rel_gap=float(self.rel_gap),
             sketch_bits=self.space.sketch_bits,
             sketch=self.sketch,
+            **reals,
         )

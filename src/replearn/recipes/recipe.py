@@ -107,7 +107,8 @@ class Sizes:
 
     def check(self, mode: str, names: Mapping[str, str], constants: Mapping[str, str]) -> None:
         """Refuse what a recipe does not have; both mappings give a meaning to each name."""
-        check_mode(mode)
+        if mode not in MODES:
+            raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {short(mode)}.")
         if self.constants and mode != "paper":
             raise ReplearnError(
                 f'constants belong to mode="paper", got mode={mode!r}. Leave them out, or use '
@@ -145,12 +146,6 @@ class Sizes:
     def constant(self, symbol: str) -> float:
         """A constant of the paper's formulas; 1 unless it was given."""
         return float(self.constants.get(symbol, 1.0))
-
-
-def check_mode(mode: str) -> None:
-    """Refuse a mode that does not exist."""
-    if mode not in MODES:
-        raise ReplearnError(f"mode must be one of {', '.join(MODES)}, got {short(mode)}.")
 
 
 def decimal(value: float) -> str:

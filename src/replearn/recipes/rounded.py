@@ -48,7 +48,7 @@ from replearn.codes.space import CodeSpace
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact.limbs import PAIR_SQUARE_UNIT, PAIR_UNIT
-from replearn.recipes.estimates import MIN_GROUPS, share_beyond
+from replearn.recipes.estimates import MIN_GROUPS, assumptions, share_beyond
 from replearn.recipes.recipe import Bound, Plan, Spread
 from replearn.types import Codes, Matrix, Vector
 
@@ -57,8 +57,6 @@ MIN_BATCHES = 10
 
 #: With a sketch, few rows are cut into this many batches, whose spread sets the widths.
 ENOUGH_BATCHES = 32
-
-_ASSUMES = "rows drawn independently from one population, as many at each lab"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,20 +199,8 @@ def rounded_bound(plan: BatchPlan, n_rows: int, spread: BatchSpread | None, prio
         expected=_calibrated(plan, n_batches)
         if spread is None
         else _estimated(plan, spread, n_batches),
-        assumes=_assumptions(plan, spread),
+        assumes=assumptions(plan.promise.margin if plan.mode == "certified" else None, spread),
     )
-
-
-def _assumptions(plan: BatchPlan, spread: BatchSpread | None) -> str:
-    words = _ASSUMES
-    if plan.mode == "certified":
-        words += f", which keeps the margin {plan.promise.margin:.3g}"
-    if spread is not None and spread.n_repeated:
-        words += (
-            f"; {spread.n_repeated:,} rows occur again here, so rows that belong together may be "
-            "in several batches, and these numbers may be too small"
-        )
-    return words
 
 
 def _proved(plan: BatchPlan, variance: float, n_batches: int, width: str) -> float:

@@ -1,7 +1,7 @@
 """Audits: fit an original and a replication on disjoint rows, many times, and count."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -216,17 +216,18 @@ def audit_study(
         )
     claim = float(study.max_disagreement) if max_disagreement is None else max_disagreement
     _check_claim(claim)
+    return _count(lambda part: replicate(study, part)[1], parts, claim)
+
+
+def _count(replicated: Callable[[Any], Any], parts: list[Any], claim: float) -> Audit:
     found = []
     with progress("auditing", len(parts)) as advance:
         for place, part in enumerate(parts):
-            found.append(replicate(study, part)[1])
+            found.append(replicated(part))
             advance(place + 1)
+    n_different = sum(not one.same for one in found)
     return Audit(
-        len(found),
-        sum(not one.same for one in found),
-        min(one.n_rows for one in found),
-        claim,
-        conditional=False,
+        len(found), n_different, min(one.n_rows for one in found), claim, conditional=False
     )
 
 
@@ -257,14 +258,12 @@ def audit_replications(
     from sklearn.base import clone
 
     design = estimator.study.design
-    n_rows, found = n_rows or design.n_rows, []
-    places = _parts(len(y), n_rows, most, seed)
-    with progress("auditing", len(places)) as advance:
-        for place, part in enumerate(places):
-            found.append(clone(estimator).fit(_rows(X, part), y[part]).replication_.same)
-            advance(place + 1)
-    claim = float(design.max_disagreement)
-    return Audit(len(found), found.count(False), n_rows, claim, conditional=False)
+    parts = _parts(len(y), n_rows or design.n_rows, most, seed)
+
+    def replicated(part: NDArray[np.int64]) -> Any:
+        return clone(estimator).fit(_rows(X, part), y[part]).replication_
+
+    return _count(replicated, parts, float(design.max_disagreement))
 
 
 def _check_sizes(n_pairs: int, n_rows: int, total: int) -> None:
