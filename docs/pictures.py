@@ -164,7 +164,7 @@ def draw_pool():
         name = f"{n_centres} centres together" if n_centres > 1 else "one centre of 800"
         planned = 1 - first.study_.disagreement(800 * n_centres)
         lines.append((name, planned, f"{n_same} of 20"))
-    return rungs(*lines, unit="planned agreement", ours=lines[-1][0])
+    return rungs(*lines, unit="agreement rate, estimated", ours=lines[-1][0])
 
 
 def draw_choose():
