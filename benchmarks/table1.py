@@ -6,7 +6,7 @@
 
 One part of the promise is changed at a time. Every row of the table runs at the size that its
 practical plan asks for, on populations with margins from tau to twice tau. Plans with more than
-10 million numbers in a lab's table, foam beyond 16 columns, and what takes more than 10 CPU seconds
+10 million numbers in a lab's table, foam beyond 16 columns, and what takes more than 20 CPU seconds
 are left out. The pictures show certified plans, which can be drawn at any size.
 """
 
@@ -27,7 +27,7 @@ SWEEPS = {
     "max_disagreement": (0.05, 0.1),
 }
 SYMBOLS = {"d": "d", "margin": "tau", "max_error": "eps", "max_disagreement": "rho"}
-MOST_NUMBERS, MOST_SECONDS = 10_000_000, 10
+MOST_NUMBERS, MOST_SECONDS = 10_000_000, 20
 COLOURS = {
     "foam": "#8d5fba", "box": "#c4553d", "svm": "#0b7fb3", "sgd": "#5b8f3e", "net": "#a07f1f",
     "dp": "#4f73a0", "svm+3": "#0b7fb3", "sgd+3": "#5b8f3e",
