@@ -5,7 +5,7 @@ import pytest
 
 from replearn.errors import ReplearnError
 from replearn.tables import learn_encoding, open_table, refuse_unsafe
-from replearn.tables.profile import make_profile
+from replearn.tables.profile import make_profile, quantiles_of
 
 N_ROWS = 600
 RNG = np.random.default_rng(0)
@@ -143,3 +143,15 @@ def test_counts_below_ten_cannot_be_solved_from_a_profile(n_rare):
     assert profile.target == (("1", "0") if few else ("0.983", "0.0167"))
     left = 1 - sum(map(float, profile.columns[1].shares))
     assert round(left * N_ROWS) == (0 if few else n_rare)
+
+
+@pytest.mark.parametrize("n_rows", [49, 50, 120, 400, 5000])
+def test_published_quantiles_are_of_many_rows(n_rows):
+    """Fifty rows stand at or beyond the outer ones, or a quarter: nobody is the largest."""
+    values = np.sort(np.random.default_rng(n_rows).normal(size=n_rows))
+    found = quantiles_of(values)
+    assert (found == []) == (n_rows < 50)
+    if found:
+        few = min(50, n_rows // 4) - 1
+        assert np.count_nonzero(values <= found[0]) >= few
+        assert np.count_nonzero(values >= found[-1]) >= few
