@@ -151,6 +151,7 @@ def test_decimal_text_is_a_fixed_point(value: float, digits: int) -> None:
         (b'{"\\udfff": 1}', "half of a character"),
         (b'{"a": ' + b"[" * 40 + b"]" * 40 + b"}", "nested"),
         (b'{"a": ' + b"[" * 100_000, "nested"),
+        (b'{"a": [' + b"[]," * (1 << 20), "lists and objects"),
         (b"[1]", "no object"),
         (b'{"a": "\xff"}', "UTF-8"),
         (b'{"a": ' + b"9" * 5000 + b"}", "one JSON object"),
@@ -163,7 +164,7 @@ def test_bad_json_is_refused(tmp_path: Any, content: bytes, words: str) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(content)
     with pytest.raises(InvalidFile, match=words) as caught:
-        read_json(path, max_bytes=99 if b"{}" in content else 1 << 20)
+        read_json(path, max_bytes=99 if b"{}" in content else 1 << 22)
     assert str(path) in str(caught.value)
 
 

@@ -171,6 +171,7 @@ REFUSED = {
     "a profile of fewer quantiles": lambda c: next(
         column for column in c["profile"]["columns"] if column["kind"] == "number"
     )["quantiles"].pop(),
+    "a profile of more classes": lambda c: c["profile"]["target"].append("0"),
     "a profile of other names": lambda c: c["profile"]["columns"][0].update(name="other"),
     "an unknown key": lambda c: c.update(note="worth 40 bits"),
     "a real where text belongs": lambda c: c["design"].update(ridge=0.003),

@@ -153,11 +153,15 @@ def test_npz_and_svmlight(tmp_path):
     np.savez(tmp_path / "c.npz", X=np.array([[object()]]))
     (tmp_path / "d.npz").write_bytes(b"PK\x03\x04 nothing")
     (tmp_path / "e.svm").write_text("what is this\n")
+    (tmp_path / "f.svm").write_text("1 2000000000:1\n")
+    (tmp_path / "g.csv").write_text(",".join(f"column {i}" for i in range(99_999)) + "\n")
     for name, words in (
         ("b.npz", "array X"),
         ("c.npz", "read"),
         ("d.npz", "read"),
         ("e.svm", "read"),
+        ("f.svm", "at most 4,194,304 columns, got 2,000,000,000"),
+        ("g.csv", "a line of column names, of at most 1,048,576 bytes"),
     ):
         with pytest.raises(ReplearnError, match=words):
             list(open_table(tmp_path / name).batches())

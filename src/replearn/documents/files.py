@@ -25,6 +25,7 @@ fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 MAX_BYTES = 1 << 26
 MAX_DEPTH = 32
+_MAX_PARTS = 1 << 20
 
 #: After which a living writer has locked what it made.
 _SECONDS_TO_LOCK = 2
@@ -175,6 +176,8 @@ def _limited_bytes(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def _parsed(content: bytes) -> dict[str, Any]:
+    if content.count(b"[") + content.count(b"{") > _MAX_PARTS:  # each costs far more than its sign
+        raise ValueError(f"it has more than {_MAX_PARTS:,} lists and objects")
     try:
         document = json.loads(
             content.decode("utf-8"),

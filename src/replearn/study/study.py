@@ -87,8 +87,8 @@ class Study(Spoken, Document):
             raise Unfit("a commitment must be there if and only if there is a sketch")
         if self.sealed and self.commitment is None:
             raise Unfit("sealed must be false without a commitment")
-        if not self.profile.is_of(self.design.encoding):
-            raise Unfit("the profile must have the columns of the encoding")
+        if not self.profile.is_of(self.design.encoding, self.design.classes):
+            raise Unfit("the profile must have the columns and the target of the design")
         if not 0 < float(self.max_disagreement) < 1:
             raise Unfit("max_disagreement must be in (0, 1)")
         factor = width_factor(self.design.n_numbers, float(self.max_disagreement), self.design.bits)

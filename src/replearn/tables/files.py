@@ -51,6 +51,7 @@ BATCH_ROWS = 1 << 16
 _HEAD_BYTES = 1 << 20  # of a file, in which its header must end
 _BLOCK_BYTES = 1 << 22  # of CSV that Arrow reads at once; a row must be shorter
 _SNIFFED_ROWS = 1000
+_MOST_COLUMNS = 1 << 22  # each has a name, also where a file names none
 _MOST_REREADS = 3
 _EXCEL = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 _READ_BUFFER = 1 << 16  # bytes per column; without it Arrow reads a whole column chunk at once
@@ -161,7 +162,10 @@ class CsvFile:
         with reading(path):
             records = [row for row, _ in zip(rows, range(_SNIFFED_ROWS + 2), strict=False) if row]
         if not records or (len(records) == 1 and not is_all):
-            raise ReplearnError(f"{path} must begin with a line of column names, got none.")
+            raise ReplearnError(
+                f"{path} must begin with a line of column names, of at most {_HEAD_BYTES:,} bytes, "
+                "got none."
+            )
         self.names = checked_names(path, records[0])
         self._raw = dict(zip(self.names, records[0], strict=True))
         self._is_closed = False  # before the first pass
@@ -432,6 +436,11 @@ def load_svmlight(path: str, names: Sequence[str] | None) -> tuple[Any, Any]:
     n_features = max((int(match[1]) + 1 for match in found if match), default=None)
     with reading(path):
         X, y = load_svmlight_file(path, n_features=n_features)
+    if X.shape[1] > _MOST_COLUMNS:
+        raise ReplearnError(
+            f"{path} must have at most {_MOST_COLUMNS:,} columns, got {X.shape[1]:,}. Number them "
+            "from 1."
+        )
     return X, y
 
 

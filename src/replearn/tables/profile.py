@@ -76,9 +76,12 @@ class Profile(Part):
     columns: tuple[NumberProfile | LevelProfile, ...]
     target: tuple[Place, ...] = ()
 
-    def is_of(self, encoding: Encoding) -> bool:
-        """Whether it has the encoding's columns, with all quantiles or none, and all levels."""
-        return len(self.columns) == len(encoding.columns) and all(
+    def is_of(self, encoding: Encoding, classes: Sequence[Any] | None) -> bool:
+        """Whether it has the columns and the target, with all quantiles or none, and all levels."""
+        n_target = len(_SHARES if classes is None else classes)
+        if len(self.columns) != len(encoding.columns) or len(self.target) not in (0, n_target):
+            return False
+        return all(
             (theirs.kind, theirs.name) == (column.kind, column.name)
             and (
                 len(theirs.quantiles) in (0, len(_SHARES))
