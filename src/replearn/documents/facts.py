@@ -534,7 +534,8 @@ figcaption { color: var(--soft); font-size: .92rem; }
 @page { size: A4; margin: 15mm; }
 @media print {
   :root { --ink: #000; --soft: #333; --line: #bbb; --back: #fff; }
-  body { font-size: 9.5pt; } main { max-width: none; padding: 0; } .scroll { overflow: visible; }
+  body { font-size: 9.5pt; } .figures figure { flex-basis: 5cm; }
+  main { max-width: none; padding: 0; } .scroll { overflow: visible; }
   h1, h2, caption { break-after: avoid; } tr, figure { break-inside: avoid; } }
 """
 

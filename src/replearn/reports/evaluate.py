@@ -108,7 +108,7 @@ class Evaluation(Spoken):
         details: list[Any] = [Row("model", self.fingerprint)]
         if self.brier is not None:
             measure, base = self.brier
-            details.append(measure.row("Brier score", f"base rate alone {base:.4f}"))
+            details.append(measure.row("Brier score", f"base rate alone {base:.3f}"))
         if self.offset is not None:
             details.append(self.offset.row("calibration offset", "0 is perfect"))
         if self.bins:
