@@ -64,7 +64,7 @@ def learn_encoding(
     ``labels`` are class numbers or numbers to regress on. With splines, numbers have hats at knots:
     at most ``n_knots`` quantiles from 5% to 95%. Columns in ``categories`` are levels, whatever
     they look like, others if a cell is no number; no remark is made about those in ``numeric``. A
-    level, a missing indicator or a product needs ``least_rows``, at least 10, to have a term.
+    level or a missing indicator needs ``least_rows``, at least 10, to have a term; a product 50.
     """
     names = _wanted(table, categories, numeric, drop)
     if table.is_sparse and (basis == "splines" or interactions or categories):
