@@ -5,9 +5,10 @@ import hashlib
 import numpy as np
 import pytest
 
-from replearn.codes.coins import Coins
+from replearn.codes.coins import MAX_TEXT, Coins, seed_text
 from replearn.codes.projection import lift, project
 from replearn.codes.space import CodeSpace
+from replearn.errors import ReplearnError
 from tests.reference import philox4x64
 
 COINS = Coins("golden")
@@ -22,9 +23,17 @@ def test_words_are_philox():
     words = COINS.words("a/stream", 10, row=3).tolist()
     expected = [word for block in range(3) for word in philox4x64([block + 1, 3, 0, 0], key)]
     assert words == expected[:10]
-    assert (
-        COINS.row_keys("a/stream", 5, first=6).tolist() == COINS.words("a/stream", 11)[6:].tolist()
-    )
+    words = COINS.words("a/stream", 30).tolist()
+    for first in (6, 13, 20):
+        assert COINS.row_keys("a/stream", 5, first).tolist() == words[first : first + 5]
+
+
+def test_signs_and_seeds_at_their_ends():
+    signs = COINS.signs("a/stream", 400).tolist()
+    assert all(COINS.signs("a/stream", n).tolist() == signs[:n] for n in range(300, 400))
+    assert len(seed_text("x" * MAX_TEXT)) == MAX_TEXT
+    with pytest.raises(ReplearnError, match="at most"):
+        seed_text("x" * (MAX_TEXT + 1))
 
 
 STREAMS = {
