@@ -190,12 +190,12 @@ def install_uv() -> int:
 def lock() -> int:
     """Pin the newest versions for every platform and Python, without registry addresses."""
     say("writing constraints.txt")
-    options = "--universal --all-extras --no-header --no-annotate --upgrade --quiet"
-    groups = [option for group in GROUPS for option in ("--group", group)]
-    return call(
-        *("uv", "pip", "compile", "pyproject.toml", "--python-version", "3.11"),
-        *(*options.split(), *groups, "--output-file", CONSTRAINTS.name),
-    )
+    options = "--universal --no-header --no-annotate --upgrade --quiet --no-emit-package replearn"
+    groups = [option for group in GROUPS for option in ("--group", f"pyproject.toml:{group}")]
+    command = [str(BIN / "uv"), "pip", "compile", "-", "--python-version", "3.11"]
+    command += [*options.split(), *groups, "--output-file", CONSTRAINTS.name]
+    # groups name replearn with its extras, which is here and on no index
+    return subprocess.run(command, input=b"-e .\n", cwd=ROOT, env=environment()).returncode
 
 
 def read_stamp() -> dict[str, Any]:
