@@ -166,12 +166,14 @@ def influence_of(
         seen = _Moments.none(len(turn)).add_whole(whole >> shift, shift)
         together = max(1.0, sum(map(int, seen.second)) / max(1, sum(map(int, alone.second))))
     mean_weight = seen_weight * 2.0**-WEIGHT_BITS / n_seen
+    # counts often vary more than a Poisson law lets expect, and numbers have their own variance;
     # classes that are nearly separable have fewer errors than a fit with a ridge lets expect
-    calm = float(misfit.second.sum()) / max(float(noise.second.sum()), 1.0)
-    calm = min(1.0, calm * float(above(misfit.effective().min())))
+    dispersion = float(misfit.second.sum()) / max(float(noise.second.sum()), 1.0)
+    most = dispersion * float(above(misfit.effective().min()))
+    dispersion = most if most < 1.0 else max(1.0, dispersion)
     scale = unit * unit / n_seen / (mean_weight * mean_weight)
     observed = seen.second.astype(np.float64) * scale
-    expected = likely.second.astype(np.float64) * scale * calm * together
+    expected = likely.second.astype(np.float64) * scale * dispersion * together
     m, m_expected = (found.effective() * (n_rows / n_seen) for found in (seen, likely))
     return Influence(observed, expected, m, m_expected / together, n_rows)
 
