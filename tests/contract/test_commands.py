@@ -132,7 +132,7 @@ CALLS = [
     ("evaluate a.model.json new.csv --by ward", 0, "On 1,200 rows the model removes"),
     ("predict a.model.json new.csv --out predictions.csv", 0, "Predictions of 1,200 rows"),
     ("export a.model.json --out a.export.csv", 0, "The model is in a.export.csv"),
-    ("audit b.csv --study study.json --pairs 2 --rows 600", 0, ""),
+    ("audit b.csv --study study.json --pairs 1 --rows 1200", 0, ""),
     ("sums study.json lab.parquet --out lab.sums.json", 0, "Sums of 1,200 rows"),
     ("combine study.json --begin --out first.json", 0, "The next round begins"),
     ("fit data.csv --target y --margin 0.4 --bits 2", 0, "A second lab with 3,000 rows"),
@@ -352,6 +352,21 @@ def test_a_different_model_exits_with_1(inside: Path, tmp_path: Path) -> None:
     assert "wrong way round" in text
 
 
+def test_a_model_that_ranks_the_wrong_way_exits_with_1(inside: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    codes = set()
+    for number in range(4):
+        rows = pd.DataFrame({"a": rng.normal(size=300), "died": rng.random(300) < 0.3})
+        rows.to_csv(tmp_path / f"r{number}.csv", index=False)
+        out = tmp_path / f"s{number}.json"
+        call = ["publish", tmp_path / f"r{number}.csv", "--target", "died", "--out", out]
+        code, text, errors = replearn(*call, "--json")
+        assert code in (0, 1), errors
+        assert (code == 1) == (json.loads(text)["auc"] < 0.5)
+        codes.add(code)
+    assert codes == {0, 1}
+
+
 def test_models_of_different_studies(inside: Path, tmp_path: Path) -> None:
     out = tmp_path / "other.json"
     replearn("publish", "a.csv", "--target", "died", "--out", out, "--seed", "other")
@@ -434,6 +449,7 @@ LEAVING = [
     ("publish a.csv --target died --out {f}", "study", True),
     ("publish a.csv --target died --out {f} --registered --rows 9000", "study", True),
     ("publish a.csv --target died --out {tmp}/s.json --page {f}", "page", True),
+    ("publish a.csv --target died --out {tmp}/s.json --page {f}", "model", True),
     ("replicate study.json b.csv --out {f}", "model", True),
     ("replicate study.json b.csv --page {f}", "page", True),
     ("replicate study.json b.csv --page {f}", "model", True),
@@ -449,7 +465,7 @@ LEAVING = [
     ("predict a.model.json new.csv --out {f}", "predictions", True),
     ("predict a.model.json new.csv", "predictions", True),
     ("export a.model.json --out {f}.csv", "model", False),
-    ("audit b.csv --study study.json --pairs 2 --rows 600 --page {f}", "page", True),
+    ("audit b.csv --study study.json --pairs 1 --rows 1200 --page {f}", "page", True),
     ("sums study.json lab.parquet --out {f}", "sums", True),
     ("combine study.json a.sums.json b.sums.json --out {f}", "model", True),
     ("combine study.json --begin --out {f}", "model", False),
