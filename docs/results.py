@@ -71,14 +71,15 @@ def worth():
         quote(page, sentence)
     n_thin = int((equal["pairs"] < 5).sum())
     thin = f" {n_thin} of {len(equal)} lines rest on fewer than five pairs." if n_thin else ""
-    splits = (HERE / "results" / "worth.md").read_text(encoding="utf-8").split("\n")[0]
+    notes = HERE / "results" / "worth.md"
+    splits = notes.read_text(encoding="utf-8").split("\n")[0] if notes.exists() else ""
     most = beta.ppf(0.95, n_differ + 1, n_pairs - n_differ)
     ahead = (equal[f"auc {PLAN}"] - equal["logistic auc"]).dropna()
     yield f"""## What models are worth
 
 `python benchmarks/worth.py DATA --write docs/results` splits public tables into an original,
 a replication of the same size, and rows to test on. It uses the defaults: three bits, 99% planned
-agreement.{thin} {splits} A split is fresh if it chose no rule of the library.
+agreement.{thin} {splits} (A split is fresh if it chose no rule of the library.)
 
 - **Agreement.** {n_differ} of {n_pairs:,} pairs differ: {n_differ / n_pairs:.1%} (at most
   {most:.1%} with 95% confidence), where 1% was planned.
