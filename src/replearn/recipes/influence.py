@@ -40,6 +40,7 @@ def above(m: Any) -> Any:
     The variance of a sum of squares is about 2/m of its square; three standard deviations and a
     term for the tails make ``1 + 3 sqrt(2/m) + 10/m``.
     """
+    m = np.maximum(m, 0.1)
     return 1.0 + 3.0 * np.sqrt(2.0 / m) + 10.0 / m
 
 
