@@ -240,7 +240,8 @@ def test_a_study_of_the_paper_goes_from_lab_to_lab(inside: Path, algorithm: str)
         0, "The replication got the same model as the original.",
     ), errors  # fmt: skip
     assert replearn("compare", "paper1.model.json", "p2.model.json")[0] == 0
-    code, text, _ = replearn(*"audit paper2.csv --study paper.json --rows 700 --pairs 2".split())
+    call = "audit paper2.csv --study paper.json --rows 700 --pairs 2"
+    code, text, _ = replearn(*call.split())
     assert code == 0
     assert text.startswith("2 of 2 labs got the original's model")
     flipped = table.assign(y=np.where(table["y"] == "ill", "well", "ill"))

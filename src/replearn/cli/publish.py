@@ -7,6 +7,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from replearn.cli.command import (
+    DIFFERENT,
+    DONE,
     Outcome,
     Parser,
     check_target,
@@ -32,7 +34,8 @@ examples:
   replearn publish p.csv --target died --out s.json --registered --rows 9000
 
 writes study.json to send; beside it a.model.json to keep (and a.opening.json
-if sealed). exit codes: 0 published; 2 no promise can be kept, or bad input
+if sealed). exit codes: 0 published; 1 published, but it ranks the wrong way
+round (AUC below 0.5); 2 no promise can be kept, or bad input
 """
 
 
@@ -139,6 +142,8 @@ def run(options: argparse.Namespace) -> Outcome:
     refuse_unsafe(original.remarks)
     study, model = original.study, original.model
     may_leave("study", study.n_original, study.design.n_numbers, study)
+    if options.page is not None:  # it has all coefficients
+        may_leave("model", study.n_original, study.design.n_numbers)
     kept: dict[str, Document] = {model_path: model}
     files = [
         Row("send", options.out, note="not the model"),
@@ -158,7 +163,8 @@ def run(options: argparse.Namespace) -> Outcome:
 
         page = with_methods(facts, study, model)
         write_page(page, options.page, f"Original of {options.out}", study.n_original)
-    return Outcome(facts)
+    auc = original.worth.auc
+    return Outcome(facts, DIFFERENT if auc is not None and auc.value < 0.5 else DONE)
 
 
 def _register(table: "Table", options: argparse.Namespace) -> Outcome:
