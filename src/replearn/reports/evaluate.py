@@ -389,7 +389,8 @@ def _line(scores: Vector, targets: Vector, masses: Vector) -> list[Measure] | No
     # rows are independent, their weights are not counts
     moved = design * (masses * (targets - p))[:, None]
     inverse = np.linalg.pinv(information)
-    reach = 1.96 * np.sqrt(np.diag(inverse @ (moved.T @ moved) @ inverse))
+    with np.errstate(over="ignore", invalid="ignore"):  # scores of 1e300
+        reach = 1.96 * np.sqrt(np.diag(inverse @ (moved.T @ moved) @ inverse))
     if not math.isfinite(beta.sum() + reach.sum()):
         return None
     return [Measure(float(b), float(b - r), float(b + r)) for b, r in zip(beta, reach, strict=True)]
