@@ -442,3 +442,9 @@ def test_every_mutation_is_refused_or_harmless(sealed: bool, data: st.DataObject
     else:  # nothing says that it was altered, but it means what it says
         assert Paper.from_content(found.content()) == found
         assert found.canonical_bytes() == canonical_json(content)
+
+
+def test_large_and_small_numbers_change_their_form_where_ecmascript_does() -> None:
+    numbers = [1e20, 1e21, -1.5e21, 1e-6, 1e-7, 123456789012345680000.0]
+    found = "[100000000000000000000,1e+21,-1.5e+21,0.000001,1e-7,123456789012345680000]"
+    assert canonical_json(numbers).decode() == found
