@@ -1,11 +1,9 @@
 """Which small faults in the core, put there one at a time, the quick tests notice.
 
-    python benchmarks/mutants.py                     # 60 of them
-    python benchmarks/mutants.py --number 200 --seed 1 --only recipes
+    python benchmarks/mutants.py --number 60 --seed 0 --only recipes
 
-A mutant changes one comparison, one sign or one number, in a copy of the package and its tests. It
-is killed if the tests of its module fail or hang. Each survivor is a missing test, or a change that
-means nothing, such as the size of a piece of work.
+A mutant changes one comparison, one sign or one number. It is killed if the tests of its module
+fail or hang. A survivor is a missing test, or a change that means nothing, as the size of a piece.
 """
 
 import argparse
@@ -71,9 +69,7 @@ def nodes_of(module):
 
 def run_tests(folder, tests):
     """In a process of its own."""
-    quiet = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(quiet, 1)
-    os.dup2(quiet, 2)
+    os.dup2(os.dup2(os.open(os.devnull, os.O_WRONLY), 1), 2)
     os.chdir(folder)
     sys.path.insert(0, str(folder / "src"))
     sys.dont_write_bytecode = True
@@ -85,8 +81,8 @@ def is_killed(folder, module, source):
     path = folder / "src/replearn" / module
     kept = path.read_text()
     path.write_text(source)
-    start = multiprocessing.get_context("fork").Process
-    tests = start(target=run_tests, args=(folder, TESTS[module]))
+    fork = multiprocessing.get_context("fork")
+    tests = fork.Process(target=run_tests, args=(folder, TESTS[module]))
     tests.start()
     tests.join(600)
     tests.kill()
@@ -118,8 +114,7 @@ def main():
             put_fault(nodes[number])
             if not is_killed(folder, module, ast.unparse(tree)):
                 survived += 1
-                new = ast.unparse(nodes[number])
-                print(f"survived: {module}:{nodes[number].lineno}: {old}  ->  {new}", flush=True)
+                print(f"{module}:{nodes[number].lineno}: {old} -> {ast.unparse(nodes[number])}")
     print(f"{len(chosen) - survived} of {len(chosen)} mutants killed ({len(every)} in all).")
 
 
