@@ -527,6 +527,7 @@ caption { text-align: left; font-weight: 600; padding: .3rem 0; }
 th, td { text-align: left; padding: .3rem 1.2rem .3rem 0; border-bottom: 1px solid var(--line);
   vertical-align: top; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
 tbody th { font-weight: 400; color: var(--soft); min-width: 10rem; }
+.scroll th, .scroll td { overflow-wrap: normal; }
 .number { text-align: right; white-space: nowrap; }
 figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; }
 .figures figure { flex: 1 1 14rem; min-width: 0; max-width: 100%; } p { overflow-wrap: anywhere; }
