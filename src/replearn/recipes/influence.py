@@ -79,8 +79,9 @@ class Influence:
         """Standard deviation of the difference between two labs with so many rows.
 
         With ``upper`` it is wider by what few effective rows at the smaller lab do to tails:
-        variances are taken ``1 + 10/m`` times. That was found by counting pairs of labs, equal and
-        unequal (``benchmarks/worth.py``), and is not derived.
+        variances are taken ``1 + 10/m`` times, or ``1 + 3/m`` where the model lets expect them.
+        That was found by counting pairs of labs, equal and unequal (``benchmarks/worth.py``), and
+        is not derived.
         """
         variance = self.variance
         if upper:
@@ -88,10 +89,9 @@ class Influence:
             m, m_expected = (
                 np.maximum(small * found, 0.1) for found in (self.m_observed, self.m_expected)
             )
-            # few expected events have long tails, but their number need not be estimated
             seen, likely = (
                 self.observed * (1.0 + 10.0 / m),
-                self.expected * (1.0 + 1.0 / m_expected),
+                self.expected * (1.0 + 3.0 / m_expected),
             )
             variance = np.maximum(np.maximum(seen, likely), 1e-30)
         return np.sqrt(variance * (1.0 / n_here + 1.0 / n_there))
@@ -176,7 +176,8 @@ def influence_of(
     observed = seen.second.astype(np.float64) * scale
     expected = likely.second.astype(np.float64) * scale * dispersion * together
     m, m_expected = (found.effective() * (n_rows / n_seen) for found in (seen, likely))
-    return Influence(observed, expected, m, m_expected / together, n_rows)
+    m_expected /= together * max(1.0, dispersion)  # events that come together count less
+    return Influence(observed, expected, m, m_expected, n_rows)
 
 
 @dataclass(frozen=True)
