@@ -107,10 +107,6 @@ class Coins:
             items[i], items[j] = items[j], items[i]
         return np.array(items[:size], dtype=np.int64)
 
-    def permutation(self, stream: str, n: int) -> Order:
-        """A uniformly random order of ``n`` items."""
-        return self.sample(stream, n, n)
-
     def row_keys(self, stream: str, n: int, first: int = 0) -> Words:
         """Words ``first`` to ``first + n`` of row 0: the keys by which `row_order` sorts rows."""
         skipped = first % 4

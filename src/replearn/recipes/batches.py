@@ -5,7 +5,7 @@ round it. What they prove about the mean and its rounding is in `replearn.recipe
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
@@ -18,7 +18,7 @@ from replearn.errors import ReplearnError
 from replearn.exact.limbs import COUNTS, fixed_mean, new_counts
 from replearn.recipes.recipe import Fitted, Sample
 from replearn.recipes.rounded import ENOUGH_BATCHES, BatchPlan, BatchSpread, sketched_width
-from replearn.types import BlockMap, Matrix, Order, Signs, Vector, stacked
+from replearn.types import BlockMap, Matrix, Order, Signs, Vector
 
 #: Groups of batches whose sums are kept apart, so that their spread can be seen; fewer for wide
 #: rows, so that they take at most 8 MB.
@@ -66,44 +66,6 @@ class MemoryRows:
     def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
         """All rows at once."""
         yield self.X, self.signs, self.order
-
-
-@dataclass
-class StreamedRows:
-    """Training rows that come in pieces, in their canonical order.
-
-    Attributes
-    ----------
-    pieces : callable
-        Gives pieces (X, signs) from the beginning: arrays or CSR matrices.
-    n_features : int
-    n_rows : int
-        Counted while the pieces come by.
-    """
-
-    pieces: Callable[[], Iterable[tuple[Any, Signs]]]
-    n_features: int
-    n_rows: int = 0
-
-    def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
-        """The pieces, cut anew so that all but the last have whole multiples of ``step`` rows."""
-        self.n_rows, waiting, n_waiting = 0, [], 0
-        for X, signs in self.pieces():
-            waiting.append((X, signs))
-            n_waiting += signs.size
-            if n_waiting >= step:
-                X, signs = _joined(waiting)
-                n_whole = n_waiting // step * step
-                self.n_rows += n_whole
-                yield X[:n_whole], signs[:n_whole], np.arange(n_whole)
-                waiting, n_waiting = [(X[n_whole:], signs[n_whole:])], n_waiting - n_whole
-        self.n_rows += n_waiting
-        if n_waiting:
-            yield *_joined(waiting), np.arange(n_waiting)
-
-
-def _joined(pieces: list[tuple[Any, Signs]]) -> tuple[Any, Signs]:
-    return stacked([X for X, _ in pieces]), stacked([signs for _, signs in pieces])
 
 
 def refuse_sorted(signs: Signs) -> None:

@@ -293,18 +293,6 @@ class Bound(Spoken):
             return 1.0 if self.expected is None else self.expected
         return self.proved
 
-    def of_labs(self, n_labs: int) -> "Bound":
-        """The same for more labs: each of them agrees with the first (union bound)."""
-        times = (n_labs - 1) / (self.n_labs - 1)
-        expected = None if self.expected is None else min(1.0, times * self.expected)
-        return Bound(
-            proved=min(1.0, times * self.proved),
-            confidence=self.confidence,
-            expected=expected,
-            assumes=self.assumes,
-            n_labs=n_labs,
-        )
-
 
 class Sample(Protocol):
     """Training rows, wherever they are, in one canonical order."""
