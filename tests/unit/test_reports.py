@@ -314,7 +314,8 @@ def test_the_methods_paragraph_says_what_the_study_says(original) -> None:
     assert names == [column.name for column in design.encoding.columns]
     terms = [row["term"] for row in facts.data()["coefficients"]]
     references = [term for term in terms if term.endswith("(reference)")]
-    assert len(references) == 5 and len(terms) == design.n_numbers + 5
+    assert len(references) == 5
+    assert len(terms) == design.n_numbers + 5
 
 
 # --- files, metrics, data -------------------------------------------------------------------------
