@@ -1256,15 +1256,18 @@ spreads_of <- function(design, rows, theta) {
     pull <- X %*% turn[own, ] * (mass / (1 - pmin(lengths * bend * mass / total, 0.9)))
     seen <- seen + pull * left
     expected <- expected + means[, k] * pull
-    squares <- squares + means[, k] * pull^2
+    squares <- squares + (if (loss$kind == "gaussian") 1 else means[, k]) * pull^2
     square <- (left * mass)^2
     misfit <- misfit + sum(square)
     noise <- noise + sum(bend * mass^2)
-    few <- min(few, max(sum(square)^2 / max(sum(square^2), 1e-300), 0.01))
+    few <- min(few, max(sum(square)^2 / max(sum(square^2), 1e-300), 0.1))
   }
-  calm <- min(1, misfit / max(noise, 1e-300) * (1 + 3 * sqrt(2 / few) + 10 / few))
-  likely <- switch(loss$kind, gaussian = 0, poisson = colSums(squares), colSums(squares - expected^2))
-  sqrt(pmax(colSums(seen^2), likely * calm) * rows$n) / sum(mass)
+  ratio <- misfit / max(noise, 1e-300)
+  most <- ratio * (1 + 3 * sqrt(2 / few) + 10 / few)
+  dispersion <- if (most < 1) most else max(1, ratio)
+  is_classes <- loss$kind %in% c("bernoulli", "multinomial")
+  likely <- colSums(if (is_classes) squares - expected^2 else squares)
+  sqrt(pmax(colSums(seen^2), likely * dispersion) * rows$n) / sum(mass)
 }
 
 # --- what a model is worth, and what a match proves ----------------------------------------------

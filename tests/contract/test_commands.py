@@ -262,7 +262,9 @@ def test_examples_of_help(inside: Path, example: str, tmp_path: Path) -> None:
     words = shlex.split(example.partition(" | ")[0])[1:]
     if words[0] == "publish":
         (tmp_path / "study.json").unlink()
-    if "--state" in words or words[0] == "combine":
+    if words[0] == "combine" and ("--publish" in words or "columns" in example):
+        _a_draft()
+    elif "--state" in words or words[0] == "combine":
         _a_round(with_state="--state" in words)
     if words == ["replicate", "study.json", "other.csv"]:
         replearn(*shlex.split("fit data.csv --target y --bits 3 --study-out study.json"))
@@ -278,12 +280,23 @@ def test_examples_of_help(inside: Path, example: str, tmp_path: Path) -> None:
     assert code in (0, 1), errors
 
 
-def _a_round(with_state: bool) -> None:
+def _a_draft() -> None:
+    """Columns of two labs, the draft that they make, and sums of its first round."""
+    columns = [f"{name}.columns.json" for name in ("a", "b")]
+    for name, out in zip(("a", "b"), columns, strict=True):
+        drop = ["--drop", "p_tree,p_logistic"] if name == "b" else []
+        assert replearn("sums", f"{name}.csv", "--target", "died", "--out", out, *drop)[0] == 0
+    found = replearn("combine", *columns, "--out", "draft.json")
+    assert found[0] == 0, found
+    _a_round(with_state=False, study="draft.json")
+
+
+def _a_round(with_state: bool, study: str = "study.json") -> None:
     """Sums of two labs, of the first round or of the second."""
     for round_ in range(1 + with_state):
         state = ["--state", "next.json"] if round_ else []
         for name in ("a", "b"):
-            call = ["sums", "study.json", f"{name}.csv", "--out", f"{name}.sums.json"]
+            call = ["sums", study, f"{name}.csv", "--out", f"{name}.sums.json"]
             assert replearn(*call, *state)[0] == 0
         if with_state and not round_:
             replearn("combine", "study.json", "a.sums.json", "b.sums.json", "--out", "next.json")

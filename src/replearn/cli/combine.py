@@ -29,8 +29,8 @@ examples:
   replearn combine draft.json *.sums.json --publish --out next.json
 
 writes the state of the next round, or, after the last one, the model. From an
-opened model one round is enough: --begin writes the state that labs need. Labs
-that publish together begin with their columns, which make a draft of a study.
+opened model one round is enough: --begin writes the state that labs need.
+Labs that publish together begin with their columns: they make a draft.
 
 exit codes: 0 the next round, or a model; 1 it is not the original's model;
   2 bad input

@@ -142,20 +142,20 @@ export function spreadsOf({ design }, theta, all) {
         pull *= pulls[k];
         sum += pull * left[k];
         expected += here[k] * pull;
-        square += here[k] * pull * pull;
+        square += (loss.kind === "gaussian" ? 1 : here[k]) * pull * pull;
       }
       seen[c] += sum * sum;
-      if (loss.kind !== "gaussian") {
-        likely[c] += loss.kind === "poisson" ? square : square - expected * expected;
-      }
+      const isClasses = loss.kind === "bernoulli" || loss.kind === "multinomial";
+      likely[c] += isClasses ? square - expected * expected : square;
     }
   }
   const effective = Math.min(...misfit.map(([second, fourth]) =>
-    Math.max(second * second / Math.max(fourth, 1e-300), 0.01)));
+    Math.max(second * second / Math.max(fourth, 1e-300), 0.1)));
   const above = 1 + 3 * Math.sqrt(2 / effective) + 10 / effective;
-  const calm = Math.min(1, sumOf(misfit.map(([second]) => second)) / Math.max(noise, 1e-300) * above);
+  const ratio = sumOf(misfit.map(([second]) => second)) / Math.max(noise, 1e-300);
+  const dispersion = ratio * above < 1 ? ratio * above : Math.max(1, ratio);
   const scale = nRows / (mass * mass);
-  return seen.map((square, c) => Math.sqrt(Math.max(square * scale, likely[c] * calm * scale, 1e-30)));
+  return seen.map((square, c) => Math.sqrt(Math.max(square * scale, likely[c] * dispersion * scale, 1e-30)));
 }
 
 /** A column of the triangles' Kronecker product. */
