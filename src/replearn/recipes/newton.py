@@ -36,7 +36,7 @@ from replearn.exact.rows import (
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Integers_
 from replearn.recipes.losses import Loss
-from replearn.types import BlockMap, Matrix, Vector, is_sparse
+from replearn.types import BlockMap, Matrix, Vector, is_sparse, stacked
 
 #: A step of at most this many units of 2^-26 in every coefficient is the last one: 2^-17.
 LAST_STEP = 1 << 9
@@ -229,7 +229,10 @@ def _few_sums(loss: Loss, state: State, block: Block) -> ExactSums:
             chosen = marks(X) < state.share
             steering.append((X[chosen], found[chosen], _cut(piece.weights, chosen)))
     if steering:  # one product of many rows is faster than many products of few
-        sampled = add_information(information, loss, *_stacked(steering))
+        chosen_rows, chosen_scores, some = zip(*steering, strict=True)
+        weighted = None if some[0] is None else stacked(some)
+        parts = stacked(chosen_rows), stacked(chosen_scores), weighted
+        sampled = add_information(information, loss, *parts)
     return ExactSums(
         "a Newton step",
         {
@@ -240,20 +243,6 @@ def _few_sums(loss: Loss, state: State, block: Block) -> ExactSums:
             "information": integers(information),
         },
     )
-
-
-def _stacked(
-    parts: list[tuple[Any, Matrix, Vector | None]],
-) -> tuple[Any, Matrix, Vector | None]:
-    """Rows, scores and weights of several pieces as one."""
-    rows, found, weights = zip(*parts, strict=True)
-    if is_sparse(rows[0]):
-        from scipy import sparse
-
-        stacked = sparse.vstack(rows, format="csr")
-    else:
-        stacked = np.concatenate(rows)
-    return stacked, np.concatenate(found), None if weights[0] is None else np.concatenate(weights)
 
 
 def _cut(weights: Vector | None, chosen: Any) -> Vector | None:
