@@ -259,13 +259,15 @@ def test_a_torn_archive(tmp_path):
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_csv_that_ends_inside_quotes_is_refused(tmp_path, packed):
-    path = tmp_path / ("a.csv.gz" if packed else "a.csv")
+    path = tmp_path / ("A.CSV.GZ" if packed else "a.csv")
 
     def write(text):
         path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
         return open_table(path)
 
     assert whole(write('a,b\n1,"x ""y"""\n2,5" pipe\n'), "a").tolist() == [1, 2]
-    for text in ('a,b\n1,"x\n2,y\n3,z\n', 'a,b\n1,x\n2,"', 'a,b\n1,x\n2,"y""\n'):
+    assert whole(write('a,b\n1,"x,"\n'), "a").tolist() == [1]
+    torn = ('a,b\n1,"x\n2,y\n3,z\n', 'a,b\n1,x\n2,"', 'a,b\n1,x\n2,"y""\n', 'a,b\n1,5"\n2,"y\n')
+    for text in torn:
         with pytest.raises(ReplearnError, match="must close every quote"):
             list(write(text).batches())

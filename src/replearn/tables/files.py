@@ -232,8 +232,9 @@ class CsvFile:
         try:
             with (
                 reading(self.path),
+                pa.input_stream(self.path, compression=_packing(self.path)) as file,
                 arrow_csv.open_csv(
-                    self.path,
+                    file,
                     arrow_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
                     arrow_csv.ParseOptions(
                         delimiter=self.options.delimiter, newlines_in_values=True
@@ -285,13 +286,22 @@ class _NoNumbers(Exception):
     """Columns (its one argument) with cells that Arrow does not read as numbers as we do."""
 
 
+def _packing(path: str) -> str | None:
+    return "gzip" if path.lower().endswith(".gz") else None
+
+
 def _ends_in_quotes(path: str, delimiter: str) -> bool:
     """Whether a text ends before its last quote is closed."""
-    opened = gzip.open if path.lower().endswith(".gz") else open
+    opened = gzip.open if _packing(path) else open
+    n_quotes, before, end = 0, b"", b"\n"
     with opened(path, "rb") as file:
-        n_quotes = sum(block.count(b'"') for block in iter(partial(file.read, _BLOCK_BYTES), b""))
-    if n_quotes % 2 == 0:
-        return False
+        for block in iter(partial(file.read, _BLOCK_BYTES), b""):
+            n_quotes += block.count(b'"')
+            if (place := block.rfind(b'"')) >= 0:
+                before = (end + block[:place])[-1:]  # of the last quote
+            end = block[-1:]
+    if n_quotes % 2 == 0 and before not in (b"\n", b"\r", delimiter.encode()):
+        return False  # the last quote opens no cell
     with opened(path, "rt", encoding="utf-8", newline="") as file:
         try:
             for _ in csv.reader(file, delimiter=delimiter, strict=True):
