@@ -359,9 +359,16 @@ def _row(
         seen = [line["small"][str(n_rows)] for line in lines if str(n_rows) in line["small"]]
         row[f"match {n_rows}"] = f"{sum(seen)} of {len(seen)}" if seen else ""
     for name in ("logistic 1,000", "logistic", "trees"):
-        for what in ("loss", "auc"):
-            values = [rival[name][what] for rival in rivals.values() if name in rival]
-            row[f"{name} {what}"] = float(np.mean(values)) if values else float("nan")
+        for what in (
+            "loss",
+            "auc",
+        ):  # the difference to the own fit on the same splits, added to it
+            values = [
+                rivals[line["seed"]][name][what] - line["own"][what]
+                for line in lines
+                if name in rivals.get(line["seed"], {})
+            ]
+            row[f"{name} {what}"] = row[f"own {what}"] + float(np.mean(values or [np.nan]))
     ahead = [  # on the same splits
         line["plans"]["3 0.01"]["auc"] - rivals[line["seed"]]["logistic"]["auc"]
         for line in lines
