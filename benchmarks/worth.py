@@ -368,7 +368,8 @@ def _row(
                 for line in lines
                 if name in rivals.get(line["seed"], {})
             ]
-            row[f"{name} {what}"] = row[f"own {what}"] + float(np.mean(values or [np.nan]))
+            found = row[f"own {what}"] + float(np.mean(values or [np.nan]))
+            row[f"{name} {what}"] = min(found, 1.0) if what == "auc" else found
     ahead = [  # on the same splits
         line["plans"]["3 0.01"]["auc"] - rivals[line["seed"]]["logistic"]["auc"]
         for line in lines

@@ -86,7 +86,7 @@ agreement.{thin} {splits} (A split is fresh if it chose no rule of the library.)
 - **Price.** Replicated models keep {kept.median():.1%} of the log-loss gain of the lab's own fit
   (median), and {kept.min():.1%} in the worst task.
 - **Beside scikit-learn.** The AUC differs from that of a tuned `LogisticRegression` on the same
-  rows by {ahead.median():+.4f} (median; worst {ahead.min():+.4f}).
+  rows by {ahead.median():+.3f} (median; worst {ahead.min():+.3f}, many classes).
 
 {CAPTION}
 
