@@ -61,7 +61,9 @@ const calls = {
     const found = await replication(study, file, options);
     if (found.refused) return { refused: found.refused, sums: found.sums };
     const { user, system } = process.cpuUsage(started), seconds = (user + system) / 1e6;
-    return { ...found, seconds, megabytes: process.resourceUsage().maxRSS / 1024 };
+    // the peak of this program: maxRSS has that of the process which started it, too
+    const [, peak] = readFileSync("/proc/self/status", "utf8").match(/VmHWM:\s+(\d+) kB/);
+    return { ...found, seconds, megabytes: Number(peak) / 1024 };
   },
   units: () => UNITS,
   table: async ({ csv, loss = { kind: "bernoulli" }, ...given }) => {
