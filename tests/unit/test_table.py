@@ -15,7 +15,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from replearn.errors import ReplearnError
 from replearn.tables import Texts, numbers_of, open_table
-from replearn.tables.cells import join_columns
+from replearn.tables.cells import join_columns, level_text
 
 
 def whole(table, name, n_rows=1 << 16):
@@ -271,3 +271,11 @@ def test_a_csv_that_ends_inside_quotes_is_refused(tmp_path, packed):
     for text in torn:
         with pytest.raises(ReplearnError, match="must close every quote"):
             list(write(text).batches())
+
+
+def test_a_number_beyond_all_numbers_is_a_level():
+    assert [level_text(text) for text in ("1e999", "-1e999", "1.0")] == [
+        "Infinity",
+        "-Infinity",
+        "1",
+    ]

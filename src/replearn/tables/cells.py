@@ -6,6 +6,7 @@ has one canonical text. `docs/format.md` is the specification.
 """
 
 import datetime
+import math
 import numbers
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -114,7 +115,10 @@ def is_number_text(text: str) -> bool:
 def level_text(text: str) -> str:
     """The level that a trimmed text is: "1.0" and "01" are "1", "TRUE" is "true"."""
     if _NUMBER.fullmatch(text):
-        return number_text(float(text))
+        number = float(text)
+        if math.isinf(number):
+            return "Infinity" if number > 0 else "-Infinity"
+        return number_text(number)
     return _BOOLS.get(text, text)
 
 
