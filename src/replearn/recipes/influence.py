@@ -32,6 +32,10 @@ from replearn.types import Matrix, Vector
 _FINE, _LARGEST = 12, 2.0**22
 #: Squares are taken to their own square in units of 2^20, so that sums stay in int64.
 _COARSE = 20
+#: Of cells variances are taken ``1 + 10/m`` times, m being the effective rows at the smaller lab;
+#: ``1 + 3/m`` times where the model lets expect them. Found by counting pairs of labs, equal and
+#: unequal (``benchmarks/worth.py``), and not derived.
+_TAIL_SEEN, _TAIL_EXPECTED = 10.0, 3.0
 
 
 def above(m: Any) -> Any:
@@ -78,10 +82,7 @@ class Influence:
     def differences(self, n_here: float, n_there: float, upper: bool = True) -> Vector:
         """Standard deviation of the difference between two labs with so many rows.
 
-        With ``upper`` it is wider by what few effective rows at the smaller lab do to tails:
-        variances are taken ``1 + 10/m`` times, or ``1 + 3/m`` where the model lets expect them.
-        That was found by counting pairs of labs, equal and unequal (``benchmarks/worth.py``), and
-        is not derived.
+        With ``upper`` it is wider by what few effective rows at the smaller lab do to tails.
         """
         variance = self.variance
         if upper:
@@ -89,10 +90,8 @@ class Influence:
             m, m_expected = (
                 np.maximum(small * found, 0.1) for found in (self.m_observed, self.m_expected)
             )
-            seen, likely = (
-                self.observed * (1.0 + 10.0 / m),
-                self.expected * (1.0 + 3.0 / m_expected),
-            )
+            seen = self.observed * (1.0 + _TAIL_SEEN / m)
+            likely = self.expected * (1.0 + _TAIL_EXPECTED / m_expected)
             variance = np.maximum(np.maximum(seen, likely), 1e-30)
         return np.sqrt(variance * (1.0 / n_here + 1.0 / n_there))
 
