@@ -310,6 +310,8 @@ def test_the_methods_paragraph_says_what_the_study_says(original) -> None:
     names = [row["column"] for row in facts.data()["predictors"]]
     items = {row["item"]: row["answer"] for row in facts.data()["tripod"]}
     assert items["10"] == "1,500 (original), 1,500 (others)"
+    asked = "7, 8a, 9b, 10, 11, 12b, c, 13, 15, 18c, f, 22, 23a, others"  # BMJ 385:e078378
+    assert ", ".join(items) == asked
     assert items["22"] == "all coefficients, above"
     assert names == [column.name for column in design.encoding.columns]
     terms = [row["term"] for row in facts.data()["coefficients"]]

@@ -68,16 +68,16 @@ def tripod_items(study: Study, model: Model | None = None) -> Table:
     gaps = any(getattr(column, "indicator", False) for column in design.encoding.columns)
     rows = [
         ("7", "data preparation", "constants under Predictors; values beyond the range: its ends"),
-        ("8", "outcome", f"{design.target}, {design.loss.title}"),
-        ("9", "predictors", f"{len(design.encoding.columns)}, under Predictors"),
+        ("8a", "outcome", f"{design.target}, {design.loss.title}"),
+        ("9b", "predictors", f"{len(design.encoding.columns)}, under Predictors"),
         ("10", "sample size", f"{study.n_original:,} (original), {study.n_replication:,} (others)"),
         ("11", "missing data", "indicators" if gaps else "no indicators; levels have (missing)"),
-        ("12", "analysis", f"ridge {design.ridge}, exact arithmetic; see Methods"),
+        ("12b, c", "analysis", f"ridge {design.ridge}, exact arithmetic; see Methods"),
         ("13", "class imbalance", "weights of classes" if design.class_weight else "no weights"),
         ("15", "output", "probabilities" if design.classes else "expected values"),
-        ("18", "protocol, code", f"study {study.fingerprint[:16]}; replearn, open source"),
+        ("18c, f", "protocol, code", f"study {study.fingerprint[:16]}; replearn, open source"),
         ("22", "specification", "all coefficients, above" if model else "not opened"),
-        ("23", "performance", "replearn evaluate MODEL TABLE --page FILE"),
+        ("23a", "performance", "replearn evaluate MODEL TABLE --page FILE"),
         ("others", "", "for the authors: setting, participants, fairness, ethics, use"),
     ]
     return Table("TRIPOD+AI", ("item", "about", "answer"), rows, key="tripod")
