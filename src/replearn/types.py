@@ -23,6 +23,14 @@ def is_sparse(X: Any) -> bool:
     return any(kind.__module__.startswith("scipy.sparse") for kind in type(X).__mro__)
 
 
+def unmasked(values: Any) -> Any:
+    """Masked cells as NaN; elsewhere in NumPy the number behind a mask comes back."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    kind = np.float64 if values.dtype.kind in "iuf" else object
+    return np.ma.filled(values.astype(kind), np.nan)
+
+
 def stacked(parts: Sequence[Any]) -> Any:
     """Rows of several arrays, or of several sparse ones, as one."""
     if len(parts) == 1:

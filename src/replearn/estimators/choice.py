@@ -26,7 +26,7 @@ from replearn.recipes.recipe import Bound, Promise, Sizes
 from replearn.study.progress import warn
 from replearn.tables import learn_classes
 from replearn.tables.cells import column_from
-from replearn.types import Matrix, Vector
+from replearn.types import Matrix, Vector, unmasked
 
 SCORINGS = ("accuracy", "neg_brier_score", "neg_log_loss")
 
@@ -197,6 +197,7 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
         """Candidates check their own rows; constant ones leave it to us."""
         if y is None:
             raise ReplearnError("fit requires y to be passed, but the target y is None.")
+        X, y = unmasked(X), unmasked(y)
         if self.candidates is None:
             X, y = validate_data(self, X, y, accept_sparse="csr")
         else:
@@ -208,6 +209,7 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
 
     def _checked_again(self, X: Any) -> Any:
         check_is_fitted(self, "model_")
+        X = unmasked(X)
         if self.candidates is None:
             return validate_data(self, X, accept_sparse="csr", reset=False)
         validate_data(self, X=X, skip_check_array=True, reset=False)

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
@@ -23,7 +23,7 @@ from replearn.study.replication import Replication, replicate, replicate_more
 from replearn.study.study import Study
 from replearn.study.worth import Worth
 from replearn.tables import Table, classes_like, open_table
-from replearn.types import is_sparse
+from replearn.types import is_sparse, unmasked
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -141,6 +141,7 @@ class _ReplicableGLM(Options, BaseEstimator):
     ) -> Table:
         """A checked table; without ``fitting`` the columns must be those of the fit."""
         names: tuple[str, ...] | None = None
+        X = unmasked(X)
         if _has_columns(X):
             validate_data(self, X, skip_check_array=True, reset=fitting and reset)
         else:
@@ -154,10 +155,10 @@ class _ReplicableGLM(Options, BaseEstimator):
             return open_table(X, columns=self.model_.feature_names, offset=offset, names=names)
         y = _column(y)
         if sample_weight is not None:
-            sample_weight = np.broadcast_to(np.asarray(sample_weight, dtype=np.float64), len(y))
+            sample_weight = _check_sample_weight(unmasked(sample_weight), y)
             if not sample_weight.all() and sample_weight.any():
                 X, y, sample_weight, offset, groups = (
-                    _with_weight(values, sample_weight > 0)
+                    _with_weight(values, sample_weight != 0)
                     for values in (X, y, sample_weight, offset, groups)
                 )
         return open_table(
@@ -218,7 +219,7 @@ def _column(y: Any) -> Any:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     if not hasattr(y, "__array__") or not hasattr(y, "name"):
-        y = np.asarray(y)
+        y = np.asarray(unmasked(y))
     if y.ndim == 2 and y.shape[1] == 1:
         return column_or_1d(y, warn=True)
     if y.ndim != 1:

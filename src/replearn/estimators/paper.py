@@ -32,7 +32,7 @@ from replearn.recipes.sgd import SGD
 from replearn.recipes.svm import SVM
 from replearn.study.paper_study import PaperReplication, PaperStudy
 from replearn.study.progress import threads, tracked, warn
-from replearn.types import BlockMap, Signs
+from replearn.types import BlockMap, Signs, unmasked
 
 #: Parts of docstrings that several classes share.
 _SHARED = {
@@ -156,7 +156,12 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         self
         """
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
+            self,
+            unmasked(X),
+            unmasked(y),
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
         )
         study = self._opened()
         signs = self._signs(y, study)
@@ -332,7 +337,8 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         scores : array of shape (n_samples,)
         """
         model = self._fitted()
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        kinds = [np.float64, np.float32]
+        X = validate_data(self, unmasked(X), accept_sparse="csr", dtype=kinds, reset=False)
         return model.decision_function(X)
 
     def predict(self, X: Any) -> NDArray[Any]:

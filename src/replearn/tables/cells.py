@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
-from replearn.types import Vector
+from replearn.types import Vector, unmasked
 
 #: Texts that say "no value", after white space is trimmed. "none" and "-" are answers.
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", ".", "?")
@@ -210,26 +210,17 @@ def from_series(series: Any) -> Column:
 def _from_array(array: NDArray[Any]) -> Column:
     if array.ndim != 1:
         raise OddCells("lists")
-    mask = None
-    if isinstance(array, np.ma.MaskedArray):
-        mask, array = np.ma.getmaskarray(array), array.data
+    array = unmasked(array)
     if array.dtype.kind in "iuf":
-        values = array.astype(np.float64, copy=mask is not None)
-        if mask is not None:
-            values[mask] = np.nan
-        return finite(values)
+        return finite(array.astype(np.float64, copy=False))
     if array.dtype.kind == "b":
-        codes = array.astype(np.int32)
-        return Texts(codes if mask is None else np.where(mask, -1, codes), ("false", "true"))
+        return Texts(array.astype(np.int32), ("false", "true"))
     kinds = {"M": "dates or times", "m": "dates or times", "c": "complex numbers", "S": "bytes"}
     if array.dtype.kind in kinds:
         raise OddCells(kinds[array.dtype.kind])
     if array.dtype.kind not in "OUT":
         raise OddCells(f"values of the type {array.dtype}")
-    items = array.tolist()
-    if mask is not None:
-        items = [None if hidden else item for item, hidden in zip(items, mask, strict=True)]
-    return _from_objects(items)
+    return _from_objects(array.tolist())
 
 
 def finite(values: Vector) -> Vector:
