@@ -34,6 +34,8 @@ from replearn.study.paper_study import PaperReplication, PaperStudy
 from replearn.study.progress import threads, tracked, warn
 from replearn.types import BlockMap, Signs, unmasked
 
+_ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+
 #: Parts of docstrings that several classes share.
 _SHARED = {
     "parameters": """margin : float, default=0.1
@@ -155,14 +157,7 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        X, y = validate_data(
-            self,
-            unmasked(X),
-            unmasked(y),
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-        )
+        X, y = validate_data(self, unmasked(X), unmasked(y), order="C", **_ROWS)
         study = self._opened()
         signs = self._signs(y, study)
         sample = MemoryRows(X, signs, self._order(signs, study))
@@ -337,8 +332,7 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         scores : array of shape (n_samples,)
         """
         model = self._fitted()
-        kinds = [np.float64, np.float32]
-        X = validate_data(self, unmasked(X), accept_sparse="csr", dtype=kinds, reset=False)
+        X = validate_data(self, unmasked(X), reset=False, **_ROWS)
         return model.decision_function(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
