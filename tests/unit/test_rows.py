@@ -76,7 +76,8 @@ def test_a_replication_of_rows_that_do_not_fit(monkeypatch):
 
 
 def test_what_is_seen_counts_all_rows_of_a_table_that_does_not_fit(monkeypatch):
-    X = sparse.random_array((3000, 4), density=0.5, format="csr", rng=np.random.default_rng(0))
+    numbers = np.random.default_rng(0).random((3000, 4))
+    X = sparse.csr_array(numbers * (numbers < 0.5))
     y = np.arange(3000) % 2
     opened = open_table(X, target=y)
     reading = Reading(learn_encoding(opened, y).encoding, Bernoulli(), (0, 1))
