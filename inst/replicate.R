@@ -472,7 +472,7 @@ mean_information <- function(sums, loss, ridge, S, p) {
 }
 
 # Inverse information times the last gradient, by the last steps (L-BFGS in two loops).
-remembered <- function(points, alone) {
+remembered <- function(points, inverse) {
   steps <- list()
   for (i in seq_along(points)[-1]) {
     step <- (points[[i]]$theta - points[[i - 1]]$theta) * POWER(-26)
@@ -486,7 +486,7 @@ remembered <- function(points, alone) {
     steps[[i]]$weight <- in_order(steps[[i]]$step * right) / steps[[i]]$product
     right <- right - steps[[i]]$weight * steps[[i]]$change
   }
-  found <- alone(right)
+  found <- inverse(right)
   for (one in steps)
     found <- found + (one$weight - in_order(one$change * found) / one$product) * one$step
   found
@@ -528,23 +528,22 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
     share <- ALL  # few different rows: no share stands for all
     sums <- passed(theta, share)
   }
+  last_step <- min(2^16, max(1, floor((if (whole) 2^20 else 2^17) / sqrt(rows$n))))
   last <- Inf
-  start <- sums
-  points <- list()
   for (step in 1:500) {
     gradient <- as.vector(t(mean_gradient(sums, loss, ridge, theta)))  # score by score
     if (all(abs(gradient) <= POWER(17 - loss_bits(loss)) * rows$n / sums$weight)) return(theta)
-    if (whole) {
-      if (!is.null(sums$information))
-        lower <- cholesky(mean_information(sums, loss, ridge, S, p), POWER(-24))
-      move <- -solved(lower, gradient)
-    } else {
-      points <- utils::tail(c(points, list(list(theta = as.vector(t(theta)), gradient = gradient))), 11)
-      move <- -remembered(points, function(right) solved_alone(start, right, loss, ridge, S, p))
+    if (!is.null(sums$information)) {
+      points <- list()  # since the information was made
+      steering <- if (!whole) sums
+        else cholesky(mean_information(sums, loss, ridge, S, p), POWER(-24))
     }
+    points <- utils::tail(c(points, list(list(theta = as.vector(t(theta)), gradient = gradient))), 11)
+    move <- -remembered(points, function(right)
+      if (whole) solved(steering, right) else solved_alone(steering, right, loss, ridge, S, p))
     size <- max(abs(move))
     units <- on_grid(move, 26)
-    if (all(abs(units) <= 512)) return(theta + matrix(units, S, byrow = TRUE))
+    if (all(abs(units) <= last_step)) return(theta + matrix(units, S, byrow = TRUE))
     steers_badly <- size > last / 4 && share < ALL
     if (steers_badly) share <- min(4 * share, ALL)
     last <- size
@@ -559,7 +558,7 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
         length <- length / 2
         next
       }
-      sums <- passed(there, if (whole && (steers_badly || length * size > 1 / 32)) share else 0)
+      sums <- passed(there, if (whole && (steers_badly || length * size > 1 / 8)) share else 0)
       ahead <- as.vector(t(mean_gradient(sums, loss, ridge, there)))
       if (in_order(ahead * move) <= -slope / 4) break
       length <- length / 2

@@ -53,8 +53,6 @@ N_CHECKS = 4
 #: Parts of the original's rows may differ by this factor more than influences say, in squares.
 MOST_INFLATION = 4.0
 _LEAST_INFLATION = 0.25
-#: Fits that only choose or check stop at steps of 2^-10.
-_TRIED_STEP = 1 << 16
 _ODD = 0x9E3779B97F4A7C15
 #: Joint counts below it are not published.
 LEAST_COUNT = 10
@@ -121,7 +119,7 @@ def fit(
     ridge: str,
     summary: Summary,
     start: Matrix | None = None,
-    last_step: int = newton.LAST_STEP,
+    last_step: int | None = None,
 ) -> Matrix:
     """Coefficients of all rows, in whole units of 2^-26: see `newton.fit`."""
 
@@ -238,7 +236,9 @@ def folds_of(kept: Kept, loss: Loss) -> tuple[Fold, ...]:
 def validate(folds: tuple[Fold, ...], loss: Loss, ridge: str) -> Validation:
     """Fit each fold, from where the folds stand."""
     fitted = tuple(
-        replace(fold, theta=fit(fold.learn, loss, ridge, fold.summary, fold.theta, _TRIED_STEP))
+        replace(
+            fold, theta=fit(fold.learn, loss, ridge, fold.summary, fold.theta, newton.LONGEST_LAST)
+        )
         for fold in folds
     )
     return Validation(ridge, held_out_loss(fitted, loss), fitted)
@@ -380,7 +380,9 @@ def inflation_of(
                 continue
             summary = Summary.of(half, loss)
             if loss.is_enough(summary.shares):
-                z = coordinates.of_theta(fit(half, loss, ridge, summary, theta, _TRIED_STEP))
+                z = coordinates.of_theta(
+                    fit(half, loss, ridge, summary, theta, newton.LONGEST_LAST)
+                )
                 found.append((z, summary.n_rows))
         if len(found) == 2:
             (z, n), (other, m) = found

@@ -2,11 +2,12 @@
 
 The gradient is an exact sum over all rows. The information matrix only steers: it comes from a
 share of the rows, chosen by their content, and on coarser grids. Beyond 500 coefficients it is
-that of uncorrelated columns, and the gradients of the last steps do the rest (L-BFGS). So the
-result is a function of the multiset of rows: no order, chunk, thread, BLAS kernel or machine
-changes a bit.
+that of uncorrelated columns. Gradients of the steps since then correct it (L-BFGS). So the result
+is a function of the multiset of rows: no order, chunk, thread, BLAS kernel or machine changes a
+bit.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -26,11 +27,13 @@ from replearn.exact.rows import (
     THETA_BITS,
     WEIGHT_BITS,
     Block,
+    column_sums,
     marks,
     most_rows,
     on_grid,
     pieces,
     scores,
+    sparse_rows,
     with_constant,
 )
 from replearn.exact.sums import ExactSums, integers
@@ -38,8 +41,11 @@ from replearn.exact.sums import Integers as Integers_
 from replearn.recipes.losses import Loss
 from replearn.types import BlockMap, Matrix, Vector, is_sparse, stacked
 
-#: A step of at most this many units of 2^-26 in every coefficient is the last one: 2^-17.
-LAST_STEP = 1 << 9
+#: A step of at most this many units of 2^-26, divided by the root of the number of rows, is the
+#: last one: a hundredth of the smallest standard error that a coefficient can have.
+_LAST_STEP = 1 << 20
+#: But at most 2^-10, however few the rows; choices and checks stop there.
+LONGEST_LAST = 1 << 16
 #: Pivots of the information matrix are raised to it: what the grid of curvatures can show.
 LEAST_PIVOT = 2.0**-24
 #: Coefficients of standardised columns stay below this; beyond, the classes are separable.
@@ -47,10 +53,10 @@ MAX_THETA = 16.0
 #: The information matrix comes from about so many rows for each coefficient.
 ROWS_PER_COEFFICIENT = 128
 #: It is made again while steps are larger than this.
-_LARGE_STEP = 2.0**-5
+_LARGE_STEP = 2.0**-3
 #: With more coefficients it has a first row and a diagonal for each score, and is made once.
 MOST_STEERED = 500
-#: Steps that are then remembered.
+#: Steps since then that are remembered.
 _MEMORY = 10
 _MOST_STEPS = 500
 #: A step is halved so often at most.
@@ -90,7 +96,7 @@ class Behind(Part):
     n_steps : int
         That were taken before.
     past : tuple of Point
-        The points before it, where there are many coefficients.
+        The points before it, since the information was made.
     direction : Direction or None
         What follows from the rest, so that it is computed once.
     """
@@ -216,7 +222,7 @@ def _few_sums(loss: Loss, state: State, block: Block) -> ExactSums:
         if piece.weights is not None:
             residual *= piece.weights[:, None]
         whole = on_grid(residual, loss.bits)
-        gradient[:, int(sparse) :] += (X.T @ whole).T.astype(np.int64)
+        gradient[:, int(sparse) :] += column_sums(X, whole).astype(np.int64)
         if sparse:  # whose constant is not among their columns
             gradient[:, 0] += whole.sum(axis=0).astype(np.int64) << ROW_BITS
         rows += piece.n_rows
@@ -285,15 +291,19 @@ def _add_first_and_diagonal(
     own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))  # pairs of a score with itself
     one = (1 << ROW_BITS) // int(COARSE)  # the constant, on the same grid
     n_others = information.shape[2] - X.shape[1]  # columns that sparse rows leave out: the constant
-    for start in range(0, len(found), COARSE_BLOCK):
-        part = slice(start, start + COARSE_BLOCK)
+    most = len(found) if is_sparse(X) else COARSE_BLOCK
+    for start in range(0, len(found), most):
+        part = slice(start, start + most)
         values = _curvature(loss, found[part], _cut(weights, part))[own]
-        coarse = X[part] * (1.0 / COARSE)
-        cells = coarse.data if is_sparse(X) else coarse
-        np.floor(cells + 0.5, out=cells)
-        information[:, 0, n_others:] += (coarse.T @ values.T).T.astype(np.int64) * one
+        if is_sparse(X):  # int64 needs no bound on the number of rows
+            values = values.astype(np.int64)
+            cells = (X.data.astype(np.int64) + int(COARSE) // 2) >> 4
+            coarse = sparse_rows(cells, X.indices, X.indptr, X.shape)
+        else:
+            coarse = cells = np.floor(X[part] * (1.0 / COARSE) + 0.5)
+        information[:, 0, n_others:] += column_sums(coarse, values.T).astype(np.int64) * one
         np.multiply(cells, cells, out=cells)
-        information[:, 1, n_others:] += (coarse.T @ values.T).T.astype(np.int64)
+        information[:, 1, n_others:] += column_sums(coarse, values.T).astype(np.int64)
         if n_others:
             information[:, :, 0] += values.sum(axis=1).astype(np.int64)[:, None] * one**2
     return _total_weight(weights, len(found))
@@ -331,7 +341,7 @@ def start(
 
 
 def advance(
-    state: State, sums: ExactSums, loss: Loss, ridge: float, last_step: int = LAST_STEP
+    state: State, sums: ExactSums, loss: Loss, ridge: float, last_step: int | None = None
 ) -> State | Matrix:
     """What follows from a pass over all rows: the next state, or the coefficients.
 
@@ -344,8 +354,8 @@ def advance(
     ridge : float
         Per row: weight of half the squared length of the coefficients, without the constant,
         on the mean loss. Labs with different numbers of rows have one target.
-    last_step : int
-        The largest step that is the last one, in units of 2^-26.
+    last_step : int, optional
+        The largest step that is the last one, in units of 2^-26; by default the rows say it.
 
     Returns
     -------
@@ -384,13 +394,14 @@ def advance(
     )
     factor = None
     if old is not None and before is not None:
-        if not state.whole:
-            new = replace(new, past=(*old.past, Point(old.theta, old.gradient))[-_MEMORY:])
         if not state.share:
-            new = replace(new, information=old.information, sampled=old.sampled)
+            past = (*old.past, Point(old.theta, old.gradient))[-_MEMORY:]
+            new = replace(new, information=old.information, sampled=old.sampled, past=past)
             factor = before.factor
     found = direction_of(new, loss, ridge, factor)
     units = on_grid(found.step, THETA_BITS)
+    if last_step is None:
+        last_step = _last_step(sums.count("rows"), state.whole)
     if np.abs(units).max() <= last_step:
         return state.theta + units
     if before is not None and found.size > before.size / 4 and share < 1 << 32:
@@ -399,44 +410,45 @@ def advance(
     return _ahead(replace(new, direction=found), state.whole)
 
 
+def _last_step(n_rows: int, whole: bool) -> int:
+    """With many coefficients steps shrink slowly, so the last one is an eighth."""
+    shortest = (_LAST_STEP if whole else _LAST_STEP >> 3) / math.sqrt(n_rows)
+    return min(LONGEST_LAST, max(1, int(shortest)))
+
+
 def direction_of(
     behind: Behind, loss: Loss, ridge: float, factor: Matrix | None = None
 ) -> Direction:
-    """The Newton step from a point; ``factor`` is that of its information, if it is known."""
+    """The Newton step from a point; ``factor`` is that of its information, if it is known.
+
+    Steps since the information was made correct it (L-BFGS in two loops).
+    """
     if behind.direction is not None:
         return behind.direction
     sums = behind.sums
-    gradient = mean_gradient(sums, behind.theta, loss, ridge)
-    if not _is_whole(sums.values["information"]):
-        return Direction(None, gradient, -_remembered(behind, sums, gradient, loss, ridge))
-    if factor is None:
-        factor = algebra.cholesky(mean_information(sums, loss, ridge), LEAST_PIVOT)
-    step = -algebra.solve(factor, gradient.reshape(-1)).reshape(gradient.shape)
-    return Direction(factor, gradient, step)
-
-
-def _remembered(
-    behind: Behind, sums: ExactSums, gradient: Matrix, loss: Loss, ridge: float
-) -> Matrix:
-    """Inverse information times the gradient, by the last steps (L-BFGS in two loops)."""
+    gradient = right = mean_gradient(sums, behind.theta, loss, ridge)
     points = []
     for point in behind.past:
         there = ExactSums("", {"gradient": point.gradient, "weight": sums.values["weight"]})
         points.append((point.theta, mean_gradient(there, point.theta, loss, ridge)))
-    points.append((behind.theta, gradient))
     steps = []
-    for (theta, slope), (next_theta, next_slope) in pairwise(points):
+    for (theta, slope), (next_theta, next_slope) in pairwise([*points, (behind.theta, gradient)]):
         step, change = (next_theta - theta) * 2.0**-THETA_BITS, next_slope - slope
         if (product := _dot(step, change)) > 0:
             steps.append((step, change, product))
     weights = []
     for step, change, product in reversed(steps):
-        weights.append(_dot(step, gradient) / product)
-        gradient = gradient - weights[-1] * change
-    found = _solved_alone(sums, gradient, loss, ridge)
+        weights.append(_dot(step, right) / product)
+        right = right - weights[-1] * change
+    if not _is_whole(sums.values["information"]):
+        found = _solved_alone(sums, right, loss, ridge)
+    else:
+        if factor is None:
+            factor = algebra.cholesky(mean_information(sums, loss, ridge), LEAST_PIVOT)
+        found = algebra.solve(factor, right.reshape(-1)).reshape(right.shape)
     for (step, change, product), weight in zip(steps, reversed(weights), strict=True):
         found = found + (weight - _dot(change, found) / product) * step
-    return found
+    return Direction(factor, gradient, -found)
 
 
 def _dot(a: Matrix, b: Matrix) -> float:
@@ -487,7 +499,7 @@ def fit(
     n_rows: int,
     n_columns: int,
     theta: Matrix | None = None,
-    last_step: int = LAST_STEP,
+    last_step: int | None = None,
 ) -> Matrix:
     """Coefficients at which the mean loss with its ridge is smallest.
 
@@ -586,9 +598,9 @@ def packed(information: Integers_) -> Integers_:
 
 def unpacked(rows: Integers_, n_columns: int) -> Integers_:
     """The information again."""
-    below = np.tril_indices(n_columns)
-    if rows.shape[1] != len(below[0]):
+    if rows.shape[1] != n_columns * (n_columns + 1) // 2:
         return rows.reshape(len(rows), 2, n_columns)
+    below = np.tril_indices(n_columns)
     found = np.zeros((len(rows), n_columns, n_columns), dtype=object)
     if len(rows):
         found[:, below[0], below[1]] = rows

@@ -519,8 +519,8 @@ export function summaryOf(rows, loss) {
 
 // --- Newton's method -----------------------------------------------------------------------------
 
-const LAST_STEP = 1 << 9, MAX_THETA = 16, ROWS_PER_COEFFICIENT = 128;
-const LARGE_STEP = 1 / 32, MOST_STEPS = 500, LEAST_LENGTH = 1 / (1 << 20);
+const LAST_STEP = 1 << 20, LONGEST_LAST = 1 << 16, MAX_THETA = 16, ROWS_PER_COEFFICIENT = 128;
+const LARGE_STEP = 1 / 8, MOST_STEPS = 500, LEAST_LENGTH = 1 / (1 << 20);
 export const MOST_STEERED = 500;
 const MEMORY = 10, LEAST_PIVOT = 2 ** -24;
 
@@ -548,26 +548,26 @@ export function fit(rows, loss, ridge, onPass = () => {}) {
     share = ALL; // few different rows: no share stands for all
     sums = passed(theta, share);
   }
-  const points = [];
-  let steering = null, last = Infinity;
+  const lastStep = Math.min(LONGEST_LAST,
+    Math.max(1, Math.floor((whole ? LAST_STEP : LAST_STEP / 8) / Math.sqrt(rows.nRows))));
+  const points = [];  // since the information was made
+  let inverse = null, last = Infinity;
   for (let step = 0; step < MOST_STEPS; step++) {
     const gradient = meanGradient(sums, loss, ridge, theta);
     const flat = POWERS[WEIGHT_BITS + 1023 - lossBits(loss)] * rows.nRows / sums.weight;
     if (gradient.every((value) => Math.abs(value) <= flat)) return theta;
-    let move;
-    if (whole) {
-      if (sums.information) steering = cholesky(meanInformation(sums, loss, ridge, q, p), LEAST_PIVOT);
-      move = solve(steering, gradient).map((value) => -value);
-    } else {
-      steering ??= sums;
-      points.push({ theta: theta.flatMap((row) => Array.from(row)), gradient });
-      if (points.length > MEMORY + 1) points.shift();
-      move = remembered(points, (right) => solvedAlone(steering, right, loss, ridge, q, p))
-        .map((value) => -value);
+    if (sums.information) {
+      points.length = 0;
+      const made = whole ? cholesky(meanInformation(sums, loss, ridge, q, p), LEAST_PIVOT) : sums;
+      inverse = whole ? (right) => solve(made, right)
+        : (right) => solvedAlone(made, right, loss, ridge, q, p);
     }
+    points.push({ theta: theta.flatMap((row) => Array.from(row)), gradient });
+    if (points.length > MEMORY + 1) points.shift();
+    const move = remembered(points, inverse).map((value) => -value);
     size = move.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
     const units = move.map((value) => onGrid(value, THETA_BITS));
-    if (units.every((value) => Math.abs(value) <= LAST_STEP)) return moved(theta, units);
+    if (units.every((value) => Math.abs(value) <= lastStep)) return moved(theta, units);
     const steersBadly = size > last / 4 && share < ALL;
     if (steersBadly) share = Math.min(4 * share, ALL);
     last = size;
@@ -601,7 +601,7 @@ export function fit(rows, loss, ridge, onPass = () => {}) {
 }
 
 /** Inverse information times the last gradient, by the last steps (L-BFGS in two loops). */
-function remembered(points, solveAlone) {
+function remembered(points, inverse) {
   const dot = (a, b) => total(a.map((value, i) => value * b[i]));
   const steps = [];
   for (let i = 1; i < points.length; i++) {
@@ -616,7 +616,7 @@ function remembered(points, solveAlone) {
     one.weight = dot(one.step, right) / one.product;
     right = right.map((value, j) => value - one.weight * one.change[j]);
   }
-  let found = solveAlone(right);
+  let found = inverse(right);
   for (const { step, change, product, weight } of steps) {
     const factor = weight - dot(change, found) / product;
     found = found.map((value, j) => value + factor * step[j]);
