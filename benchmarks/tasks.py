@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from replearn.tables import Table, open_table
 
 #: Rows of a task at most: two labs and the rows to test on.
-MOST_ROWS = 20_000
+MOST_ROWS = 50_000
 N_TEST = 10_000
 
 

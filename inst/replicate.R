@@ -1324,13 +1324,28 @@ auc <- function(scores, y, mass) {
 ratios_of <- function(study, n)
   widths_of(study$design) / (decimals(unlist(study$spreads)) * sqrt(1 / study$n_original + 1 / n))
 
-# Estimated probability that a lab with so many rows gets a different model.
-disagreement_of <- function(study, n) {
-  width <- ratios_of(study, n)
-  reach <- width / 2^(study$design$bits + 1)
+# Probability that two labs differ in one number; widths are in standard deviations.
+miss_rate <- function(width, bits) {
+  reach <- width / 2^(bits + 1)
   tail <- function(t) t * pnorm(-t) - dnorm(t)
-  miss <- (tail(width / 2 + reach) - tail(width / 2 - reach)) / reach
-  -expm1(sum(log1p(-pmax(0, pmin(miss, 1 - 1e-12)))))
+  pmax(0, pmin((tail(width / 2 + reach) - tail(width / 2 - reach)) / reach, 1 - 1e-12))
+}
+
+# Estimated probability that a lab with so many rows gets a different model. Standard deviations are
+# geometric means of those that the original saw and those that its cells were planned with.
+disagreement_of <- function(study, n) {
+  bits <- study$design$bits
+  planned <- ratios_of(study, study$n_replication)
+  too_often <- function(width)
+    length(planned) * miss_rate(width, bits) > as.double(study$max_disagreement)
+  low <- 1e-3
+  high <- 1
+  while (too_often(high)) high <- 2 * high
+  for (i in 1:60) {
+    middle <- (low + high) / 2
+    if (too_often(middle)) low <- middle else high <- middle
+  }
+  -expm1(sum(log1p(-miss_rate(ratios_of(study, n) * sqrt(high / planned), bits))))
 }
 
 # Bits of a normal number that is rounded to cells of this many standard deviations.

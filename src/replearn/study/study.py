@@ -13,6 +13,7 @@ import numpy as np
 from replearn.codes.sketch import miss_rate, width_factor
 from replearn.documents import Document, Length, Positive3, Range, Sha256, Share3, Unfit
 from replearn.documents.facts import Facts, Figure, Row, Spoken, percent
+from replearn.documents.pictures import Rung, ladder
 from replearn.errors import ReplearnError
 from replearn.exact.sums import ExactSums
 from replearn.recipes.design import MAX_NUMBERS, Design
@@ -20,7 +21,6 @@ from replearn.recipes.model import Model
 from replearn.study import passes
 from replearn.study.evidence import FREE_BITS, Evidence, bits_of, rows_to_find, rows_to_match
 from replearn.study.passes import Fitted, State, Sums
-from replearn.study.pictures import Rung, ladder
 from replearn.study.rows import Reading
 from replearn.tables import Profile
 from replearn.types import Vector
@@ -91,8 +91,7 @@ class Study(Spoken, Document):
             raise Unfit("the profile must have the columns and the target of the design")
         if not 0 < float(self.max_disagreement) < 1:
             raise Unfit("max_disagreement must be in (0, 1)")
-        factor = width_factor(self.design.n_numbers, float(self.max_disagreement), self.design.bits)
-        ratio = self.widths / (factor * self.deviations(self.n_replication))
+        ratio = self.widths / (self._factor * self.deviations(self.n_replication))
         if not ((ratio > 0.9) & (ratio < _MOST_UPPER)).all():
             raise Unfit(
                 "widths must be those that rows, spreads and max_disagreement imply, got some that "
@@ -109,6 +108,11 @@ class Study(Spoken, Document):
         """Standard deviation of one row's influence on each number, as the original states it."""
         return np.array([float(spread) for spread in self.spreads])
 
+    @property
+    def _factor(self) -> float:
+        """Widths of cells as planned, in standard deviations."""
+        return width_factor(self.design.n_numbers, float(self.max_disagreement), self.design.bits)
+
     def deviations(self, n_rows: int) -> Vector:
         """Standard deviations between the original and a lab with so many rows."""
         return self.stated_spreads * math.sqrt(1 / self.n_original + 1 / n_rows)
@@ -118,8 +122,11 @@ class Study(Spoken, Document):
 
         Normal differences stay within all cells at least as often as if they were independent,
         whatever their correlations (Sidak). A sum over the cells would exceed 1 for few rows.
+        Standard deviations are geometric means of those that the original saw and those that its
+        cells were planned with: it knows its own spread only up to an error.
         """
-        ratios = self.widths / self.deviations(n_rows)
+        planned = self.widths / self.deviations(self.n_replication)
+        ratios = self.widths / self.deviations(n_rows) * np.sqrt(self._factor / planned)
         each = (min(miss_rate(ratio, self.design.bits), _MOST_MISSES) for ratio in ratios)
         return -math.expm1(math.fsum(math.log1p(-miss) for miss in each))
 

@@ -36,9 +36,30 @@ function ratios(study, nRows) {
   return study.design.widths.map((width, i) => Number(width) / (Number(study.spreads[i]) * root));
 }
 
-/** Estimated probability that a lab with so many rows gets a different model. */
-export const disagreement = (study, nRows) => -Math.expm1(ratios(study, nRows).reduce(
-  (sum, ratio) => sum + Math.log1p(-Math.min(missRate(ratio, study.design.bits), 1 - 1e-12)), 0));
+/** Width of cells, in standard deviations, at which all numbers agree as promised. */
+function widthFactor({ design, max_disagreement }) {
+  const failures = (width) => design.widths.length * missRate(width, design.bits);
+  let low = 1e-3, high = 1;
+  while (failures(high) > Number(max_disagreement)) high *= 2;
+  for (let i = 0; i < 60; i++) {
+    const middle = (low + high) / 2;
+    if (failures(middle) > Number(max_disagreement)) low = middle;
+    else high = middle;
+  }
+  return high;
+}
+
+/**
+ * Estimated probability that a lab with so many rows gets a different model. Standard deviations are
+ * geometric means of those that the original saw and those that its cells were planned with.
+ */
+export function disagreement(study, nRows) {
+  const factor = widthFactor(study), planned = ratios(study, study.n_replication);
+  return -Math.expm1(ratios(study, nRows).reduce((sum, ratio, i) => {
+    const miss = missRate(ratio * Math.sqrt(factor / planned[i]), study.design.bits);
+    return sum + Math.log1p(-Math.min(miss, 1 - 1e-12));
+  }, 0));
+}
 
 /** Bits of a normal number that is rounded to cells of this many standard deviations. */
 function entropy(ratio) {
