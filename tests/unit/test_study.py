@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import replearn as rl
+from replearn.codes.sketch import width_factor
 from replearn.datasets import load_readmission
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
 from replearn.recipes.model import Model
@@ -65,7 +66,9 @@ def test_few_rows_are_told_their_own_chance(labs, original):
 def test_the_chance_of_few_rows_is_that_of_all_cells(original):
     study, rng = original.study, np.random.default_rng(0)
     for n_rows in (300, 600):
-        ratios = study.widths / study.deviations(n_rows)  # independent: the bound is exact
+        seen, scale = (study.deviations(n) for n in (n_rows, study.n_replication))
+        planned = study.widths / width_factor(scale.size, 0.01, 3) * seen / scale
+        ratios = study.widths / np.sqrt(seen * planned)  # independent: the bound is exact
         residual = rng.uniform(-1, 1, (20_000, ratios.size)) * ratios / 2 ** (study.design.bits + 1)
         moved = rng.standard_normal((20_000, ratios.size)) + residual
         same = (np.abs(moved) < ratios / 2).all(axis=1).mean()

@@ -393,11 +393,10 @@ def advance(
         n_steps=n_steps,
     )
     factor = None
-    if old is not None and before is not None:
-        if not state.share:
-            past = (*old.past, Point(old.theta, old.gradient))[-_MEMORY:]
-            new = replace(new, information=old.information, sampled=old.sampled, past=past)
-            factor = before.factor
+    if old is not None and before is not None and not state.share:
+        past = (*old.past, Point(old.theta, old.gradient))[-_MEMORY:]
+        new = replace(new, information=old.information, sampled=old.sampled, past=past)
+        factor = before.factor
     found = direction_of(new, loss, ridge, factor)
     units = on_grid(found.step, THETA_BITS)
     if last_step is None:
