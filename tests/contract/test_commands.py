@@ -7,12 +7,11 @@ import os
 import pty
 import re
 import shlex
-import signal
+import shutil
 import struct
 import subprocess
 import sys
 import termios
-import time
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
@@ -648,14 +647,48 @@ def _started(*words: str, **settings: object) -> subprocess.Popen[bytes]:
     )
 
 
-def test_an_interrupt_says_so(inside: Path, tmp_path: Path) -> None:
-    out = str(tmp_path / "s.json")
-    process = _started("demo", "--labs", "2000", stdout=subprocess.PIPE)
-    time.sleep(3)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, out
-    assert errors.decode() == "replearn: interrupted\n"
+#: Work that takes a while, and what it writes.
+LONG = [
+    "demo --labs 9",
+    "publish a.csv --target died --out {tmp}/s.json",
+    "replicate study.json b.csv --out {tmp}/m.json --page {tmp}/p.html",
+    "check study.json b.csv",
+    "bundle study.json --out {tmp}/bundle",
+    "predict a.model.json new.csv --out {tmp}/p.csv",
+    "audit b.csv --study study.json --pairs 2 --rows 1200",
+    "sums study.json lab.parquet --out {tmp}/lab.sums.json",
+    "combine study.json a.sums.json b.sums.json --out {tmp}/next.json",
+    "fit data.csv --target y --margin 0.4",
+]
+AFTER = """
+import os, signal, sys, threading
+from replearn.__main__ import run
+threading.Timer(float(sys.argv.pop(1)), os.kill, (os.getpid(), signal.SIGINT)).start()
+run()
+"""
+
+
+@pytest.mark.parametrize("call", LONG, ids=[call.split()[0] for call in LONG])
+def test_an_interrupt_says_so(inside: Path, tmp_path: Path, call: str) -> None:
+    """At any time: while modules are imported, files are read, rows are fitted, files written."""
+    _a_round(with_state=False)
+    codes = set()
+    for seconds in (0.02, 0.1, 0.4, 0.8, 1.6):
+        process = subprocess.Popen(
+            [sys.executable, "-c", AFTER, str(seconds), *call.format(tmp=tmp_path).split()],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        _, errors = process.communicate(timeout=120)
+        codes.add(process.returncode)
+        if process.returncode == 130:
+            assert errors.decode() == "replearn: interrupted\n"
+            assert not list(tmp_path.rglob(".*"))
+        else:
+            assert process.returncode == 0, errors
+            for path in tmp_path.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert 130 in codes
 
 
 def test_a_closed_output(inside: Path) -> None:

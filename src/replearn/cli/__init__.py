@@ -12,6 +12,7 @@ need.
 import argparse
 import json
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,6 @@ from replearn.cli.command import (
     BAD_INPUT,
     BUG,
     CLOSED_PIPE,
-    INTERRUPTED,
     Outcome,
     Parser,
     complain,
@@ -120,6 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             outcome: Outcome = options.run(options)
         _print(outcome, options, warned)
         return outcome.code
+    except _interrupts():
+        raise KeyboardInterrupt from None
     except ReplearnError as problem:
         complain("error", problem, command)
         return BAD_INPUT
@@ -132,9 +134,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         where = f"{problem.filename}: " if problem.filename else ""
         complain("error", f"{where}{system_words(problem)}", command)
         return BAD_INPUT
-    except KeyboardInterrupt:
-        print("replearn: interrupted", file=sys.stderr)
-        return INTERRUPTED
     except MemoryError:
         complain("error", "there is not enough memory for this table. Use fewer columns or rows.")
         return BAD_INPUT
@@ -155,6 +154,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "prints in its place.",
         )
         return BUG
+
+
+def _interrupts() -> type[BaseException]:
+    """What an interrupt raises: anything, if it stops an import."""
+    came = getattr(signal.getsignal(signal.SIGINT), "came", False)
+    return BaseException if came else KeyboardInterrupt
 
 
 def _refuse_own_table(options: argparse.Namespace) -> None:

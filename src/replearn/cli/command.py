@@ -24,7 +24,6 @@ DONE = 0  # or: the same model, or an audit within its bound
 DIFFERENT = 1  # the models differ, or an audit exceeds, or a check finds what would stop a fit
 BAD_INPUT = 2  # or bad usage
 BUG = 70  # not 1, which would say that two models differ
-INTERRUPTED = 130
 CLOSED_PIPE = 141
 
 #: Columns of text that nobody exceeds.
