@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -74,6 +75,16 @@ def test_the_chance_of_few_rows_is_that_of_all_cells(original):
         same = (np.abs(moved) < ratios / 2).all(axis=1).mean()
         assert 0 < same < 0.9
         assert 1 - study.disagreement(n_rows) == pytest.approx(same, abs=0.02)
+
+
+def test_rounding_that_costs_much_is_told_with_its_remedy(labs):
+    rows = labs[0][[TARGET, "age", "nyha", "sodium", "creatinine"]][:1500]
+    request = Request(target=TARGET, ridge=0.003, sketch_bits=1)
+    found = publish(open_table(rows, target=TARGET), request)
+    assert 1 - found.worth.explained / found.own_worth.explained > 0.03
+    assert any("sketch_bits=2" in caution for caution in found.certificate.cautions)
+    best = publish(open_table(rows, target=TARGET), replace(request, sketch_bits=4))
+    assert not any("Rounding" in caution for caution in best.certificate.cautions)
 
 
 def test_a_different_population_is_a_finding(labs, original):

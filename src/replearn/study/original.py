@@ -11,7 +11,7 @@ import numpy as np
 from replearn.codes.coins import Coins, seed_text
 from replearn.codes.sketch import Cells
 from replearn.documents import decimal_text
-from replearn.documents.facts import Facts, Row, Spoken
+from replearn.documents.facts import Facts, Row, Spoken, percent
 from replearn.errors import ReplearnError, short
 from replearn.exact.rows import Kept, Rows
 from replearn.recipes import glm
@@ -43,6 +43,8 @@ from replearn.types import Vector
 
 #: Rows (or groups of them) that a level has for a coefficient of its own, at the smallest lab.
 LEAST_LEVEL = 20
+#: Rounding that costs more than this share of a model's worth is told.
+_DEAR = 0.03
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -323,7 +325,7 @@ def _published(
     own_worth, worth = (
         worth_of(best.reading.loss, folds) for folds in (trial.validation.folds, trial.folds)
     )
-    certificate = _certificate(best, promise, design, model, worth)
+    certificate = _certificate(best, promise, design, model, own_worth, worth)
     unsafe = [
         f"It must not publish {remark}. Leave it out: drop=[{remark.column!r}]."
         for remark in best.learned.remarks
@@ -363,7 +365,7 @@ def worth_of(loss: Loss, folds: tuple[glm.Fold, ...]) -> Worth:
 
 
 def _certificate(
-    best: _Candidate, promise: Promise, design: Design, model: Model, worth: Worth
+    best: _Candidate, promise: Promise, design: Design, model: Model, own: Worth, worth: Worth
 ) -> Certificate:
     trial = best.trial
     z = trial.coordinates.of_theta(trial.theta)
@@ -393,6 +395,11 @@ def _certificate(
         )
     if worth.is_useless:
         cautions.append("The model is no better than the base rate.")
+    elif 0 < promise.bits < 4 and (lost := 1 - worth.explained / own.explained) > _DEAR:
+        cautions.append(
+            f"Rounding costs {percent(lost)} of what the model is worth. One more bit would cost "
+            f"a quarter of that: sketch_bits={promise.bits + 1}."
+        )
     if n_repeated > 0.2 * min(promise.n_here, glm.MOST_TRIED):
         cautions.append(
             f"{n_repeated:,} rows occur before. If the same person stands in several rows, pass "
