@@ -33,6 +33,7 @@ from replearn.errors import ReplearnError
 from replearn.exact.rows import Kept
 from replearn.recipes import glm
 from replearn.study.original import Original, Request, publish, worth_of
+from replearn.study.replication import replicate
 from replearn.study.rows import Reading, TableRows, read_rows
 
 FIRST = 3030
@@ -174,6 +175,32 @@ def measure(
     return line
 
 
+def many(task: Task, n_labs: int, seeds: range) -> dict[str, Any]:
+    """One original and many replications at once: how often all labs get its model, as planned."""
+    promised, got, n_here = 0.01, [], 0
+    for seed in seeds:
+        here, there, _ = task.split(seed)
+        parts = np.array_split(there, n_labs)
+        request = Request(
+            max_disagreement=promised / n_labs,
+            categories=task.categories,
+            shared_seed=f"worth {seed}",
+            replication_rows=len(parts[-1]),
+        )
+        study, n_here = publish(task.table(here), request).study, len(here)
+        fingerprints = (replicate(study, task.table(part))[0].fingerprint for part in parts)
+        got.append([fingerprint == study.commitment for fingerprint in fingerprints])
+    return {
+        "task": task.name,
+        "rows": n_here,
+        "labs": n_labs,
+        "rows of a lab": n_here // n_labs,
+        "originals": len(got),
+        "all got the model": sum(map(all, got)),
+        "labs that did not": sum(not one for labs in got for one in labs),
+    }
+
+
 # --- rivals ---------------------------------------------------------------------------------------
 
 
@@ -249,12 +276,19 @@ def main() -> None:
     parser.add_argument("--bases", default="linear,splines,products")
     parser.add_argument("--pairs", type=int, default=60)
     parser.add_argument("--share", type=float, default=1.0, help="rows of the replication")
+    parser.add_argument("--labs", type=int, help="so many replications at once, and nothing else")
     parser.add_argument("--rivals", type=int, default=5, help="pairs with scikit-learn beside")
     parser.add_argument("--results", type=Path, default=Path("worth.jsonl"))
     parser.add_argument("--table", action="store_true", help="no measurement: only the table")
     parser.add_argument("--write", type=Path, help="folder for worth.csv and worth.md")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    if options.labs:
+        seeds = range(FIRST, FIRST + options.pairs)
+        chosen = tasks(options.data, (options.tasks or "census").split(";"))
+        found = pd.DataFrame([many(task, options.labs, seeds) for task in chosen])
+        print(found.to_string(index=False))
+        return
     known = [json.loads(line) for line in _lines(options.results)]
     done = {(line["task"], line["basis"], line["seed"], line["share"]) for line in known}
     names = options.tasks.split(";") if options.tasks else list(QUICK if options.quick else TASKS)
