@@ -83,7 +83,7 @@ class Published:
     def expected(self, n_there: int) -> float:
         """The certificate's estimate for this original."""
         residual = self.z - self.cells.decode(self.codes, self.sketch)
-        deviations = self.spread.differences(self.n_rows, n_there)
+        deviations = self.spread.central(self.n_rows, n_there)
         found = glm.stability(self.cells.widths, deviations, self.cells.bits, residual).expected
         assert found is not None
         return found

@@ -312,6 +312,14 @@ class Spread:
         factor = max(1.0, self.inflation) if upper else self.inflation
         return self.influence.differences(n_here, n_there, upper) * math.sqrt(factor)
 
+    def central(self, n_here: float, n_there: float) -> Vector:
+        """Geometric means of what was seen and what cells are planned with.
+
+        A lab knows its own spread only up to an error. `Study.disagreement` does the same.
+        """
+        seen, upper = (self.differences(n_here, n_there, bound) for bound in (False, True))
+        return np.sqrt(seen * upper)
+
 
 def second_moments(rows: Rows) -> Matrix:
     """Mean products of encoded columns, the constant first; small joint counts are left out."""

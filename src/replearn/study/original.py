@@ -370,10 +370,7 @@ def _certificate(
     trial = best.trial
     z = trial.coordinates.of_theta(trial.theta)
     residual = z - design.cells.decode(model.codes, design.published)
-    seen, upper = (
-        trial.spread.differences(promise.n_here, promise.n_there, bound) for bound in (False, True)
-    )
-    deviations = np.sqrt(seen * upper)  # as in `Study.disagreement`
+    deviations = trial.spread.central(promise.n_here, promise.n_there)
     expected = stability(design.cells.widths, deviations, promise.bits, residual).expected
     assert expected is not None
     effective = trial.spread.influence.effective
