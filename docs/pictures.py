@@ -24,8 +24,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import replearn as rl
 from replearn.datasets import load_readmission
+from replearn.documents.pictures import Rung, ladder, sixteen_scores, where_we_landed
 from replearn.reports.bundle import write_bundle
-from replearn.study.pictures import Rung, ladder, sixteen_scores, where_we_landed
 from replearn.study.replication import replicate
 from replearn.tables import open_table
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from replearn.study.pictures import Landed, Rung, ladder, sixteen_scores, where_we_landed
+from replearn.documents.pictures import Landed, Rung, ladder, sixteen_scores, where_we_landed
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))

@@ -50,6 +50,16 @@ def test_check_estimator(estimator):
     assert skipped <= {"check_array_api_input"}  # needs an environment variable
 
 
+def test_coefficients_of_a_regression_have_the_units_of_its_target():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(2000, 3))
+    y = 70 + 20 * X[:, 0] + rng.normal(size=2000)
+    fitted = ReplicableLinearRegressor().fit(X, y)
+    inside = X[(np.abs(X) < 0.8).all(axis=1)]  # values beyond the published range are moved to it
+    expected = inside @ fitted.coef_[0] + fitted.intercept_
+    np.testing.assert_allclose(fitted.predict(inside), expected, rtol=1e-9)
+
+
 @pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda cls: cls.__name__)
 def test_masks_and_imaginary_parts_are_not_dropped(estimator):

@@ -283,7 +283,7 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
 
 def _ladder(original: "Original") -> str:
     """What rounding costs, and who gets the model."""
-    from replearn.study.pictures import Rung, ladder
+    from replearn.documents.pictures import Rung, ladder
 
     worth, own = max(0.0, original.worth.explained), max(0.0, original.own_worth.explained)
     labs = f"{percent(1 - original.certificate.expected)} of labs"

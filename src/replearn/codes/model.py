@@ -12,7 +12,8 @@ from replearn.codes.nets import NetSpace
 from replearn.codes.space import CodeSpace
 from replearn.codes.votes import VoteSpace
 from replearn.documents import MAX_WHOLE, Document, Integers, Label, Length, Unfit
-from replearn.documents.facts import Facts, Row, Spoken
+from replearn.documents.facts import Facts, Figure, Row, Spoken
+from replearn.documents.pictures import Mark, forest
 from replearn.errors import ReplearnError
 from replearn.exact.lanes import row_products, unit
 from replearn.types import Codes, Vector, is_sparse
@@ -144,4 +145,9 @@ class HalfspaceModel(Spoken, Document):
                 Row("seed", self.seed),
             ],
             details=weights,
+            figures=[Figure("Weights of the columns", self._picture)],
         )
+
+    def _picture(self) -> str:
+        pairs = zip(self.feature_names, self.coef.tolist(), strict=True)
+        return forest([Mark(name, f"{w:+.3f}", w, w, w) for name, w in pairs], 0.0, "no effect")

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.documents import MAX_WHOLE, Document, Integers, Label, Unfit
-from replearn.documents.facts import Facts, Row, Spoken, Table
+from replearn.documents.facts import Facts, Figure, Row, Spoken, Table
+from replearn.documents.pictures import Mark, forest
 from replearn.errors import ReplearnError
 from replearn.recipes.design import DIRECTION_BITS, MAX_NUMBERS, Design
 from replearn.tables import Batch, NumberColumn, numbers_of, open_table
@@ -67,7 +68,8 @@ class Model(Spoken, Document):
     @cached_property
     def _per_unit(self) -> tuple[Matrix, Vector]:
         """Coefficients per unit of a column, and the constants that go with them."""
-        coef, intercept = self.theta[:, 1:].copy(), self.theta[:, 0].copy()
+        scale, centre = self.design.loss.scale
+        coef, intercept = scale * self.theta[:, 1:], scale * self.theta[:, 0] + centre
         terms = self.design.encoding.terms
         for place, term in enumerate(terms):
             if term.kind == "z":
@@ -171,7 +173,28 @@ class Model(Spoken, Document):
                 Row("seed", design.seed),
             ],
             details=[coefficients],
+            figures=[
+                Figure(
+                    "Coefficients",
+                    self._picture,
+                    "Numbers: for a step of one spread, which stands behind the name. Levels: "
+                    "against their reference.",
+                )
+            ],
         )
+
+    def _picture(self) -> str:
+        """Ratios on a logarithmic scale, or coefficients."""
+        ratio, encoding = self.design.loss.ratio, self.design.encoding
+        scaled, marks = self.design.loss.scale[0] * self.theta[:, 1:], []
+        for label, theta in zip((self.classes or ("", ""))[1:], scaled, strict=True):
+            for term, value in zip(encoding.terms, theta.tolist(), strict=True):
+                step = getattr(encoding.columns[term.columns[0]], "spread", "")
+                name = f"{term.name} (+{step})" if term.kind == "z" else term.name
+                name = f"{name}, {label}" if len(self.theta) > 1 else name
+                text = f"{np.exp(min(value, 700.0)):.2f}" if ratio else f"{value:+.3g}"
+                marks.append(Mark(name, text, value, value, value))
+        return forest(marks, 0.0, f"{ratio} 1" if ratio else "no effect")
 
 
 def decided(scores: Matrix) -> NDArray[np.int64]:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.codes.coins import Coins, seed_text
-from replearn.documents.facts import Facts, Row, Spoken, counted, percent
+from replearn.documents.facts import Facts, Figure, Row, Spoken, counted, percent
+from replearn.documents.pictures import Mark, forest
 from replearn.errors import ReplearnError, short
 from replearn.study.progress import progress
 from replearn.study.replication import replicate
@@ -96,6 +97,7 @@ class Audit(Spoken):
         return Facts(
             f"{seen}: {meaning}.",
             items,
+            figures=[Figure("Agreement rate", self._picture, "With its 95% confidence interval.")],
             values={
                 "verdict_word": self.verdict,
                 "pairs": self.n_pairs,
@@ -104,6 +106,14 @@ class Audit(Spoken):
                 "interval": [low, high],
             },
         )
+
+    def _picture(self) -> str:
+        rate, (low, high) = 1 - self.n_different / self.n_pairs, self.interval
+        marks = [
+            Mark("counted", percent(rate), 1 - high, rate, 1 - low),
+            Mark("claimed", percent(1 - self.claim), *[1 - self.claim] * 3),
+        ]
+        return forest(marks, 1 - self.claim, "claim")
 
 
 def audit(

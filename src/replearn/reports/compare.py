@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from replearn.documents.facts import Facts, Row, Spoken, Table, counted
+from replearn.documents.facts import Facts, Figure, Row, Spoken, Table, counted
+from replearn.documents.pictures import Landed, where_we_landed
 from replearn.errors import ReplearnError
 from replearn.reports.files import load_model
 from replearn.study.evidence import Evidence
 from replearn.study.study import Study
+
+_CAPTION = "A box is a cell of the first model. All marks inside: the same model."
 
 
 @dataclass(frozen=True)
@@ -100,8 +103,19 @@ class Comparison(Spoken):
             verdict,
             items,
             details,
+            [Figure("Where the models differ", self._picture, _CAPTION)] if self.one_study else (),
             values={"same": self.same, "fingerprints": list(self.fingerprints)},
         )
+
+    def _picture(self) -> str:
+        """The numbers that differ; where none does, all of them as one."""
+        rows = self.differences or (("all numbers", (0,) * len(self.names)),)
+        cells = np.array([cells for _, cells in rows], dtype=float)
+        labs = {
+            name.removesuffix(".model.json"): Landed(cells[:, place], np.zeros(len(rows)))
+            for place, name in enumerate(self.names)
+        }
+        return where_we_landed([name for name, _ in rows], labs, reach=8.5)
 
 
 def _cells(cells: Sequence[int]) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from replearn.documents.facts import Facts, Figure, Row, Spoken, counted, p_value, percent
 from replearn.documents.facts import Table as FactTable
+from replearn.documents.pictures import Landed, where_we_landed
 from replearn.errors import ReplearnError
 from replearn.exact.rows import Kept, Rows
 from replearn.recipes import glm
@@ -18,7 +19,6 @@ from replearn.recipes.losses import LEAST_ROWS
 from replearn.recipes.model import Model
 from replearn.study.evidence import Evidence
 from replearn.study.original import worth_of
-from replearn.study.pictures import Landed, where_we_landed
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study
 from replearn.study.worth import Worth

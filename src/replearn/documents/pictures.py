@@ -1,4 +1,4 @@
-"""The three pictures of a study, as plain SVG: they need no package, and follow light and dark."""
+"""Pictures as plain SVG: they need no package, and follow light and dark."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,6 +20,16 @@ class Rung(NamedTuple):
     ours: bool = False
 
 
+class Mark(NamedTuple):
+    """A number in words, with where it stands and the ends of its interval."""
+
+    name: str
+    text: str
+    low: float
+    at: float
+    high: float
+
+
 class Landed(NamedTuple):
     """A lab's numbers in cells from the centre, inside is -0.5 to 0.5; and half their intervals."""
 
@@ -27,7 +37,9 @@ class Landed(NamedTuple):
     reach: Vector
 
 
-def where_we_landed(names: Sequence[str], labs: Mapping[str, Landed], most: int = 30) -> str:
+def where_we_landed(
+    names: Sequence[str], labs: Mapping[str, Landed], most: int = 30, reach: float = 1.5
+) -> str:
     """Draw a box for each cell and a mark for each lab: marks inside agree with the original.
 
     Parameters
@@ -37,12 +49,14 @@ def where_we_landed(names: Sequence[str], labs: Mapping[str, Landed], most: int 
     labs : mapping of str to Landed
     most : int
         Rows of the picture; those furthest from the centre are shown.
+    reach : float
+        Cells to each side at the most; a mark beyond stands at the edge.
     """
     furthest = [
         max(abs(float(lab.positions[i])) for lab in labs.values()) for i in range(len(names))
     ]
     shown = sorted(sorted(range(len(names)), key=lambda i: -furthest[i])[:most])
-    span = min(1.5, max(0.75, *furthest) + 0.1)  # cells to each side that are shown
+    span = min(reach, max(0.75, *furthest) + 0.1)
     row, left, width = 20 + 4 * len(labs), 230, 640
     legend = 20 * -(-len(labs) // 4)
     height = row * len(shown) + 36 + legend
@@ -157,6 +171,48 @@ def ladder(rungs: Sequence[Rung], unit: str) -> str:
         for rung in rungs
     )
     return _svg(width, 40 + row * len(rungs), parts, f"{unit}: {said}.")
+
+
+def forest(marks: Sequence[Mark], line: float, words: str, most: int = 30) -> str:
+    """Draw numbers one below the other, with a line where a reader expects them.
+
+    Parameters
+    ----------
+    marks : sequence of Mark
+    line : float
+        On the scale of the marks.
+    words : str
+        What the line stands for.
+    most : int
+        Rows of the picture; those furthest from the line are shown.
+    """
+    furthest = sorted(range(len(marks)), key=lambda i: -abs(marks[i].at - line))[:most]
+    shown = [marks[i] for i in sorted(furthest)]
+    low = min([line, *(mark.low for mark in shown)])
+    high = max([line, *(mark.high for mark in shown)])
+    left, right, width, row = 236, 530, 640, 22
+    height = row * len(shown) + 32
+
+    def across(value: float) -> float:
+        return left + 8 + (right - left - 16) * (value - low) / ((high - low) or 1)
+
+    parts = [
+        f'<line x1="{across(line):.1f}" x2="{across(line):.1f}" y1="4" y2="{height - 22}" '
+        'stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="4 3"/>'
+        f'<text x="{across(line):.1f}" y="{height - 6}" text-anchor="middle">{escape(words)}</text>'
+    ]
+    for number, mark in enumerate(shown):
+        y = 16 + number * row
+        parts.append(
+            f'<text x="{left - 14}" y="{y + 4}" text-anchor="end" font-size="12">'
+            f"{_short(mark.name, 32)}</text>"
+            f'<line x1="{across(mark.low):.1f}" x2="{across(mark.high):.1f}" y1="{y}" y2="{y}" '
+            f'stroke="{_MARKS[0]}" stroke-width="2" stroke-opacity="0.55"/>'
+            f'{_dot(across(mark.at), y, 0, 5)}<text x="{right + 16}" y="{y + 4}">'
+            f"{escape(mark.text)}</text>"
+        )
+    said = "; ".join(f"{mark.name} {mark.text}" for mark in shown)
+    return _svg(width, height, parts, f"{said}; line: {words}.")
 
 
 def _svg(width: int, height: int, parts: Sequence[str], label: str) -> str:
