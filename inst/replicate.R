@@ -1479,8 +1479,8 @@ proof_in_words <- function(proof) {
                   two_digits(round(2^proof$bits)), " tries."))
   paste0("A lab needs about ", two_digits(proof$rows), " rows of its own to get this model",
          if (!is.null(proof$rows_search)) {
-           if (proof$rows_search < 50) "; one that searches (2^40 tries) needs hardly any"
-           else paste0("; one that searches (2^40 tries), about ", two_digits(proof$rows_search))
+           if (proof$rows_search < 50) "; one that tries 2^40 models needs hardly any"
+           else paste0("; one that tries 2^40 models, about ", two_digits(proof$rows_search))
          }, ".")
 }
 
@@ -1522,14 +1522,14 @@ in_words <- function(x) {
       if (is_few) paste0(counted(x$n_rows), " rows are few: the study was planned for ",
                          counted(x$planned_rows), ".")
       else if (is.null(p) || p > 0.01)
-        paste("By chance it happens to", percent(x$disagreement), "of such labs."),
+        paste("Chance alone makes", percent(x$disagreement), "of such labs differ."),
       if (!is.null(p)) c(populations = paste0(
         if (p > 0.01) "not shown to differ, " else "they differ, ",
         if (p < 0.001) "p < 0.001" else sprintf("p = %.3f", p))),
       if (NROW(apart)) setNames(sprintf("%s cell%s apart, %+.1f standard deviations",
         counted(abs(apart$cells)), ifelse(abs(apart$cells) == 1, "", "s"), apart$standardised),
         apart$number)
-      else paste0("Nearest to the edge of their cells: ",
+      else paste0("Coefficients nearest to the edge of their cells: ",
                   paste(head(x$nearest, 3), collapse = ", "), "."))
   }
   rows <- paste0(counted(x$n_rows), ", planned for ", counted(x$planned_rows))

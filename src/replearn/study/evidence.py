@@ -154,8 +154,8 @@ class Evidence:
         if self.rows_search is None:
             return f"{honest}."
         if self.rows_search < LEAST_ROWS:
-            return f"{honest}; one that searches (2^40 tries) needs hardly any."
-        return f"{honest}; one that searches (2^40 tries), about {_two_digits(self.rows_search)}."
+            return f"{honest}; one that tries 2^40 models needs hardly any."
+        return f"{honest}; one that tries 2^40 models, about {_two_digits(self.rows_search)}."
 
 
 def _two_digits(number: int) -> str:

@@ -115,7 +115,7 @@ class Replication(Spoken):
             items += self._what_differs()
         items.append(Row("rows here", self.n_rows, note=f"planned for {self.planned_rows:,}"))
         items.append(agreement_row(self.disagreement, self.n_rows))
-        details: list[Any] = in_sentences(self.findings)
+        details: list[Any] = in_sentences(self.findings)[2 * (self.same is False) :]
         if self.worth is not None and self.same:
             items += self.worth.rows()[:2]
         elif self.worth is not None:
@@ -155,7 +155,7 @@ class Replication(Spoken):
                 f"{self.n_rows:,} rows are few: the study was planned for {self.planned_rows:,}."
             )
         elif p is None or p > 0.01:
-            found.append(f"By chance it happens to {percent(self.disagreement)} of such labs.")
+            found.append(f"Chance alone makes {percent(self.disagreement)} of such labs differ.")
         if p is not None:
             word = "not shown to differ" if p > 0.01 else "they differ"
             found.append(Row("populations", word, note=p_value(p), key="populations"))
@@ -164,7 +164,8 @@ class Replication(Spoken):
             note = f"{difference.standardised:+.1f} standard deviations"
             found.append(Row(difference.name, apart, note=note))
         if not self.differences and self.nearest:
-            found.append(f"Nearest to the edge of their cells: {', '.join(self.nearest[:3])}.")
+            near = ", ".join(self.nearest[:3])
+            found.append(f"Coefficients nearest to the edge of their cells: {near}.")
         return found
 
     def _picture(self) -> str:

@@ -120,8 +120,8 @@ function proofInWords({ bits, rows, rowsSearch }) {
   }
   const honest = `A lab needs about ${twoDigits(rows)} rows of its own to get this model`;
   if (rowsSearch === undefined) return `${honest}.`;
-  return honest + (rowsSearch < 50 ? "; one that searches (2^40 tries) needs hardly any." :
-    `; one that searches (2^40 tries), about ${twoDigits(rowsSearch)}.`);
+  return honest + (rowsSearch < 50 ? "; one that tries 2^40 models needs hardly any." :
+    `; one that tries 2^40 models, about ${twoDigits(rowsSearch)}.`);
 }
 
 /** Findings for people: columns about which the same is to be said share a sentence. */
@@ -156,7 +156,7 @@ function reasons(study, found, sentences) {
     out.push(`${counted(nRows)} rows are few: the study was planned for ` +
       `${counted(study.n_replication)}.`);
   } else if (p === null || p > 0.01) {
-    out.push(`By chance it happens to ${percent(found.disagreement)} of such labs.`);
+    out.push(`Chance alone makes ${percent(found.disagreement)} of such labs differ.`);
   }
   if (p !== null) {
     out.push(["populations", `${p > 0.01 ? "not shown to differ" : "they differ"}, ${pValue(p)}`]);
@@ -167,7 +167,7 @@ function reasons(study, found, sentences) {
       `${fixed(standardised, 1)} standard deviations`]);
   }
   if (!differences.length) {
-    out.push(`Nearest to the edge of their cells: ${found.nearest.slice(0, 3).join(", ")}.`);
+    out.push(`Coefficients nearest to the edge of their cells: ${found.nearest.slice(0, 3).join(", ")}.`);
   }
   return out;
 }
