@@ -8,7 +8,7 @@ import pytest
 
 from replearn.codes.coins import Coins
 from replearn.errors import NotEnoughSamples, ReplearnError
-from replearn.exact.limbs import PAIR_UNIT, fixed_mean, new_counts
+from replearn.exact.limbs import COUNTS, PAIR_UNIT, fixed_mean
 from replearn.exact.max_margin import Problem, add_batches
 from replearn.exact.packed import RawRows
 from replearn.recipes.recipe import Promise, Sizes, after_constant
@@ -94,7 +94,7 @@ def batch_vectors(n_batches, n, weight, margin, seed):
     for i in range(n_batches):
         hi, lo = np.zeros((2, 1, 8), np.int64)
         part = RawRows.of(rows.X, rows.signs, rows.order[i * n : (i + 1) * n])
-        add_batches(part, 0, n, 0, problem, hi, lo, new_counts())
+        add_batches(part, 0, n, 0, problem, hi, lo, np.zeros(len(COUNTS), np.int64))
         found.append(fixed_mean(hi[0], lo[0], 1))
     return np.array(found)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replearn.exact.descent import Descent, add_descents
-from replearn.exact.limbs import COUNTS, fixed_mean, new_counts
+from replearn.exact.limbs import COUNTS, fixed_mean
 from replearn.exact.max_margin import Problem, add_batches
 from replearn.exact.packed import RawRows
 from tests.reference import (
@@ -37,7 +37,7 @@ def rows_of(n, d, seed=0, margin=0.2):
 
 def sums(add, X, signs, problem, batch_size, bias=0, n_groups=3, first=0, order=None):
     hi, lo = np.zeros((2, n_groups, X.shape[1] + bias), np.int64)
-    counts = new_counts()
+    counts = np.zeros(len(COUNTS), np.int64)
     order = np.arange(len(signs)) if order is None else order
     rows = RawRows.of(X, signs, order)
     marks = add(rows, first, batch_size, bias, problem, hi, lo, counts)

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from replearn.codes.lattices import near_walls
+from replearn.errors import ReplearnError, short
 from replearn.types import Matrix, Vector
 
 
@@ -89,24 +90,15 @@ class Run:
     """A stretch of coordinates that one kind of cell rounds; codes are padded to whole blocks."""
 
     name: str
+    cell: Cell
     start: int
+    stop: int  # of the codes
     n_components: int
-    n_codes: int
-
-    @property
-    def cell(self) -> Cell:
-        """The cell of each block."""
-        return CELLS[self.name]
-
-    @property
-    def stop(self) -> int:
-        """One past the last code."""
-        return self.start + self.n_codes
 
     @property
     def n_blocks(self) -> int:
         """Number of blocks, the padded one included."""
-        return self.n_codes // self.cell.block
+        return (self.stop - self.start) // self.cell.block
 
     @property
     def crossings(self) -> float:
@@ -119,15 +111,16 @@ class Run:
         return self.cell.surface / 2 * (whole + math.sqrt(rest / self.cell.block))
 
 
-def is_rounding(name: object) -> bool:
-    """Whether this names a rounding: known parts, larger blocks first, "ak" only alone."""
-    if not isinstance(name, str):
-        return False
-    parts = name.split("+")
-    if any(part not in CELLS for part in parts) or ("ak" in parts and len(parts) > 1):
-        return False
-    sizes = [CELLS[part].block for part in parts]
-    return all(size > after for size, after in itertools.pairwise(sizes))
+def check_rounding(name: object) -> None:
+    """Refuse what names no rounding: known parts, larger blocks first, "ak" only alone."""
+    parts = name.split("+") if isinstance(name, str) else [""]
+    sizes = [CELLS[part].block for part in parts if part in CELLS]
+    larger_first = all(size > after for size, after in itertools.pairwise(sizes))
+    if len(sizes) < len(parts) or not larger_first or ("ak" in parts and len(parts) > 1):
+        raise ReplearnError(
+            f"rounding must be one of {', '.join(CELLS)}, or some of the last three joined by +, "
+            f"largest first, got {short(name)}. Leave it out for the planned one."
+        )
 
 
 @functools.lru_cache(maxsize=4096)
@@ -136,27 +129,23 @@ def runs(rounding: str, n_components: int) -> tuple[Run, ...]:
 
     Examples
     --------
-    >>> [(run.name, run.start, run.n_components, run.n_codes) for run in runs("e8+centre", 17)]
-    [('e8', 0, 16, 16), ('centre', 16, 1, 1)]
-    >>> [(run.name, run.start, run.n_components, run.n_codes) for run in runs("e8", 17)]
-    [('e8', 0, 17, 24)]
+    >>> [(run.name, run.start, run.stop, run.n_components) for run in runs("e8+centre", 17)]
+    [('e8', 0, 16, 16), ('centre', 16, 17, 1)]
+    >>> [(run.name, run.start, run.stop, run.n_components) for run in runs("e8", 17)]
+    [('e8', 0, 24, 17)]
     """
     found, start = [], 0
     *before, last = rounding.split("+")
     for name in before:
         size = (n_components - start) // CELLS[name].block * CELLS[name].block
         if size:
-            found.append(Run(name, start, size, size))
+            found.append(Run(name, CELLS[name], start, start + size, size))
             start += size
     if start < n_components:
         rest, block = n_components - start, CELLS[last].block
-        found.append(Run(last, start, rest, -(-rest // block) * block))
+        stop = start + -(-rest // block) * block
+        found.append(Run(last, CELLS[last], start, stop, rest))
     return tuple(found)
-
-
-def n_codes(rounding: str, n_components: int) -> int:
-    """Number of codes of a point, padding included."""
-    return runs(rounding, n_components)[-1].stop
 
 
 def second_moment(rounding: str, n_components: int) -> float:
@@ -217,7 +206,6 @@ def walls(rounding: str, place: Vector, spread: Matrix) -> tuple[Vector, Matrix]
 
     Parameters
     ----------
-    rounding : str
     place : array of shape (n_codes,)
         A point measured from the centre of its cell, in widths.
     spread : array of shape (n_groups, n_components)

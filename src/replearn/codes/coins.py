@@ -75,7 +75,7 @@ class Coins:
 
     def uniforms(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` uniforms on ``[0, 1)``, multiples of 2^-53."""
-        return draws.uniforms(self.words(stream, n, row))
+        return np.asarray((self.words(stream, n, row) >> np.uint64(11)) * 2.0**-53)
 
     def signs(self, stream: str, n: int, row: int = 0) -> Vector:
         """``n`` fair signs: bit ``j % 64`` of word ``j // 64`` is 1 for +1, 0 for -1."""
@@ -107,19 +107,9 @@ class Coins:
             items[i], items[j] = items[j], items[i]
         return np.array(items[:size], dtype=np.int64)
 
-    def row_keys(self, stream: str, n: int, first: int = 0) -> Words:
-        """Words ``first`` to ``first + n`` of row 0: the keys by which `row_order` sorts rows."""
-        skipped = first % 4
-        counter = np.array([first // 4, 0, 0, 0], dtype=np.uint64)
-        made = np.random.Philox(counter=counter, key=self.key(stream)).random_raw(n + skipped)
-        return made[skipped:]
-
     def row_order(self, stream: str, n: int) -> Order:
-        """A uniformly random order of ``n`` rows: sorted by their keys.
-
-        The key of a row depends on its number alone, so rows in pieces can be ordered anywhere.
-        """
-        keys = self.row_keys(stream, n)
+        """A uniformly random order of ``n`` rows: sorted by their keys, the words of row 0."""
+        keys = self.words(stream, n)
         order = np.argsort(keys)
         sorted_keys = keys[order]
         if (sorted_keys[1:] == sorted_keys[:-1]).any():  # of equal keys the first row comes first

@@ -109,11 +109,6 @@ def _repaired(codes: Codes, errors: Codes, step: int) -> Codes:
     return moved
 
 
-def _first(candidates: list[Codes]) -> Codes:
-    """The lexicographically smallest."""
-    return min(candidates, key=lambda codes: codes.tolist())
-
-
 def _nearest_e8(scaled: Matrix) -> Codes:
     """The better of the nearest points of D8 and D8 + 1/2 [CS99, Ch. 20]."""
     wholes, fractions = _split(scaled, 2)
@@ -128,7 +123,7 @@ def _nearest_e8(scaled: Matrix) -> Codes:
     (even_costs, even), (odd_costs, odds) = found
     best = np.where((odd_costs < even_costs)[:, None], odds, even)
     for row in np.flatnonzero(odd_costs == even_costs):
-        best[row] = _first([even[row], odds[row]])
+        best[row] = min(even[row].tolist(), odds[row].tolist())
     return best
 
 
@@ -151,7 +146,8 @@ def _nearest_leech(scaled: Vector) -> Codes:
         breaks = of_words[0][2] ^ of_words[1][2] ^ of_words[2][2] ^ parity
         costs[parity] = total + np.where(breaks == 1, least, 0)
     best = np.argwhere(costs == costs.min())
-    return _first([_leech_coset(wholes, fractions, int(p), octets[word]) for p, word in best])
+    found = [_leech_coset(wholes, fractions, int(p), octets[word]) for p, word in best]
+    return min(found, key=lambda codes: codes.tolist())  # the lexicographically smallest
 
 
 def _octet_tables(wholes: Codes, fractions: Codes, parity: int) -> tuple[Codes, Codes, Codes]:

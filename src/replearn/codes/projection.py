@@ -59,8 +59,7 @@ def project(name: str, points: Matrix, n_components: int, coins: Coins) -> Matri
                 own[start : start + len(rows)] = row_products(rows, point)
         return out / math.sqrt(n_components)
     if name == "hadamard":
-        kept, first, second = _hadamard_coins(n_inputs, n_components, coins)
-        window = _window(n_inputs)
+        kept, first, second, window = _hadamard_coins(n_inputs, n_components, coins)
         mixed = points * first
         mixed[:, :window] = _transformed(mixed[:, :window])
         mixed *= second
@@ -84,8 +83,7 @@ def lift(name: str, components: Vector, n_inputs: int, coins: Coins) -> Vector:
                 total += components[start + i] * row
         return total / math.sqrt(k)
     if name == "hadamard":
-        kept, first, second = _hadamard_coins(n_inputs, k, coins)
-        window = _window(n_inputs)
+        kept, first, second, window = _hadamard_coins(n_inputs, k, coins)
         mixed = np.zeros(n_inputs)
         mixed[kept] = components * math.sqrt(n_inputs / k)
         mixed[n_inputs - window :] = _transformed(mixed[n_inputs - window :])
@@ -168,17 +166,17 @@ def _reflect(i: int, normal: Vector, points: Matrix, back: bool) -> None:
         points[:, i] *= -sign
 
 
-def _window(n_inputs: int) -> int:
-    """Largest power of two that fits: two overlapping windows of it cover all inputs.
+def _hadamard_coins(
+    n_inputs: int, n_components: int, coins: Coins
+) -> tuple[Order, Vector, Vector, int]:
+    """Rows that are kept, two rows of signs, and the largest power of two that fits.
 
-    With fresh signs before each they make an orthogonal map for every length, without padding.
+    Two overlapping windows of that length, with fresh signs before each, make an orthogonal map
+    for every number of inputs, without padding.
     """
-    return 1 << (n_inputs.bit_length() - 1)
-
-
-def _hadamard_coins(n_inputs: int, n_components: int, coins: Coins) -> tuple[Order, Vector, Vector]:
     first, second = (coins.signs("projection/hadamard/signs", n_inputs, row=i) for i in range(2))
-    return coins.sample("projection/hadamard/rows", n_inputs, n_components), first, second
+    kept = coins.sample("projection/hadamard/rows", n_inputs, n_components)
+    return kept, first, second, 1 << (n_inputs.bit_length() - 1)
 
 
 def _transformed(points: Matrix) -> Matrix:

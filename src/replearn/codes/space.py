@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from replearn.codes.cells import Run, is_rounding, n_codes, runs
+from replearn.codes.cells import Run, check_rounding, runs
 from replearn.codes.coins import Coins
 from replearn.codes.lattices import DITHER, UNITS, nearest_codes
 from replearn.codes.projection import check_components, lift, n_draws, project
@@ -35,12 +35,10 @@ class CodeSpace(Part):
 
     Attributes
     ----------
-    kind : "rounded"
     n_inputs : int
         Length of a direction: features, and one more for the intercept.
     projection, rounding : str
         Names in `replearn.codes.projection` and `replearn.codes.cells`.
-    n_components : int
     grid_width : str
         Side of a cell; a decimal number, so that every machine reads the same one.
     sketch_bits : int
@@ -59,10 +57,9 @@ class CodeSpace(Part):
         """Refuse spaces that do not exist, or that nobody could decode."""
         try:
             check_components(self.projection, self.n_components, self.n_inputs)
+            check_rounding(self.rounding)
         except ReplearnError as problem:
             raise Unfit(str(problem).split(". ")[0]) from None
-        if not is_rounding(self.rounding):
-            raise Unfit(f"rounding must name cells, got {self.rounding!r}")
         if self.sketch_bits and self.rounding != "centre":
             raise Unfit(f'a sketch needs the rounding "centre", got {self.rounding!r}')
         if self.n_draws > MAX_DRAWS:
@@ -71,7 +68,7 @@ class CodeSpace(Part):
     @property
     def n_codes(self) -> int:
         """Number of integers that describe a direction."""
-        return n_codes(self.rounding, self.n_components)
+        return runs(self.rounding, self.n_components)[-1].stop
 
     def check_codes(self, codes: Codes) -> None:
         """Refuse codes that the space does not have."""
@@ -113,7 +110,10 @@ class CodeSpace(Part):
         padded[: components.size] = components / float(self.grid_width)
         if self.sketch_bits:
             return padded - self.components(codes, coins) / float(self.grid_width)
-        return np.asarray(padded - self._each_run(_centre, codes, coins))
+        centre = self._each_run(_point, codes, coins)
+        if self.rounding == "ak":  # c stands for what is from c - u to c + 1 - u above the offset
+            centre = centre + (0.5 - coins.uniforms("rounding/threshold", self.n_codes))
+        return np.asarray(padded - centre)
 
     def components(self, codes: Codes, coins: Coins) -> Vector:
         """Components that stand for the codes."""
@@ -165,12 +165,3 @@ def _point(run: Run, codes: Codes, coins: Coins) -> Vector:
     if run.name in UNITS:
         return codes * UNITS[run.name] + offsets * DITHER[run.name]
     return codes - offsets if run.name == "centre" else codes + offsets
-
-
-def _centre(run: Run, codes: Codes, coins: Coins) -> Vector:
-    """The centre of all points that get these codes."""
-    point = _point(run, codes, coins)
-    if run.name != "ak":
-        return point
-    # code c stands for the points from c - u to c + 1 - u above the offset, u the threshold
-    return point + (0.5 - _drawn(run, coins, "rounding/threshold"))

@@ -1,7 +1,7 @@
 """A choice among finished models as a scikit-learn classifier."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from replearn.codes.choices import Candidate, ChoiceModel
 from replearn.codes.coins import Coins, seed_text
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
+from replearn.recipes.batches import MemoryRows
 from replearn.recipes.choice import ChoicePlan, log_scores, run, sizes, stability
 from replearn.recipes.estimates import Rivals
 from replearn.recipes.recipe import Bound, Promise, Sizes
@@ -31,6 +32,7 @@ from replearn.types import Matrix, Vector, unmasked
 SCORINGS = ("accuracy", "neg_brier_score", "neg_log_loss")
 
 
+@dataclass(eq=False, repr=False)
 class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
     """One of several finished models, the same one at every lab.
 
@@ -97,22 +99,13 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        candidates: Any = None,
-        *,
-        scoring: str = "accuracy",
-        max_error: float = 0.01,
-        max_disagreement: float = 0.1,
-        shared_seed: int | str = 0,
-        mode: str = "practical",
-    ) -> None:
-        self.candidates = candidates
-        self.scoring = scoring
-        self.max_error = max_error
-        self.max_disagreement = max_disagreement
-        self.shared_seed = shared_seed
-        self.mode = mode
+    candidates: Any = None
+    _: KW_ONLY
+    scoring: str = "accuracy"
+    max_error: float = 0.01
+    max_disagreement: float = 0.1
+    shared_seed: int | str = 0
+    mode: str = "practical"
 
     def __sklearn_clone__(self) -> Self:
         # candidates are finished: scikit-learn's clone would forget what they have learned
@@ -156,7 +149,8 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
         plan.require(y.size)
         table = np.column_stack([self._row_scores(one, X, y) for one in contenders])
         self.scores_ = table.mean(axis=0)
-        fitted = run(_Scores(table), plan, coins)
+        no_signs, order = np.empty(0, dtype=np.int8), np.arange(y.size)
+        fitted = run(MemoryRows(table, no_signs, order), plan, coins)
         chosen = int(fitted.codes[0])
         self.chosen_ = contenders[chosen].model
         self._contender = contenders[chosen]
@@ -346,21 +340,3 @@ class _Contender:
                 f"X must have the column {self.model!r} that a candidate names, got none."
             ) from None
         return np.asarray(found)
-
-
-@dataclass(frozen=True)
-class _Scores:
-    """Row scores as a sample."""
-
-    table: Matrix
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.table)
-
-    @property
-    def n_features(self) -> int:
-        return self.table.shape[1]
-
-    def blocks(self, step: int) -> Iterator[tuple[Any, Any, Any]]:
-        yield self.table, np.empty(0, dtype=np.int8), np.arange(len(self.table))

@@ -187,12 +187,23 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         recipe, n_inputs = self._recipe(), sample.n_features + bool(self.fit_intercept)
         if study is None:
             seed = seed_text(self.shared_seed)
-            plan = recipe.sizes(self._promise(), n_inputs, self.mode, self._sizes())  # type: ignore[arg-type]
+            promise = Promise(self.margin, self.max_error, self.max_disagreement, self.failure_prob)
+            promise = after_constant(promise) if self.fit_intercept else promise
+            by_hand = {name: getattr(self, name) for name in self._by_hand}
+            given = Sizes(
+                {name: value for name, value in by_hand.items() if value is not None},
+                self.constants or {},
+                getattr(self, "sketch_bits", 0),
+            )
+            plan = recipe.sizes(promise, n_inputs, self.mode, given)  # type: ignore[arg-type]
         else:
             seed, plan = study.design.seed, self._plan_of(study.design, n_inputs)
         if plan.mode != "practical":
             plan.require(sample.n_rows)
-        fitted = recipe.run(sample, plan, Coins(seed), work or self._work())
+        if work is None:  # compiled loops release the interpreter lock
+            work = threads(self.n_jobs)
+            work = tracked(work, "fitting", True) if self.verbose else work
+        fitted = recipe.run(sample, plan, Coins(seed), work)
         names = getattr(self, "feature_names_in_", None)
         self.plan_, self.counts_ = plan, dict(fitted.counts)
         self.certificate_ = recipe.stability(plan, sample.n_rows, fitted.spread)
@@ -229,19 +240,6 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
                 f"{n_inputs - design.fit_intercept:,}. Pass the same columns in the same order."
             )
         return design.plan()
-
-    def _promise(self) -> Promise:
-        """What is promised for the rows that are learned from."""
-        promise = Promise(self.margin, self.max_error, self.max_disagreement, self.failure_prob)
-        return after_constant(promise) if self.fit_intercept else promise
-
-    def _sizes(self) -> Sizes:
-        given = {name: getattr(self, name) for name in self._by_hand}
-        return Sizes(
-            {name: value for name, value in given.items() if value is not None},
-            self.constants or {},
-            getattr(self, "sketch_bits", 0),
-        )
 
     def _finish(self, plan: Any, fitted: Fitted, n_rows: int, study: PaperStudy | None) -> None:
         """Set what else a fit leaves behind."""
@@ -312,11 +310,6 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
                 f"more error or disagreement, or {self._remedy}.",
                 ReplicabilityWarning,
             )
-
-    def _work(self) -> BlockMap:
-        """Map over blocks with ``n_jobs`` threads; compiled loops release the interpreter lock."""
-        work = threads(self.n_jobs)
-        return tracked(work, "fitting", True) if self.verbose else work
 
     # --- prediction -------------------------------------------------------------------------------
 

@@ -99,7 +99,6 @@ def project_rows(rows: Any, matrix: Matrix | None) -> Points:
 
     Parameters
     ----------
-    rows : directions of `unit_rows`
     matrix : array of shape (n_inputs, n_components) or None
         The projection, transposed; None projects nothing.
 
@@ -123,7 +122,6 @@ def weighted_sums(rows: Any, weights: Vector, n_groups: int) -> tuple[Counts, Co
 
     Parameters
     ----------
-    rows : directions of `unit_rows`
     weights : array of shape (n_rows,)
         Between 0 and 1; counted in units of 2^-16.
     n_groups : int

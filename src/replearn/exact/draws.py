@@ -30,11 +30,6 @@ _FAR = (
 )  # fmt: skip
 
 
-def uniforms(words: Words) -> Vector:
-    """Uniform on the multiples of 2^-53 in ``[0, 1)``."""
-    return np.asarray((words >> np.uint64(11)) * 2.0**-53)
-
-
 def midpoints(words: Words) -> Vector:
     """Midpoints of 2^52 equal intervals of ``(0, 1)``; they and their complements are exact."""
     return np.asarray(((words >> np.uint64(12)) * np.uint64(2) + np.uint64(1)) * 2.0**-53)

@@ -26,11 +26,6 @@ PAIR_UNIT, PAIR_SQUARE_UNIT = 2.0**-24, 2.0**-16
 HI, LO, CARRY = 2.0**30, 2.0**61, 31
 
 
-def new_counts() -> NDArray[np.int64]:
-    """Counts of nothing."""
-    return np.zeros(len(COUNTS), np.int64)
-
-
 def fixed_mean(hi: NDArray[np.int64], lo: NDArray[np.int64], count: Any) -> Vector:
     """The mean of ``count`` summands: equal sums give equal bits, however they came about."""
     carry = lo >> CARRY

@@ -91,13 +91,10 @@ def add_batches(
         Of one batch after the other.
     first : int
         Number of the first batch, even; pairs are compared within one call.
-    batch_size : int
     bias : int
         1 appends a constant to each row; its coefficient is the last entry of a vector.
-    problem : Problem
     hi, lo : int64 arrays of shape (n_groups, n_features + bias)
         Limbs of exact sums; batch b goes to group ``(b // 2) % n_groups``.
-    counts : int64 array
 
     Returns
     -------

@@ -29,29 +29,6 @@ _QUANTUM = 2.0**24  # of distances: sums of squared integers
 _STREAM = 16  # touching a column at random costs as much as passing by this many in order
 
 
-def raw_rows(X: Any) -> tuple[Any, Any, Any, int]:
-    """An array or a CSR matrix for the compiled loops: numbers, columns, ends and width.
-
-    The numbers stay in place where that is possible. Columns and ends are None for an array: the
-    loops are compiled once for each kind, without a branch.
-    """
-    if is_sparse(X):
-        X = X if X.format == "csr" else X.tocsr()
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-        columns = _plain(X.indices, np.int32)
-        return _floats(X.data), columns, _plain(X.indptr, np.int64), X.shape[1]
-    return _floats(np.asarray(X)).reshape(-1), None, None, X.shape[1]
-
-
-def _floats(values: NDArray[Any]) -> NDArray[Any]:
-    kept = values.dtype if values.dtype in (np.float32, np.float64) else np.float64
-    array = np.ascontiguousarray(values, dtype=kept)
-    # a read-only array has another type, for which numba would compile everything anew
-    return array if array.flags.writeable else array.copy()
-
-
 # --- packing: numbers, columns and starts of the packed rows; columns None if dense -------------
 
 
@@ -272,7 +249,11 @@ def count_pair(distance, counts):
 
 
 class RawRows(NamedTuple):
-    """Rows as the compiled loops take them: `raw_rows`, signs, the order of the rows, keys."""
+    """Rows as the compiled loops take them: numbers, columns, ends, width, signs, order, keys.
+
+    The numbers stay in place where that is possible. Columns and ends are None for an array: the
+    loops are compiled once for each kind, without a branch.
+    """
 
     data: Any
     columns: Any
@@ -287,7 +268,17 @@ class RawRows(NamedTuple):
         """The rows ``X[order]`` and their signs."""
         steps = np.arange(1, X.shape[1] + 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         keys = (steps >> np.uint64(33)).astype(np.int32)
-        return cls(*raw_rows(X), _plain(signs, np.int8), _plain(order, np.int64), keys)
+        columns = ends = None
+        data = X
+        if is_sparse(X):
+            X = X if X.format == "csr" else X.tocsr()
+            if not X.has_canonical_format:
+                X = X.copy()
+                X.sum_duplicates()
+            data, columns, ends = X.data, _plain(X.indices, np.int32), _plain(X.indptr, np.int64)
+        kind = data.dtype if data.dtype in (np.float32, np.float64) else np.float64
+        data, signs, order = _plain(data, kind), _plain(signs, np.int8), _plain(order, np.int64)
+        return cls(data.reshape(-1), columns, ends, X.shape[1], signs, order, keys)
 
     def part(self, start: int, stop: int) -> "RawRows":
         """Some of the rows, in their order; short ones that lie apart are brought together.
@@ -307,5 +298,6 @@ class RawRows(NamedTuple):
 
 
 def _plain(values: NDArray[Any], kind: Any) -> NDArray[Any]:
+    """A read-only array has a type of its own, for which numba would compile everything anew."""
     array = np.ascontiguousarray(values, dtype=kind)
     return array if array.flags.writeable else array.copy()

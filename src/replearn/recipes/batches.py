@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from replearn.codes.coins import Coins
 from replearn.errors import ReplearnError
-from replearn.exact.limbs import COUNTS, fixed_mean, new_counts
+from replearn.exact.limbs import COUNTS, fixed_mean
 from replearn.recipes.recipe import Fitted, Sample
 from replearn.recipes.rounded import ENOUGH_BATCHES, BatchPlan, BatchSpread, sketched_width
-from replearn.types import BlockMap, Matrix, Order, Signs, Vector
+from replearn.types import BlockMap, Matrix, Order, Signs
 
 #: Groups of batches whose sums are kept apart, so that their spread can be seen; fewer for wide
 #: rows, so that they take at most 8 MB.
@@ -43,8 +43,6 @@ class MemoryRows:
 
     Attributes
     ----------
-    X : array or CSR matrix
-    signs : int8 array of -1 and +1
     order : int64 array
         Canonical order; batches are consecutive rows of it.
     """
@@ -106,47 +104,33 @@ class BatchSums:
 
     def __add__(self, other: "BatchSums") -> "BatchSums":
         level, marks = max(self.level, other.level), np.concatenate([self.marks, other.marks])
-        marks = marks[_kept(marks, level)]
-        while marks.size > _MAX_MARKS:
+        while True:
+            marks = marks[((marks >> 5) * 0x9E3779B1 >> 16) & ((1 << level) - 1) == 0]
+            if marks.size <= _MAX_MARKS:
+                break
             level += 1
-            marks = marks[_kept(marks, level)]
         return BatchSums(
             self.hi + other.hi, self.lo + other.lo, self.counts + other.counts, marks, level
         )
 
-    def named(self) -> dict[str, int]:
-        """The counts by name."""
-        return dict(zip(COUNTS, self.counts.tolist(), strict=True))
+    def mean_and_deviations(self) -> Matrix:
+        """Mean of all batch vectors, and ``sqrt(count) * (group mean - mean)`` of each group.
 
-    def mean(self) -> Vector:
-        """Mean of all batch vectors: within 2^-62 of the exact one."""
-        return fixed_mean(self.hi.sum(axis=0), self.lo.sum(axis=0), self.counts[0])
-
-    def deviations(self) -> Matrix:
-        """``sqrt(count) * (group mean - mean)`` of each group that has batches.
-
-        With n groups, their second moments over n - 1 estimate the covariance of a batch vector.
+        The mean is within 2^-62 of the exact one. With n groups that have batches, the second
+        moments of their rows over n - 1 estimate the covariance of a batch vector.
         """
+        mean = fixed_mean(self.hi.sum(axis=0), self.lo.sum(axis=0), self.counts[0])
         n_batches, n_groups = int(self.counts[0]), len(self.hi)
         counts = np.bincount(np.arange(n_batches) // 2 % n_groups, minlength=1)[:, None]
         means = fixed_mean(self.hi[: len(counts)], self.lo[: len(counts)], counts)
-        return np.asarray(np.sqrt(counts) * (means - self.mean()))
-
-    @property
-    def n_repeated(self) -> int:
-        """Rows that are there a second time or more often, estimated from those with kept marks."""
-        marks = np.sort(self.marks)
-        return int(np.count_nonzero(marks[1:] == marks[:-1])) << self.level
-
-
-def _kept(marks: NDArray[np.int64], level: int) -> NDArray[np.bool_]:
-    return ((marks >> 5) * 0x9E3779B1 >> 16) & ((1 << level) - 1) == 0
+        return np.vstack([mean, np.sqrt(counts) * (means - mean)])
 
 
 def _no_sums(n_inputs: int) -> BatchSums:
     n_groups = max(_MIN_GROUPS, min(_MAX_GROUPS, _GROUP_ENTRIES // n_inputs))
     hi, lo = np.zeros((2, n_groups, n_inputs), dtype=np.int64)
-    return BatchSums(hi, lo, new_counts(), np.zeros(0, dtype=np.int64))
+    counts = np.zeros(len(COUNTS), dtype=np.int64)
+    return BatchSums(hi, lo, counts, np.zeros(0, dtype=np.int64))
 
 
 def _sum_some(
@@ -174,11 +158,6 @@ def sum_batches(
     Fewer rows than one batch make one batch; a remainder is left over. An original whose rows
     make few batches cuts them into shorter ones. The same bits for every ``work`` and any pieces of
     a stream.
-
-    Returns
-    -------
-    sums : BatchSums
-    batch_size : int
     """
     from replearn.exact.packed import RawRows
 
@@ -214,9 +193,10 @@ def round_mean(
     if n_batches == 0:
         raise ReplearnError("rows must make at least one batch, got none. Give more rows.")
     loose = plan.space("1")
-    mean, *spread = loose.project(np.vstack([sums.mean(), sums.deviations()]), coins)
+    mean, *spread = loose.project(sums.mean_and_deviations(), coins)
     deviations = np.array(spread).reshape(-1, plan.n_components)
-    counts = sums.named()
+    counts = dict(zip(COUNTS, sums.counts.tolist(), strict=True))
+    marks = np.sort(sums.marks)  # of some rows; equal rows have equal ones
     width = plan.grid_width
     if plan.sketch_bits and not width:
         width = sketched_width(plan, deviations, n_batches)
@@ -229,7 +209,7 @@ def round_mean(
         codes=codes,
         spread=BatchSpread(
             n_parts=len(deviations),
-            n_repeated=sums.n_repeated,
+            n_repeated=int(np.count_nonzero(marks[1:] == marks[:-1])) << sums.level,
             n_batches=n_batches,
             batch_size=batch_size,
             grid_width=width,

@@ -94,20 +94,14 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> ChoicePl
             "those that cannot win."
         )
     harmonic = math.fsum(1 / k for k in range(2, n_inputs + 1))
-    plan = ChoicePlan(
-        **common("choice", promise, n_inputs, mode, given),
-        noise_scale=_scale(given, promise.max_error / harmonic),
-    )
+    scale = given.get("noise_scale")
+    scale = decimal_down(promise.max_error / harmonic) if scale is None else repr(float(scale))
+    plan = ChoicePlan(**common("choice", promise, n_inputs, mode, given), noise_scale=scale)
     origins = {
         "certified": "Hoeffding's inequality",
         "practical": "calibrated for two leaders that differ on a tenth of the rows, not proved",
     }
     return replace(plan, origin=origins[mode], n_rows=rows_for(stability, plan))
-
-
-def _scale(given: Sizes, planned: float) -> str:
-    scale = given.get("noise_scale")
-    return decimal_down(planned) if scale is None else repr(float(scale))
 
 
 def stability(plan: ChoicePlan, n_rows: int, spread: Rivals | None) -> Bound:

@@ -33,7 +33,6 @@ class Design(Part):
         Name of the column that is predicted.
     encoding : Encoding
         How a row of a table becomes whole numbers.
-    loss : Loss
     ridge : decimal text
         Per row, on the mean loss.
     coordinates : Coordinates

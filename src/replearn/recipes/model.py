@@ -22,11 +22,6 @@ class Model(Spoken, Document):
     """What two labs compare: equal if and only if all bytes are.
 
     Nothing of the run (date, host, number of rows) is part of it.
-
-    Attributes
-    ----------
-    design : Design
-    codes : int64 array
     """
 
     FORMAT = "replearn/model"

@@ -155,8 +155,6 @@ class Cover:
 
     Attributes
     ----------
-    projection : str
-    n_components : int
     radius : str
         Sine of an angle within which some candidate is of any direction.
     log_size : float

@@ -25,14 +25,8 @@ class PaperDesign(Part):
 
     Attributes
     ----------
-    recipe : "svm" or "sgd"
-    mode : "practical" or "certified"
     margin, max_error, max_disagreement, failure_prob : decimal texts
         The promise for which it was planned; the margin after the constant was appended.
-    fit_intercept : bool
-    classes : two labels
-    seed : str
-    space : CodeSpace
     batch_size, n_rows : int
         Rows of a batch, and of the original.
     regularization, length_cap, abs_gap, rel_gap, noise : decimal texts

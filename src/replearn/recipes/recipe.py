@@ -30,10 +30,6 @@ _REMEDIES = {
 }
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
 @dataclass(frozen=True)
 class Promise:
     """What two labs are promised.
@@ -67,7 +63,7 @@ class Promise:
     def __post_init__(self) -> None:
         for name, remedy in _REMEDIES.items():
             value = getattr(self, name)
-            if not _is_number(value) or not 0 < value < 1:
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
                 raise ReplearnError(
                     f"{name} must be a number in (0, 1), got {short(value)}. {remedy}"
                 )
@@ -126,8 +122,8 @@ class Sizes:
                 continue  # checked where the names are known
             whole = name.startswith("n_") or name == "batch_size"
             least = 0 if name in _MAY_BE_ZERO else 1 if whole else 1e-30
-            fits = _is_number(value) and least <= value < 1e30
-            if not fits or (whole and not isinstance(value, int | np.integer)):
+            of_kind = isinstance(value, int | np.integer if whole else Real)
+            if isinstance(value, bool) or not of_kind or not least <= value < 1e30:
                 kind = "an integer" if whole else "a number"
                 raise ReplearnError(
                     f"{name} must be {kind} of at least {least:g}, got {short(value)}. Leave it "
@@ -187,8 +183,6 @@ class Plan:
     ----------
     recipe : str
         Name in the table of recipes.
-    mode : str
-    promise : Promise
     n_inputs : int
         Columns, and one more for the intercept.
     origin : str

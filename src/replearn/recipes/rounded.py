@@ -86,7 +86,6 @@ class BatchPlan(Plan):
         Algorithm 1: average unit normals, as printed, instead of ``margin * u``.
     n_repetitions, n_validation : int
         Algorithm 2: runs of a batch, and rows on which the best of them is found.
-    sketch_bits : int
     sketch : Codes or None
         Of a replication: what the original published.
     """
@@ -139,7 +138,6 @@ class BatchSpread(Spread):
 
     Attributes
     ----------
-    n_batches, batch_size : int
     grid_width : str
         Of the cells that were used.
     place : array
@@ -167,8 +165,6 @@ def rounded_bound(plan: BatchPlan, n_rows: int, spread: BatchSpread | None, prio
 
     Parameters
     ----------
-    plan : BatchPlan
-    n_rows : int
     spread : BatchSpread or None
         None: before any row is seen.
     prior : float
@@ -251,16 +247,10 @@ def _calibrated(plan: BatchPlan, n_batches: int) -> float:
     # an original's width keeps the promise; the question is whether its cells are fine enough
     width = plan.promise.max_disagreement
     per_component = distance / math.sqrt(plan.n_components)
-    needed = per_component * student_factor(
-        plan.n_components, width, plan.sketch_bits, _degrees(n_batches)
-    )
+    degrees = max(1, min((n_batches + 1) // 2, 64) - 1)  # groups are pairs of batches, 64 at most
+    needed = per_component * student_factor(plan.n_components, width, plan.sketch_bits, degrees)
     fine = needed / 2**plan.sketch_bits <= math.sqrt(12) * plan.noise
     return plan.promise.max_disagreement if fine else 1.0
-
-
-def _degrees(n_batches: int) -> int:
-    """Degrees of freedom of a spread: groups are pairs of batches, 64 at most."""
-    return max(1, min((n_batches + 1) // 2, 64) - 1)
 
 
 def _estimated(plan: BatchPlan, spread: BatchSpread, n_batches: int) -> float | None:

@@ -44,10 +44,10 @@ from typing import Any
 
 import numpy as np
 
-from replearn.codes.cells import CELLS, CUBES, is_rounding, isotropic_flips, runs, second_moment
+from replearn.codes.cells import CELLS, CUBES, check_rounding, isotropic_flips, runs, second_moment
 from replearn.codes.projection import FULL, check_components
 from replearn.documents import decimal_text
-from replearn.errors import ReplearnError, short
+from replearn.errors import ReplearnError
 from replearn.recipes.recipe import Bound, Promise, Sizes, common, rows_for
 from replearn.recipes.rounded import BatchPlan
 from replearn.types import Vector
@@ -76,16 +76,6 @@ def with_rows(plan: BatchPlan, stability: Callable[[BatchPlan, int, None], Bound
     return replace(plan, n_batches=n_batches, n_rows=n_batches * plan.batch_size)
 
 
-def check_cells(sizes: Sizes) -> None:
-    """Refuse a rounding by hand that there is not."""
-    rounding = sizes.get("rounding", "centre")
-    if not is_rounding(rounding):
-        raise ReplearnError(
-            f"rounding must be one of {', '.join(CELLS)}, or some of the last three joined by +, "
-            f"largest first, got {short(rounding)}. Leave it out for the planned one."
-        )
-
-
 def by_hand_text(sizes: Sizes, name: str, planned: float) -> str:
     """A real as text: the user's number in six digits, a planned one in three."""
     given = sizes.get(name)
@@ -99,7 +89,7 @@ def paper_space(n_inputs: int, sizes: Sizes, n_components: int, width: float) ->
             f'sketch_bits must be 0 in mode="paper", got {sizes.sketch_bits}. Leave them out, or '
             'use mode="practical" or "certified".'
         )
-    check_cells(sizes)
+    check_rounding(sizes.get("rounding", "centre"))
     projection = sizes.get("projection", "gaussian")
     k = n_inputs if projection in FULL else int(sizes.get("n_components", n_components))
     k = min(k, n_inputs) if projection == "hadamard" else k
@@ -141,7 +131,7 @@ def practical_space(n_inputs: int, noise: float, sizes: Sizes, squared: float) -
         ["none", "hadamard"] if k == n_inputs else ["hadamard" if k < n_inputs else "gaussian"]
     )
     names = [sizes.get("projection")] if sizes.get("projection") else planned
-    check_cells(sizes)
+    check_rounding(sizes.get("rounding", "centre"))
     cells = [sizes.get("rounding")] if sizes.get("rounding") else ["leech", "e8", "centre"]
     options = []
     for projection in names:
@@ -223,7 +213,7 @@ def proved_spaces(sizes: Sizes, n_inputs: int) -> list[tuple[str, str]]:
                 f"{name} must be left out in certified mode, got {sizes.get(name)!r}: the proof "
                 'derives it. Or use mode="practical".'
             )
-    check_cells(sizes)
+    check_rounding(sizes.get("rounding", "centre"))
     given, rounding = sizes.get("projection"), sizes.get("rounding")
     if given not in (None, "gaussian", "rotation"):
         raise ReplearnError(

@@ -193,16 +193,6 @@ def _calibrated(tau: float, n_inputs: int, weight: float, batch_size: int) -> fl
     return share / (max(weight, tau**2 / 10) * batch_size)
 
 
-def expected_squared_length(margin: float) -> float:
-    """Squared length of the mean of margin * u, calibrated; it is proved to be at most 1.
-
-    That of a vector with functional margin 1 where margins are spread from ``margin`` to four times
-    as much, and 0.2 at least: 0.12 to 0.17 were found there, and up to 0.4 if all margins are close
-    to ``margin`` = 0.1.
-    """
-    return max(0.2, (2 * margin / (margin + min(4 * margin, 1.0))) ** 2)
-
-
 def _practical(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     """Sizes from the noise budget: max_error sets the noise, all rows go into stability."""
     tau = promise.margin
@@ -212,6 +202,9 @@ def _practical(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
     weight = by_hand_text(given, "regularization", tau**2)
     if float(weight) == 0:
         weight = decimal_text(tau**2 * 1e-6)  # a hard margin, nearly
+    # of the mean of margin * u, if margins are spread from tau to 4 tau: 0.12 to 0.17 were found
+    # there, and up to 0.4 if all are close to tau = 0.1
+    squared_length = max(0.2, (2 * tau / (tau + min(4 * tau, 1.0))) ** 2)
     return BatchPlan(
         **common("svm", promise, n_inputs, "practical", given),
         batch_size=batch_size,
@@ -221,7 +214,7 @@ def _practical(promise: Promise, n_inputs: int, given: Sizes) -> BatchPlan:
         noise=noise,
         calibrated=_calibrated(tau, n_inputs, float(weight), batch_size),
         sketch_bits=given.sketch_bits,
-        **practical_space(n_inputs, noise, given, expected_squared_length(tau)),
+        **practical_space(n_inputs, noise, given, squared_length),
     )
 
 
