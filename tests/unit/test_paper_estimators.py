@@ -17,6 +17,7 @@ from replearn.errors import (
     ReplicabilityWarning,
     UselessModelWarning,
 )
+from replearn.estimators.boosting import ReplicableBoostingClassifier
 from replearn.estimators.paper import ReplicableSGDClassifier, ReplicableSVMClassifier
 from replearn.study.paper_study import PaperStudy
 from tests.populations import draw
@@ -224,3 +225,12 @@ def test_errors_with_an_intercept(cls, d):
     # a standard error is 0.006: would catch a mean of 0.06 with probability 0.95
     assert 0 < (wrong > 0.05).mean() < 0.45
     assert wrong.max() < 0.4
+
+
+def test_advice_names_no_fewer_rows_than_there_are():
+    X, y = draw("plain", 9000, 3, 0.4, 0)
+    y = np.where(np.random.default_rng(0).random(9000) < 0.5, y, -y)  # no margin at all
+    boosting = ReplicableBoostingClassifier(margin=0.4, max_error=0.2)
+    for n_rows, words in ((1000, "asks for 8,485, got 1,000"), (9000, "9,000 rows are as many as")):
+        with pytest.warns(ReplicabilityWarning, match=words):
+            boosting.fit(X[:n_rows], y[:n_rows])

@@ -298,18 +298,24 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
             return
         if found is None:
             warn(
-                f"The disagreement with a second lab cannot be estimated from {n_rows:,} rows. Get "
-                f"more: the plan asks for {self.plan_.n_rows:,}.",
+                f"The disagreement with a second lab cannot be estimated from {n_rows:,} rows. "
+                f"{self._more(n_rows)}.",
                 ReplicabilityWarning,
             )
         elif found > self.plan_.promise.max_disagreement:
             warn(
                 f"A second lab would get a different model with an estimated probability of "
-                f"{found:.2f}, above max_disagreement={self.plan_.promise.max_disagreement:g}. Get "
-                f"more rows: the plan asks for {self.plan_.n_rows:,}, got {n_rows:,}. Or allow "
-                f"more error or disagreement, or {self._remedy}.",
+                f"{found:.2f}, above max_disagreement={self.plan_.promise.max_disagreement:g}. "
+                f"{self._more(n_rows)}. Or allow more error or disagreement, or {self._remedy}.",
                 ReplicabilityWarning,
             )
+
+    def _more(self, n_rows: int) -> str:
+        """Advice about rows: never fewer than there are."""
+        asked = self.plan_.n_rows
+        if n_rows < asked:
+            return f"Get more rows: the plan asks for {asked:,}, got {n_rows:,}"
+        return f"{n_rows:,} rows are as many as planned: plan for a smaller margin, or get more"
 
     # --- prediction -------------------------------------------------------------------------------
 
@@ -405,8 +411,7 @@ class BatchClassifier(PaperClassifier):
             warn(
                 f"Cells are {times:.2g} times as coarse as max_error={plan.promise.max_error:g} "
                 f"allows, so the model may be wrong more often: {self.counts_['batches']} batches "
-                f"show their spread only roughly. Get more rows: the plan asks for "
-                f"{plan.n_rows:,}, got {n_rows:,}. Or publish more bits.",
+                f"show their spread only roughly. {self._more(n_rows)}. Or publish more bits.",
                 UselessModelWarning,
             )
 
