@@ -49,7 +49,9 @@ def test_miss_rate_of_normal_differences(bits, width):
     assert_rate_between(differ, N, rate, rate)
 
 
-@pytest.mark.parametrize(("q", "rho", "bits"), [(5, 0.1, 3), (20, 0.01, 3), (200, 0.1, 1)])
+@pytest.mark.parametrize(
+    ("q", "rho", "bits"), [(1, 0.9, 0), (5, 0.1, 3), (20, 0.01, 3), (200, 0.1, 1)]
+)
 def test_width_factor_keeps_the_promise_for_all_numbers_together(q, rho, bits):
     factor = width_factor(q, rho, bits)
     assert q * miss_rate(factor, bits) == pytest.approx(rho, rel=1e-6)

@@ -51,6 +51,12 @@ def test_small_algebra_solves(n):
     assert values == pytest.approx(np.linalg.eigvalsh(matrix)[::-1])
 
 
+def test_columns_that_are_zero_need_no_rotation():
+    values, vectors = algebra.eigenvectors(np.diag([0.0, 2.0, 0.0]))
+    assert values.tolist() == [2.0, 0.0, 0.0]
+    assert vectors.tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 1]]
+
+
 def test_a_matrix_that_is_not_positive_is_refused_unless_it_has_a_floor():
     with pytest.raises(ArithmeticError):
         algebra.cholesky(np.diag([1.0, -1.0]))

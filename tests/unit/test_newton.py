@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from replearn.errors import ReplearnError
-from replearn.exact.rows import Block, Kept
+from replearn.exact.rows import RESIDUAL_BITS, Block, Kept
 from replearn.recipes import newton
 from replearn.recipes.glm import Summary, fit
 from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
@@ -110,3 +110,22 @@ def test_states_that_do_not_fit_together_are_refused():
     content["behind"]["past"][0]["gradient"] = [["1", "2"]]
     with pytest.raises(ReplearnError, match="shape of theta"):
         through_a_file(content)
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_curvatures_and_residuals_are_within_what_a_coalition_believes(loss):
+    scores = np.linspace(-40, 40, 801)[:, None] * np.arange(1, loss.n_scores + 1)
+    scores = np.minimum(scores, loss.largest if np.isfinite(loss.largest) else 48.0)
+    first, second = np.triu_indices(loss.n_scores)
+    own = loss.curvature(scores)[:, first == second]
+    low, high = loss.curvatures
+    assert own.min() == pytest.approx(low, abs=1e-9)
+    assert 0.8 * high < own.max() <= high
+    residuals = loss.residual(scores, np.zeros(len(scores)))
+    assert np.abs(residuals).max() <= 2.0 ** (RESIDUAL_BITS - loss.bits)
+
+
+def test_counts_end_where_their_sums_would_not_be_exact():
+    assert Poisson.of(np.array([0.0, 16383.0])).cap_bits == 16
+    with pytest.raises(ReplearnError, match="counts must be at most 16,384, got larger"):
+        Poisson.of(np.array([16384.0]))
