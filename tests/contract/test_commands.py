@@ -236,7 +236,7 @@ def test_a_study_of_the_paper_goes_from_lab_to_lab(inside: Path, algorithm: str)
     assert replearn("show", "paper.json")[0] == 0
     code, text, errors = replearn("replicate", "paper.json", "paper2.csv", "--out", "p2.model.json")
     assert (code, text.splitlines()[0]) == (
-        0, "The replication got the same model as the original.",
+        0, "The same model: these rows give exactly the original's model.",
     ), errors  # fmt: skip
     assert replearn("compare", "paper1.model.json", "p2.model.json")[0] == 0
     call = "audit paper2.csv --study paper.json --rows 700 --pairs 2"

@@ -50,7 +50,7 @@ def test_odd_columns_are_named(kind, column):
     refused = kind in ("identifier", "date", "text", "copy")
     assert found["odd"].refused == refused
     if refused:
-        with pytest.raises(ReplearnError, match=r"must not publish column 'odd'.*--drop odd"):
+        with pytest.raises(ReplearnError, match=r"must not publish column 'odd'.*drop=odd"):
             refuse_unsafe(learned.remarks)
     else:
         refuse_unsafe(learned.remarks)
@@ -101,7 +101,7 @@ def test_equal_refusals_are_one_error():
     columns = {f"id{i}": np.arange(N_ROWS) + i for i in range(3)}
     _, learned = remarks(columns)
     with pytest.raises(
-        ReplearnError, match=r"'id0', 'id1', 'id2'.*Leave them out: --drop id0,id1,id2"
+        ReplearnError, match=r"'id0', 'id1', 'id2'.*Leave them out: drop=id0,id1,id2"
     ):
         refuse_unsafe(learned.remarks)
 

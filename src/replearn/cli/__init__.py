@@ -83,7 +83,10 @@ def _parser(chosen: str | None) -> Parser:
             continue
         module = import_module(f"replearn.cli.{name}")
         command = commands.add_parser(
-            name, help=line, description=f"{line[0].upper()}{line[1:]}.", epilog=module.EPILOG
+            name,
+            help=line,
+            description=f"{line[0].upper()}{line[1:]}{'' if line[-1] == '?' else '.'}",
+            epilog=module.EPILOG,
         )
         module.add_arguments(command)
         command.add("--json", "print one JSON object instead of text", action="store_true")
@@ -111,10 +114,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is None:
             complain("error", "standard output is closed. Send it to a file, or to /dev/null.")
             return BAD_INPUT
-        options = _parser(next((word for word in given if word in COMMANDS), None)).parse_args(
-            given
-        )
+        parser = _parser(next((word for word in given if word in COMMANDS), None))
+        options, unknown = parser.parse_known_args(given)
         command = options.command
+        if unknown:
+            command.error(f"unrecognized arguments: {' '.join(unknown)}")
         _refuse_own_table(options)
         with _warnings_in_one_line(command) as warned:
             outcome: Outcome = options.run(options)

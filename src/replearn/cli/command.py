@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from replearn.documents.facts import Facts
+from replearn.documents.facts import Facts, wrapped
 from replearn.errors import ReplearnError, printable
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with the code of bad usage."""
-        line = printable(" ".join(message.split()))  # it may hold what was typed
-        self.exit(BAD_INPUT, f"{self.prog}: error: {line}. See {self.prog} --help.\n")
+        complain("error", f"{message}. See {self.prog} --help.")  # it may hold what was typed
+        self.exit(BAD_INPUT)
 
 
 def in_options(message: str, command: argparse.ArgumentParser | None) -> str:
@@ -100,9 +100,10 @@ def in_options(message: str, command: argparse.ArgumentParser | None) -> str:
 
 
 def complain(kind: str, message: object, command: argparse.ArgumentParser | None = None) -> None:
-    """Say what is wrong in one line on standard error."""
+    """Say what is wrong on standard error: in one line, which a terminal gets in whole words."""
     if sys.stderr is not None:
-        print(printable(f"replearn: {kind}: {in_options(str(message), command)}"), file=sys.stderr)
+        line = printable(f"replearn: {kind}: {in_options(str(message), command)}")
+        print("\n".join(wrapped(line, width())) if sys.stderr.isatty() else line, file=sys.stderr)
 
 
 @contextmanager

@@ -86,7 +86,9 @@ def run(options: argparse.Namespace) -> Outcome:
         may_leave("study", len(y), study.design.space.n_codes)
         stated = {"columns": list(names), "target": own_target(options.table, options.target)}
         replace(study, provenance=stated).save(options.study_out)
-    facts = _facts(estimator, X, y)
+    written = [(options.study_out, "send", "not the model"), (options.out, "keep", "your model")]
+    files = [Row(word, path, note=note) for path, word, note in written if path]
+    facts = _facts(estimator, X, y, files)
     write_page(facts, options.page, f"Fit of {options.algorithm}", len(y))
     return Outcome(facts)
 
@@ -121,7 +123,7 @@ def _save_model(estimator: Any, names: tuple[str, ...], n_rows: int, path: str |
         replace(estimator.model_, provenance={"columns": list(names)}).save(path)
 
 
-def _facts(estimator: Any, X: Any, y: Any) -> Facts:
+def _facts(estimator: Any, X: Any, y: Any, files: list[Row]) -> Facts:
     bound, plan, n_rows = estimator.certificate_, estimator.plan_, len(y)
     if bound.expected is None and plan.mode == "practical":
         verdict = f"A model of {n_rows:,} rows; they are too few to say how replicable it is."
@@ -137,6 +139,7 @@ def _facts(estimator: Any, X: Any, y: Any) -> Facts:
         verdict,
         [
             f"Fingerprint {estimator.fingerprint_}",
+            *files,
             Row("algorithm", plan.recipe, note=f"{plan.mode} mode"),
             Row("rows here", n_rows, note=f"planned {plan.n_rows:,}"),
             Row("right labels", right, "%", note="on these rows, which made the model"),

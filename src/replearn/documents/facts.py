@@ -158,7 +158,7 @@ class Facts:
 
         ``more`` is how a reader asks for the details.
         """
-        lines = _wrapped(self.verdict, width)
+        lines = wrapped(self.verdict, width)
         if details:
             after_table = False
             for items in (self.items, self.details):
@@ -169,7 +169,7 @@ class Facts:
             return "\n".join(lines)
         candidates = _item_lines(self.items, width)
         if self.details or sum(map(len, candidates)) > MAX_LINES:
-            last = _wrapped(f"More: {more}", width)
+            last = wrapped(f"More: {more}", width)
             candidates = [*_fitting(candidates, MAX_LINES - len(last)), last]
         return "\n".join([*lines, *(line for item in candidates for line in item)])
 
@@ -385,7 +385,7 @@ def _columns_of(text: str) -> int:
     )
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def wrapped(text: str, width: int) -> list[str]:
     """Lines of at most ``width`` columns; a long word is broken."""
     lines = [""]
     for word in printable(text).split():
@@ -409,7 +409,7 @@ def _item_lines(items: Sequence[Item], width: int) -> list[list[str]]:
             found += _row_lines([item for item in group if isinstance(item, Row)], width)
         else:
             found += [
-                _table_lines(item, width) if isinstance(item, Table) else _wrapped(str(item), width)
+                _table_lines(item, width) if isinstance(item, Table) else wrapped(str(item), width)
                 for item in group
             ]
     return found
@@ -422,7 +422,7 @@ def _row_lines(rows: list[Row], width: int) -> list[list[str]]:
     for row in rows:
         if max(map(_columns_of, printable(row.shown).split()), default=0) > right:
             # a long word, such as a fingerprint, stays whole below its name
-            parts = [*_wrapped(row.name, width - 2), *_wrapped(row.shown, width - 2)]
+            parts = [*wrapped(row.name, width - 2), *wrapped(row.shown, width - 2)]
             found.append([f"  {part}" for part in parts])
         else:
             found.append(_beside([(row.name, left, False), (row.shown, right, False)]))
@@ -432,7 +432,7 @@ def _row_lines(rows: list[Row], width: int) -> list[list[str]]:
 def _beside(cells: Sequence[tuple[str, int, bool]]) -> list[str]:
     """The lines of cells (text, width, whether it stands at the right) that stand in one row."""
     found = []
-    for parts in zip_longest(*(_wrapped(text, width) for text, width, _ in cells), fillvalue=""):
+    for parts in zip_longest(*(wrapped(text, width) for text, width, _ in cells), fillvalue=""):
         line = ""
         for part, (_, width, at_right) in zip(parts, cells, strict=True):
             space = " " * (width - _columns_of(part))
@@ -459,7 +459,7 @@ def _table_lines(table: Table, width: int) -> list[str]:
         ]
     else:
         blocks = [_beside(list(zip(row, sizes, numeric, strict=True))) for row in (heads, *rows)]
-    lines = _wrapped(table.title, width) if table.title else []
+    lines = wrapped(table.title, width) if table.title else []
     lines += [line for block in blocks for line in block]
     n_more = len(table.rows) - len(rows)
     return [*lines, f"  ... and {n_more:,} more"] if n_more else lines

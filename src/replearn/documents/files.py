@@ -52,7 +52,8 @@ def read_json(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[
         return _parsed(content)
     except ValueError as problem:
         raise InvalidFile(
-            f"{path} must be one JSON object, but {str(problem)[:200]}. Is it the right file?"
+            f"{path} must be one JSON object, as replearn writes it, got a different text "
+            f"({str(problem)[:200]}). Is it the right file?"
         ) from None
 
 

@@ -41,6 +41,8 @@ class Audit(Spoken):
         Mean share of test rows that are right, and that of the most frequent class.
     conditional : bool
         Whether pairs are halves of one table: the interval then speaks of these rows.
+    least_rows : int
+        Rows of a lab that the claim is made for.
     """
 
     n_pairs: int
@@ -52,6 +54,7 @@ class Audit(Spoken):
     accuracy: float | None = None
     majority: float | None = None
     conditional: bool = True
+    least_rows: int = 0
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -92,6 +95,8 @@ class Audit(Spoken):
             items.append(Row("right labels", self.accuracy, "%", note=note))
         if self.verdict == "undecided":
             items.append(f"At least {needed:,} in full agreement are needed to show it.")
+        if self.n_rows < self.least_rows:
+            items.append(f"The claim is made for labs with {self.least_rows:,} rows or more.")
         if self.conditional:
             items.append("Pairs are halves of one table: the interval speaks of these rows.")
         return Facts(
@@ -226,19 +231,20 @@ def audit_study(
         )
     claim = float(study.max_disagreement) if max_disagreement is None else max_disagreement
     _check_claim(claim)
-    return _count(lambda part: replicate(study, part)[1], parts, claim)
+    return _count(lambda part: replicate(study, part)[1], parts, claim, study.n_replication)
 
 
-def _count(replicated: Callable[[Any], Any], parts: list[Any], claim: float) -> Audit:
+def _count(
+    replicated: Callable[[Any], Any], parts: list[Any], claim: float, least_rows: int = 0
+) -> Audit:
     found = []
     with progress("auditing", len(parts)) as advance:
         for place, part in enumerate(parts):
             found.append(replicated(part))
             advance(place + 1)
     n_different = sum(not one.same for one in found)
-    return Audit(
-        len(found), n_different, min(one.n_rows for one in found), claim, conditional=False
-    )
+    n_rows = min(one.n_rows for one in found)
+    return Audit(len(found), n_different, n_rows, claim, conditional=False, least_rows=least_rows)
 
 
 def audit_replications(

@@ -13,7 +13,15 @@ from replearn.study.passes import table_of
 from replearn.study.replication import agreement_row
 from replearn.study.rows import Reading
 from replearn.study.study import Study
-from replearn.tables import Finding, Seen, Table, class_numbers, compare_profiles, in_sentences
+from replearn.tables import (
+    Finding,
+    LevelColumn,
+    Seen,
+    Table,
+    class_numbers,
+    compare_profiles,
+    in_sentences,
+)
 from replearn.types import Codes
 
 
@@ -125,13 +133,19 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
                 reading.targets(batch)
         except ReplearnError as problem:
             wrong[str(problem)] += 1
-    stops = [f"Column {name!r}: {what}." for name, what in seen.troubles(show_values)]
+    known = {
+        column.name: f"; the study has {', '.join((column.reference, *column.levels)[:6])}"
+        for column in design.encoding.columns
+        if isinstance(column, LevelColumn)
+    }
+    troubles = seen.troubles(show_values)
+    stops = [f"Column {name!r}: {what}{known.get(name, '')}." for name, what in troubles]
     stops += [f"{problem[0].upper()}{problem[1:]}" for problem in list(wrong)[:1]]
     stops += _alone(counts)
     findings = compare_profiles(
         design.encoding, study.profile, seen, counts.tolist() if counts.any() else None
     )
-    named = {name for name, _ in seen.troubles()}
+    named = {name for name, _ in troubles}
     outcome = None
     if counts.size == 2 and counts.any() and len(study.profile.target) == 2:
         name = f"{design.target} = {(design.classes or ('', ''))[1]}"

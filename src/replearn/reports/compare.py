@@ -147,7 +147,9 @@ def compare(*models: Any, study: Study | None = None) -> Comparison:
     True
     """
     if len(models) < 2:
-        raise ReplearnError(f"compare needs at least two models, got {len(models)}.")
+        raise ReplearnError(
+            f"compare needs at least two models, got {len(models)}. Name all of them."
+        )
     found, names = [], []
     for place, model in enumerate(models, start=1):
         if isinstance(model, str | os.PathLike):

@@ -125,7 +125,10 @@ class LabSums(Spoken, Document):
         size = sum(np.size(value) for value in self.sums.values.values())
         return Facts(
             f"Sums of {self.rows:,} rows at {self.lab!r}: {size:,} whole numbers, and no row.",
-            [*(f"{found.column or 'The target'}: {found.sentence}" for found in self.findings)],
+            [
+                "Send the file to the lab that combines.",
+                *(f"{found.column or 'The target'}: {found.sentence}" for found in self.findings),
+            ],
             details=[Row("study", self.study), Row("state", self.state)],
         )
 

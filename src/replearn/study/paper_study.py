@@ -66,9 +66,9 @@ class PaperReplication(Spoken):
     def facts(self) -> Facts:
         """The verdict first."""
         verdict = (
-            "The replication got the same model as the original."
+            "The same model: these rows give exactly the original's model."
             if self.same
-            else "The replication got a different model than the original."
+            else "A different model: these rows do not give the original's model."
         )
         weak = (
             "Labels that are pure noise would give this model too: cells are wide, and a match "
@@ -78,8 +78,8 @@ class PaperReplication(Spoken):
             verdict,
             [
                 *([weak] if self.noise_matches else []),
-                Row("fingerprint", self.fingerprint),
-                Row("committed", self.commitment),
-                Row("rows", self.n_rows),
+                f"Fingerprint {self.fingerprint}",
+                Row("rows here", self.n_rows),
             ],
+            values={"fingerprint": self.fingerprint, "committed": self.commitment},
         )

@@ -28,11 +28,12 @@ class Measure:
         total = float(weights.sum())
         value = float(values @ weights) / total
         spread = math.sqrt(float(((values - value) * weights) @ ((values - value) * weights)))
-        return cls(value, value - _NORMAL_95 * spread / total, value + _NORMAL_95 * spread / total)
+        reach = _NORMAL_95 * spread / total
+        return cls(value, max(value - reach, float(values.min())), value + reach)
 
-    def row(self, name: str, note: str = "") -> Row:
+    def row(self, name: str, note: str = "", unit: str = "") -> Row:
         """As a fact."""
-        return Row(name, self.value, interval=(self.low, self.high), note=note)
+        return Row(name, self.value, unit, (self.low, self.high), note)
 
 
 def area_under_curve(scores: Vector, positive: Vector, weights: Vector) -> Measure:
@@ -141,8 +142,9 @@ class Worth(Spoken):
     def rows(self) -> list[Row]:
         """As facts."""
         ends = (self.loss.value, self.loss.low, self.loss.high)
-        base = in_words([*ends, self.base])[-1]
-        found = [self.loss.row(self.words, f"{self.null} alone {base}")]
+        unit = "%" if self.words == "error" else ""
+        base = in_words([*ends, self.base], unit)[-1]
+        found = [self.loss.row(self.words, f"{self.null} alone {base}", unit)]
         if self.auc is not None:
             found.append(self.auc.row("AUC"))
         if self.balanced_accuracy is not None:

@@ -63,13 +63,16 @@ def refuse_unsafe(remarks: Sequence[Remark]) -> None:
     """Stop at columns that must not be published, once for all of them."""
     bad = [remark for remark in remarks if remark.refused]
     if bad:
-        reasons = "; ".join(f"{remark.column!r} {remark.reason}" for remark in bad[:8])
+        alike: dict[str, list[str]] = {}
+        for remark in bad:
+            alike.setdefault(remark.reason, []).append(remark.column)
+        found = [f"{named_columns(names)} ({reason})" for reason, names in alike.items()]
         names = ",".join(remark.column for remark in bad)
         raise ReplearnError(
-            f"a study must not publish {named_columns(remark.column for remark in bad)}: {reasons}"
-            f"{'; ...' if len(bad) > 8 else ''}. Leave {'it' if len(bad) == 1 else 'them'} out: "
-            f"--drop {names} (in Python: drop=). If a column is a measurement, say so with "
-            "--numeric; if it has levels, with --categories."
+            f"a study must not publish {'; '.join(found[:8])}{'; ...' if len(found) > 8 else ''}. "
+            f"Leave {'it' if len(bad) == 1 else 'them'} out: "
+            f"drop={names}. If a column is a measurement, say so (numeric=); if it has levels, "
+            "name it, too (categories=)."
         )
 
 
