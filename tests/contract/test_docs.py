@@ -37,6 +37,8 @@ WORST = {
     r"\b(utilise|leverage|in order to)\b": "use, to",
     r"\bshall\b": "should, or must",
     r"\b(he|she|his|her)\b": "they",
+    r"\blets? expect\b": "explains, predicts",
+    r"\b(is|are) to be\b": "must be, or a verb",
     r"\b[Aa]sked were\b": "a subject that can act",
 }
 MOST_WORDS = 25

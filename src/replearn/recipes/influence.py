@@ -1,7 +1,7 @@
 """How much the numbers of two labs differ: the influence of each row, in whole numbers.
 
 The spread of a coordinate is the sandwich of its influences, with leverages taken out (HC3), or
-what the model itself lets expect, whichever is larger. Cells are wider where few effective rows
+what the model itself predicts, whichever is larger. Cells are wider where few effective rows
 stand behind a coordinate. Sums of squares are exact, so a study file has the same bytes on every
 machine.
 """
@@ -28,12 +28,12 @@ from replearn.exact.rows import (
 from replearn.recipes.losses import Loss
 from replearn.types import Matrix, Vector
 
-#: Influences have units of 2^-12 of what the model lets expect, and are at most 2^22 units.
+#: Influences have units of 2^-12 of what the model predicts, and are at most 2^22 units.
 _FINE, _LARGEST = 12, 2.0**22
 #: Squares are taken to their own square in units of 2^20, so that sums stay in int64.
 _COARSE = 20
 #: Of cells variances are taken ``1 + 10/m`` times, m being the effective rows at the smaller lab;
-#: ``1 + 3/m`` times where the model lets expect them. Found by counting pairs of labs, equal and
+#: ``1 + 3/m`` times where the model predicts them. Found by counting pairs of labs, equal and
 #: unequal (``benchmarks/worth.py``), and not derived.
 _TAIL_SEEN, _TAIL_EXPECTED = 10.0, 3.0
 
@@ -55,7 +55,7 @@ class Influence:
     Attributes
     ----------
     observed, expected : array
-        Variance of one row's influence: what rows show, and what the model itself lets expect.
+        Variance of one row's influence: what rows show, and what the model itself predicts.
     m_observed, m_expected : array
         Effective numbers of rows behind each: ``(sum I^2)^2 / sum I^4``.
     n_rows : int
@@ -166,8 +166,8 @@ def influence_of(
         seen = _Moments.none(len(turn)).add_whole(whole >> shift, shift)
         together = max(1.0, sum(map(int, seen.second)) / max(1, sum(map(int, alone.second))))
     mean_weight = seen_weight * 2.0**-WEIGHT_BITS / n_seen
-    # counts often vary more than a Poisson law lets expect, and numbers have their own variance;
-    # classes that are nearly separable have fewer errors than a fit with a ridge lets expect
+    # counts often vary more than a Poisson law predicts, and numbers have their own variance;
+    # classes that are nearly separable have fewer errors than a fit with a ridge predicts
     dispersion = float(misfit.second.sum()) / max(float(noise.second.sum()), 1.0)
     most = dispersion * float(above(misfit.effective().min()))
     dispersion = most if most < 1.0 else max(1.0, dispersion)

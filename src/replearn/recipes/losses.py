@@ -278,7 +278,7 @@ class Poisson(_Numbers):
 
     @classmethod
     def of(cls, numbers: Vector) -> "Poisson":
-        """With the largest count that an original's targets let expect."""
+        """With the largest count that an original's targets suggest."""
         cap_bits = max(2, math.ceil(math.log2(4 * float(numbers.max()) + 1)))
         if cap_bits > 16:
             raise ReplearnError(

@@ -90,7 +90,7 @@ class Behind(Part):
     share : int
         Of the rows, for the next information matrix.
     steers_badly : bool
-        Whether the information is to be made anew, however small the step.
+        Whether the information must be made anew, however small the step.
     halvings : int
         How often the step was halved.
     n_steps : int

@@ -25,7 +25,7 @@ and subgradients of length ``G = 1/(s tau) + 2 r`` at most.
 1.  [Bubeck15, Thm. 6.2]: a batch has ``E f(w) <= r + g`` with ``g = G^2 / (r (T + 1))``.
 2.  The expected result m of a batch has ``f(m) <= r + g = e1`` (Jensen). A margin below
     ``(1-s) tau`` costs more than 1 in f, so m has one on at most e1 of the population: with
-    certainty, so nothing is to be boosted.
+    certainty, so there is nothing to boost.
 3.  Strong convexity: the variance of a batch is at most ``g/r``, for *every* population. As g is
     proportional to 1/T, the number of rows T B is what counts: one long pass needs as many.
 4.  Bernstein: the mean of B batches is within t of m on each row. Projection and rounding keep

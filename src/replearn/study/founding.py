@@ -266,7 +266,7 @@ def founded(
 ) -> Founded:
     """The study of a coalition, from its fit and from what single rows do to it.
 
-    Labs that differ more than rows let expect make cells wider, as parts of an original's rows do.
+    Labs that differ more than rows explain make cells wider, as parts of an original's rows do.
     """
     inflation = float(np.mean(heterogeneity)) / max(1, n_labs - 1) if n_labs > 1 else 1.0
     found = glm.Spread(spread, max(1.0, inflation))
@@ -282,7 +282,7 @@ def founded(
     problems: tuple[str, ...] = ()
     if inflation > glm.MOST_INFLATION:
         problems = (
-            f"Labs differ {inflation:.1f} times as much as their rows let expect. Ask those that "
+            f"Labs differ {inflation:.1f} times as much as their rows explain. Ask those that "
             "differ most, or begin anew without them.",
         )
     return Founded(

@@ -128,7 +128,7 @@ class Certificate(Spoken):
     weakest : str
         Its name.
     inflation : float
-        How much more parts of these rows differ than single rows let expect, in squares.
+        How much more parts of these rows differ than single rows explain, in squares.
     n_repeated : int
         Rows that occur before among those that were looked at.
     problems : tuple of str
@@ -387,7 +387,7 @@ def _certificate(
         needed = math.ceil(promise.n_here * trial.spread.inflation / 2)
         problems.append(
             f"Parts of these rows differ {trial.spread.inflation:.1f} times as much as single rows "
-            f"let expect. Get about {_round_up(needed):,} rows, use fewer columns, or pass groups "
+            f"explain. Get about {_round_up(needed):,} rows, use fewer columns, or pass groups "
             "if rows come in clusters."
         )
     if worth.is_useless:

@@ -95,7 +95,7 @@ class LevelColumn(Part):
     reference : str
         The level without a term: all terms are 0.
     folded : str
-        Share of the original's values that are not named here; more of them are to be expected.
+        Share of the original's values that are not named here; a lab may have more of them.
     """
 
     name: Name

@@ -38,7 +38,7 @@ _HARDLY = "is the same in nearly all rows, so it is left out"
 
 @dataclass(frozen=True)
 class Learned:
-    """An encoding, the look that a profile is made from, and what is to be said about columns."""
+    """An encoding, the look that a profile is made from, and remarks on columns."""
 
     encoding: Encoding
     look: Look

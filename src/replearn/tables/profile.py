@@ -100,7 +100,7 @@ class Finding(NamedTuple):
 
 
 def in_sentences(findings: Sequence[Finding]) -> list[str]:
-    """Findings for people: columns about which the same is to be said share a sentence."""
+    """Findings for people: columns with the same finding share a sentence."""
     columns: dict[str, list[str]] = {}
     for column, sentence in findings:
         columns.setdefault(sentence, []).append(column)

@@ -109,8 +109,8 @@ class Seen:
     def troubles(self, show_values: bool = False) -> list[tuple[str, str]]:
         """Columns that this lab codes differently, each with half a sentence; no cell of a row.
 
-        Columns with more than 5% of cells that are not published, beyond the share that is to be
-        expected and chance. With ``show_values`` some of these cells are shown.
+        Columns with more than 5% of cells that are not published, beyond the expected share and
+        chance. With ``show_values`` some of these cells are shown.
         """
         if self.n_rows < _FEWEST_ROWS:
             return []
