@@ -1,16 +1,21 @@
 """The page study.html: it fits in a browser what Python fits, and connects to nothing."""
 
 import gzip
+import io
 import re
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from replearn.datasets import load_readmission
 from replearn.errors import ReplearnError
 from replearn.reports import bundle
 from replearn.study.coalition import lab_sums
+from replearn.study.original import Request, publish
 from replearn.study.study import Study
+from replearn.tables import open_table
 from tests.contract.browser import Browser, Firefox
 from tests.contract.replications import CASES, make_study, open_case, replicated, write_table
 
@@ -61,6 +66,21 @@ def test_a_rehearsal_can_be_replicated(tmp_path, name):
     case = CASES["text levels and missing values"] if name == "decimal commas" else CASES[name]
     _, replication = replicated(study, tmp_path / "rehearsal.csv", case)
     assert [finding for finding in replication.findings if finding.column] == []
+
+
+def test_a_rehearsal_has_believable_values():
+    table = load_readmission("Ashford", 1500)
+    study = publish(
+        open_table(table, target="readmitted"), Request(target="readmitted", ridge=0.01)
+    ).study
+    invented = pd.read_csv(io.StringIO(bundle.rehearsal(study)))
+    assert set(invented) == set(table)
+    for name, cells in invented.items():
+        if cells.dtype.kind in "if":  # no half admissions, nobody of 150 years
+            assert set(cells.dropna() % 1) == {0} or set(table[name].dropna() % 1) != {0}
+            assert table[name].min() <= cells.min() < cells.max() <= table[name].max()
+        else:
+            assert set(cells.dropna()) <= {*table[name], "other"}
 
 
 def test_a_bundle_is_there_as_a_whole_or_not_at_all(folder, tmp_path, monkeypatch):

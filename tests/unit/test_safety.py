@@ -99,11 +99,12 @@ def test_what_is_meant_is_not_asked_about():
 
 def test_equal_refusals_are_one_error():
     columns = {f"id{i}": np.arange(N_ROWS) + i for i in range(3)}
-    _, learned = remarks(columns)
-    with pytest.raises(
-        ReplearnError, match=r"'id0', 'id1', 'id2'.*Leave them out: drop=id0,id1,id2"
-    ):
+    days = {f"d{i}": NAMED["date"][0] for i in range(13)}
+    _, learned = remarks(columns | days)
+    words = r"'id0', 'id1', 'id2' \(.*'d7' and 5 more \(hold.*Leave them out: drop=id0,id1,id2,d0,"
+    with pytest.raises(ReplearnError, match=words) as caught:
         refuse_unsafe(learned.remarks)
+    assert str(caught.value).count("date") == str(caught.value).count("identifier") == 1
 
 
 def test_a_rare_copy_of_the_label_is_found():

@@ -8,6 +8,8 @@ import base64
 import hashlib
 import os
 import re
+from collections.abc import Sequence
+from decimal import Decimal
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -121,10 +123,9 @@ def rehearsal(study: Study) -> str:
     columns: dict[str, list[str]] = {}
     for column, theirs in zip(design.encoding.columns, study.profile.columns, strict=True):
         if isinstance(column, NumberColumn):
-            at = [*map(float, getattr(theirs, "quantiles", ()))]
-            if not at:
-                centre, spread = float(column.centre), float(column.spread)
-                at = [centre + spread * z for z in (-1.6, -0.7, 0.0, 0.7, 1.6)]
+            centre, spread = float(column.centre), float(column.spread)
+            usual = [decimal_text(centre + spread * z) for z in (-1.6, -0.7, 0.0, 0.7, 1.6)]
+            at = getattr(theirs, "quantiles", ()) or usual
             texts = _numbers(draws(column.name), at)
             gaps = draws(f"{column.name}/missing") < float(getattr(theirs, "missing", "0"))
             columns[column.name] = [
@@ -134,14 +135,12 @@ def rehearsal(study: Study) -> str:
             columns[column.name] = _levels(
                 column, getattr(theirs, "shares", ()), draws(column.name)
             )
-    shares = [float(share) for share in study.profile.target]
+    shown = study.profile.target  # shares of classes, or quantiles
     if design.classes is not None:
         labels = [str(c).lower() if isinstance(c, bool) else str(c) for c in design.classes]
-        columns[design.target] = _chosen(labels, shares, draws("target"))
+        columns[design.target] = _chosen(labels, [*map(float, shown)], draws("target"))
     else:
-        found = _numbers(draws("target"), shares or [0.0, 1.0, 2.0, 3.0, 4.0])
-        whole = design.loss.least is not None
-        columns[design.target] = [str(max(0, round(float(t)))) if whole else t for t in found]
+        columns[design.target] = _numbers(draws("target"), shown or [*"01234"])
     if design.weights is not None:
         columns[design.weights] = ["1"] * n_rows
     if design.offset is not None:
@@ -150,10 +149,11 @@ def rehearsal(study: Study) -> str:
     return "".join(",".join(map(_cell, line)) + "\n" for line in lines)
 
 
-def _numbers(u: Vector, at: list[float]) -> list[str]:
-    """Numbers whose quantiles at 5, 25, 50, 75 and 95% are these."""
-    places = np.interp(u, [0.05, 0.25, 0.5, 0.75, 0.95], at)
-    return [decimal_text(value) for value in places.tolist()]
+def _numbers(u: Vector, at: Sequence[str]) -> list[str]:
+    """Numbers whose quantiles at 5, 25, 50, 75 and 95% are these, with as many decimals."""
+    places = np.interp(u, [0.05, 0.25, 0.5, 0.75, 0.95], [*map(float, at)])
+    digits = max(-int(Decimal(text).as_tuple().exponent) for text in at)
+    return [decimal_text(round(value, digits)) for value in places.tolist()]
 
 
 def _levels(column: LevelColumn, shares: tuple[str, ...], u: Vector) -> list[str]:
