@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import replearn
 from replearn.engines import dask as dask_engine
 from replearn.engines import replication
 from replearn.errors import ReplearnError
@@ -210,24 +211,31 @@ def test_dask_refuses_as_in_memory(case, client, tmp_path):
             dask_engine.replicate(study, path, client)
 
 
+def halves(n_rows=9000):
+    """Rows for the paper's estimators."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 5))
+    y = np.where(X[:, 0] + 0.1 * rng.normal(size=n_rows) > 0, "yes", "no")
+    return X, y, pd.DataFrame(X, columns=list("abcde")).assign(label=y)
+
+
 @pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")
 @pytest.mark.parametrize("name", ["ReplicableSVMClassifier", "ReplicableSGDClassifier"])
 def test_dask_fits_algorithms_1_and_2(client, tmp_path, name):
-    import replearn
-
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(9000, 5))
-    y = np.where(X[:, 0] + 0.1 * rng.normal(size=9000) > 0, "yes", "no")
-    table = pd.DataFrame(X, columns=list("abcde")).assign(label=y)
-    write_parquet(table[:4000], tmp_path / "1.parquet", 700)
-    write_parquet(table[4000:], tmp_path / "2.parquet", 10**6)
+    X, y, table = halves()
     estimator = getattr(replearn, name)
     expected = estimator(margin=0.3, shuffle=False).fit(X, y)
-    found = dask_engine.fit(
-        estimator(margin=0.3), tmp_path / "*.parquet", "label", ["no", "yes"], client
-    )
-    assert found.fingerprint_ == expected.fingerprint_
-    assert found.counts_ == expected.counts_
+    assert estimator(margin=0.3, shuffle=False).fit(X[:-900], y[:-900]).counts_ != expected.counts_
+    for n_parts in (1, 3, 8, 16):
+        folder = tmp_path / str(n_parts)
+        folder.mkdir()
+        for number, part in enumerate(cut(table, n_parts)):
+            write_parquet(part, folder / f"{number:02}.parquet", 700)
+        found = dask_engine.fit(
+            estimator(margin=0.3), folder / "*.parquet", "label", ["no", "yes"], client
+        )
+        assert found.fingerprint_ == expected.fingerprint_
+        assert found.counts_ == expected.counts_
     assert found.counts_["batches"] > 20
     table.loc[7, "c"] = np.nan
     write_parquet(table, tmp_path / "3.parquet", 700)
@@ -235,14 +243,33 @@ def test_dask_fits_algorithms_1_and_2(client, tmp_path, name):
         dask_engine.fit(found, tmp_path / "3.parquet", "label", ["no", "yes"], client)
 
 
+def during_passes(client, *happen):
+    """Let something happen in each of the first passes, when tasks are on their way."""
+    left, plain = list(happen), client.nthreads
+
+    def looked():
+        if left:
+            time.sleep(0.1)  # some of the tasks are done, others not
+            left.pop(0)()
+        return plain()
+
+    client.nthreads = looked
+    return left
+
+
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")
 def test_dask_workers_that_die(tmp_path):
-    """Both processes are killed in the middle: the rows are encoded again, with the same bytes."""
+    """Processes are killed in the middle: the rows are encoded again, with the same bytes."""
     from distributed import Client, LocalCluster
 
     study, rows = study_of(False), patients(4000, 2)
     expected = replicate(study, open_table(rows, target="died"))[0].fingerprint
     write_parquet(rows, tmp_path / "a.parquet", 250)
+    X, y, table = halves()
+    write_parquet(table, tmp_path / "b.parquet", 700)
+    estimators = [replearn.ReplicableSVMClassifier, replearn.ReplicableSGDClassifier]
+    killed = set()
     with (
         LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",
@@ -250,20 +277,24 @@ def test_dask_workers_that_die(tmp_path):
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):  # fmt: skip
-        killed = []
-        gather = client.gather
 
-        def gathered(tasks):
-            time.sleep(0.1)  # some of the tasks are done, others not
-            if len(killed) < 2:
-                killed.append(min(client.run(os.getpid).values()))
-                os.kill(killed[-1], 9)
-            return gather(tasks)
+        def kill():
+            client.wait_for_workers(2)  # those that died come back; one of two is left
+            killed.add(min(client.run(os.getpid).values()))
+            os.kill(max(killed), 9)
 
-        client.gather = gathered
+        left = during_passes(client, kill, kill)
         model, _ = dask_engine.replicate(study, tmp_path / "a.parquet", client)
-    assert len(killed) == 2
-    assert model.fingerprint == expected
+        assert model.fingerprint == expected
+        for estimator in estimators:
+            left.append(kill)
+            found = dask_engine.fit(
+                estimator(margin=0.3), tmp_path / "b.parquet", "label", ["no", "yes"], client
+            )
+            in_memory = estimator(margin=0.3, shuffle=False).fit(X, y)
+            assert found.fingerprint_ == in_memory.fingerprint_
+            assert not left
+    assert len(killed) == 4
 
 
 def test_dask_troubles_are_one_line_and_soon(tmp_path):
@@ -293,10 +324,48 @@ def test_dask_troubles_are_one_line_and_soon(tmp_path):
     assert time.monotonic() - started < 60
 
 
-def test_dask_worker_without_the_package(client, monkeypatch):
-    monkeypatch.setattr(client, "run", lambda *a, **b: {"tcp://x": ImportError("replearn")})
-    with pytest.raises(ReplearnError, match=r"all workers must have replearn .*, got none"):
-        dask_engine.replicate(study_of(False), "a.parquet", client)
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        ("sys.modules['replearn'] = None", r"all workers must have replearn .*, got none"),
+        ("import replearn; replearn.__version__ = '0.2.9'", r"must have replearn .*, got 0.2.9"),
+        ("", "no worker is left"),
+        ("", "the scheduler is gone"),
+    ],
+)
+def test_dask_workers_of_their_own(tmp_path, first, words):
+    """Real workers: one without the package, an old one, one that dies, one without scheduler."""
+    from distributed import Client, LocalCluster
+
+    write_parquet(patients(4000, 2), tmp_path / "a.parquet", 250)
+    script = f"import sys; {first}\nfrom distributed.cli.dask_worker import main; main()"
+    with (
+        LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as cluster,
+        Client(cluster.scheduler_address, timeout=8, set_as_default=False) as client,
+        subprocess.Popen(
+            [sys.executable, "-c", script, cluster.scheduler_address, "--no-nanny"],
+            stderr=subprocess.DEVNULL,
+        ) as worker,
+    ):
+        client.wait_for_workers(1)
+        since = [time.monotonic()]
+
+        def end():
+            since.append(time.monotonic())
+            if "scheduler" in words:
+                cluster.close()
+            else:
+                worker.kill()
+
+        try:
+            during_passes(client, end)
+            with pytest.raises(ReplearnError, match=words):
+                dask_engine.replicate(study_of(False), tmp_path / "a.parquet", client)
+            assert time.monotonic() - since[-1] < 20
+        finally:
+            worker.kill()
 
 
 # --- Spark ----------------------------------------------------------------------------------------

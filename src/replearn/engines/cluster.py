@@ -1,7 +1,7 @@
 """A Dask cluster: connections, and its troubles in one line, soon."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +13,7 @@ from replearn.errors import ReplearnError
 
 #: Seconds in which a scheduler must answer, and a worker must do something.
 PATIENCE = 8.0
+_ATTEMPTS = 5
 
 
 @contextmanager
@@ -84,25 +85,38 @@ def usable(client: Any) -> Any:
     return client
 
 
-def was_lost(problem: BaseException) -> bool:
-    """Whether a pass failed because workers died: then it is made again."""
-    from distributed import KilledWorker
+def gathered(
+    client: Any, tasks: Callable[[], list[Any]], forget: Callable[[], None] = lambda: None
+) -> Any:
+    """What tasks give; all are made again if workers die, and nobody waits for a dead cluster."""
+    from distributed import KilledWorker, wait
     from distributed.comm.core import CommClosedError
 
-    return isinstance(problem, KilledWorker | CommClosedError | CancelledError)
-
-
-def in_words(client: Any, problem: BaseException) -> ReplearnError:
-    """What happened, and what helps."""
-    what = (
-        f"a task failed on the cluster: {type(problem).__name__}: {one_line(problem)}. Check that "
-        "the partitions can be computed, and that all workers have the same packages."
-    )
+    made, lost, idle = tasks(), 0, 0
+    while client.status == "running" and lost < _ATTEMPTS and idle < 3:
+        try:
+            idle = 0 if client.nthreads() else idle + 1
+            with client.as_current():
+                wait(made, timeout=PATIENCE / 2)
+            return client.gather(made)
+        except TimeoutError:
+            continue
+        except (KilledWorker, CommClosedError, CancelledError):
+            forget()
+            made, lost = tasks(), lost + 1
+        except Exception as problem:
+            raise ReplearnError(
+                f"a task failed on the cluster: {type(problem).__name__}: {one_line(problem)}. "
+                "Check that the partitions can be computed, and that all workers have the same "
+                "packages."
+            ) from problem
     if client.status != "running":
         what = "the scheduler is gone. Start it, connect anew, and fit again: only time is lost."
-    elif was_lost(problem):
+    elif idle:
+        what = "no worker is left. Start workers (dask worker ADDRESS), and fit again."
+    else:
         what = (
             "tasks were lost again and again: their workers died. Give workers more memory, or "
             "make the partitions smaller."
         )
-    return ReplearnError(what)
+    raise ReplearnError(what)

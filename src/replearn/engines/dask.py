@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from replearn.engines import replication
-from replearn.engines.cluster import connect, in_words, usable, was_lost
+from replearn.engines.cluster import connect, gathered, usable
 from replearn.engines.parquet import ParquetRows
 from replearn.engines.replication import Work, columns_of, work
 from replearn.recipes.design import Design
@@ -22,7 +22,7 @@ __all__ = ["connect", "fit", "replicate"]
 
 #: Rows that one task reads from a Parquet file, about.
 TASK_ROWS = 1 << 20
-_ATTEMPTS, _RETRIES = 5, 2
+_RETRIES = 2
 
 
 def replicate(
@@ -67,7 +67,7 @@ def replicate(
         return mapped(keep=False)
 
     def pass_over(state: State) -> Sequence[Any]:
-        return _gathered(client, partial(tasks, state), kept.clear)
+        return gathered(client, partial(tasks, state), kept.clear)
 
     return replication.replicate(study, pass_over, opened, nonce)
 
@@ -99,24 +99,10 @@ def fit(
         def tasks() -> list[Any]:
             return list(client.map(task, list(starts), pure=False, retries=_RETRIES))
 
-        return _gathered(client, tasks)
+        return gathered(client, tasks)
 
     rows = ParquetRows.of(_paths(source), target, tuple(classes))
     return estimator.fit_sample(rows, classes, mapped)
-
-
-def _gathered(
-    client: Any, tasks: Callable[[], list[Any]], forget: Callable[[], None] = lambda: None
-) -> Any:
-    """What tasks give; all are made again if workers die."""
-    for attempt in range(_ATTEMPTS):
-        try:
-            return client.gather(tasks())
-        except Exception as problem:
-            forget()
-            if attempt + 1 == _ATTEMPTS or not was_lost(problem):
-                raise in_words(client, problem) from problem
-    raise AssertionError
 
 
 def _task(design: Design, work: Work, given: Any) -> Any:
