@@ -423,11 +423,24 @@ def test_check_quotes_no_cell_unless_asked(inside: Path, tmp_path: Path) -> None
 
 def test_signs_of_numbers(inside: Path, tmp_path: Path) -> None:
     path = tmp_path / "german.csv"
-    lab("Birchwood").to_csv(path, index=False, sep=";", decimal=",")
+    table = lab("Birchwood")
+    table["sodium"] = table["sodium"].map("{:,.2f}".format, na_action="ignore")
+    table["sodium"] = table["sodium"].str.replace(".", ",")
+    table["platelets"] = [f"{200 + n % 99}.000" for n in range(ROWS)]
+    table.to_csv(path, index=False, sep=";", decimal=",")
     _, plain, _ = replearn("replicate", "study.json", "b.csv", "--json")
-    code, text, errors = replearn("replicate", "study.json", path, "--decimal", ",", "--json")
+    signs = ["--decimal", ",", "--thousands", "."]
+    code, text, errors = replearn("replicate", "study.json", path, *signs, "--json")
     assert code == 0, errors
     assert json.loads(text)["fingerprint"] == json.loads(plain)["fingerprint"]
+    out = tmp_path / "s.json"
+    publish = ["publish", path, "--target", "died", "--out", out]
+    code, _, errors = replearn(*publish)
+    assert code == 2
+    assert '--decimal=","' in errors
+    assert replearn(*publish, *signs)[0] == 0
+    platelets = json.loads(out.read_text())["profile"]["columns"][-1]
+    assert float(platelets["quantiles"][0]) > 200_000
 
 
 def test_pages(inside: Path, tmp_path: Path) -> None:
@@ -716,10 +729,13 @@ def test_a_full_disk() -> None:
 
 
 def test_a_path_that_is_no_utf8(inside: Path) -> None:
-    process = _started("show", os.fsdecode(b"\xff.json"), stdout=subprocess.PIPE)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert errors.decode().count("\n") == 1
+    odd = os.fsdecode(b"\xff.csv")
+    (inside / odd).write_bytes((inside / "b.csv").read_bytes())
+    for words in (["show", odd], ["replicate", "study.json", odd]):
+        process = _started(*words, stdout=subprocess.PIPE)
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 2
+        assert errors.decode().count("\n") == 1
 
 
 def test_an_output_without_unicode(inside: Path, tmp_path: Path) -> None:
