@@ -13,7 +13,7 @@ from replearn.codes.space import CodeSpace
 from replearn.codes.votes import VoteSpace
 from replearn.documents import MAX_WHOLE, Document, Integers, Label, Length, Unfit
 from replearn.documents.facts import Facts, Figure, Row, Spoken
-from replearn.documents.pictures import Mark, forest
+from replearn.documents.pictures import forest
 from replearn.errors import ReplearnError
 from replearn.exact.lanes import row_products, unit
 from replearn.types import Codes, Vector, is_sparse
@@ -150,4 +150,4 @@ class HalfspaceModel(Spoken, Document):
 
     def _picture(self) -> str:
         pairs = zip(self.feature_names, self.coef.tolist(), strict=True)
-        return forest([Mark(name, f"{w:+.3f}", w, w, w) for name, w in pairs], 0.0, "no effect")
+        return forest([(name, f"{w:+.3f}", w, w, w) for name, w in pairs], 0.0, "no effect")

@@ -20,14 +20,8 @@ class Rung(NamedTuple):
     ours: bool = False
 
 
-class Mark(NamedTuple):
-    """A number in words, with where it stands and the ends of its interval."""
-
-    name: str
-    text: str
-    low: float
-    at: float
-    high: float
+#: A name, its number in words, where it stands, and the ends of its interval.
+Mark = tuple[str, str, float, float, float]
 
 
 class Landed(NamedTuple):
@@ -107,7 +101,7 @@ def sixteen_scores(own: Sequence[float], replicated: Sequence[float], patient: s
     high = 5 * -int(-100 * max(*own, *replicated) // 5)
     left, right, width = 24, 616, 640
     per_percent = (right - left) / max(1, high - low)
-    parts = [f'<text x="{left}" y="20" font-size="15">{escape(patient)}</text>']
+    parts = [f'<text x="{left}" y="20" font-size="18">{escape(patient)}</text>']
     top = 34
     for risks, color in ((own, 1), (replicated, 0)):
         stacks = Counter(round(100 * risk) for risk in risks)
@@ -116,7 +110,8 @@ def sixteen_scores(own: Sequence[float], replicated: Sequence[float], patient: s
         said = f"{len(risks)} hospitals, each its own model: {different} different risks"
         if color == 0:
             said = f"{len(risks)} hospitals, one replicated model: {_counted(different)}"
-        parts.append(f'<text x="{left}" y="{top + 16}" font-weight="600">{said}</text>')
+        words = f'<text x="{left}" y="{top + 16}" font-weight="600" font-size="16">{said}</text>'
+        parts.append(words)
         for percent, n_here in stacks.items():
             x = left + (percent - low) * per_percent
             parts += [_dot(x, floor - 8 - 11 * i, color, 5) for i in range(n_here)]
@@ -127,7 +122,7 @@ def sixteen_scores(own: Sequence[float], replicated: Sequence[float], patient: s
         for percent in range(low, high + 1, 5):
             x = left + (percent - low) * per_percent
             parts.append(
-                f'<text x="{x:.1f}" y="{floor + 16}" text-anchor="middle" '
+                f'<text x="{x:.1f}" y="{floor + 17}" text-anchor="middle" font-size="15" '
                 f'fill-opacity="0.8">{percent}%</text>'
             )
         top = floor + 28
@@ -174,44 +169,31 @@ def ladder(rungs: Sequence[Rung], unit: str) -> str:
 
 
 def forest(marks: Sequence[Mark], line: float, words: str, most: int = 30) -> str:
-    """Draw numbers one below the other, with a line where a reader expects them.
-
-    Parameters
-    ----------
-    marks : sequence of Mark
-    line : float
-        On the scale of the marks.
-    words : str
-        What the line stands for.
-    most : int
-        Rows of the picture; those furthest from the line are shown.
-    """
-    furthest = sorted(range(len(marks)), key=lambda i: -abs(marks[i].at - line))[:most]
+    """Draw the numbers furthest from a line, which stands where a reader expects them."""
+    furthest = sorted(range(len(marks)), key=lambda i: -abs(marks[i][2] - line))[:most]
     shown = [marks[i] for i in sorted(furthest)]
-    low = min([line, *(mark.low for mark in shown)])
-    high = max([line, *(mark.high for mark in shown)])
+    ends = [line, *(end for *_, low, high in shown for end in (low, high))]
     left, right, width, row = 236, 530, 640, 22
     height = row * len(shown) + 32
 
     def across(value: float) -> float:
-        return left + 8 + (right - left - 16) * (value - low) / ((high - low) or 1)
+        return left + 8 + (right - left - 16) * (value - min(ends)) / (max(ends) - min(ends) or 1)
 
     parts = [
         f'<line x1="{across(line):.1f}" x2="{across(line):.1f}" y1="4" y2="{height - 22}" '
         'stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="4 3"/>'
         f'<text x="{across(line):.1f}" y="{height - 6}" text-anchor="middle">{escape(words)}</text>'
     ]
-    for number, mark in enumerate(shown):
+    for number, (name, text, at, low, high) in enumerate(shown):
         y = 16 + number * row
         parts.append(
             f'<text x="{left - 14}" y="{y + 4}" text-anchor="end" font-size="12">'
-            f"{_short(mark.name, 32)}</text>"
-            f'<line x1="{across(mark.low):.1f}" x2="{across(mark.high):.1f}" y1="{y}" y2="{y}" '
+            f"{_short(name, 32)}</text>"
+            f'<line x1="{across(low):.1f}" x2="{across(high):.1f}" y1="{y}" y2="{y}" '
             f'stroke="{_MARKS[0]}" stroke-width="2" stroke-opacity="0.55"/>'
-            f'{_dot(across(mark.at), y, 0, 5)}<text x="{right + 16}" y="{y + 4}">'
-            f"{escape(mark.text)}</text>"
+            f'{_dot(across(at), y, 0, 5)}<text x="{right + 16}" y="{y + 4}">{escape(text)}</text>'
         )
-    said = "; ".join(f"{mark.name} {mark.text}" for mark in shown)
+    said = "; ".join(f"{name} {text}" for name, text, *_ in shown)
     return _svg(width, height, parts, f"{said}; line: {words}.")
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from replearn.documents import MAX_WHOLE, Document, Integers, Label, Unfit
 from replearn.documents.facts import Facts, Figure, Row, Spoken, Table
-from replearn.documents.pictures import Mark, forest
+from replearn.documents.pictures import forest
 from replearn.errors import ReplearnError
 from replearn.recipes.design import DIRECTION_BITS, MAX_NUMBERS, Design
 from replearn.tables import Batch, NumberColumn, numbers_of, open_table
@@ -188,7 +188,7 @@ class Model(Spoken, Document):
                 name = f"{term.name} (+{step})" if term.kind == "z" else term.name
                 name = f"{name}, {label}" if len(self.theta) > 1 else name
                 text = f"{np.exp(min(value, 700.0)):.2f}" if ratio else f"{value:+.3g}"
-                marks.append(Mark(name, text, value, value, value))
+                marks.append((name, text, *[value] * 3))
         return forest(marks, 0.0, f"{ratio} 1" if ratio else "no effect")
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from replearn.codes.coins import Coins, seed_text
 from replearn.documents.facts import Facts, Figure, Row, Spoken, counted, percent
-from replearn.documents.pictures import Mark, forest
+from replearn.documents.pictures import forest
 from replearn.errors import ReplearnError, short
 from replearn.study.progress import progress
 from replearn.study.replication import replicate
@@ -114,11 +114,9 @@ class Audit(Spoken):
 
     def _picture(self) -> str:
         rate, (low, high) = 1 - self.n_different / self.n_pairs, self.interval
-        marks = [
-            Mark("counted", percent(rate), 1 - high, rate, 1 - low),
-            Mark("claimed", percent(1 - self.claim), *[1 - self.claim] * 3),
-        ]
-        return forest(marks, 1 - self.claim, "claim")
+        counted = ("counted", percent(rate), rate, 1 - high, 1 - low)
+        claim = 1 - self.claim
+        return forest([counted, ("claimed", percent(claim), claim, claim, claim)], claim, "claim")
 
 
 def audit(
