@@ -26,7 +26,7 @@ A file is a `Document`; what is nested in one is a `Part`. Both are frozen datac
     Study.load("study.json").fingerprint
 """
 
-from replearn.documents.canonical import MAX_WHOLE, canonical_json, decimal_text, fingerprint_of
+from replearn.documents.canonical import MAX_WHOLE, canonical_json, decimal_text
 from replearn.documents.document import Document, document_of
 from replearn.documents.files import (
     in_place_of,
@@ -67,7 +67,6 @@ __all__ = [
     "MAX_WHOLE",
     "document_of",
     "canonical_json",
-    "fingerprint_of",
     "decimal_text",
     "read_json",
     "write_json",

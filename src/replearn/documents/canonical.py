@@ -1,6 +1,5 @@
 """Canonical JSON: one document, one sequence of bytes, so that hashes can be compared."""
 
-import hashlib
 import json
 import math
 from decimal import Decimal
@@ -26,11 +25,6 @@ def canonical_json(content: Any) -> bytes:
     '{"a":"é","b":[1,1e-7]}'
     """
     return _canonical(content).encode()
-
-
-def fingerprint_of(content: Any) -> str:
-    """SHA-256 of the canonical JSON, in hex."""
-    return hashlib.sha256(canonical_json(content)).hexdigest()
 
 
 def decimal_text(value: float, digits: int = 3) -> str:

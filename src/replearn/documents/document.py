@@ -60,10 +60,7 @@ class Document(Part):
     def save(self, path: str | os.PathLike[str], private: bool = False) -> None:
         """Write the file, whole or not at all; a private one only its owner may read.
 
-        Raises
-        ------
-        ReplearnError
-            If `load` would refuse it, or if the system does not let us write.
+        What `load` would refuse is not written.
         """
         try:
             self._read(Part.content(self))
@@ -74,39 +71,27 @@ class Document(Part):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file strictly.
-
-        Raises
-        ------
-        InvalidFile
-            If anything in it is not as the class says.
-        OSError
-            If it cannot be opened.
-        """
+        """Read a file strictly: `InvalidFile` if anything in it is not as the class says."""
         return cls.from_content(read_json(path, cls.MAX_BYTES), str(path))
 
     @classmethod
     def from_content(cls, content: Any, where: str = "the document") -> Self:
         """The same from what JSON gives; ``where`` names it in messages."""
+        body = dict(content) if isinstance(content, dict) else {}
         try:
-            return cls._from_header(content)
+            read_inside("format", OneOf((cls.FORMAT,)), body.pop("format", None))
+            read_inside("version", OneOf((cls.VERSION,)), body.pop("version", None))
+            said, provenance = body.pop("fingerprint", None), body.pop("provenance", None)
+            if "provenance" in content and not isinstance(provenance, dict):
+                raise Unfit(f"must be an object, got {short(provenance)}", key="provenance")
+            document = cls._read(body)
+            if "fingerprint" in content and said != document.fingerprint:
+                raise Unfit(
+                    f"must be {document.fingerprint}, got {short(said, 70)}: the file was altered",
+                    key="fingerprint",
+                )
         except ReplearnError as problem:  # of `check`, or of a constructor
             raise InvalidFile(f"{where}: {problem}") from None
-
-    @classmethod
-    def _from_header(cls, content: Any) -> Self:
-        body = dict(content) if isinstance(content, dict) else {}
-        read_inside("format", OneOf((cls.FORMAT,)), body.pop("format", None))
-        read_inside("version", OneOf((cls.VERSION,)), body.pop("version", None))
-        said, provenance = body.pop("fingerprint", None), body.pop("provenance", None)
-        if "provenance" in content and not isinstance(provenance, dict):
-            raise Unfit(f"must be an object, got {short(provenance)}", key="provenance")
-        document = cls._read(body)
-        if "fingerprint" in content and said != document.fingerprint:
-            raise Unfit(
-                f"must be {document.fingerprint}, got {short(said, 70)}: the file was altered",
-                key="fingerprint",
-            )
         object.__setattr__(document, "provenance", provenance)  # nobody has seen it yet
         return document
 

@@ -3,7 +3,7 @@
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import groupby, zip_longest
@@ -64,8 +64,6 @@ class Table:
 
     Parameters
     ----------
-    title : str
-    header : sequence of str
     rows : sequence of rows
         Cells as in `Row`.
     units : sequence of str
@@ -107,7 +105,6 @@ class Figure:
         What it shows, for those who do not see it.
     draw : callable
         Gives an SVG.
-    caption : str
     """
 
     label: str
@@ -130,7 +127,6 @@ class Facts:
         What stands below it, most important first; a str is a note, one or two sentences.
     details : sequence of Row, Table or str
         What is shown on demand, and on pages.
-    figures : sequence of Figure
     values : mapping
         Further JSON types for programs, by key. They take precedence over rows and tables.
 
@@ -170,7 +166,11 @@ class Facts:
         candidates = _item_lines(self.items, width)
         if self.details or sum(map(len, candidates)) > MAX_LINES:
             last = wrapped(f"More: {more}", width)
-            candidates = [*_fitting(candidates, MAX_LINES - len(last)), last]
+            fitting: list[list[str]] = []
+            for block in candidates:  # the first ones first
+                if sum(map(len, (*fitting, block, last))) <= MAX_LINES:
+                    fitting.append(block)
+            candidates = [*fitting, last]
         return "\n".join([*lines, *(line for item in candidates for line in item)])
 
     def data(self) -> dict[str, Any]:
@@ -463,15 +463,6 @@ def _table_lines(table: Table, width: int) -> list[str]:
     lines += [line for block in blocks for line in block]
     n_more = len(table.rows) - len(rows)
     return [*lines, f"  ... and {n_more:,} more"] if n_more else lines
-
-
-def _fitting(candidates: Iterable[list[str]], most: int) -> list[list[str]]:
-    """The items that fit into so many lines, the first ones first."""
-    found: list[list[str]] = []
-    for lines in candidates:
-        if sum(map(len, found)) + len(lines) <= most:
-            found.append(lines)
-    return found
 
 
 # ---------------------------------------------------------------- pages

@@ -35,17 +35,10 @@ _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def read_json(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, Any]:
-    """Read one JSON object strictly.
+    """Read one JSON object strictly; `InvalidFile` if the file holds anything else.
 
     Limited size and nesting, no duplicate keys, no NaN, no number that is infinite as a double,
     no half of a character: what is read can be written again.
-
-    Raises
-    ------
-    InvalidFile
-        If it holds anything else, or is no regular file.
-    OSError
-        If it cannot be opened.
     """
     content = _limited_bytes(path, max_bytes)
     try:
@@ -63,13 +56,7 @@ def write_json(path: str | os.PathLike[str], content: Any, private: bool = False
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes, private: bool = False) -> None:
-    """Write a file so that no reader ever sees half of it; see `in_place_of`.
-
-    Raises
-    ------
-    ReplearnError
-        If the system refuses: a full disk, a missing folder, no rights.
-    """
+    """Write a file so that no reader ever sees half of it; see `in_place_of`."""
     with in_place_of(path, private) as name, open(name, "wb") as file:
         file.write(content)
         file.flush()
@@ -85,11 +72,6 @@ def in_place_of(
     If anything goes wrong, the old target stays and the new one is removed; if the process is
     killed, the next writer removes it. What is private nobody but its owner may read, not for a
     moment.
-
-    Raises
-    ------
-    ReplearnError
-        If the system refuses.
     """
     target = Path(os.path.realpath(path))  # a link stays a link
     names = (f".{target.name[:100]}.", ".part")

@@ -36,14 +36,7 @@ _WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 class Unfit(ReplearnError):
     """A value that does not fit its place; the reader of the file adds where that is.
 
-    Parameters
-    ----------
-    rule : str
-        Rule and value, without a full stop: "must be below 5, got 7".
-    remedy : str
-        One sentence.
-    key : str
-        Where the value is: "columns[3].centre".
+    The rule has no full stop: "must be below 5, got 7". A key is like "columns[3].centre".
     """
 
     def __init__(self, rule: str, remedy: str = _GET_AGAIN, key: str = "") -> None:
@@ -195,7 +188,7 @@ class Integers(_Kind):
 
 @dataclass(frozen=True)
 class Length:
-    """How many items a tuple or a dict may have."""
+    """How many items a tuple may have."""
 
     low: int = 0
     high: int = MAX_ITEMS
@@ -246,23 +239,6 @@ class _Items(_Kind):
 
 
 @dataclass(frozen=True)
-class _Dict(_Kind):
-    kind: _Kind
-    length: Length
-
-    def _read(self, value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict) or not self.length.low <= len(value) <= self.length.high:
-            _refuse(f"an object of {self.length.low:,} to {self.length.high:,} keys", value)
-        return {
-            read_inside("a key", Text(), key): read_inside(short(key), self.kind, item)
-            for key, item in value.items()
-        }
-
-    def _write(self, value: Any) -> dict[str, Any]:
-        return {key: self.kind._write(item) for key, item in value.items()}
-
-
-@dataclass(frozen=True)
 class _PartOf(_Kind):
     """One class, or the one of several whose literal ``kind`` the value names."""
 
@@ -287,9 +263,9 @@ class Part:
 
     Subclasses are decorated with ``@dataclass(frozen=True)``. Fields may be ``int`` (or
     ``Annotated[int, Range(0, 9)]``), ``bool``, ``str`` (or with `Text`), decimals in a string
-    (`Decimal3` and others with `DecimalText`), ``Literal``, `Label`, ``tuple[T, ...]`` and
-    ``dict[str, T]`` (or with `Length`), ``tuple[A, B]``, integer arrays with `Integers`, parts,
-    and unions of parts that a literal ``kind`` tells apart. A field ``T | None`` is absent from
+    (`Decimal3` and others with `DecimalText`), ``Literal``, `Label`, ``tuple[T, ...]`` (or with
+    `Length`), ``tuple[A, B]``, integer arrays with `Integers`, parts, and unions of parts that a
+    literal ``kind`` tells apart. A field ``T | None`` is absent from
     the file when it is None; all others must be there. Fields with ``compare=False`` are not
     part of the content. Parts with equal content are equal.
     """
@@ -392,6 +368,4 @@ def _kind_of(members: tuple[Any, ...], length: Length | None = None) -> _Kind:
     if origin is tuple:
         kinds = tuple(_kind_of(_members(member)) for member in inner)
         return _Items(kinds, Length(len(kinds), len(kinds)))
-    if origin is dict and inner[0] is str:
-        return _Dict(_kind_of(_members(inner[1])), length or Length())
     raise TypeError(f"files hold no {hint}")

@@ -40,7 +40,6 @@ def where_we_landed(
     ----------
     names : sequence of str
         Of the coded numbers.
-    labs : mapping of str to Landed
     most : int
         Rows of the picture; those furthest from the centre are shown.
     reach : float

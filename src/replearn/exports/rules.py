@@ -164,7 +164,7 @@ def _of_glm(model: Model) -> Rule:
     encoding, loss = model.design.encoding, model.design.loss
     scale, centre = loss.scale
     weights = model.theta[:, 1:].T * scale
-    for place, product in enumerate(encoding.products, start=encoding.n_basic):
+    for place, product in enumerate(encoding.products, encoding.n_terms - len(encoding.products)):
         if all(encoding.terms[term].kind == "z" for term in (product.first, product.second)):
             weights[place] /= 4
     return Rule(

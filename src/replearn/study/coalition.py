@@ -64,7 +64,6 @@ class LabSums(Spoken, Document):
         What the sums were made with.
     lab : str
         Its name.
-    rows : int
     weight, totals, cells, sampled, gradient, information, exponents, spread
         What the state asked for; see `docs/format.md`.
     findings : tuple of Finding
@@ -198,29 +197,16 @@ def lab_sums(
 
 @dataclass(frozen=True)
 class Influence:
-    """A lab of a coalition beside the others.
-
-    Attributes
-    ----------
-    lab : str
-    rows : int
-    same : bool
-        Whether the model is the same without it (estimated by one Newton step).
-    moved : tuple of str
-        Coded numbers that are different without it.
-    p : float
-        Of "this lab and the others are of one population": its largest difference, in the spread
-        that the study publishes, which no lab can change.
-    largest : str
-        The number that differs most.
-    """
+    """A lab of a coalition beside the others."""
 
     lab: str
     rows: int
-    same: bool
-    moved: tuple[str, ...]
+    same: bool  # whether the model is the same without it (estimated by one Newton step)
+    moved: tuple[str, ...]  # coded numbers that are different without it
+    # of "this lab and the others are of one population": its largest difference, in the spread that
+    # the study publishes, which no lab can change
     p: float
-    largest: str
+    largest: str  # the number that differs most
 
 
 @dataclass(frozen=True)
@@ -233,7 +219,6 @@ class Coalition(Spoken):
         That of the rows of all labs, to the bit (or one Newton step from an opened model).
     replication : Replication
         Beside the original.
-    labs : tuple of Influence
     heterogeneity : array
         Cochran's Q of each coded number, with one degree of freedom less than labs.
     same_population : float
@@ -468,7 +453,8 @@ def _coalition(
         if len(labs) == 1:
             found.append(Influence(one.lab, one.rows, True, (), 1.0, names[0]))
             break
-        rest = numbers(_without(total, part))
+        others = {name: value - part.values[name] for name, value in total.values.items()}
+        rest = numbers(ExactSums(total.of, others))
         moved = np.flatnonzero(design.cells.replicate(rest, design.published) != model.codes)
         scale = spreads * math.sqrt(1 / one.rows + 1 / (n_rows - one.rows))
         away = np.abs(own[place] - rest) / scale
@@ -491,13 +477,6 @@ def _coalition(
         q,
         _one_population(q, len(labs)),
         near_copies([one.lab for one in labs], own / spreads, sizes),
-    )
-
-
-def _without(total: ExactSums, part: ExactSums) -> ExactSums:
-    """The sums of all other labs."""
-    return ExactSums(
-        total.of, {name: value - part.values[name] for name, value in total.values.items()}
     )
 
 

@@ -19,30 +19,20 @@ LEAST_BITS, LEAST_ROWS = 10.0, 50
 _MOST_ROWS = 10**12
 
 
-def match_rate(widths: Vector, deviations: Vector) -> float:
-    """Chance that numbers at the centre of their cells stay there, if they differ normally."""
-    log = sum(
-        math.log(max(math.erf(w / (2 * math.sqrt(2) * s)), 1e-300))
-        for w, s in zip(widths, deviations, strict=True)
-    )
-    return math.exp(log)
-
-
 def rows_to_match(widths: Vector, spreads: Vector, n_original: int) -> int:
     """Rows at which a lab gets the model half of the time.
 
-    Parameters
-    ----------
-    widths, spreads : arrays
-        Of the cells, and standard deviation of one row's influence on each number.
-    n_original : int
-        Rows of the original, which is uncertain too.
+    ``spreads`` are standard deviations of one row's influence on each number; the original, with
+    its ``n_original`` rows, is uncertain too.
     """
 
-    def rate(n_rows: int) -> float:
-        return match_rate(widths, spreads * math.sqrt(1 / n_rows + 1 / n_original))
+    def match_half(n_rows: int) -> bool:
+        """Whether numbers at the centre of their cells stay there, if they differ normally."""
+        deviations = spreads * math.sqrt(1 / n_rows + 1 / n_original)
+        chances = (math.erf(x) for x in widths / (2 * math.sqrt(2) * deviations))
+        return math.exp(sum(math.log(max(chance, 1e-300)) for chance in chances)) >= 0.5
 
-    return _first(lambda n_rows: rate(n_rows) >= 0.5)
+    return _first(match_half)
 
 
 def rows_to_find(widths: Vector, spreads: Vector, n_original: int) -> int:
@@ -90,20 +80,11 @@ def _entropy(ratio: float) -> float:
 def bits_of(cells: Cells, sketch: Codes, numbers: Vector, known: int) -> float:
     """How unlikely the best guess is of somebody without rows, in bits.
 
-    Parameters
-    ----------
-    cells : Cells
-    sketch : integers
-    numbers : array
-        The model's own, decoded.
-    known : int
-        So many of the first numbers follow from the base rate, which is published.
-
-    Notes
-    -----
-    The guesser knows cells and sketch, and how strong the model is as a whole: numbers are normal
-    around 0 with the mean square that the model's have. What is not known is which columns matter
-    and in which direction. The bits are minus log2 of the most likely cell of each number.
+    ``numbers`` are the model's own, decoded; of these the first ``known`` follow from the base
+    rate, which is published. The guesser knows cells and sketch, and how strong the model is as a
+    whole: numbers are normal around 0 with the mean square that the model's have. What is not known
+    is which columns matter and in which direction. The bits are minus log2 of the most likely cell
+    of each number.
     """
     rest = numbers.reshape(-1)[known:]
     if not rest.size:
@@ -125,25 +106,14 @@ def bits_of(cells: Cells, sketch: Codes, numbers: Vector, known: int) -> float:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a match proves.
+    """What a match proves."""
 
-    Attributes
-    ----------
-    rows : int
-        That an honest lab needs, to get the model half of the time.
-    rows_search : int or None
-        That a lab needs which tries 2^40 neighbours; 0 if these find the model without any rows,
-        None where a seal forbids it.
-    bits : float
-        Against somebody who has the study file and no rows.
-    bits_search : float or None
-        The same, less the 40 bits of free guesses.
-    """
-
-    rows: int
+    rows: int  # that an honest lab needs, to get the model half of the time
+    # that a lab needs which tries 2^40 neighbours; 0 if these find the model without any rows, None
+    # where a seal forbids it
     rows_search: int | None
-    bits: float
-    bits_search: float | None
+    bits: float  # against somebody who has the study file and no rows
+    bits_search: float | None  # the same, less the 40 bits of free guesses
 
     def words(self) -> str:
         """In rows, in a sentence."""

@@ -82,14 +82,8 @@ def lab_columns(
 ) -> LabColumns:
     """Describe a lab's columns, for a coalition that has no study yet.
 
-    Parameters
-    ----------
-    table : Table
-        With a target, by name, and no columns that the study should not have.
-    kind : "logistic", "linear" or "poisson"
-    lab : str
-    categories : sequence of str
-        Columns whose numbers are names of levels.
+    The table has a target, by name, and no columns that the study should not have; numbers of the
+    columns in ``categories`` are names of levels.
     """
     known, labels = read_labels(table, kind)
     if len(labels) < LEAST_ROWS:
@@ -142,18 +136,7 @@ def draft_study(
 ) -> Study:
     """A registered study with the columns of all labs, for them to fit together.
 
-    Parameters
-    ----------
-    *labs : LabColumns
-        One of each lab.
-    ridge : float, optional
-        By default the one of 1, 0.3, 0.1, ... at or above ten over the number of rows.
-    max_disagreement : float
-    shared_seed : int or str
-    basis : "linear" or "splines"
-
-    Notes
-    -----
+    The ridge is by default the one of 1, 0.3, 0.1, ... at or above ten over the number of rows.
     Coordinates come from columns as if they were independent: rounding then costs more where they
     are not, by about the mean variance inflation factor.
     """

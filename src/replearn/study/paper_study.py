@@ -13,7 +13,6 @@ class PaperStudy(Spoken, Document):
 
     Attributes
     ----------
-    design : PaperDesign
     commitment : SHA-256
         Fingerprint of the original's model.
     """
@@ -43,24 +42,15 @@ class PaperStudy(Spoken, Document):
 
 @dataclass(frozen=True)
 class PaperReplication(Spoken):
-    """Whether a replication got the original's halfspace.
-
-    Attributes
-    ----------
-    same : bool
-    fingerprint, commitment : str
-        Of the replication's model, and of the original's.
-    n_rows : int
-        Of the replication.
-    noise_matches : bool
-        Labels that are pure noise would give this model too: cells are so wide that its codes say
-        nothing, and the model is what the sketch says.
-    """
+    """Whether a replication got the original's halfspace."""
 
     same: bool
+    # of the replication's model, and of the original's
     fingerprint: str
     commitment: str
-    n_rows: int
+    n_rows: int  # of the replication
+    # labels that are pure noise would give this model too: cells are so wide that its codes say
+    # nothing, and the model is what the sketch says
     noise_matches: bool
 
     def facts(self) -> Facts:

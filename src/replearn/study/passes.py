@@ -101,30 +101,18 @@ class Member(Part):
 
 @dataclass(frozen=True)
 class State(Spoken, Document):
-    """What the next pass over the rows is asked for.
-
-    Attributes
-    ----------
-    study : SHA-256
-    scale : int or None
-        No weight of a row exceeds two to this power. None: the pass has to find it.
-    counts : Counts or None
-        Of all rows. None: the pass counts.
-    newton : State of Newton's method, or None
-        None: the pass only counts. With it and without counts, one step is taken and no more.
-    members : tuple of Member
-        The labs of a coalition.
-    then : "spread" or None
-        The fit is done; the pass shows how much single rows move it.
-    """
+    """What the next pass over the rows is asked for."""
 
     FORMAT = "replearn/state"
 
     study: Sha256
+    # no weight of a row exceeds two to this power. None: the pass has to find it.
     scale: Annotated[int, Range(-_EXPONENTS, _EXPONENTS)] | None = None
-    counts: Counts | None = None
+    counts: Counts | None = None  # of all rows. None: the pass counts.
+    # None: the pass only counts. With it and without counts, one step is taken and no more.
     newton: NewtonState | None = None
-    members: Annotated[tuple[Member, ...], Length(0, 10_000)] = ()
+    members: Annotated[tuple[Member, ...], Length(0, 10_000)] = ()  # the labs of a coalition
+    # the fit is done; the pass shows how much single rows move it
     then: Literal["spread"] | None = None
 
     def check(self) -> None:
@@ -162,17 +150,7 @@ class State(Spoken, Document):
 
 @dataclass(frozen=True)
 class Fitted:
-    """The end of all passes.
-
-    Attributes
-    ----------
-    model : Model
-    theta : array
-        Coefficients in whole units of 2^-26.
-    counts : Counts
-    behind : Behind
-        The last point before.
-    """
+    """The end of all passes; ``theta`` has units of 2^-26, ``behind`` is the last point before."""
 
     model: Model
     theta: Matrix
@@ -186,15 +164,7 @@ def spread_state(state: State, theta: Matrix, counts: Counts, behind: Behind) ->
 
 
 def begin(design: Design, study: str, opened: Model | None = None) -> State:
-    """The first state of a study with this fingerprint.
-
-    Parameters
-    ----------
-    design : Design
-    study : SHA-256
-    opened : Model, optional
-        Then a single Newton step from its coefficients is the fit.
-    """
+    """The first state of a study; from an opened model a single Newton step is the fit."""
     if design.weights is not None:
         if opened is not None:
             raise ReplearnError(
@@ -216,19 +186,10 @@ def begin(design: Design, study: str, opened: Model | None = None) -> State:
 
 
 def add_up(design: Design, state: State, batches: Iterable[Any]) -> Sums:
-    """What a pass gives on some of the rows.
+    """What a pass gives on some of the rows; the sums of all parts add up.
 
-    Parameters
-    ----------
-    design : Design
-    state : State
-    batches : iterable of Encoded, Arrow record batches, dataframes, or other sources of a table
-        With the columns that the design names. There may be none.
-
-    Returns
-    -------
-    sums : Sums
-        Of this state; those of all parts add up.
+    Batches are `Encoded`, Arrow record batches, dataframes, or other sources of a table with the
+    columns that the design names. There may be none.
     """
     if state.scale is None:
         return Sums(state.fingerprint, _exponents(design, batches))
@@ -237,7 +198,7 @@ def add_up(design: Design, state: State, batches: Iterable[Any]) -> Sums:
     total = reduce(add, (_of_block(design, state, block) for block in blocks))
     cells = np.zeros((4, len(design.encoding.columns)), dtype=np.int64)
     if seen is not None:
-        cells[:] = seen.missing, seen.unknown, seen.unreadable, seen.clipped
+        cells = seen.counts
         seen.thin(_KEPT)
     return Sums(state.fingerprint, {**total.values, "cells": integers(cells)}, seen)
 
@@ -353,11 +314,7 @@ def spread_of(state: State, sums: ExactSums) -> Influence:
 def advance(design: Design, state: State, sums: ExactSums) -> State | Fitted:
     """What follows from the sums of all rows: the next state, or the fit.
 
-    Raises
-    ------
-    ReplearnError
-        If the sums are of a different state, if the rows are coded differently from the study, or
-        if they have no model.
+    Refuses sums of a different state, and rows that are coded differently or have no model.
     """
     if sums.of != state.fingerprint:
         raise ReplearnError(
@@ -438,6 +395,5 @@ def refuse_other_codes(design: Design, sums: ExactSums) -> None:
     """Stop where columns are coded differently from the study."""
     seen = Seen(design.encoding)
     seen.n_rows = sums.count("rows")
-    counts = sums.values["cells"].astype(np.int64)
-    seen.missing, seen.unknown, seen.unreadable, seen.clipped = counts
+    seen.counts += sums.values["cells"].astype(np.int64)
     seen.refuse()

@@ -24,24 +24,7 @@ _LARGEST = MAX_ROW // _ONE
 def refuse_impossible(
     design: Design, state: State, sums: ExactSums, lab: str, most_rows: int
 ) -> None:
-    """Refuse what no rows can give.
-
-    Parameters
-    ----------
-    design : Design
-    state : State
-        Of the round.
-    sums : ExactSums
-        Of one lab.
-    lab : str
-        Its name.
-    most_rows : int
-        That any lab may claim.
-
-    Raises
-    ------
-    ReplearnError
-    """
+    """Refuse sums of a lab that no rows can give; ``most_rows`` is what any lab may claim."""
     problem = _problem(design, state, sums, most_rows)
     if problem:
         raise ReplearnError(f"the sums of {lab!r} cannot be of rows: {problem}. Ask that lab.")

@@ -50,15 +50,12 @@ def progress(label: str, total: float, verbose: bool = False) -> Iterator[Advanc
             stream.flush()
 
     try:
-        yield advance if on_terminal or (stream is not None and verbose) else _nothing
+        shows = on_terminal or (stream is not None and verbose)
+        yield advance if shows else lambda done: None
     finally:
         if on_terminal and shown >= 0:
             stream.write("\r\x1b[K")  # a clean line for what comes next
             stream.flush()
-
-
-def _nothing(done: float) -> None:
-    """An `Advance` that shows nothing."""
 
 
 def tracked(run: BlockMap, label: str, verbose: bool = False) -> BlockMap:

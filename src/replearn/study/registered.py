@@ -128,17 +128,13 @@ def _worthwhile(rows: Rows, loss: Any, promise: glm.Promise) -> tuple[Codes, glm
     best: tuple[Codes, glm.Trial] | None = None
     kept = rows if isinstance(rows, Kept) else glm.sampled(rows, 1, glm.MOST_TRIED, salt=4)
     for k in range(1, len(every) + 1):
-        turned = Kept(_turned(kept, every[:k]))
+        turned = Kept(replace(kept.block, terms=projected(kept.block.terms, every[:k])))
         trial = glm.original(turned, loss, promise)[1]
         if best is not None and trial.loss >= best[1].loss:
             break
         best = every[:k], trial
     assert best is not None
     return best
-
-
-def _turned(kept: Kept, directions: Codes) -> Any:
-    return replace(kept.block, terms=projected(kept.block.terms, directions))
 
 
 def principal_directions(moments: Matrix) -> Codes:

@@ -33,21 +33,11 @@ _MOVED = 24
 
 @dataclass(frozen=True)
 class Difference:
-    """One coded number of a replication beside the original's.
+    """One coded number of a replication beside the original's."""
 
-    Attributes
-    ----------
-    name : str
-        The term, and the score where there are several.
-    cells : int
-        How many cells apart.
-    standardised : float
-        Difference in standard deviations of what two samples differ by.
-    """
-
-    name: str
-    cells: int
-    standardised: float
+    name: str  # the term, and the score where there are several
+    cells: int  # how many cells apart
+    standardised: float  # difference in standard deviations of what two samples differ by
 
 
 @dataclass(frozen=True)
@@ -60,7 +50,6 @@ class Replication(Spoken):
         None: the study is sealed, or registered, and does not tell.
     fingerprint : str
         Of this lab's model.
-    n_rows : int
     disagreement : float
         Estimated probability that a lab with so many rows gets a different model.
     evidence : Evidence
@@ -134,7 +123,7 @@ class Replication(Spoken):
             details.append(Row("after 2^40 guesses", self.evidence.bits_search))
         picture = Figure(
             "Where this lab's numbers lie in their cells",
-            self._picture,
+            lambda: where_we_landed(self.names, {"this lab": self.landed}),
             "A box is the cell of one coefficient, a line the 95% interval of this lab. All marks "
             "inside: the same model.",
         )
@@ -168,9 +157,6 @@ class Replication(Spoken):
             found.append(f"Coefficients nearest to the edge of their cells: {near}.")
         return found
 
-    def _picture(self) -> str:
-        return where_we_landed(self.names, {"this lab": self.landed})
-
 
 def agreement_row(disagreement: float, n_rows: int) -> Row:
     """How often a lab with so many rows gets the original's model."""
@@ -187,17 +173,8 @@ def replicate(
 ) -> tuple[Model, Replication]:
     """Fit a study on a lab's own rows.
 
-    Parameters
-    ----------
-    study : Study
-    table : Table
-        With the study's target.
-    opened : Model, optional
-        The original's model, once it is open: then the answer says what differs.
-    nonce : str, optional
-        Opens the commitment of a sealed study.
-    n_jobs : int, optional
-        Threads of the fit; they change no bit.
+    With the original's model, once it is open, the answer says what differs; a nonce opens the
+    commitment of a sealed study. Threads change no bit.
     """
     source = TableRows(table, Reading.of(study.design))
     rows = read_rows(source, n_jobs)
@@ -301,7 +278,8 @@ def compare_with_original(
         decoded = design.cells.decode(known, design.published)
         rounding = design.cells.widths**2 / (12 * 4**design.bits)
         scaled = (z - decoded) / np.sqrt(study.deviations(n_rows) ** 2 + rounding)
-        p = _same_population(scaled)
+        # of the largest standardised difference, for any correlation (Bonferroni)
+        p = min(1.0, scaled.size * math.erfc(float(np.abs(scaled).max()) / math.sqrt(2)))
         apart = np.flatnonzero(model.codes != known)
         order = apart[np.argsort(-np.abs(scaled[apart]), kind="stable")]
         differences = tuple(
@@ -326,12 +304,6 @@ def compare_with_original(
         ),
         planned_rows=study.n_replication,
     )
-
-
-def _same_population(scaled: Vector) -> float:
-    """p-value of the largest standardised difference, for any correlation (Bonferroni)."""
-    largest = float(np.abs(scaled).max())
-    return min(1.0, scaled.size * math.erfc(largest / math.sqrt(2)))
 
 
 def _neighbour(study: Study, model: Model, z: Vector) -> Codes | None:

@@ -68,7 +68,6 @@ class Worth(Spoken):
 
     Attributes
     ----------
-    n_rows : int
     loss : Measure
         Mean loss: log-loss in nats, half the squared error in units of the target's spread, or
         half the Poisson deviance.

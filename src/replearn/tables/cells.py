@@ -62,18 +62,11 @@ class OddCells(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """A column of texts, each distinct one stored once.
+    """A column of texts, each distinct one stored once."""
 
-    Attributes
-    ----------
-    codes : int32 array
-        For each row the place of its text in ``values``; -1 where the cell is missing.
-    values : tuple of str
-        Trimmed texts, none of them a word for "missing".
-    """
-
+    # for each row the place of its text in ``values``; -1 where the cell is missing
     codes: NDArray[np.int32]
-    values: tuple[str, ...]
+    values: tuple[str, ...]  # trimmed texts, none of them a word for "missing"
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -261,7 +254,10 @@ def _coded(codes: NDArray[np.int32], items: list[Any]) -> Texts:
 def _cell_text(value: Any) -> str | None:
     """A text with the meaning of one cell; None if it is missing."""
     if isinstance(value, str):
-        return clean_text(str(value))
+        text = check_text(str(value).strip(WHITE_SPACE))
+        if text in _INFINITE or (_NUMBER.fullmatch(text) and np.isinf(float(text))):
+            raise OddCells("infinite numbers")
+        return None if text in MISSING_WORDS else text
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if value is None:
@@ -286,16 +282,6 @@ def _cell_text(value: Any) -> str | None:
     if isinstance(value, (*moments, np.datetime64, np.timedelta64)):
         raise OddCells("dates or times")
     raise OddCells(f"values of the type {type(value).__name__}")
-
-
-def clean_text(text: str) -> str | None:
-    """A text, trimmed and fit to be published as far as its characters go; None if missing."""
-    text = check_text(text.strip(WHITE_SPACE))
-    if text in MISSING_WORDS:
-        return None
-    if text in _INFINITE or (_NUMBER.fullmatch(text) and np.isinf(float(text))):
-        raise OddCells("infinite numbers")
-    return text
 
 
 def check_text(text: str) -> str:

@@ -39,25 +39,17 @@ _TURNED = 1 << 9  # rows that are turned at once
 
 @dataclass(frozen=True)
 class NumberColumn(Part):
-    """A column of numbers.
-
-    Attributes
-    ----------
-    name : str
-    centre, spread : str
-        Decimal numbers. The first term is ``z = (x - centre) / spread``, with x clipped at four
-        spreads from the centre.
-    knots : tuple of str
-        Where the terms "hats" have their tops; increasing.
-    indicator : bool
-        Whether a last term says that the cell is missing. Without it a missing cell counts as the
-        centre.
-    """
+    """A column of numbers."""
 
     name: Name
+    # decimal numbers. The first term is ``z = (x - centre) / spread``, with x clipped at four
+    # spreads from the centre.
     centre: Place
     spread: Spread
+    # where the terms "hats" have their tops; increasing
     knots: Annotated[tuple[Place, ...], Length(0, 64)] = ()
+    # whether a last term says that the cell is missing. Without it a missing cell counts as the
+    # centre.
     indicator: bool = False
     kind: Literal["number"] = "number"
 
@@ -83,24 +75,15 @@ class NumberColumn(Part):
 
 @dataclass(frozen=True)
 class LevelColumn(Part):
-    """A column of levels, compared with the reference level.
-
-    Attributes
-    ----------
-    name : str
-    levels : tuple of str
-        Those with a term: 1 where a cell has the level, else 0. "(other)" stands for all levels
-        that are not named, "(missing)" for cells without a value. Where they are not among the
-        levels, missing cells count as "(other)", and others as the reference.
-    reference : str
-        The level without a term: all terms are 0.
-    folded : str
-        Share of the original's values that are not named here; a lab may have more of them.
-    """
+    """A column of levels, compared with the reference level."""
 
     name: Name
+    # those with a term: 1 where a cell has the level, else 0. "(other)" stands for all levels that
+    # are not named, "(missing)" for cells without a value. Where they are not among the levels,
+    # missing cells count as "(other)", and others as the reference.
     levels: Annotated[tuple[Name, ...], Length(0, 10_000)]
-    reference: Name
+    reference: Name  # the level without a term: all terms are 0
+    # share of the original's values that are not named here; a lab may have more of them
     folded: Share3 = "0"
     kind: Literal["levels"] = "levels"
 
@@ -152,8 +135,6 @@ class Encoding(Part):
 
     Attributes
     ----------
-    columns : tuple of NumberColumn and LevelColumn
-    products : tuple of Product
     missing : "indicator" or "refuse"
         Whether missing cells are taken, or refused.
 
@@ -211,11 +192,6 @@ class Encoding(Part):
         return len(self.terms)
 
     @property
-    def n_basic(self) -> int:
-        """Terms that are no products."""
-        return len(self.terms) - len(self.products)
-
-    @property
     def term_names(self) -> tuple[str, ...]:
         """What the terms are called."""
         return tuple(term.name for term in self.terms)
@@ -227,14 +203,14 @@ class Encoding(Part):
         columns; ``seen`` counts what is missing, unknown, unreadable or clipped.
         """
         self._require(batch.names)
-        if is_sparse(batch.matrix) and self._stays_sparse:
+        if is_sparse(batch.matrix) and self._only_z and not self._scales[2].any():
             return self._encode_sparse(batch, seen)
         out = np.empty((batch.n_rows, self.n_terms), dtype=np.int16)
         if batch.matrix is not None and self._only_z:
             self._write_matrix(batch, out, seen)
             return out
         columns = self._columns(batch, np.int16, seen)
-        for place, product in enumerate(self.products, start=self.n_basic):
+        for place, product in enumerate(self.products, -len(self.products)):
             a, b = columns[product.first].astype(np.int32), columns[product.second]
             shift = 14 if self._is_of_z(product) else 12
             columns[place] = (a * b + (1 << (shift - 1))) >> shift
@@ -250,7 +226,7 @@ class Encoding(Part):
             self._write_matrix(batch, out, None)
             return out
         columns = self._columns(batch, np.float64, None)
-        for place, product in enumerate(self.products, start=self.n_basic):
+        for place, product in enumerate(self.products, -len(self.products)):
             factor = 0.25 if self._is_of_z(product) else 1.0
             columns[place] = columns[product.first] * columns[product.second] * factor
         return columns.T
@@ -263,10 +239,6 @@ class Encoding(Part):
     @cached_property
     def _only_z(self) -> bool:
         return all(term.kind == "z" for term in self.terms)
-
-    @cached_property
-    def _stays_sparse(self) -> bool:
-        return self._only_z and not self._scales[2].any()
 
     @cached_property
     def _scales(self) -> Matrix:
@@ -318,7 +290,7 @@ class Encoding(Part):
         x = np.minimum(np.maximum(values, nodes[0]), nodes[-1])
         if seen is not None:
             n_clipped = int(np.count_nonzero(x != values))
-            seen.count(place, n_absent - n_odd, 0, n_odd, n_clipped)
+            seen.counts[:, place] += n_absent - n_odd, 0, n_odd, n_clipped
             seen.keep(place, values[~absent] if n_absent else values)
             if n_odd:
                 seen.keep_odd(place, cells, odd)
@@ -346,7 +318,7 @@ class Encoding(Part):
         if seen is not None:
             unknown = np.array([text not in known for text in texts] + [False])[codes]
             n_unknown = int(np.count_nonzero(unknown))
-            seen.count(place, n_absent, n_unknown, 0, 0)
+            seen.counts[:, place] += n_absent, n_unknown, 0, 0
             seen.keep_levels(place, codes, texts)
             if n_unknown:
                 seen.keep_odd(place, cells, unknown)

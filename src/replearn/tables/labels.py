@@ -64,7 +64,8 @@ def class_numbers(
     Where the classes are 0 and 1, false and true are taken for them, and the other way round.
     """
     codes, texts = _codes(column, place)
-    places = {label_text(label): number for number, label in enumerate(classes)}
+    spelled = (str(label).lower() if isinstance(label, bool) else str(label) for label in classes)
+    places = {text: number for number, text in enumerate(spelled)}
     if set(places) in ({"0", "1"}, {"false", "true"}):
         places |= {_YES_NO[text]: number for text, number in list(places.items())}
     found = np.array([places.get(text, -1) for text in texts] + [-1])[codes]
@@ -80,11 +81,6 @@ def class_numbers(
             "them."
         )
     return found
-
-
-def label_text(label: Label) -> str:
-    """A class as the text of a cell."""
-    return str(label).lower() if isinstance(label, bool) else str(label)
 
 
 def classes_like(classes: Sequence[Label], y: Any) -> NDArray[Any]:

@@ -29,30 +29,22 @@ class Seen:
 
     Attributes
     ----------
-    n_rows : int
-    missing, unknown, unreadable, clipped : int64 arrays, one number for each column
-        Cells without a value; levels that are not published; texts where a number belongs, which
-        count as missing; numbers beyond the ends of the published range.
+    counts : int64 array with a number for each column
+        Its rows are missing, unknown, unreadable and clipped: cells without a value; levels that
+        are not published; texts where a number belongs, which count as missing; numbers beyond
+        the ends of the published range.
     """
 
     def __init__(self, encoding: "Encoding") -> None:
         self.encoding = encoding
         self.n_rows = 0
         n_columns = len(encoding.columns)
-        self.missing, self.unknown, self.unreadable, self.clipped = np.zeros(
-            (4, n_columns), dtype=np.int64
-        )
+        self.counts = np.zeros((4, n_columns), dtype=np.int64)
+        self.missing, self.unknown, self.unreadable, self.clipped = self.counts
         self.levels: list[Counter[str]] = [Counter() for _ in range(n_columns)]
         self._kept: list[list[NDArray[np.float64]]] = [[] for _ in range(n_columns)]
         self._strides = [1] * n_columns
         self._odd: list[set[str]] = [set() for _ in range(n_columns)]
-
-    def count(self, place: int, missing: int, unknown: int, unreadable: int, clipped: int) -> None:
-        """Add to the counts of one column."""
-        self.missing[place] += missing
-        self.unknown[place] += unknown
-        self.unreadable[place] += unreadable
-        self.clipped[place] += clipped
 
     def keep(self, place: int, values: NDArray[np.float64]) -> None:
         """Keep some numbers of a column, evenly spaced."""
@@ -98,8 +90,7 @@ class Seen:
     def add(self, other: "Seen") -> None:
         """Add what was counted elsewhere."""
         self.n_rows += other.n_rows
-        for name in ("missing", "unknown", "unreadable", "clipped"):
-            getattr(self, name).__iadd__(getattr(other, name))
+        self.counts += other.counts
         for place in range(len(self.levels)):
             self.levels[place].update(other.levels[place])
             self._odd[place] = set(sorted(self._odd[place] | other._odd[place])[:_MOST_ODD])

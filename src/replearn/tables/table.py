@@ -34,23 +34,14 @@ from replearn.types import is_sparse
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Consecutive rows of a table.
+    """Consecutive rows of a table."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Feature columns.
-    n_rows : int
-    matrix : float64 array or CSR array of shape (n_rows, len(names)), or None
-        All features, where the source is one array of numbers; NaN where a cell is missing.
-    y, weights, offset, groups : Column or None
-        As they stand.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # feature columns
     n_rows: int
+    # all features, where the source is one array of numbers or CSR; NaN where a cell is missing
     matrix: Any = None
     stored: Mapping[str, Column] = field(default_factory=dict)
+    # as they stand
     y: Column | None = None
     weights: Column | None = None
     offset: Column | None = None
@@ -73,29 +64,15 @@ class Batch:
 
 @dataclass(eq=False)
 class Table:
-    """Rows of named columns; see `open_table`.
+    """Rows of named columns; see `open_table`."""
 
-    Attributes
-    ----------
-    place : str
-        The file, or what the rows are called in messages.
-    names : tuple of str
-        Feature columns, in order.
-    n_rows : int or None
-        None before a first pass over a file that does not tell.
-    read : function
-        ``read(names, n_rows)`` gives some columns of consecutive rows: by name, or as one array.
-    is_sparse : bool
-        Whether rows are CSR arrays.
-    roles : dict
-        Of target, weights, offset and groups the name of a column, a column, or None.
-    """
-
-    place: str
-    names: tuple[str, ...]
-    n_rows: int | None
+    place: str  # the file, or what the rows are called in messages
+    names: tuple[str, ...]  # feature columns, in order
+    n_rows: int | None  # None before a first pass over a file that does not tell
+    # ``read(names, n_rows)`` gives some columns of consecutive rows: by name, or as one array
     read: Callable[[Sequence[str], int], Iterator[Any]]
-    is_sparse: bool = False
+    is_sparse: bool = False  # whether rows are CSR arrays
+    # of target, weights, offset and groups the name of a column, a column, or None
     roles: dict[str, Any] = field(default_factory=dict)
     stamp: tuple[int, int] | None = None
 
