@@ -27,8 +27,10 @@ from replearn.cli.command import (
     CLOSED_PIPE,
     Outcome,
     Parser,
+    check_target,
     complain,
     in_options,
+    may_leave,
     width,
 )
 from replearn.errors import ReplearnError
@@ -119,10 +121,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = options.command
         if unknown:
             command.error(f"unrecognized arguments: {' '.join(unknown)}")
+        page = getattr(options, "page", None)
+        check_target(page, "page")
         _refuse_own_table(options)
         with _warnings_in_one_line(command) as warned:
             outcome: Outcome = options.run(options)
-        _print(outcome, options, warned)
+        if page is not None and outcome.title:  # a round in between has none
+            may_leave("page", outcome.n_rows)
+            from replearn.documents import write_atomically
+
+            text = (outcome.page or outcome.facts).html(outcome.title)
+            write_atomically(page, text.encode("utf-8", "replace"))
+        if options.json:
+            print(json.dumps(outcome.facts.data() | {"warnings": warned}, allow_nan=False))
+        elif outcome.raw is not None:
+            sys.stdout.write(outcome.raw)
+        else:
+            print(outcome.facts.text(width(), options.details, more="--details"))
+        sys.stdout.flush()
         return outcome.code
     except _interrupts():
         raise KeyboardInterrupt from None
@@ -173,16 +189,6 @@ def _refuse_own_table(options: argparse.Namespace) -> None:
         path = getattr(options, name, None)
         if path and table and os.path.realpath(path) == os.path.realpath(table):
             raise ReplearnError(f"{path} is the table that is read. Name a different file.")
-
-
-def _print(outcome: Outcome, options: argparse.Namespace, warned: list[str]) -> None:
-    if options.json:
-        print(json.dumps(outcome.facts.data() | {"warnings": warned}, allow_nan=False))
-    elif outcome.raw is not None:
-        sys.stdout.write(outcome.raw)
-    else:
-        print(outcome.facts.text(width(), options.details, more="--details"))
-    sys.stdout.flush()
 
 
 @contextmanager

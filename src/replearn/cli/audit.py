@@ -14,7 +14,6 @@ from replearn.cli.command import (
     own_target,
     read_numbers,
     working,
-    write_page,
 )
 from replearn.cli.fit import estimator_of, of_study
 
@@ -50,9 +49,8 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Count."""
     found = _of_study(options) if options.study else _of_estimator(options)
-    facts = found.facts()
-    write_page(facts, options.page, "Audit", found.n_rows)
-    return Outcome(facts, DIFFERENT if found.verdict == "exceeds" else DONE)
+    code = DIFFERENT if found.verdict == "exceeds" else DONE
+    return Outcome(found.facts(), code, title="Audit", n_rows=found.n_rows)
 
 
 def _of_study(options: argparse.Namespace) -> Any:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser, lab_table, working, write_page
+from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser, lab_table, working
 
 EPILOG = """\
 examples:
@@ -30,6 +30,5 @@ def run(options: argparse.Namespace) -> Outcome:
     study = Study.load(options.study)
     with working("reading the table"):
         found = check(study, lab_table(options, study.design), options.show_values)
-    facts = found.facts()
-    write_page(facts, options.page, f"Check of {options.table}", found.n_rows)
-    return Outcome(facts, DONE if found.ok else DIFFERENT)
+    code, title = DONE if found.ok else DIFFERENT, f"Check of {options.table}"
+    return Outcome(found.facts(), code, title=title, n_rows=found.n_rows)

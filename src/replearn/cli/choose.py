@@ -12,7 +12,6 @@ from replearn.cli.command import (
     names,
     own_target,
     working,
-    write_page,
 )
 from replearn.documents.facts import Facts, Row, Table, percent
 from replearn.errors import ReplearnError
@@ -62,7 +61,6 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.estimators.choice import ReplicableChoiceClassifier
 
     check_target(options.out, "model")
-    check_target(options.page, "page")
     with working("scoring candidates"):
         candidates, X, y = _candidates(options)
         found = ReplicableChoiceClassifier(
@@ -93,8 +91,7 @@ def run(options: argparse.Namespace) -> Outcome:
         [f"Fingerprint {found.fingerprint_}", Row("rows here", len(y)), scores],
         values={"chosen": found.model_.name, "fingerprint": found.fingerprint_},
     )
-    write_page(facts, options.page, "Choice", len(y))
-    return Outcome(facts)
+    return Outcome(facts, title="Choice", n_rows=len(y))
 
 
 def _candidates(options: argparse.Namespace) -> tuple[dict[str, int], Any, Any]:

@@ -12,7 +12,6 @@ from replearn.cli.command import (
     check_target,
     may_leave,
     working,
-    write_page,
 )
 from replearn.cli.replicate import read_opened
 from replearn.documents.facts import Facts, Row
@@ -70,7 +69,6 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.study.study import Study
 
     check_target(options.out, "model")
-    check_target(options.page, "page")
     first: Any = document_of(options.study, (Study, LabColumns))
     if isinstance(first, LabColumns):
         return _draft(first, options)
@@ -101,15 +99,13 @@ def run(options: argparse.Namespace) -> Outcome:
         found.model.save(path, private=True)
         files = [Row("send", options.out, note="not the model"), Row("keep", path)]
         facts = replace(found.facts(), items=[*files, *found.facts().items])
-        write_page(facts, options.page, f"Original of {options.out}", n_rows)
-        return Outcome(facts)
+        return Outcome(facts, title=f"Original of {options.out}", n_rows=n_rows)
     if not isinstance(found, Coalition):
         found.save(options.out)
         return Outcome(_next(found, options.out, len(sums)))
     found.model.save(options.out)
-    facts = found.facts()
-    write_page(facts, options.page, f"Coalition of {options.study}")
-    return Outcome(facts, DIFFERENT if found.replication.same is False else DONE)
+    code = DIFFERENT if found.replication.same is False else DONE
+    return Outcome(found.facts(), code, title=f"Coalition of {options.study}")
 
 
 def _draft(first: "LabColumns", options: argparse.Namespace) -> Outcome:

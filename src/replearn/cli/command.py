@@ -34,11 +34,17 @@ PATIENCE = 2.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command has to say, and its exit code; ``raw`` is for a different program."""
+    """What a command has to say, and its exit code; ``raw`` is for a different program.
+
+    ``title`` and ``n_rows`` are those of the page, which may have more facts than the terminal.
+    """
 
     facts: Facts
     code: int = DONE
     raw: str | None = None
+    title: str = ""
+    n_rows: int | None = None
+    page: Facts | None = None
 
 
 def width() -> int:
@@ -270,12 +276,3 @@ def may_leave(
             policy.allow(kind, n_rows, n_numbers)
             if study is not None:
                 policy.allow_levels(study)
-
-
-def write_page(facts: Facts, path: str | None, title: str, n_rows: int | None = None) -> None:
-    """Write facts about so many rows as a page, if one was asked for."""
-    if path is not None:
-        may_leave("page", n_rows)
-        from replearn.documents import write_atomically
-
-        write_atomically(path, facts.html(title).encode("utf-8", "replace"))

@@ -2,7 +2,7 @@
 
 import argparse
 
-from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser, write_page
+from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser
 
 EPILOG = """\
 examples:
@@ -27,6 +27,5 @@ def run(options: argparse.Namespace) -> Outcome:
 
     study = None if options.study is None else Study.load(options.study)
     found = compare(*options.models, study=study)
-    facts = found.facts()
-    write_page(facts, options.page, "Comparison of models")
-    return Outcome(facts, DONE if found.same else DIFFERENT)
+    code = DONE if found.same else DIFFERENT
+    return Outcome(found.facts(), code, title="Comparison of models")

@@ -11,7 +11,6 @@ from replearn.cli.command import (
     csv_options,
     own_target,
     working,
-    write_page,
 )
 
 EPILOG = """\
@@ -53,9 +52,9 @@ def run(options: argparse.Namespace) -> Outcome:
             sample_weight=options.weights,
             csv=csv_options(options),
         )
-    facts = found.facts()
-    write_page(facts, options.page, f"Worth of {options.model}", found.worth.n_rows)
+    facts = page = found.facts()
     if options.by is not None and not (options.details or options.json):
         facts = replace(facts, details=())
         options.details = True  # a table that nobody cuts
-    return Outcome(facts, DIFFERENT if found.is_inverted else DONE)
+    code, title = DIFFERENT if found.is_inverted else DONE, f"Worth of {options.model}"
+    return Outcome(facts, code, title=title, n_rows=found.worth.n_rows, page=page)

@@ -17,7 +17,6 @@ from replearn.cli.command import (
     promise_of,
     read_numbers,
     working,
-    write_page,
 )
 from replearn.documents.facts import Facts, Row, percent
 from replearn.errors import ReplearnError
@@ -73,7 +72,6 @@ def run(options: argparse.Namespace) -> Outcome:
     """Fit, and say how replicable that is."""
     check_target(options.out, "model")
     check_target(options.study_out, "study")
-    check_target(options.page, "page")
     estimator = estimator_of(options)
     X, y, names = read_numbers(options)
     with working(f"fitting {options.algorithm}"):
@@ -88,9 +86,8 @@ def run(options: argparse.Namespace) -> Outcome:
         replace(study, provenance=stated).save(options.study_out)
     written = [(options.study_out, "send", "not the model"), (options.out, "keep", "your model")]
     files = [Row(word, path, note=note) for path, word, note in written if path]
-    facts = _facts(estimator, X, y, files)
-    write_page(facts, options.page, f"Fit of {options.algorithm}", len(y))
-    return Outcome(facts)
+    facts, title = _facts(estimator, X, y, files), f"Fit of {options.algorithm}"
+    return Outcome(facts, title=title, n_rows=len(y))
 
 
 def of_study(
@@ -111,10 +108,9 @@ def replicate(options: argparse.Namespace, study: PaperStudy) -> Outcome:
     with working("fitting the study"):
         estimator.fit(X, y)
     _save_model(estimator, names, len(y), options.out)
-    found = estimator.replication_
-    facts = found.facts()
-    write_page(facts, options.page, f"Replication of {options.study}", len(y))
-    return Outcome(facts, DONE if found.same else DIFFERENT)
+    found, title = estimator.replication_, f"Replication of {options.study}"
+    code = DONE if found.same else DIFFERENT
+    return Outcome(found.facts(), code, title=title, n_rows=len(y))
 
 
 def _save_model(estimator: Any, names: tuple[str, ...], n_rows: int, path: str | None) -> None:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from replearn.cli.command import Outcome, Parser, add_promise, promise_of, write_page
+from replearn.cli.command import Outcome, Parser, add_promise, promise_of
 
 EPILOG = """\
 examples:
@@ -26,6 +26,4 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.reports.plans import plan
 
     found = plan(options.algorithm, n_features=options.n_features, **promise_of(options))
-    facts = found.facts()
-    write_page(facts, options.page, f"Plan of {options.algorithm}")
-    return Outcome(facts)
+    return Outcome(found.facts(), title=f"Plan of {options.algorithm}")

@@ -17,7 +17,6 @@ from replearn.cli.command import (
     names,
     own_target,
     working,
-    write_page,
 )
 from replearn.documents import Document
 from replearn.documents.facts import Facts, Figure, Row, percent
@@ -116,7 +115,6 @@ def run(options: argparse.Namespace) -> Outcome:
     model_path = options.keep or f"{beside}.model.json"
     opening_path = f"{model_path.removesuffix('.json').removesuffix('.model')}.opening.json"
     check_target(options.out, "study")
-    check_target(options.page, "page")
     check_target(model_path, None)
     _refuse_forgotten(options)
     target = own_target(options.table, options.target)
@@ -157,14 +155,14 @@ def run(options: argparse.Namespace) -> Outcome:
     for path, document in kept.items():
         document.save(path, private=True)
     study.save(options.out)  # last: who has it may rely on the others
-    facts = _facts(original, files)
+    facts = page = _facts(original, files)
     if options.page is not None:
         from replearn.reports.methods import with_methods
 
         page = with_methods(facts, study, model)
-        write_page(page, options.page, f"Original of {options.out}", study.n_original)
-    auc = original.worth.auc
-    return Outcome(facts, DIFFERENT if auc is not None and auc.value < 0.5 else DONE)
+    auc, title = original.worth.auc, f"Original of {options.out}"
+    code = DIFFERENT if auc is not None and auc.value < 0.5 else DONE
+    return Outcome(facts, code, title=title, n_rows=study.n_original, page=page)
 
 
 def _register(table: "Table", options: argparse.Namespace) -> Outcome:
@@ -189,9 +187,7 @@ def _register(table: "Table", options: argparse.Namespace) -> Outcome:
         )
     may_leave("study", len(y), study.design.n_numbers, study)
     study.save(options.out)
-    facts = study.facts()
-    write_page(facts, options.page, f"Study {options.out}", len(y))
-    return Outcome(facts)
+    return Outcome(study.facts(), title=f"Study {options.out}", n_rows=len(y))
 
 
 def _refuse_forgotten(options: argparse.Namespace) -> None:

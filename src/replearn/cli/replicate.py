@@ -12,7 +12,6 @@ from replearn.cli.command import (
     lab_table,
     may_leave,
     working,
-    write_page,
 )
 from replearn.errors import ReplearnError
 
@@ -56,7 +55,6 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.study.study import Study
 
     check_target(options.out, "model")
-    check_target(options.page, "page")
     study: Any = document_of(options.study, (Study, PaperStudy))
     if isinstance(study, PaperStudy):
         from replearn.cli import fit
@@ -70,10 +68,9 @@ def run(options: argparse.Namespace) -> Outcome:
         may_leave("model", found.n_rows, study.design.n_numbers)
     if options.out is not None:
         model.save(options.out)
-    if options.page is not None:
-        title = f"Replication of {options.study}"
-        write_page(with_methods(facts, study, model), options.page, title, found.n_rows)
-    return Outcome(facts, DIFFERENT if found.same is False else DONE)
+    page = facts if options.page is None else with_methods(facts, study, model)
+    code, title = DIFFERENT if found.same is False else DONE, f"Replication of {options.study}"
+    return Outcome(facts, code, title=title, n_rows=found.n_rows, page=page)
 
 
 def read_opened(paths: list[str], study: "Study") -> "tuple[Model | None, str | None]":

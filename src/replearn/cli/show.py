@@ -4,7 +4,7 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from replearn.cli.command import Outcome, Parser, may_leave, write_page
+from replearn.cli.command import Outcome, Parser, may_leave
 from replearn.documents.facts import Row
 
 if TYPE_CHECKING:
@@ -52,5 +52,4 @@ def run(options: argparse.Namespace) -> Outcome:
         facts = with_methods(facts, document)
     if options.page is not None and document.FORMAT in _KINDS:
         may_leave(_KINDS[document.FORMAT])
-    write_page(facts, options.page, options.file)
-    return Outcome(facts)
+    return Outcome(facts, title=options.file)

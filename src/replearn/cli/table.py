@@ -2,7 +2,7 @@
 
 import argparse
 
-from replearn.cli.command import PROMISE, Outcome, Parser, write_page
+from replearn.cli.command import PROMISE, Outcome, Parser
 
 EPILOG = """\
 example:
@@ -35,5 +35,4 @@ def run(options: argparse.Namespace) -> Outcome:
         **given,
     ).facts()
     options.details = True  # a table that nobody cuts
-    write_page(facts, options.page, "Table 1")
-    return Outcome(facts)
+    return Outcome(facts, title="Table 1")
