@@ -204,17 +204,9 @@ _MAX_WALLS = 1000  # of a block: the nearest, in standard deviations, take nearl
 def walls(rounding: str, place: Vector, spread: Matrix) -> tuple[Vector, Matrix]:
     """Distances to the near walls of a cell, and how a displacement moves across each of them.
 
-    Parameters
-    ----------
-    place : array of shape (n_codes,)
-        A point measured from the centre of its cell, in widths.
-    spread : array of shape (n_groups, n_components)
-        Standard normal combinations of its rows have the law of the displacement, in widths.
-
-    Returns
-    -------
-    slacks : array of shape (n_walls,)
-    moves : array of shape (n_groups, n_walls)
+    ``place`` is a point measured from the centre of its cell, in widths, padded. Standard normal
+    combinations of the rows of ``spread`` have the law of the displacement; so have those of the
+    second result, with a column for each wall.
     """
     padded = np.zeros((len(spread), place.size))
     padded[:, : spread.shape[1]] = spread

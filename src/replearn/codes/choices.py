@@ -29,29 +29,18 @@ class ChoiceModel(Spoken, Document):
 
     Two choices are equal when their canonical bytes are. Nothing of the run is part of them: no
     scores and no number of rows.
-
-    Attributes
-    ----------
-    candidates : tuple of Candidate
-        In their published order.
-    chosen : int
-        Place of the chosen one, from 0.
-    scoring : str
-    noise_scale : str
-        Of the shared noise, in units of the score.
-    classes : tuple of labels
-    seed : str
-        The published seed.
     """
 
     FORMAT = "replearn/choice"
 
+    # in their published order
     candidates: Annotated[tuple[Candidate, ...], Length(2, MAX_CANDIDATES)]
-    chosen: Annotated[int, Range(0, MAX_CANDIDATES - 1)]
+    chosen: Annotated[int, Range(0, MAX_CANDIDATES - 1)]  # place of the chosen one, from 0
     scoring: Scoring
+    # of the shared noise, in units of the score
     noise_scale: Annotated[str, DecimalText(digits=3, low=1e-30, high=1e30)]
     classes: Annotated[tuple[Label, ...], Length(2, 10_000)]
-    seed: str
+    seed: str  # the published seed
 
     def check(self) -> None:
         """The chosen candidate is one of them, and no two have one name."""

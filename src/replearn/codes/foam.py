@@ -58,17 +58,8 @@ def sin_squared(x: Matrix) -> Matrix:
 def foam_codes(point: Vector, round_number: int, coins: Coins) -> Codes:
     """Number of the proposal that holds a point, and the translate of its droplet.
 
-    Parameters
-    ----------
-    point : array of shape (n_inputs,)
-        In units of the cube's side; at most 24 inputs.
-    round_number : int
-        Row of the stream "boost/foam": each round has proposals of its own.
-    coins : Coins
-
-    Returns
-    -------
-    codes : int64 array of shape (n_inputs + 1,)
+    A point has at most 24 inputs, in units of the cube's side. Each round has proposals of its own:
+    a row of the stream "boost/foam".
     """
     for first, drawn in _proposals(point.size, round_number, coins):
         held = _holding(point, drawn)

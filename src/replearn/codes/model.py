@@ -31,27 +31,15 @@ class HalfspaceModel(Spoken, Document):
 
     Two models are equal when their canonical bytes are. Nothing of the run (date, host, number of
     rows) is part of it.
-
-    Attributes
-    ----------
-    recipe : str
-        Name of the algorithm.
-    fit_intercept : bool
-        A constant 1 is appended to each row.
-    space : Space
-    seed : str
-        The published seed.
-    classes : tuple of two labels
-        ``decision_function(x) > 0`` is the second.
-    codes : int64 array
     """
 
     FORMAT = "replearn/halfspace"
 
-    recipe: str
-    fit_intercept: bool
+    recipe: str  # name of the algorithm
+    fit_intercept: bool  # a constant 1 is appended to each row
     space: Space
-    seed: str
+    seed: str  # the published seed
+    # ``decision_function(x) > 0`` is the second
     classes: Annotated[tuple[Label, ...], Length(2, 2)]
     codes: Annotated[Codes, Integers(1, -MAX_WHOLE, MAX_WHOLE, MAX_CODES)]
 

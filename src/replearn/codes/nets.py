@@ -50,25 +50,14 @@ def candidates(indices: Order, n_components: int, coins: Coins) -> Matrix:
 
 @dataclass(frozen=True)
 class NetSpace(Part):
-    """A net of directions: what turns the index of a candidate into a direction.
-
-    Attributes
-    ----------
-    kind : "net"
-    n_inputs : int
-        Length of a direction: features, and one more for the intercept.
-    projection : str
-        Name in `replearn.codes.projection`.
-    n_components : int
-        Of a candidate.
-    n_candidates : int
-        Indices run from 0 to ``n_candidates - 1``.
-    """
+    """A net of directions: what turns the index of a candidate into a direction."""
 
     kind: Literal["net"]
+    # length of a direction: features, and one more for the intercept
     n_inputs: Annotated[int, Range(1, MAX_INPUTS)]
-    projection: Annotated[str, Text(20)]
-    n_components: Annotated[int, Range(1, MAX_COMPONENTS)]
+    projection: Annotated[str, Text(20)]  # name in `replearn.codes.projection`
+    n_components: Annotated[int, Range(1, MAX_COMPONENTS)]  # of a candidate
+    # indices run from 0 to ``n_candidates - 1``
     n_candidates: Annotated[int, Range(1, MAX_CANDIDATES)]
 
     def check(self) -> None:

@@ -35,21 +35,10 @@ _CHUNK = 1 << 18  # normals that are held at once
 
 
 def project(name: str, points: Matrix, n_components: int, coins: Coins) -> Matrix:
-    """Components of points, one in each row.
+    """Components of points, one in each row, by a map of the table above.
 
-    Parameters
-    ----------
-    name : str
-        A name of the table above.
-    points : array of shape (n_points, n_inputs)
-    n_components : int
-        The number of inputs for "none" and "rotation", at most that for "hadamard".
-    coins : Coins
-        Reads the streams "projection/..." and no other.
-
-    Returns
-    -------
-    components : array of shape (n_points, n_components)
+    "none" and "rotation" have as many components as inputs, "hadamard" at most that. Reads the
+    streams "projection/..." and no other.
     """
     n_inputs = points.shape[1]
     if name == "gaussian":

@@ -35,23 +35,19 @@ class CodeSpace(Part):
 
     Attributes
     ----------
-    n_inputs : int
-        Length of a direction: features, and one more for the intercept.
     projection, rounding : str
         Names in `replearn.codes.projection` and `replearn.codes.cells`.
-    grid_width : str
-        Side of a cell; a decimal number, so that every machine reads the same one.
-    sketch_bits : int
-        Bits of each component that an original publishes.
     """
 
     kind: Literal["rounded"]
+    # length of a direction: features, and one more for the intercept
     n_inputs: Annotated[int, Range(1, MAX_INPUTS)]
     projection: Annotated[str, Text(20)]
     n_components: Annotated[int, Range(1, MAX_INPUTS)]
     rounding: Annotated[str, Text(40)]
+    # side of a cell; a decimal number, so that every machine reads the same one
     grid_width: Decimal6
-    sketch_bits: Annotated[int, Range(0, 4)]
+    sketch_bits: Annotated[int, Range(0, 4)]  # bits of each component that an original publishes
 
     def check(self) -> None:
         """Refuse spaces that do not exist, or that nobody could decode."""

@@ -80,22 +80,13 @@ def _offsets(n_inputs: int, t: int, coins: Coins) -> Vector:
 
 @dataclass(frozen=True)
 class VoteSpace(Part):
-    """A shared map from the means of the rounds to integer codes.
-
-    Attributes
-    ----------
-    kind : "vote"
-    n_inputs : int
-        Length of a direction: features, and one more for the intercept.
-    rounding : {"box", "foam"}
-    grid_width : str
-        Side of a box, or of the cube of a droplet.
-    """
+    """A shared map from the means of the rounds to integer codes."""
 
     kind: Literal["vote"]
+    # length of a direction: features, and one more for the intercept
     n_inputs: Annotated[int, Range(1, MAX_INPUTS)]
     rounding: Literal["box", "foam"]
-    grid_width: Decimal6
+    grid_width: Decimal6  # side of a box, or of the cube of a droplet
 
     def check(self) -> None:
         """Refuse foam that nobody could fill."""

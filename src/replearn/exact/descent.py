@@ -50,19 +50,13 @@ _QUANTA = 2.0**24  # squared lengths are sums of squared integers
 
 
 class Descent(NamedTuple):
-    """What is done with a batch.
+    """What is done with a batch."""
 
-    Attributes
-    ----------
-    margin, weight, radius : float
-        See the module. The radius is at most 8, the range of the exact sums.
-    n_runs, n_validation : float
-        Runs of a batch, and its last rows, on which they are compared.
-    """
-
+    # see the module; the radius is at most 8, the range of the exact sums
     margin: float
     weight: float
     radius: float
+    # runs of a batch, and its last rows, on which they are compared
     n_runs: float = 1.0
     n_validation: float = 0.0
 

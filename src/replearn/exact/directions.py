@@ -29,20 +29,9 @@ _EXACT_ROWS = 1 << 16
 
 
 def unit_rows(X: Any, signs: Signs, n_inputs: int) -> Any:
-    """``y x / |x|`` in units of 2^-20, rounded; rows of zeros stay zeros.
+    """``y x / |x|`` in whole units of 2^-20, rounded; rows of zeros stay zeros.
 
-    Parameters
-    ----------
-    X : array or CSR matrix of shape (n_rows, n_features)
-    signs : array of shape (n_rows,)
-        +1 or -1.
-    n_inputs : int
-        One more than ``n_features`` appends the constant 1 to each row first.
-
-    Returns
-    -------
-    rows : float64 array, or CSR matrix, of shape (n_rows, n_inputs)
-        Whole numbers.
+    ``n_inputs`` of one more than the columns appends the constant 1 to each row first.
     """
     constant = np.full(X.shape[0], float(n_inputs > X.shape[1]))
     # squares of so few bits add up below 2^53
@@ -97,15 +86,8 @@ def products(rows: Any, vector: Vector) -> Vector:
 def project_rows(rows: Any, matrix: Matrix | None) -> Points:
     """Points of a net: projected directions, as columns of whole numbers in single precision.
 
-    Parameters
-    ----------
-    matrix : array of shape (n_inputs, n_components) or None
-        The projection, transposed; None projects nothing.
-
-    Returns
-    -------
-    points : float32 array of shape (n_components, n_rows)
-        Each is scaled by a power of two, so that its largest entry has 23 bits.
+    The matrix is the projection, transposed; None projects nothing. Each point is scaled by a power
+    of two, so that its largest entry has 23 bits.
     """
     if matrix is None:
         found = rows.toarray() if is_sparse(rows) else rows
@@ -118,21 +100,10 @@ def project_rows(rows: Any, matrix: Matrix | None) -> Points:
 
 
 def weighted_sums(rows: Any, weights: Vector, n_groups: int) -> tuple[Counts, Counts]:
-    """Exact sums of ``weight * row`` and of weights, in groups.
+    """Exact sums of ``weight * row`` and of weights; row ``i`` is in group ``i % n_groups``.
 
-    Parameters
-    ----------
-    weights : array of shape (n_rows,)
-        Between 0 and 1; counted in units of 2^-16.
-    n_groups : int
-        Row ``i`` is in group ``i % n_groups``.
-
-    Returns
-    -------
-    sums : int64 array of shape (n_groups, n_inputs)
-        In units of 2^-36; exact for up to 2^27 rows.
-    masses : int64 array of shape (n_groups,)
-        In units of 2^-16.
+    Weights, between 0 and 1, count in units of 2^-16, so sums have units of 2^-36. They are exact
+    for up to 2^27 rows.
     """
     whole = np.rint(np.ldexp(weights, WEIGHT_BITS))
     sums = np.zeros((n_groups, rows.shape[1]), dtype=np.int64)

@@ -47,28 +47,18 @@ _DONE, _GO_ON, _INFEASIBLE = range(3)
 
 
 class Problem(NamedTuple):
-    """What is solved, how well, and what is made of it.
+    """What is solved, how well, and what is made of it."""
 
-    Attributes
-    ----------
-    weight : float
-        ``lambda = 1 / (C n)`` for n rows; 0 is the hard margin.
-    abs_gap, rel_gap : float
-        Soft margin: when to stop.
-    share, floor : float
-        Hard margin: the share of the largest margin to certify, and the least margin.
-    max_sweeps : float
-        A batch that is not done by then counts as unconverged, and gives what it has.
-    length, cap : float
-        ``length * u`` is added up, shortened to ``cap``; ``length`` 0: ``u / |u|``.
-    """
-
-    weight: float
+    weight: float  # ``lambda = 1 / (C n)`` for n rows; 0 is the hard margin
+    # soft margin: when to stop
     abs_gap: float
     rel_gap: float
+    # hard margin: the share of the largest margin to certify, and the least margin
     share: float
     floor: float
+    # a batch that is not done by then counts as unconverged, and gives what it has
     max_sweeps: float
+    # ``length * u`` is added up, shortened to ``cap``; ``length`` 0: ``u / |u|``
     length: float
     cap: float
 
@@ -83,28 +73,15 @@ def add_batches(
     lo: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Add the vectors of batches to exact sums, and count what happened.
+    """Add the vectors of batches to exact sums, count what happened, and mark the rows.
 
-    Parameters
-    ----------
-    rows : RawRows
-        Of one batch after the other.
-    first : int
-        Number of the first batch, even; pairs are compared within one call.
-    bias : int
-        1 appends a constant to each row; its coefficient is the last entry of a vector.
-    hi, lo : int64 arrays of shape (n_groups, n_features + bias)
-        Limbs of exact sums; batch b goes to group ``(b // 2) % n_groups``.
+    The rows are those of one batch after the other, ``first`` the even number of the first of them:
+    batch b goes to group ``(b // 2) % n_groups`` of the limbs ``hi`` and ``lo``, and is compared
+    with its neighbour. A ``bias`` of 1 appends a constant to each row; its coefficient is the last
+    entry of a vector. Rows with equal marks have equal directions and signs.
 
-    Returns
-    -------
-    marks : int64 array
-        Of the rows: equal ones have equal directions and signs.
-
-    Notes
-    -----
-    The same bits for any split into ranges, float32 or float64, dense or CSR, on any machine.
-    Twin: ``batch_vector`` in tests/reference.py; tests in tests/unit/test_kernels.py.
+    The same bits for any split into ranges, float32 or float64, dense or CSR, on any machine. Twin:
+    ``batch_vector`` in tests/reference.py; tests in tests/unit/test_kernels.py.
     """
     *settings, cap = map(float, problem)  # all floats, or numba would compile anew for C = 1
     marks = np.zeros(rows.members.size, np.int64)

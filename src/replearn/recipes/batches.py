@@ -39,17 +39,11 @@ AddBatches = Callable[..., NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class MemoryRows:
-    """Training rows in memory.
-
-    Attributes
-    ----------
-    order : int64 array
-        Canonical order; batches are consecutive rows of it.
-    """
+    """Training rows in memory."""
 
     X: Any
     signs: Signs
-    order: Order
+    order: Order  # canonical order; batches are consecutive rows of it
 
     @property
     def n_rows(self) -> int:

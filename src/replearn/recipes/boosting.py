@@ -170,34 +170,19 @@ CONSTANTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class BoostPlan(Plan):
-    """Sizes of boosting.
-
-    Attributes
-    ----------
-    rounding : {"box", "foam"}
-    grid_width : str
-        Side of a box, or of the cube of a droplet.
-    n_rounds : int
-        At the most.
-    threshold, decay : str
-        Weights are ``min(1, exp(-decay N))``, ``N = sum of y h - rounds * threshold``.
-    low, high : str
-        A test ends the rounds when its mean is below a wall between these.
-    test_share : str
-        Share of a round's fresh rows for the test; "0": all rows in every round.
-    tests : {"density", "error"}
-        What is tested: the mean weight, or the share of errors.
-    """
+    """Sizes of boosting."""
 
     rounding: Rounding
-    grid_width: str
-    n_rounds: int
+    grid_width: str  # side of a box, or of the cube of a droplet
+    n_rounds: int  # at the most
+    # weights are ``min(1, exp(-decay N))``, ``N = sum of y h - rounds * threshold``
     threshold: str
     decay: str
+    # a test ends the rounds when its mean is below a wall between these
     low: str
     high: str
-    test_share: str
-    tests: Literal["density", "error"]
+    test_share: str  # share of a round's fresh rows for the test; "0": all rows in every round
+    tests: Literal["density", "error"]  # what is tested: the mean weight, or the share of errors
 
     @property
     def fresh_rows(self) -> bool:

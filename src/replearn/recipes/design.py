@@ -25,49 +25,27 @@ DIRECTION_BITS = 12
 
 @dataclass(frozen=True)
 class Design(Part):
-    """Encoding, loss, coordinates, cells and sketch of a generalised linear model.
+    """Encoding, loss, coordinates, cells and sketch of a generalised linear model."""
 
-    Attributes
-    ----------
-    target : str
-        Name of the column that is predicted.
-    encoding : Encoding
-        How a row of a table becomes whole numbers.
-    ridge : decimal text
-        Per row, on the mean loss.
-    coordinates : Coordinates
-        In which coefficients are rounded.
-    widths : decimal texts
-        Of the cells, one for each coordinate.
-    bits : int
-        Published about each coordinate; 0: nobody is first.
-    seed : str
-        Of the shared coins.
-    classes : labels or None
-        Of two, the second is the one whose probability is modelled.
-    class_weight : decimal texts or None
-        One for each class.
-    weights, offset : str or None
-        Names of columns.
-    directions : integers or None
-        A registered study fits only these combinations of encoded numbers.
-    sketch : integers or None
-        Absent if there are no bits.
-    """
-
-    target: Annotated[str, Text()]
-    encoding: Encoding
+    target: Annotated[str, Text()]  # name of the column that is predicted
+    encoding: Encoding  # how a row of a table becomes whole numbers
     loss: Loss
-    ridge: Positive3
-    coordinates: Coordinates
+    ridge: Positive3  # per row, on the mean loss
+    coordinates: Coordinates  # in which coefficients are rounded
+    # of the cells, one for each coordinate
     widths: Annotated[tuple[Positive3, ...], Length(1, MAX_NUMBERS)]
-    bits: Annotated[int, Range(0, 4)]
-    seed: Annotated[str, Text()]
+    bits: Annotated[int, Range(0, 4)]  # published about each coordinate; 0: nobody is first
+    seed: Annotated[str, Text()]  # of the shared coins
+    # of two, the second is the one whose probability is modelled
     classes: Annotated[tuple[Label, ...], Length(2, 100)] | None = None
+    # one for each class
     class_weight: Annotated[tuple[Positive3, ...], Length(2, 100)] | None = None
+    # names of columns
     weights: Annotated[str, Text()] | None = None
     offset: Annotated[str, Text()] | None = None
+    # a registered study fits only these combinations of encoded numbers
     directions: Annotated[Codes, Integers(2, -(1 << 13), 1 << 13, 1 << 20)] | None = None
+    # absent if there are no bits
     sketch: Annotated[Codes, Integers(1, 0, 15, MAX_NUMBERS)] | None = None
     kind: Literal["glm"] = "glm"
 

@@ -55,17 +55,11 @@ def share_beyond(slacks: Vector, moves: Matrix) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Rivals(Spread):
-    """How near other choices are.
+    """How near other choices are."""
 
-    Attributes
-    ----------
-    slacks : array of shape (n_rivals,)
-        How far a statistic may move before a rival is chosen.
-    moves : array of shape (n_parts, n_rivals)
-        A combination of the rows by standard normals is the movement from this lab to another.
-    """
-
-    slacks: Vector
+    slacks: Vector  # how far a statistic may move before a rival is chosen; shape (n_rivals,)
+    # a combination of the rows, one for each part, by standard normals is the movement from this
+    # lab to another
     moves: Matrix
 
     def expected(self) -> float | None:

@@ -151,26 +151,14 @@ CONSTANTS = {
 
 @dataclass(frozen=True)
 class Cover:
-    """A projection and a net, one of whose candidates is good.
-
-    Attributes
-    ----------
-    radius : str
-        Sine of an angle within which some candidate is of any direction.
-    log_size : float
-        Logarithm of the number of candidates, which may be too many for a number.
-    exceptions : float
-        Some candidate is wrong on at most this share of the population,
-    failure : float
-        except with this probability over seeds; 1: nothing is known.
-    """
+    """A projection and a net, one of whose candidates is good."""
 
     projection: str
     n_components: int
-    radius: str
-    log_size: float
-    exceptions: float = 0.0
-    failure: float = 1.0
+    radius: str  # sine of an angle within which some candidate is of any direction
+    log_size: float  # logarithm of the number of candidates, which may be too many for a number
+    exceptions: float = 0.0  # some candidate is wrong on at most this share of the population,
+    failure: float = 1.0  # except with this probability over seeds; 1: nothing is known
 
     @property
     def n_candidates(self) -> int:

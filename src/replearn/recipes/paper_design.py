@@ -21,22 +21,11 @@ _REALS = ("length_cap", "abs_gap", "rel_gap", "noise")
 
 @dataclass(frozen=True)
 class PaperDesign(Part):
-    """Sizes, seed and sketch of an original, as plain fields of a file.
-
-    Attributes
-    ----------
-    margin, max_error, max_disagreement, failure_prob : decimal texts
-        The promise for which it was planned; the margin after the constant was appended.
-    batch_size, n_rows : int
-        Rows of a batch, and of the original.
-    regularization, length_cap, abs_gap, rel_gap, noise : decimal texts
-        Of a batch's vector.
-    sketch : int64 array
-        The bits that the original publishes about each component.
-    """
+    """Sizes, seed and sketch of an original, as plain fields of a file."""
 
     recipe: Literal["svm", "sgd"]
     mode: Literal["practical", "certified"]
+    # the promise for which it was planned; the margin after the constant was appended
     margin: Real
     max_error: Real
     max_disagreement: Real
@@ -45,13 +34,16 @@ class PaperDesign(Part):
     classes: Annotated[tuple[Label, ...], Length(2, 2)]
     seed: Annotated[str, Text()]
     space: CodeSpace
+    # rows of a batch, and of the original
     batch_size: Annotated[int, Range(1, _MAX_ROWS)]
     n_rows: Annotated[int, Range(1, _MAX_ROWS)]
+    # of a batch's vector
     regularization: Real
     length_cap: Real
     abs_gap: Real
     rel_gap: Real
     noise: Real
+    # the bits that the original publishes about each component
     sketch: Annotated[Codes, Integers(1, 0, 15)]
 
     def check(self) -> None:

@@ -85,21 +85,13 @@ _MAY_BE_ZERO = ("regularization", "n_validation")
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes that a user sets by hand, and the constants of the paper's formulas by symbol.
+    """Sizes that a user sets by hand, and the constants of the paper's formulas by symbol."""
 
-    Attributes
-    ----------
-    by_hand : mapping of str to number or str
-        Such as ``{"n_batches": 20}``. A recipe refuses names that it does not know.
-    constants : mapping of str to float
-        Paper mode: such as ``{"C1": 2.0}``. The others are 1.
-    sketch_bits : int
-        Bits that the original publishes about each component; 0 to 4.
-    """
-
+    # such as ``{"n_batches": 20}``. A recipe refuses names that it does not know.
     by_hand: Mapping[str, Any] = field(default_factory=dict)
+    # paper mode: such as ``{"C1": 2.0}``. The others are 1.
     constants: Mapping[str, float] = field(default_factory=dict)
-    sketch_bits: int = 0
+    sketch_bits: int = 0  # bits that the original publishes about each component; 0 to 4
 
     def check(self, mode: str, names: Mapping[str, str], constants: Mapping[str, str]) -> None:
         """Refuse what a recipe does not have; both mappings give a meaning to each name."""
@@ -177,29 +169,15 @@ def common(
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Every size of a fit, before any row is spent; each recipe adds its own fields.
+    """Every size of a fit, before any row is spent; each recipe adds its own fields."""
 
-    Attributes
-    ----------
-    recipe : str
-        Name in the table of recipes.
-    n_inputs : int
-        Columns, and one more for the intercept.
-    origin : str
-        Where the sizes come from, and what they assume.
-    n_rows : int
-        Rows that each lab needs for the promise.
-    by_hand : tuple of str
-        Names of the sizes that the user set.
-    """
-
-    recipe: str
+    recipe: str  # name in the table of recipes
     mode: Mode
     promise: Promise
-    n_inputs: int
-    origin: str
-    n_rows: int = 0
-    by_hand: tuple[str, ...] = ()
+    n_inputs: int  # columns, and one more for the intercept
+    origin: str  # where the sizes come from, and what they assume
+    n_rows: int = 0  # rows that each lab needs for the promise
+    by_hand: tuple[str, ...] = ()  # names of the sizes that the user set
 
     def require(self, n_rows: int) -> None:
         """Refuse a fit of too few rows; practical mode fits what there is."""
@@ -218,17 +196,10 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """What a sample showed of its own spread; each recipe adds what its bound needs.
+    """What a sample showed of its own spread; each recipe adds what its bound needs."""
 
-    Attributes
-    ----------
-    n_parts : int
-        Independent parts (batches, groups of rows) that showed it.
-    n_repeated : int
-        Rows that occur a second time, or more often. A bound speaks of independent rows.
-    """
-
-    n_parts: int
+    n_parts: int  # independent parts (batches, groups of rows) that showed it
+    # rows that occur a second time, or more often. A bound speaks of independent rows.
     n_repeated: int = 0
 
 
@@ -309,29 +280,15 @@ class Sample(Protocol):
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a recipe hands back.
+    """What a recipe hands back."""
 
-    Attributes
-    ----------
-    codes : Codes
-        The model, with the published coins.
-    spread : Spread or None
-        What `stability` needs of this sample.
-    n_used : int
-        Rows that made the codes; others were left over.
-    counts : mapping of str to int
-        What happened on the way, such as ``{"zero_rows": 3}``.
-    sketch : Codes or None
-        Bits that an original publishes.
-    space : object or None
-        Where the codes live, if the rows had a part in it: an original chooses its own width.
-    """
-
-    codes: Codes
-    spread: Spread | None
-    n_used: int
+    codes: Codes  # the model, with the published coins
+    spread: Spread | None  # what `stability` needs of this sample
+    n_used: int  # rows that made the codes; others were left over
+    # what happened on the way, such as ``{"zero_rows": 3}``
     counts: Mapping[str, int] = field(default_factory=dict)
-    sketch: Codes | None = None
+    sketch: Codes | None = None  # bits that an original publishes
+    # where the codes live, if the rows had a part in it: an original chooses its own width
     space: Any = None
 
 
@@ -372,19 +329,7 @@ MAX_ROWS = 10**60
 def rows_for(stability: Callable[[AnyPlan, int, None], Bound], plan: AnyPlan, step: int = 1) -> int:
     """The least number of rows for which ``stability`` keeps the plan's promise: bisection.
 
-    Parameters
-    ----------
-    stability : callable
-        Falls with the number of rows.
-    plan : Plan
-        All sizes but the number of rows.
-    step : int, default=1
-        Rows come in whole steps, such as batches.
-
-    Returns
-    -------
-    n_rows : int
-        A multiple of ``step``.
+    The bound falls with the number of rows, which come in whole steps, such as batches.
     """
 
     def keeps(n_steps: int) -> bool:

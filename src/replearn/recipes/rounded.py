@@ -61,52 +61,35 @@ ENOUGH_BATCHES = 32
 
 @dataclass(frozen=True, kw_only=True)
 class BatchPlan(Plan):
-    """Sizes of Algorithms 1 and 2. Reals that define the code space are decimal text.
+    """Sizes of Algorithms 1 and 2. Reals that define the code space are decimal text."""
 
-    Attributes
-    ----------
-    batch_size, n_batches : int
-        ``n_batches`` is what the promise needs; a fit uses what its rows allow.
-    shortest_batch : int
-        An original with few rows cuts them into batches of this many rows at least.
-    regularization : str
-        Weight lambda of ``lambda/2 |u|^2`` beside the mean hinge loss; "0" is the hard margin.
-    length_cap : float
-        Longer batch vectors are shortened to this length.
-    projection, n_components, rounding, grid_width
-        The code space. An empty width is chosen from the spread of an original.
-    noise : float
-        Practical mode: standard deviation of what projection and rounding add to the score of a
-        row of length 1.
-    calibrated : float
-        Practical mode: expected variance of a batch vector.
-    abs_gap, rel_gap : float
-        Algorithm 1: duality gap at which a solver may stop, absolute and relative.
-    unit_vectors : bool
-        Algorithm 1: average unit normals, as printed, instead of ``margin * u``.
-    n_repetitions, n_validation : int
-        Algorithm 2: runs of a batch, and rows on which the best of them is found.
-    sketch : Codes or None
-        Of a replication: what the original published.
-    """
-
+    # ``n_batches`` is what the promise needs; a fit uses what its rows allow
     batch_size: int
     n_batches: int = 0
+    # an original with few rows cuts them into batches of this many rows at least
     shortest_batch: int = 16
+    # weight lambda of ``lambda/2 |u|^2`` beside the mean hinge loss; "0" is the hard margin
     regularization: str
-    length_cap: float = 1.0
+    length_cap: float = 1.0  # longer batch vectors are shortened to this length
+    # the code space. An empty width is chosen from the spread of an original.
     projection: str
     n_components: int
     rounding: str
     grid_width: str
+    # practical mode: standard deviation of what projection and rounding add to the score of a row
+    # of length 1
     noise: float = 0.0
-    calibrated: float = 1.0
+    calibrated: float = 1.0  # practical mode: expected variance of a batch vector
+    # Algorithm 1: duality gap at which a solver may stop, absolute and relative
     abs_gap: float = 0.0
     rel_gap: float = 3e-4
+    # Algorithm 1: average unit normals, as printed, instead of ``margin * u``
     unit_vectors: bool = False
+    # Algorithm 2: runs of a batch, and rows on which the best of them is found
     n_repetitions: int = 1
     n_validation: int = 0
     sketch_bits: int = 0
+    # of a replication: what the original published
     sketch: Codes | None = field(default=None, compare=False)
 
     @property
@@ -134,27 +117,16 @@ class BatchPlan(Plan):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSpread(Spread):
-    """What the batches of one lab showed.
-
-    Attributes
-    ----------
-    grid_width : str
-        Of the cells that were used.
-    place : array
-        Where the mean lies in its cell, in widths.
-    deviations : array of shape (n_groups, n_components)
-        Projected deviations of group means; their second moments over ``n_groups - 1`` estimate
-        the covariance of one batch vector.
-    counts : dict
-        Of pairs of batches, and of trouble.
-    """
+    """What the batches of one lab showed."""
 
     n_batches: int
     batch_size: int
-    grid_width: str
-    place: Vector
+    grid_width: str  # of the cells that were used
+    place: Vector  # where the mean lies in its cell, in widths
+    # projected deviations of group means; their second moments over ``n_groups - 1`` estimate the
+    # covariance of one batch vector; shape (n_groups, n_components)
     deviations: Matrix
-    counts: dict[str, int]
+    counts: dict[str, int]  # of pairs of batches, and of trouble
 
 
 # --- the bound ----------------------------------------------------------------------------------
@@ -163,20 +135,11 @@ class BatchSpread(Spread):
 def rounded_bound(plan: BatchPlan, n_rows: int, spread: BatchSpread | None, prior: float) -> Bound:
     """How likely two labs of ``n_rows`` rows are to differ: the one place of this bound.
 
-    Parameters
-    ----------
-    spread : BatchSpread or None
-        None: before any row is seen.
-    prior : float
-        Proved bound of the variance of a batch vector, whatever the population that keeps the
-        promise; it is the recipe's own.
-
-    Notes
-    -----
-    With a spread the variance may be bounded by what pairs of batches showed, at confidence
-    ``1 - failure_prob / 2``. The expected number is then an estimate under this seed: given my
-    mean, a second lab's is normal around it with twice the variance of a mean, which groups of
-    batches show.
+    ``prior`` is the recipe's own proved bound of the variance of a batch vector, whatever the
+    population that keeps the promise. With a spread the variance may be bounded by what pairs of
+    batches showed, at confidence ``1 - failure_prob / 2``. The expected number is then an estimate
+    under this seed: given my mean, a second lab's is normal around it with twice the variance of a
+    mean, which groups of batches show.
     """
     size = plan.batch_size if spread is None else spread.batch_size
     n_batches = max(1, n_rows // size)

@@ -330,24 +330,14 @@ _STARTS: tuple[Split, ...] = (
 
 @dataclass(frozen=True)
 class Proof:
-    """What an algorithm proves about its batches.
+    """What an algorithm proves about its batches."""
 
-    Attributes
-    ----------
-    batch : callable
-        ``batch(before, slack, split)``: fields of a plan whose expected batch vector has a margin
-        below ``(1 - slack) margin`` on at most ``before`` of the population.
-    variance : callable
-        Of a batch vector of a plan, at most.
-    stability : callable
-        Of the recipe.
-    own : mapping
-        Least, largest and first value of a share that only this algorithm has.
-    """
-
+    # ``batch(before, slack, split)``: fields of a plan whose expected batch vector has a margin
+    # below ``(1 - slack) margin`` on at most ``before`` of the population
     batch: Callable[[float, float, Split], dict[str, Any]]
-    variance: Callable[[BatchPlan], float]
-    stability: Callable[[BatchPlan, int, None], Bound]
+    variance: Callable[[BatchPlan], float]  # of a batch vector of a plan, at most
+    stability: Callable[[BatchPlan, int, None], Bound]  # of the recipe
+    # least, largest and first value of a share that only this algorithm has
     own: Mapping[str, tuple[int, int, int]]
 
 

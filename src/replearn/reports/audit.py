@@ -1,7 +1,7 @@
 """Audits: fit an original and a replication on disjoint rows, many times, and count."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,6 @@ class Audit(Spoken):
 
     Attributes
     ----------
-    n_pairs, n_different : int
     n_rows : int
         Rows of each lab.
     claim : float
@@ -166,7 +165,13 @@ def audit(
     total = len(y)
     n_test = min(_MOST_TEST, total // 5)
     n_rows = (total - n_test) // 2 if n_rows is None else n_rows
-    _check_sizes(n_pairs, n_rows, total)
+    if isinstance(n_pairs, bool) or not isinstance(n_pairs, int) or n_pairs < 1:
+        raise ReplearnError(f"n_pairs must be at least 1, got {short(n_pairs)}.")
+    if not _LEAST_ROWS <= n_rows <= total // 2:
+        raise ReplearnError(
+            f"two labs with {n_rows:,} rows each cannot be cut from {total:,} rows. A lab has at "
+            f"least {_LEAST_ROWS} rows; get more rows, or pass a smaller n_rows."
+        )
     claim = (
         getattr(estimator, "max_disagreement", 0.1)
         if max_disagreement is None
@@ -175,8 +180,10 @@ def audit(
     _check_claim(claim)
     different, churns, rights = 0, [], []
     compared, labels = "predictions", np.asarray(y)
+    coins = Coins(seed_text(seed, "seed"))
     with progress("auditing", n_pairs) as advance:
-        for place, order in enumerate(_orders(total, n_pairs, seed)):
+        for place in range(n_pairs):
+            order = coins.row_order(f"audit/{place}", total)
             here, there = order[:n_rows], order[n_rows : 2 * n_rows]
             test = order[2 * n_rows :][:_MOST_TEST]
             first = clone(estimator).fit(_rows(X, here), y[here])
@@ -213,14 +220,7 @@ def audit_study(
 ) -> Audit:
     """Count how many of several labs, or parts of a table, get the original's model.
 
-    Parameters
-    ----------
-    study : Study
-        With a commitment that is not sealed.
-    parts : list of Table
-        No row in two of them, nor in the original.
-    max_disagreement : float, optional
-        The claim; by default the study's.
+    No row may be in two parts, nor in the original. The claim is by default the study's.
     """
     if study.commitment is None or study.sealed:
         raise ReplearnError(
@@ -256,18 +256,8 @@ def audit_replications(
 ) -> Audit:
     """Count how many of several labs, random parts of these rows, get the halfspace of a study.
 
-    Parameters
-    ----------
-    estimator : ReplicableSVMClassifier or ReplicableSGDClassifier
-        With ``study``: the original's. Cloned for each lab.
-    X, y : rows and labels
-        None of them in the original.
-    n_rows : int, optional
-        Of each lab; by default as many as the original had.
-    most : int, default=20
-        Labs at the most.
-    seed : int or str
-        Of the parts.
+    The estimator has the original's ``study`` and is cloned for each lab. None of the rows may be
+    the original's; a lab has by default as many as that.
     """
     from sklearn.base import clone
 
@@ -280,28 +270,12 @@ def audit_replications(
     return _count(replicated, parts, float(design.max_disagreement))
 
 
-def _check_sizes(n_pairs: int, n_rows: int, total: int) -> None:
-    if isinstance(n_pairs, bool) or not isinstance(n_pairs, int) or n_pairs < 1:
-        raise ReplearnError(f"n_pairs must be at least 1, got {short(n_pairs)}.")
-    if not _LEAST_ROWS <= n_rows <= total // 2:
-        raise ReplearnError(
-            f"two labs with {n_rows:,} rows each cannot be cut from {total:,} rows. A lab has at "
-            f"least {_LEAST_ROWS} rows; get more rows, or pass a smaller n_rows."
-        )
-
-
 def _check_claim(claim: Any) -> None:
     if isinstance(claim, bool) or not isinstance(claim, int | float) or not 0 < claim < 1:
         raise ReplearnError(
             f"max_disagreement must be in (0, 1), got {short(claim)}. It is a probability; for 5% "
             "pass 0.05."
         )
-
-
-def _orders(total: int, n_pairs: int, seed: int | str) -> Iterator[NDArray[np.int64]]:
-    coins = Coins(seed_text(seed, "seed"))
-    for pair in range(n_pairs):
-        yield coins.row_order(f"audit/{pair}", total)
 
 
 def _rows(X: Any, places: NDArray[np.int64]) -> Any:
@@ -383,29 +357,8 @@ def _predicts_differently(first: Any, second: Any, X: Any) -> bool:
 
 def _limits(n_different: int, n_pairs: int, tail: float) -> tuple[float, float]:
     """Clopper-Pearson: shares at which so few, or so many, are as unlikely as ``tail``."""
+    from scipy.special import betaincinv
 
-    def below(share: float) -> float:  # P[at most n_different]
-        return math.fsum(_chance(k, n_pairs, share) for k in range(n_different + 1))
-
-    def above(share: float) -> float:  # P[at least n_different]
-        return math.fsum(_chance(k, n_pairs, share) for k in range(n_different, n_pairs + 1))
-
-    high = 1.0 if n_different == n_pairs else _bisect(lambda share: below(share) > tail)
-    low = 0.0 if n_different == 0 else _bisect(lambda share: above(share) <= tail)
-    return low, high
-
-
-def _chance(k: int, n: int, share: float) -> float:
-    if share in (0.0, 1.0):
-        return float(k == n * share)
-    log = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-    return math.exp(log + k * math.log(share) + (n - k) * math.log1p(-share))
-
-
-def _bisect(holds: Any) -> float:
-    """Where something stops to hold that holds from 0 on."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+    n_same = n_pairs - n_different
+    low = float(betaincinv(n_different, n_same + 1, tail)) if n_different else 0.0
+    return low, float(betaincinv(n_different + 1, n_same, 1 - tail)) if n_same else 1.0

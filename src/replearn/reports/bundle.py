@@ -62,17 +62,7 @@ Study {fingerprint}
 
 
 def study_page(study: Study) -> str:
-    """One self-contained page that replicates the study from a CSV file.
-
-    Parameters
-    ----------
-    study : Study
-
-    Returns
-    -------
-    page : str
-        HTML. The same study gives the same page.
-    """
+    """One self-contained page (HTML) that replicates the study from a CSV file."""
     content = canonical_json(study.content() | {"fingerprint": study.fingerprint}).decode()
     parts = {
         "title": escape(printable(study.design.target)),
@@ -176,13 +166,7 @@ def _cell(text: str) -> str:
 
 
 def write_bundle(study: Study, folder: str | os.PathLike[str]) -> Path:
-    """Write study.json, study.html, rehearsal.csv and README.txt into a new folder, or nothing.
-
-    Raises
-    ------
-    ReplearnError
-        If the folder is there already and not empty, or if the system does not let us write.
-    """
+    """Write study.json, study.html, rehearsal.csv and README.txt into a new folder, or nothing."""
     target = Path(folder).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ReplearnError(f"{folder} must be a new or an empty folder. Name a different one.")

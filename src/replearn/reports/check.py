@@ -35,7 +35,6 @@ class Check(Spoken):
         What would stop a fit.
     findings : tuple of Finding
         What looks different here: questions, no proofs.
-    n_rows : int
     planned_rows : int
         Rows for which the study promises the model.
     disagreement : float

@@ -26,7 +26,6 @@ class Comparison(Spoken):
     ----------
     names : tuple of str
         Files, or what the models are called.
-    fingerprints : tuple of str
     one_study : bool
         Whether all models have one design: only those can be the same.
     differences : tuple of (str, tuple of int)

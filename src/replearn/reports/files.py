@@ -13,14 +13,7 @@ from replearn.errors import ReplearnError, short
 class Opening(Spoken, Document):
     """What opens a sealed study: the original keeps it, and sends it when all labs are done.
 
-    Attributes
-    ----------
-    study : SHA-256
-        Fingerprint of the study.
-    model : SHA-256
-        Fingerprint of the original's model.
-    nonce : str
-        With both, the study's commitment follows.
+    From the fingerprints of study and model and the nonce the study's commitment follows.
     """
 
     FORMAT = "replearn/opening"
@@ -93,13 +86,7 @@ def save(thing: Any, path: str | os.PathLike[str], private: bool = False) -> Non
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """Read a model of any kind.
-
-    Raises
-    ------
-    InvalidFile
-        If the file holds none.
-    """
+    """Read a model of any kind."""
     from replearn.codes.model import HalfspaceModel
     from replearn.recipes.model import Model
 

@@ -9,12 +9,7 @@ from replearn.tables import NumberColumn
 
 
 def methods(study: Study) -> str:
-    """How the model is made, in words that a paper can print.
-
-    Parameters
-    ----------
-    study : Study
-    """
+    """How the model is made, in words that a paper can print."""
     design = study.design
     columns = design.encoding.columns
     numbers = [column for column in columns if isinstance(column, NumberColumn)]

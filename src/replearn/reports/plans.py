@@ -15,19 +15,11 @@ _COMMON = {field.name for field in fields(Plan)}
 
 @dataclass(frozen=True)
 class Planned(Spoken):
-    """How many rows an algorithm needs, and all its sizes.
-
-    Attributes
-    ----------
-    recipe : Recipe
-    plan : Plan
-    disagreement : float
-        At that number of rows: calibrated in practical mode, else proved.
-    """
+    """How many rows an algorithm needs, and all its sizes."""
 
     recipe: Recipe
     plan: Plan
-    disagreement: float
+    disagreement: float  # at that number of rows: calibrated in practical mode, else proved
 
     def facts(self) -> Facts:
         """In words."""

@@ -47,13 +47,7 @@ class Policy(Spoken, Document):
     may_leave: Annotated[tuple[Kind, ...], Length(0, 6)]
 
     def allow(self, kind: Kind, n_rows: int | None = None, n_numbers: int | None = None) -> None:
-        """Refuse a file that must not leave.
-
-        Raises
-        ------
-        ReplearnError
-            With the rule.
-        """
+        """Refuse a file that must not leave, with the rule."""
         if kind not in self.may_leave:
             raise ReplearnError(
                 f"the data owner's policy lets {', '.join(self.may_leave) or 'nothing'} leave, "

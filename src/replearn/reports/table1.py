@@ -44,8 +44,6 @@ class Table1(Spoken):
 
     Attributes
     ----------
-    promise : Promise
-    n_features : int
     rows : dict
         By name and mode; None where there is no plan.
     counted : dict
@@ -161,8 +159,6 @@ def count_pairs(name: str, promise: Promise, n_features: int, n_rows: int, n_pai
     ----------
     name : str
         A row of the table, such as ``"svm"`` or ``"svm+3"``.
-    promise : Promise
-    n_features, n_rows, n_pairs : int
     """
     from replearn.datasets import make_margin
 
