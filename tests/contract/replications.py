@@ -213,11 +213,11 @@ def little_spread(folder: Path) -> Iterator[tuple[str, Study, Path, Case]]:
 
 
 def large_table(path: Path) -> tuple[Study, Case]:
-    """100,000 rows of 40 columns, and a study of them."""
+    """More rows of 12 columns than fit into a batch or a block, and a study of them."""
     rng = np.random.default_rng(40)
-    X = rng.normal(size=(100_000, 40))
+    X = rng.normal(size=(70_000, 12))
     y = rng.logistic(size=len(X)) < X[:, :5].sum(axis=1)
-    names = tuple(f"x{i}" for i in range(40))
+    names = tuple(f"x{i}" for i in range(12))
     head = ",".join([*names, "died"])
     np.savetxt(path, np.column_stack([X, y]), "%.4f", ",", header=head, comments="")
     case = Case(features=names)

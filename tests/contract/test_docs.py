@@ -58,7 +58,14 @@ def prose(text: str) -> str:
     return re.sub(r"`[^`]*`", "x", text)
 
 
-@pytest.mark.parametrize("page", run_pages.pages(), ids=name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        page if name(page) == "README.md" else pytest.param(page, marks=pytest.mark.slow)
+        for page in run_pages.pages()
+    ],
+    ids=name,
+)
 def test_pages_show_what_comes_out(page):
     complaints = run_pages.check(page)
     hint = "python docs/run_pages.py --write puts in what comes out now"

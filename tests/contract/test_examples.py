@@ -20,6 +20,7 @@ def test_there_are_three_shelves_and_few_scripts():
     assert [name for name in FOUND if name not in page] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FOUND)
 def test_an_example(name, tmp_path):
     source = (EXAMPLES / name).read_text(encoding="utf-8")

@@ -77,6 +77,7 @@ def assert_same_words(python: Replication, found: dict[str, Any]) -> None:
 
 
 @needs_node
+@pytest.mark.slow
 def test_sums_files_are_equal(tmp_path):
     """Of two labs, in all rounds, and of one step from an opened model."""
     calls, files = [], []
