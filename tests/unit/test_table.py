@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import time
 import zipfile
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from replearn.errors import ReplearnError
 from replearn.tables import Texts, numbers_of, open_table
-from replearn.tables.cells import join_columns, level_text
+from replearn.tables.cells import from_arrow, join_columns, level_text
 
 
 def whole(table, name, n_rows=1 << 16):
@@ -191,6 +192,14 @@ def test_a_long_text_in_many_rows_costs_little(tmp_path):
         assert batch.column("t").values == ("x" * 4000,)
         most = max(most, pa.total_allocated_bytes() - before)
     assert most < 1 << 27  # written out it would be 12 GB
+
+
+def test_many_long_texts_cost_little():
+    texts = [f"{number:05d}{'x' * 4000}" for number in range(10_000)]
+    array = pa.array(texts).dictionary_encode()
+    begun = time.process_time()
+    assert from_arrow(array).values == tuple(texts)
+    assert time.process_time() - begun < 1  # a look at each character took three seconds
 
 
 def test_files_that_unpack_to_far_more(tmp_path):

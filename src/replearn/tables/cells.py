@@ -30,6 +30,7 @@ WHITE_SPACE = " \t\n\r\v\f"
 #: Texts with more characters are refused: no level is that long.
 MAX_TEXT = 4096
 
+_HALF = re.compile("[\ud800-\udfff]")  # of a character
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _INFINITE = frozenset(("inf", "-inf", "Infinity", "-Infinity"))  # as programs write them
 _BOOLS = {"true": "true", "True": "true", "TRUE": "true"} | dict.fromkeys(
@@ -288,7 +289,7 @@ def check_text(text: str) -> str:
     """The same text, if its length and its characters can be published."""
     if len(text) > MAX_TEXT:
         raise OddCells("texts of more than 4,096 characters")
-    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+    if "\0" in text or not (text.isascii() or _HALF.search(text) is None):
         raise OddCells("texts with a NUL or half of a character")
     return text
 
