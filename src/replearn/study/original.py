@@ -392,9 +392,10 @@ def _certificate(
         )
     if worth.is_useless:
         cautions.append("The model is no better than the base rate.")
-    elif 0 < promise.bits < 4 and (lost := 1 - worth.explained / own.explained) > _DEAR:
+    elif 0 < promise.bits < 4 and worth.explained < (1 - _DEAR) * own.explained:
+        lost = percent(1 - worth.explained / own.explained)
         cautions.append(
-            f"Rounding costs {percent(lost)} of what the model is worth. One more bit would cost "
+            f"Rounding costs {lost} of what the model is worth. One more bit would cost "
             f"a quarter of that: sketch_bits={promise.bits + 1}."
         )
     if n_repeated > 0.2 * min(promise.n_here, glm.MOST_TRIED):

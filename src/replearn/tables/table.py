@@ -251,7 +251,7 @@ def _in_memory(source: Any, names: Sequence[str] | None) -> Table:
             checked_names("the table", list(source.columns))
         frame = nw.from_native(source, eager_only=True, pass_through=True)
         if isinstance(frame, nw.DataFrame):
-            return _of_columns({name: frame[name] for name in frame.columns})
+            return _of_columns({name: frame.get_column(name) for name in frame.columns})
     return _of_array(source, names)
 
 
