@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from replearn.errors import ReplearnError
+from replearn.reports.files import load
+from replearn.study.original import Request, publish
 from replearn.tables import (
     Encoding,
     LevelColumn,
@@ -26,7 +28,7 @@ from replearn.tables import (
     learn_encoding,
     open_table,
 )
-from replearn.tables.cells import OddCells, clean_text, level_text
+from replearn.tables.cells import OddCells, column_from, level_text
 
 FOLDER = Path(tempfile.mkdtemp(prefix="one-table-"))
 
@@ -164,8 +166,7 @@ def encodings(columns):
         known = set()
         for written_text in texts:
             with contextlib.suppress(OddCells):  # a cell that all sources refuse
-                cleaned = clean_text(written_text)
-                known |= {level_text(cleaned)} if cleaned is not None else set()
+                known |= set(map(level_text, column_from([written_text]).values))
         named = tuple(sorted(known - {"(reference)"})[:2])
         levels.append(LevelColumn(name, tuple(dict.fromkeys((*named, "(missing)"))), "(reference)"))
     yield Encoding(tuple(levels), (Product(0, 0),) if levels[0].levels[0] != "(missing)" else ())
@@ -228,6 +229,32 @@ def test_one_table_is_learned_once(seed):
         open_table(mixed), labels[order], basis="splines", interactions="all", least_rows=15
     )
     assert again.encoding == found[0][0]
+
+
+NAMES = ["1", "a,b", 'say "ah"', "two\nlines", "NA", "日本 ä", "(other)", "=1+1", "x" * 4096]
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    """Odd names, levels and labels: one study, one model and one prediction from every source."""
+    rng = np.random.default_rng(0)
+    levels = ["true", "1e3", "(missing)", "it's", "a;b", "l1\nl2", "é", "x" * 4096]
+    columns = {
+        name: [None if cell == "NA" else cell for cell in rng.choice([*levels, "NA"], 900).tolist()]
+        if place % 2
+        else rng.normal(size=900).round(2).tolist()
+        for place, name in enumerate(NAMES)
+    }
+    kinds = {name: "text" if place % 2 else "real" for place, name in enumerate(NAMES)}
+    labels = np.where(rng.random(900) < 0.4, 'il"l,', "well\n")
+    seen = set()
+    for source in sources(columns, kinds):
+        first = publish(open_table(source, target=labels), Request(ridge=0.1))
+        for document in (first.study, first.model):
+            document.save(tmp_path / "file.json")
+            assert load(tmp_path / "file.json") == document
+        chances = load(tmp_path / "file.json").predict_proba(source)
+        seen.add((first.study.fingerprint, first.model.fingerprint, chances.tobytes()))
+    assert len(seen) == 1
 
 
 NO_TABLES = {
