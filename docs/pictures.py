@@ -24,6 +24,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import replearn as rl
 from replearn.datasets import load_readmission
+from replearn.documents.facts import counted
 from replearn.documents.pictures import Rung, ladder, sixteen_scores, where_we_landed
 from replearn.reports.bundle import write_bundle
 from replearn.study.replication import replicate
@@ -91,7 +92,8 @@ def draw_scores():
     ]
     ours = [float(model.predict_proba(some[who : who + 1])[0, 1]) for model in models]
     row = some.iloc[who]
-    text = f"One patient: {row.age} years, NYHA {row.nyha}, prior admissions {row.prior_admissions}"
+    before = counted(int(row.prior_admissions), "earlier admission")
+    text = f"One patient: {row.age} years, NYHA class {row.nyha}, {before}"
     print(f"{text}: own models {own[:, who].min():.1%} to {own[:, who].max():.1%}")
     print(f"replicated: {len({model.fingerprint_ for model in models})} model, {ours[0]:.1%}")
     return sixteen_scores(own[:, who].tolist(), ours, text)

@@ -108,8 +108,8 @@ The table as CSV: {{download}}`worth.csv <results/worth.csv>`.
     yield (
         "\n*Own* is the lab's fit before rounding, *tuned* scikit-learn's `LogisticRegression`, "
         "*trees* its gradient boosting; both ran on at most five splits, and stand here by their "
-        "difference to *own* on these. AUC is balanced accuracy for more than two classes. *Rows to "
-        "match* are those that a lab needs of its own.\n:::\n"
+        "difference to *own* on these. AUC is balanced accuracy for more than two classes. *Rows "
+        "to match* are those that a lab needs of its own.\n:::\n"
     )
 
 
