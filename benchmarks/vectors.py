@@ -7,6 +7,7 @@ Rows of a case are stored where they are few; of the large cases they come from 
 import math
 import tempfile
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from replearn.codes.coins import Coins
 from replearn.codes.sketch import Cells, width_factor
-from replearn.documents import canonical_json, decimal_text, fingerprint_of
+from replearn.documents import canonical_json, decimal_text
 from replearn.exact import algebra, elementary
 from replearn.exact.rows import Block, Kept, marks, with_constant
 from replearn.recipes import newton
@@ -257,7 +258,7 @@ def vectors() -> dict[str, Any]:
         "canonical": {
             "content": content,
             "text": canonical_json(content).decode(),
-            "sha256": fingerprint_of(content),
+            "sha256": sha256(canonical_json(content)).hexdigest(),
         },
         "words": {
             "seed": "2024",
