@@ -1,9 +1,10 @@
 """A Dask cluster: connections, and its troubles in one line, soon."""
 
 import socket
+from asyncio import wait_for
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -96,11 +97,9 @@ def gathered(
     while client.status == "running" and lost < _ATTEMPTS and idle < 3:
         try:
             idle = 0 if client.nthreads() else idle + 1
-            with client.as_current():
+            with client.as_current(), suppress(TimeoutError):
                 wait(made, timeout=PATIENCE / 2)
-            return client.gather(made)
-        except TimeoutError:
-            continue
+                return client.sync(_results, client, made)
         except (KilledWorker, CommClosedError, CancelledError):
             forget()
             made, lost = tasks(), lost + 1
@@ -120,3 +119,11 @@ def gathered(
             "make the partitions smaller."
         )
     raise ReplearnError(what)
+
+
+async def _results(client: Any, made: list[Any]) -> Any:
+    """What finished tasks gave; Dask may wait for ever for those that are lost on the way."""
+    try:
+        return await wait_for(client.gather(made, asynchronous=True), PATIENCE + len(made) / 100)
+    except TimeoutError:
+        raise CancelledError from None
