@@ -523,8 +523,6 @@ tbody th { font-weight: 400; color: var(--soft); min-width: 10rem; }
 figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; }
 .figures figure { flex: 1 1 14rem; min-width: 0; max-width: 100%; } p { overflow-wrap: anywhere; }
 figcaption { color: var(--soft); font-size: .92rem; }
-@media (max-width: 40rem) { figure { overflow-x: auto; }
-  figure svg[width="640"] { max-width: none !important; min-width: 34rem; } }
 @page { size: A4; margin: 15mm; }
 @media print {
   :root { --ink: #000; --soft: #333; --line: #bbb; --back: #fff; }
