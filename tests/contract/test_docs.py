@@ -89,6 +89,13 @@ def test_links_lead_somewhere(page):
             assert (page.parent / link).exists(), link
 
 
+def test_threats_name_tests_that_are_there():
+    text = (ROOT / "docs" / "trust.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+\.py|benchmarks/\w+\.py)`", text))
+    assert len(named) > 15
+    assert [one for one in named if not [*ROOT.glob(one), *ROOT.glob(f"tests/*/{one}")]] == []
+
+
 def worst_words(text: str) -> str:
     """What nobody should write, one for each line."""
     return "\n".join(
