@@ -1,10 +1,11 @@
 """Rows past memory, and past one process: what a pass costs, beside reading the file with Arrow.
 
-    python benchmarks/engines.py [ROWS] [--ways scratch,reread] [--dask] [--paper]
+    python benchmarks/engines.py [ROWS] [--ways scratch,reread] [--dask] [--columns 10] [--paper]
 
-Rows have 20 columns of float32 and a label. Seconds of CPU are those of this process, with one
-thread of BLAS and of Arrow; wall time only means something on an idle machine. The three ways to
-keep encoded rows give one model; the fit in a fresh process shows its peak memory. ``--paper``
+Rows have 20 columns of float32 and a label, or ``--columns``. Seconds of CPU are those of this
+process, with one thread of BLAS and of Arrow; wall time only means something on an idle machine.
+The three ways to keep encoded rows give one model; the fit in a fresh process shows its peak
+memory. ``--dask`` compares one worker with two; ``--ways none`` leaves out all else. ``--paper``
 measures little, and extrapolates to 1e10 rows and to 1,000 centres.
 """
 
@@ -36,20 +37,20 @@ from replearn.study.passes import State, encode
 from replearn.study.study import Study
 from replearn.tables import open_table
 
-N_COLUMNS, GROUP_ROWS = 20, 500_000
+GROUP_ROWS = 500_000
 WAYS = ("memory", "scratch", "reread")
 
 
-def write(path: Path, n_rows: int) -> None:
+def write(path: Path, n_rows: int, n_columns: int) -> None:
     """Rows of one population, some at a time."""
     rng = np.random.default_rng(0)
-    slopes = rng.normal(size=N_COLUMNS) / 3
+    slopes = rng.normal(size=n_columns) / 3
     writer = None
     for start in range(0, n_rows, GROUP_ROWS):
         size = min(GROUP_ROWS, n_rows - start)
-        X = rng.normal(size=(size, N_COLUMNS)).astype(np.float32)
+        X = rng.normal(size=(size, n_columns)).astype(np.float32)
         y = (X @ slopes + rng.logistic(size=size) > 0.5).astype(np.int8)
-        table = pa.table({**{f"x{i}": X[:, i] for i in range(N_COLUMNS)}, "y": y})
+        table = pa.table({**{f"x{i}": X[:, i] for i in range(n_columns)}, "y": y})
         writer = writer or pq.ParquetWriter(path, table.schema, use_dictionary=["y"])
         writer.write_table(table)
     assert writer is not None
@@ -96,38 +97,59 @@ def fit(way: str, path: str, study: Study) -> None:
     )
 
 
-def in_process(path: Path, study: Study) -> None:
-    """The tasks of a cluster, one after the other in this process."""
+def speed(rows: int, n_passes: int, seconds: float) -> str:
+    """Rows times passes in a second, of one core."""
+    return f"{rows * n_passes / seconds / 1e6:.1f} million rows a second and pass"
+
+
+def in_process(path: Path, study: Study, n_rows: int) -> int:
+    """The tasks of a cluster, one after the other in this process; how many passes they make."""
     kept: list[Any] = []
+    seconds = []
 
     def pass_over(state: State) -> list[Any]:
         if not kept:
             encode_some = work(study, state, keep=True)
             parts = dask._parts(study.design, path)
             kept.extend(dask._task(study.design, encode_some, part) for part in parts)
-        return [dask._task(study.design, work(study, state), one) for one in kept]
+        start = time.process_time()
+        found = [dask._task(study.design, work(study, state), one) for one in kept]
+        seconds.append(time.process_time() - start)
+        return found
 
     cpu = time.process_time()
     model, _ = engine.replicate(study, pass_over)
     cpu = time.process_time() - cpu
-    print(f"the tasks of Dask in one process: {cpu:.1f} s of CPU; {model.fingerprint[:12]}")
-
-
-def on_dask(path: Path, study: Study, n_workers: int) -> None:
-    """The same on a cluster of processes."""
-    from distributed import Client, LocalCluster
-
-    options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with LocalCluster(**options) as cluster, Client(cluster) as client:
-        dask.replicate(study, path, client)  # imports, and the file in the system's memory
-        wall, cpu = time.monotonic(), sum(client.run(time.process_time).values())
-        model, _ = dask.replicate(study, path, client)
-        seconds, cpu = time.monotonic() - wall, sum(client.run(time.process_time).values()) - cpu
+    steps = seconds[1:-1]  # the first pass counts, and the last looks at single rows
     print(
-        f"Dask, {n_workers} workers: {seconds:.1f} s, {cpu:.1f} s of CPU of the workers; "
-        f"{model.fingerprint[:12]}",
+        f"the sums themselves: {speed(n_rows, len(steps), sum(steps))}\n"
+        f"the tasks of Dask in one process: {cpu:.1f} s of CPU, "
+        f"{speed(n_rows, len(seconds), cpu)}; {model.fingerprint[:12]}",
         flush=True,
     )
+    return len(seconds)
+
+
+def on_dask(path: Path, study: Study, n_rows: int, n_passes: int) -> None:
+    """The same on a cluster of processes: one worker, then two."""
+    from distributed import Client, LocalCluster
+
+    walls = []
+    for n_workers in (1, 2):
+        options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": ":0"}
+        with LocalCluster(**options) as cluster, Client(cluster) as client:
+            # imports, and the file in the system's memory
+            dask.replicate(study, path, client)
+            wall, cpu = time.monotonic(), sum(client.run(time.process_time).values())
+            model, _ = dask.replicate(study, path, client)
+            walls.append(time.monotonic() - wall)
+            cpu = sum(client.run(time.process_time).values()) - cpu
+        print(
+            f"Dask, workers: {n_workers}; {walls[-1]:.1f} s, {cpu:.1f} s of CPU of the workers, "
+            f"{speed(n_rows, n_passes, cpu)}; {model.fingerprint[:12]}",
+            flush=True,
+        )
+    print(f"two workers are {walls[0] / walls[1]:.2f} times as fast as one")
 
 
 def on_paper(path: Path, study: Study) -> None:
@@ -149,9 +171,10 @@ def on_paper(path: Path, study: Study) -> None:
         f"{1e9 * max(seconds):.0f} ns, {len(seconds)} passes, {max(sizes):,} bytes from a partition"
     )
     core = 1e10 * (encoding + sum(seconds))
+    kept = 10 * (2 * study.design.encoding.n_terms + 8)
     print(
         f"extrapolated to 1e10 rows: {core / 3600:.1f} hours of one core, {core / 6000:.0f} min "
-        f"of 100; {1e10 * (2 * N_COLUMNS + 8) / 1e9:,.0f} GB of encoded rows; with 10,000 "
+        f"of 100; {kept:,.0f} GB of encoded rows; with 10,000 "
         f"partitions {1e4 * max(sizes) / 1e6:,.0f} MB reach the client in a pass at most"
     )
     labs = {f"centre{i}": rows_of.slice(1000 * i, 1000) for i in range(20)}
@@ -169,7 +192,7 @@ def on_paper(path: Path, study: Study) -> None:
         f"measured with 20 centres: {n_rounds} rounds, {n_bytes:,} bytes from a centre in all, "
         f"{cpu:.2f} s of CPU to combine"
     )
-    numbers = np.random.default_rng(0).normal(size=(1000, N_COLUMNS + 1))
+    numbers = np.random.default_rng(0).normal(size=(1000, study.design.n_numbers))
     start = time.process_time()
     near_copies([str(i) for i in range(1000)], numbers, np.full(1000, 1000.0))
     pairs = time.process_time() - start
@@ -184,7 +207,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("rows", nargs="?", type=float, default=1e6)
     parser.add_argument("--dask", action="store_true")
-    parser.add_argument("--ways", default=",".join(WAYS), help="to keep rows")
+    parser.add_argument("--columns", type=int, default=20)
+    parser.add_argument("--ways", default=",".join(WAYS), help="to keep rows, or none")
     parser.add_argument("--paper", action="store_true", help="only extrapolate")
     parser.add_argument("--folder", help="where the file is kept")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
@@ -195,9 +219,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         here = Path(options.folder or folder)
-        path, study = here / f"{options.rows:.0f}.parquet", here / "study.json"
+        path, study = here / f"{options.rows:.0f}x{options.columns}.parquet", here / "study.json"
         if not path.exists():
-            write(path, int(options.rows))
+            write(path, int(options.rows), options.columns)
         first = pq.ParquetFile(path).read_row_group(0).slice(0, 20_000)
         found = publish(open_table(first, target="y"), Request(ridge=0.001)).study
         found.save(study)
@@ -206,13 +230,11 @@ def main() -> None:
             return
         print(f"{options.rows:,.0f} rows, {path.stat().st_size >> 20:,} MB")
         read(path)
-        for way in options.ways.split(","):
+        for way in () if options.ways == "none" else options.ways.split(","):
             arguments = [sys.executable, __file__, "--one", way, str(path), str(study)]
             subprocess.run(arguments, check=True)
         if options.dask:
-            in_process(path, found)
-            for n_workers in (1, 2):
-                on_dask(path, found, n_workers)
+            on_dask(path, found, int(options.rows), in_process(path, found, int(options.rows)))
 
 
 if __name__ == "__main__":
