@@ -9,7 +9,6 @@ from replearn.documents.facts import Facts, Row, Table, counted, percent
 
 if TYPE_CHECKING:
     from replearn.recipes.model import Model
-    from replearn.study.original import Original
     from replearn.study.study import Study
 
 EPILOG = """\
@@ -86,11 +85,12 @@ def run(options: argparse.Namespace) -> Outcome:
         values={"same": found.same, "rows": n_rows},
     )
     share = percent(float(ashford[_TARGET].mean()))
+    size = len(first.study.canonical_bytes())
     steps = [
         f"Ashford and Birchwood have {n_rows:,} invented patients each, no patient in both. "
         f"{share} of Ashford's return within 30 days. No row leaves a lab.",
         "$ replearn publish ashford.csv --target readmitted --out study.json",
-        f"Ashford fits a model and sends a study file of {_size(first)} bytes: "
+        f"Ashford fits a model and sends a study file of {size:,} bytes: "
         f"{first.study.design.bits} bits for each of {first.study.design.n_numbers} coefficients, "
         f"and a fingerprint. Planned: {percent(1 - first.certificate.planned)} of labs get it.",
         "$ replearn replicate study.json birchwood.csv",
@@ -102,10 +102,6 @@ def run(options: argparse.Namespace) -> Outcome:
     text += ["", Facts("", [sceptic]).text(width(), details=True).strip("\n"), ""]
     text.append(Facts(_LESSON).text(width()))
     return Outcome(facts, raw="\n".join(text) + "\n")
-
-
-def _size(original: "Original") -> str:
-    return f"{len(original.study.canonical_bytes()):,}"
 
 
 _LESSON = (

@@ -154,11 +154,6 @@ def second_moment(rounding: str, n_components: int) -> float:
     return sum(run.n_components * run.cell.second_moment for run in parts) / n_components
 
 
-def mean_length(n: int) -> float:
-    """Mean length of a standard normal vector, ``sqrt(2) Gamma((n+1)/2) / Gamma(n/2)``."""
-    return math.sqrt(2) * math.exp(math.lgamma((n + 1) / 2) - math.lgamma(n / 2))
-
-
 def isotropic_flips(rounding: str, n_components: int) -> float:
     """P[other codes] per (root mean squared distance / width), for normal differences.
 
@@ -181,7 +176,9 @@ def proved_flips(projection: str, rounding: str, n_components: int) -> float:
     """
     parts = runs(rounding, n_components)
     if projection in ("gaussian", "rotation"):
-        size = math.sqrt(n_components) if projection == "gaussian" else mean_length(n_components)
+        k, size = n_components, math.sqrt(n_components)
+        if projection == "rotation":
+            size = math.sqrt(2) * math.exp(math.lgamma((k + 1) / 2) - math.lgamma(k / 2))
         return math.sqrt(2 / math.pi) / size * sum(run.crossings for run in parts)
     if projection == "hadamard":
         return sum(

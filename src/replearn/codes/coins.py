@@ -47,18 +47,13 @@ def seed_text(seed: Any, name: str = "shared_seed") -> str:
 class Coins:
     """The published coins of one study.
 
-    Parameters
-    ----------
-    seed : int or str
-        Published. ``2024`` and ``"2024"`` are the same seed.
-
     Examples
     --------
     >>> bool((Coins(2024).uniforms("example", 3) == Coins("2024").uniforms("example", 3)).all())
     True
     """
 
-    seed: int | str
+    seed: int | str  # published. ``2024`` and ``"2024"`` are the same seed.
 
     def key(self, stream: str) -> Words:
         """Philox key of a named stream: the first 16 bytes of a SHA-256, little-endian."""

@@ -21,33 +21,18 @@ MAX_TABLE_ROWS = 40
 class Row:
     """One named value.
 
-    Parameters
-    ----------
-    name : str
-        In the user's words.
-    value : bool, int, float, str or None
-        As a program wants it. None is "not known".
-    unit : str
-        Stands behind the value; "%" shows a share as a percentage.
-    interval : pair of float, optional
-        Ends of an interval, in the unit of the value.
-    note : str
-        A few words behind it all.
-    key : str
-        Its name in JSON; by default the name in snake case.
-
     Examples
     --------
     >>> Row("deaths", 0.0712, "%", (0.0671, 0.0755), "at this lab").shown
     '7.1% (6.7% to 7.5%), at this lab'
     """
 
-    name: str
-    value: Any
-    unit: str = ""
-    interval: tuple[float, float] | None = None
-    note: str = ""
-    key: str = ""
+    name: str  # in the user's words
+    value: Any  # as a program wants it. None is "not known".
+    unit: str = ""  # stands behind the value; "%" shows a share as a percentage
+    interval: tuple[float, float] | None = None  # ends of an interval, in the unit of the value
+    note: str = ""  # a few words behind it all
+    key: str = ""  # its name in JSON; by default the name in snake case
 
     @property
     def shown(self) -> str:
@@ -60,23 +45,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of values under a header; a column of numbers has one precision.
-
-    Parameters
-    ----------
-    rows : sequence of rows
-        Cells as in `Row`.
-    units : sequence of str
-        Of the columns, as in `Row`; by default none.
-    key : str
-        Its name in JSON; by default the title in snake case.
-    """
+    """Rows of values under a header; a column of numbers has one precision."""
 
     title: str
     header: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-    units: Sequence[str] = ()
-    key: str = ""
+    rows: Sequence[Sequence[Any]]  # cells as in `Row`
+    units: Sequence[str] = ()  # of the columns, as in `Row`; by default none
+    key: str = ""  # its name in JSON; by default the title in snake case
 
     @property
     def columns(self) -> list[tuple[str, list[str], bool]]:
@@ -97,18 +72,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture that is drawn when somebody looks.
+    """A picture that is drawn when somebody looks."""
 
-    Parameters
-    ----------
-    label : str
-        What it shows, for those who do not see it.
-    draw : callable
-        Gives an SVG.
-    """
-
-    label: str
-    draw: Callable[[], str]
+    label: str  # what it shows, for those who do not see it
+    draw: Callable[[], str]  # gives an SVG
     caption: str = ""
 
 
@@ -118,17 +85,6 @@ Item = Row | Table | str
 @dataclass(frozen=True)
 class Facts:
     """What a result has to say, in all forms.
-
-    Parameters
-    ----------
-    verdict : str
-        One sentence: the answer.
-    items : sequence of Row, Table or str
-        What stands below it, most important first; a str is a note, one or two sentences.
-    details : sequence of Row, Table or str
-        What is shown on demand, and on pages.
-    values : mapping
-        Further JSON types for programs, by key. They take precedence over rows and tables.
 
     Examples
     --------
@@ -141,10 +97,12 @@ class Facts:
     {'verdict': 'The models are identical.', 'rows': 8010, 'auc': 0.8421}
     """
 
-    verdict: str
+    verdict: str  # one sentence: the answer
+    # what stands below it, most important first; a str is a note, one or two sentences
     items: Sequence[Item] = ()
-    details: Sequence[Item] = ()
+    details: Sequence[Item] = ()  # what is shown on demand, and on pages
     figures: Sequence[Figure] = ()
+    # further JSON types for programs, by key. They take precedence over rows and tables.
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def text(

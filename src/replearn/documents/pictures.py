@@ -36,14 +36,7 @@ def where_we_landed(
 ) -> str:
     """Draw a box for each cell and a mark for each lab: marks inside agree with the original.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Of the coded numbers.
-    most : int
-        Rows of the picture; those furthest from the centre are shown.
-    reach : float
-        Cells to each side at the most; a mark beyond stands at the edge.
+    Shown are the ``most`` coded numbers that are furthest from the centre.
     """
     furthest = [
         max(abs(float(lab.positions[i])) for lab in labs.values()) for i in range(len(names))
@@ -87,14 +80,7 @@ def where_we_landed(
 def sixteen_scores(own: Sequence[float], replicated: Sequence[float], patient: str) -> str:
     """Draw what hospitals tell one patient: a dot for each, stacked by whole percents.
 
-    Parameters
-    ----------
-    own : sequence of float
-        Risk by each hospital's own model, 0 to 1.
-    replicated : sequence of float
-        Risk by each hospital's replication of one study.
-    patient : str
-        Who it is, in a few words.
+    Risks, 0 to 1, by each hospital's own model, and by its replication of one study.
     """
     low = 5 * int(100 * min(*own, *replicated) / 5)
     high = 5 * -int(-100 * max(*own, *replicated) // 5)
@@ -133,15 +119,7 @@ def sixteen_scores(own: Sequence[float], replicated: Sequence[float], patient: s
 
 
 def ladder(rungs: Sequence[Rung], unit: str) -> str:
-    """Draw what models are worth, one below the other, and how often labs get each.
-
-    Parameters
-    ----------
-    rungs : sequence of Rung
-        From worth nothing up.
-    unit : str
-        What the bars measure.
-    """
+    """Draw what models are worth, from nothing up, and how often labs get each."""
     left, right, width, row = 236, 470, 640, 40
     parts = [f'<text x="{left}" y="18" fill-opacity="0.8">{escape(unit)}</text>']
     if any(rung.agree for rung in rungs):

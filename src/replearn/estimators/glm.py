@@ -67,7 +67,16 @@ class _ReplicableGLM(Options, BaseEstimator):
                 study = self._load_study()
                 self._set_replication(study, *replicate(study, table, n_jobs=self.n_jobs))
             else:
-                self._publish(publish(table, self._request(y, sample_weight, offset)))
+                weights = None if sample_weight is None else _name(sample_weight, "sample_weight")
+                request = Request(
+                    **{option.name: getattr(self, option.name) for option in fields(Options)},
+                    kind=self._kind,
+                    target=_name(y, "y"),
+                    class_weight=getattr(self, "class_weight", None),
+                    weights=weights,
+                    offset=None if offset is None else _name(offset, "offset"),
+                )
+                self._publish(publish(table, request))
         if self._kind == "logistic":
             self.classes_ = classes_like(self.model_.classes or (), y)
         return self
@@ -97,16 +106,6 @@ class _ReplicableGLM(Options, BaseEstimator):
         if self._kind == "logistic":
             self.classes_ = np.array(self.model_.classes)
         return self
-
-    def _request(self, y: Any, sample_weight: Any, offset: Any) -> Request:
-        return Request(
-            **{option.name: getattr(self, option.name) for option in fields(Options)},
-            kind=self._kind,
-            target=_name(y, "y"),
-            class_weight=getattr(self, "class_weight", None),
-            weights=None if sample_weight is None else _name(sample_weight, "sample_weight"),
-            offset=None if offset is None else _name(offset, "offset"),
-        )
 
     def _publish(self, original: Original) -> None:
         self.study_: Study = original.study

@@ -126,7 +126,6 @@ from replearn.recipes.recipe import (
     Sizes,
     Spread,
     common,
-    decimal,
     rows_for,
 )
 from replearn.types import BlockMap, Codes, Matrix, Vector, stacked
@@ -233,7 +232,7 @@ def _plan(
     rounding: Rounding, promise: Promise, n_inputs: int, mode: Mode, given: Sizes, **own: Any
 ) -> BoostPlan:
     n_rounds = int(given.get("n_rounds", own.pop("n_rounds")))
-    width = decimal(own.pop("grid_width"))
+    width = decimal_text(own.pop("grid_width"))
     if "grid_width" in given.by_hand:
         width = decimal_text(given.by_hand["grid_width"], digits=6)
     return BoostPlan(
@@ -270,7 +269,7 @@ def _certified(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes
     # a / sqrt(training) + b / sqrt(testing) is least where testing : training = (b / a)^(2/3)
     kept = 2 * _flips_per_row(plan) / math.sqrt(density)
     ratio = (1 / (math.sqrt(float(plan.high)) - math.sqrt(float(plan.low))) / kept) ** (2 / 3)
-    plan = replace(plan, test_share=decimal(ratio / (1 + ratio)))
+    plan = replace(plan, test_share=decimal_text(ratio / (1 + ratio)))
     log_failure = math.log(3 * n_rounds / delta)
     # a third of the failure each: tests that are wrong, samplers that keep too few, and means that
     # are 0.2 tau off, |mean - v| <= 1/sqrt(m) + s but with exp(-m s^2 / 2)
@@ -328,10 +327,10 @@ def _practical(rounding: Rounding, promise: Promise, n_inputs: int, given: Sizes
         given,
         n_rounds=_PRACTICAL_ROUNDS,
         grid_width=_ERROR_LENGTH * tau / math.sqrt(n_inputs * variance),
-        threshold=decimal(tau / 2),
-        decay=decimal(1 / tau),
-        low=decimal(eps * _WALL[0]),
-        high=decimal(eps * _WALL[1]),
+        threshold=decimal_text(tau / 2),
+        decay=decimal_text(1 / tau),
+        low=decimal_text(eps * _WALL[0]),
+        high=decimal_text(eps * _WALL[1]),
         test_share="0",
         tests="error",
     )

@@ -72,6 +72,7 @@ import numpy as np
 
 from replearn.codes.coins import Coins
 from replearn.codes.nets import decimal_down, decimal_up
+from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, short
 from replearn.recipes.estimates import Rivals
 from replearn.recipes.net import (
@@ -97,7 +98,6 @@ from replearn.recipes.recipe import (
     Sample,
     Sizes,
     common,
-    decimal,
     log_terms,
     rows_for,
 )
@@ -192,7 +192,7 @@ def _practical_heat(promise: Promise, cover: Cover) -> str:
     degrees = max(1, cover.n_components - 1)
     normal = NormalDist().inv_cdf(1 - promise.failure_prob)
     quantile = degrees * (1 - 1 / (9 * degrees) + normal / (3 * math.sqrt(degrees))) ** 3
-    return decimal(quantile / promise.max_error)
+    return decimal_text(quantile / promise.max_error)
 
 
 def _hottest(plan: DPPlan) -> str:

@@ -84,6 +84,7 @@ from replearn.codes.nets import (
     log_projected_tail,
 )
 from replearn.codes.projection import FULL, check_components, projection_matrix
+from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact.directions import Points, nonzero_rows, project_rows, unit_rows
 from replearn.exact.rows import marks
@@ -99,7 +100,6 @@ from replearn.recipes.recipe import (
     Sample,
     Sizes,
     common,
-    decimal,
     log_terms,
     rows_for,
 )
@@ -203,12 +203,12 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> NetPlan:
     eps = promise.max_error
     if mode == "practical":
         cover = practical_cover(promise, n_inputs, given, _BUDGET, _COMPONENTS)
-        low, high = (decimal(share * eps) for share in _PRACTICAL_ENDS)
+        low, high = (decimal_text(share * eps) for share in _PRACTICAL_ENDS)
         plan = NetPlan(**fixed, cover=cover, low=low, high=high)
         n_rows = rows_for(stability, plan)
     else:
         cover = paper_cover(promise, n_inputs, given)
-        low, high = (decimal(given.constant("C3") * share * eps / 40) for share in (1, 3))
+        low, high = (decimal_text(given.constant("C3") * share * eps / 40) for share in (1, 3))
         plan = NetPlan(**fixed, cover=cover, low=low, high=high, root=False)
         scale = eps * promise.margin**4 * promise.max_disagreement**2
         n_rows = math.ceil(given.constant("C2") * log_terms(promise) / scale)
@@ -276,7 +276,7 @@ def practical_cover(
     projection = given.get("projection", "none" if k >= n_inputs else "hadamard")
     k = n_inputs if projection in FULL else k
     check_components(projection, k, n_inputs)
-    radius = decimal(0.9 * promise.margin)
+    radius = decimal_text(0.9 * promise.margin)
     size = log_net_size(k, float(radius), _PRACTICAL_FAILURE)
     size = min(max(size, math.log(_FEWEST)), math.log(budget))
     if "n_candidates" in given.by_hand:
@@ -296,7 +296,7 @@ def paper_cover(promise: Promise, n_inputs: int, given: Sizes) -> Cover:
     k = int(given.get("n_components", planned))
     k = n_inputs if projection in FULL else k
     check_components(projection, k, n_inputs)
-    radius = decimal(given.constant("C4") * tau / 20)
+    radius = decimal_text(given.constant("C4") * tau / 20)
     size = log_net_size(k, float(radius), _PRACTICAL_FAILURE)
     if "n_candidates" in given.by_hand:
         size = math.log(given.by_hand["n_candidates"])

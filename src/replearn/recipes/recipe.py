@@ -136,11 +136,6 @@ class Sizes:
         return float(self.constants.get(symbol, 1.0))
 
 
-def decimal(value: float) -> str:
-    """Three digits as text: every machine reads the same number, whatever its libm."""
-    return f"{value:.3g}"
-
-
 def log_terms(promise: Promise) -> float:
     """The logarithm of the paper's formulas: ``log(1 / (eps tau rho delta))``."""
     rates = promise.max_error * promise.margin * promise.max_disagreement * promise.failure_prob
@@ -205,28 +200,16 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class Bound(Spoken):
-    """How likely it is that two labs get different codes.
+    """How likely it is that two labs get different codes."""
 
-    Attributes
-    ----------
-    proved : float
-        Upper bound, as a mean over seeds; 1 says nothing.
-    confidence : float
-        Probability, over samples, with which ``proved`` holds.
-    expected : float or None
-        Not proved. Without a spread: calibrated, over seeds. With one: estimated from this
-        sample, under this seed. None: the sample has too few parts to tell.
-    assumes : str
-        What both suppose.
-    n_labs : int
-        Labs of which the numbers speak: not all of them agree.
-    """
-
-    proved: float
-    confidence: float = 1.0
+    proved: float  # upper bound, as a mean over seeds; 1 says nothing
+    confidence: float = 1.0  # probability, over samples, with which ``proved`` holds
+    # not proved. Without a spread: calibrated, over seeds. With one: estimated from this sample,
+    # under this seed. None: the sample has too few parts to tell.
     expected: float | None = None
+    # what both suppose
     assumes: str = "rows drawn independently from one population, as many at each lab"
-    n_labs: int = 2
+    n_labs: int = 2  # labs of which the numbers speak: not all of them agree
 
     def facts(self) -> Facts:
         """The certificate in words; it says of how many labs it speaks."""
@@ -298,25 +281,16 @@ Run = Callable[[Sample, Any, Coins, BlockMap], Fitted]
 
 @dataclass(frozen=True)
 class Recipe:
-    """One algorithm.
+    """One algorithm."""
 
-    Attributes
-    ----------
-    name, title, rate : str
-        As Table 1 of the paper has them; the rate without logarithms.
-    sizes : callable
-        ``sizes(promise, n_inputs, mode, sizes)`` gives a `Plan`: arithmetic, no rows.
-    run : callable
-        ``run(sample, plan, coins, work)`` gives a `Fitted`: rows to codes.
-    stability : callable
-        ``stability(plan, n_rows, spread)`` gives a `Bound`; spread None: before any row.
-    """
-
+    # as Table 1 of the paper has them; the rate without logarithms
     name: str
     title: str
     rate: str
+    # ``sizes(promise, n_inputs, mode, sizes)`` gives a `Plan`: arithmetic, no rows
     sizes: Callable[[Promise, int, Mode, Sizes], Plan]
-    run: Run
+    run: Run  # ``run(sample, plan, coins, work)`` gives a `Fitted`: rows to codes
+    # ``stability(plan, n_rows, spread)`` gives a `Bound`; spread None: before any row
     stability: Callable[[Any, int, Any], Bound]
 
 

@@ -22,7 +22,6 @@ from replearn.tables import (
     compare_profiles,
     in_sentences,
 )
-from replearn.types import Codes
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,11 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
     troubles = seen.troubles(show_values)
     stops = [f"Column {name!r}: {what}{known.get(name, '')}." for name, what in troubles]
     stops += [f"{problem[0].upper()}{problem[1:]}" for problem in list(wrong)[:1]]
-    stops += _alone(counts)
+    if counts.any() and (counts == 0).any():
+        absent = percent(float(np.mean(counts == 0)))
+        stops.append(
+            f"{absent} of the classes have no row here, so nothing can be said about them."
+        )
     findings = compare_profiles(
         design.encoding, study.profile, seen, counts.tolist() if counts.any() else None
     )
@@ -158,11 +161,3 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
         seen,
         outcome,
     )
-
-
-def _alone(counts: Codes) -> list[str]:
-    """A class without rows cannot be learned."""
-    if counts.size and counts.any() and (counts == 0).any():
-        absent = percent(float(np.mean(counts == 0)))
-        return [f"{absent} of the classes have no row here, so nothing can be said about them."]
-    return []

@@ -66,8 +66,12 @@ class Table1(Spoken):
             "Table 1 of the paper: rows of each lab",
             ("name", "algorithm", *MODES),
             [
-                (name, _title(name), *(rows_text(self.rows[name][m]) for m in MODES))
-                for name in LINES
+                (
+                    name,
+                    recipe.title + (f" with {bits} published bits" if bits else ""),
+                    *(rows_text(self.rows[name][mode]) for mode in MODES),
+                )
+                for name, (recipe, bits) in LINES.items()
             ],
             key="algorithms",
         )
@@ -233,8 +237,3 @@ def _printed(name: str) -> dict[Any, dict[str, float | None]]:
         symbol, _, power = factor.partition("^")
         powers[symbol] = abs(float(power or 1))
     return {} if bits else {"printed": powers}
-
-
-def _title(name: str) -> str:
-    recipe, bits = LINES[name]
-    return f"{recipe.title} with {bits} published bits" if bits else recipe.title

@@ -63,21 +63,12 @@ _CHEAP_ROWS, _ROWS_PER_BYTE = 10_000_000, 64
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """How a CSV file is written, where its first line does not tell.
+    """How a CSV file is written, where its first line does not tell."""
 
-    Attributes
-    ----------
-    delimiter : str, optional
-        Between cells: ",", ";", a tab or "|". By default the one that the first line has most of.
-    decimal : str, default="."
-        Before the decimals of a number: "." or ",".
-    thousands : str, default=""
-        Between groups of three digits: "", ".", ",", " " or "'".
-    """
-
+    # between cells: ",", ";", a tab or "|". By default the one that the first line has most of.
     delimiter: str | None = None
-    decimal: str = "."
-    thousands: str = ""
+    decimal: str = "."  # before the decimals of a number: "." or ","
+    thousands: str = ""  # between groups of three digits: "", ".", ",", " " or "'"
 
     def __post_init__(self) -> None:
         for name, allowed in (
