@@ -103,7 +103,8 @@ def test_polars_frames_and_duckdb_batches(case):
 
     def with_duckdb(state):
         table = pa.Table.from_pandas(rows, preserve_index=False)
-        found = duckdb.from_arrow(table).to_arrow_reader(500)
+        relation = duckdb.from_arrow(table)
+        found = getattr(relation, "to_arrow_reader", relation.fetch_arrow_reader)(500)
         return [replication.work(study, state)(found)]
 
     for pass_over in (with_polars, with_duckdb):

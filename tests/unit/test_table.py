@@ -151,6 +151,7 @@ def test_npz_and_svmlight(tmp_path):
     assert table.is_sparse
     assert next(table.batches()).matrix.toarray().tolist() == [[1, 0, 0], [0, 3, 0]]
     np.savez(tmp_path / "b.npz", Z=X)
+    np.savez_compressed(tmp_path / "h.npz", X=np.zeros((1, 70_000)))
     np.savez(tmp_path / "c.npz", X=np.array([[object()]]))
     (tmp_path / "d.npz").write_bytes(b"PK\x03\x04 nothing")
     (tmp_path / "e.svm").write_text("what is this\n")
@@ -161,7 +162,8 @@ def test_npz_and_svmlight(tmp_path):
         ("c.npz", "read"),
         ("d.npz", "read"),
         ("e.svm", "read"),
-        ("f.svm", "at most 4,194,304 columns, got 2,000,000,000"),
+        ("f.svm", "at most 65,536 columns, got 2,000,000,000"),
+        ("h.npz", "at most 65,536 columns, got 70,000"),
         ("g.csv", "a line of column names, of at most 1,048,576 bytes"),
     ):
         with pytest.raises(ReplearnError, match=words):

@@ -51,7 +51,7 @@ BATCH_ROWS = 1 << 16
 _HEAD_BYTES = 1 << 20  # of a file, in which its header must end
 _BLOCK_BYTES = 1 << 22  # of CSV that Arrow reads at once; a row must be shorter
 _SNIFFED_ROWS = 1000
-_MOST_COLUMNS = 1 << 22  # each has a name, also where a file names none
+_CHEAP_COLUMNS, _BYTES_PER_COLUMN = 1 << 16, 8
 _MOST_REREADS = 3
 _EXCEL = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 _READ_BUFFER = 1 << 16  # bytes per column; without it Arrow reads a whole column chunk at once
@@ -426,6 +426,7 @@ def load_npz(path: str) -> tuple[Any, Any, Any]:
         X, y, names = (
             stored[name] if name in stored.files else None for name in ("X", "y", "names")
         )
+    _refuse_wide(path, X)
     return X, y, None if names is None else names.tolist()
 
 
@@ -437,12 +438,17 @@ def load_svmlight(path: str, names: Sequence[str] | None) -> tuple[Any, Any]:
     n_features = max((int(match[1]) + 1 for match in found if match), default=None)
     with reading(path):
         X, y = load_svmlight_file(path, n_features=n_features)
-    if X.shape[1] > _MOST_COLUMNS:
-        raise ReplearnError(
-            f"{path} must have at most {_MOST_COLUMNS:,} columns, got {X.shape[1]:,}. Number them "
-            "from 1."
-        )
+    _refuse_wide(path, X)
     return X, y
+
+
+def _refuse_wide(path: str, X: Any) -> None:
+    """Each column has a name, and costs memory, also where a file of few bytes names none."""
+    most = max(_CHEAP_COLUMNS, os.stat(path).st_size // _BYTES_PER_COLUMN)
+    if X.ndim == 2 and X.shape[1] > most:
+        raise ReplearnError(
+            f"{path} must have at most {most:,} columns, got {X.shape[1]:,}. Number them from 1."
+        )
 
 
 def pandas_index(schema: Any) -> set[str]:
