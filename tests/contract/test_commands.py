@@ -681,6 +681,7 @@ run()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", LONG, ids=[call.split()[0] for call in LONG])
 def test_an_interrupt_says_so(inside: Path, tmp_path: Path, call: str) -> None:
     """At any time: while modules are imported, files are read, rows are fitted, files written."""

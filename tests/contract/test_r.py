@@ -42,6 +42,8 @@ from tests.contract.test_javascript_tables import (
     strange_file,
 )
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "inst" / "replicate.R"
 
@@ -194,7 +196,6 @@ def test_the_same_columns_look_strange(tmp_path):
         assert_same_words(replication, found, name)
 
 
-@pytest.mark.slow
 def test_a_large_table(tmp_path):
     study, case = large_table(path := tmp_path / "table.csv")
     _, replication = replicated(study, path, case)

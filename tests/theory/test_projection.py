@@ -65,6 +65,7 @@ def count_wrong(cells, m, seeds):
     return n_wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("projection", "rounding", "d", "bits"),
     [("gaussian", "centre", 5, 0), ("gaussian", "ak", 5, 0), ("gaussian", "centre", 5, 2),
