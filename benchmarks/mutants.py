@@ -27,7 +27,7 @@ STREAMS = "tests/golden/test_streams.py"
 
 #: Modules of the core, and tests that know them and are quick.
 TESTS = {
-    "exact/rows.py": FITS,
+    "exact/rows.py": f"tests/unit/test_exact.py {FITS}",
     "exact/sums.py": f"tests/unit/test_exact.py {FITS}",
     "exact/algebra.py": f"tests/unit/test_exact.py {FITS}",
     "exact/elementary.py": f"tests/unit/test_exact.py {FITS}",

@@ -45,7 +45,9 @@ STREAMS = {
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_draws(name):
-    assert digest(getattr(COINS, name)("a/stream", 1000, row=2)) == STREAMS[name]
+    draw = getattr(COINS, name)
+    assert digest(draw("a/stream", 1000, row=2)) == STREAMS[name]
+    assert (draw("a/stream", 9) == draw("a/stream", 9, row=0)).all()
 
 
 def test_orders():
