@@ -480,6 +480,7 @@ tbody th { font-weight: 400; color: var(--soft); min-width: 10rem; }
 .number { text-align: right; white-space: nowrap; }
 figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; }
 .figures figure { flex: 1 1 14rem; min-width: 0; max-width: 100%; } p { overflow-wrap: anywhere; }
+.figures figure:has([width="640"]) { flex-basis: 100%; }
 figcaption { color: var(--soft); font-size: .92rem; }
 @page { size: A4; margin: 15mm; }
 @media print {

@@ -52,9 +52,10 @@ def methods(study: Study) -> str:
 
 def with_methods(facts: Facts, study: Study, model: Model | None = None) -> Facts:
     """Facts for a paper's supplement: with predictors, coefficients and the methods paragraph."""
-    coefficients = [] if model is None else list(model.facts().details)
-    details = [*facts.details, columns_table(study), *coefficients, f"Methods. {methods(study)}"]
-    return replace(facts, details=[*details, tripod_items(study, model)])
+    own = Facts("") if model is None else model.facts()
+    details = [*facts.details, columns_table(study), *own.details, f"Methods. {methods(study)}"]
+    figures = [*facts.figures, *own.figures]
+    return replace(facts, details=[*details, tripod_items(study, model)], figures=figures)
 
 
 def tripod_items(study: Study, model: Model | None = None) -> Table:
