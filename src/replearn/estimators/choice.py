@@ -26,7 +26,7 @@ from replearn.recipes.estimates import Rivals
 from replearn.recipes.recipe import Bound, Promise, Sizes
 from replearn.study.progress import warn
 from replearn.tables import learn_classes
-from replearn.tables.cells import column_from
+from replearn.tables.cells import column_from, columns_from, numbers_of
 from replearn.types import Matrix, Vector, unmasked
 
 SCORINGS = ("accuracy", "neg_brier_score", "neg_log_loss")
@@ -312,7 +312,8 @@ class _Contender:
     def probabilities(self, X: Any, classes: NDArray[Any]) -> Matrix:
         """Probability of each class; classes that the candidate does not know get 0."""
         if self.is_column:
-            second = self._column(X).astype(np.float64)
+            read = {self.name: lambda: column_from(self._column(X))}
+            second = numbers_of(columns_from("X", read)[self.name])[0]
             if classes.size != 2 or not ((second >= 0) & (second <= 1)).all():
                 raise ReplearnError(
                     f"candidate {self.name!r} must hold probabilities of the second of two "
