@@ -7,7 +7,7 @@
     python3 dev.py test --engines    the same with Spark and Flower, which take a minute to install
     python3 dev.py test --coverage   the same; fails if fewer than 90 % of the lines are run
     python3 dev.py versions          quick tests with the oldest and the newest versions, and on
-                                     each Python from 3.11 that is there
+                                     each Python from 3.11 that is there (pyenv: PYENV_VERSION)
     python3 dev.py lint              ruff, mypy and import-linter
     python3 dev.py docs              the documentation, in docs/_build/html, and its links checked
     python3 dev.py docs --quick      the same without drawing pictures and running pages again
@@ -46,6 +46,7 @@ LINT = (
 # worksteal, because tests differ in length; the workers share numba's disk cache
 PYTEST = ("pytest", "-n", "2", "--dist", "worksteal")
 SITE = "docs/_build/html"
+ENGINES = "tests/contract/test_engines.py"  # those that are installed
 GROUPS = ("test", "docs", "engines")  # of pyproject.toml; what else is prepared is an extra
 SPHINX = ("sphinx-build", "-W", "--keep-going", "-q", "-b", "html")
 
@@ -120,7 +121,7 @@ def try_versions(resolution: str, version: str) -> int:
     code = quietly(uv, "venv", "--clear", "--python", version, str(place)) or quietly(
         uv, "pip", "install", *options, "--editable", ".[data,onnx,dask]", "--group", "test"
     )
-    tests = ("-m", "pytest", "-q", "-m", "not slow", "tests/unit", "tests/golden")
+    tests = ("-m", "pytest", "-q", "-m", "not slow", "tests/unit", "tests/golden", ENGINES)
     return code or subprocess.call((str(python), *tests), cwd=ROOT, env=environment())
 
 
