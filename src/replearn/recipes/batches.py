@@ -159,7 +159,11 @@ def sum_batches(
     total, batch_size, n_before = _no_sums(plan.n_inputs), plan.batch_size, 0
     for X, signs, order in sample.blocks(ENOUGH_BATCHES * plan.batch_size):
         if n_before == 0:
-            batch_size = plan.batch_of(order.size)
+            shortest = plan.batch_size
+            if plan.sketch_bits and not plan.grid_width and "batch_size" not in plan.by_hand:
+                # an original whose spread chooses the width needs a spread
+                shortest = max(plan.shortest_batch, order.size // ENOUGH_BATCHES)
+            batch_size = max(1, min(plan.batch_size, shortest, order.size))
         n_batches = order.size // batch_size
         if plan.exact_batches:
             n_batches = max(0, min(n_batches, plan.n_batches - n_before))

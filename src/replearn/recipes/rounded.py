@@ -97,16 +97,6 @@ class BatchPlan(Plan):
         """Use ``n_batches`` and no more: as printed in the paper, or as set by hand."""
         return self.mode == "paper" or "n_batches" in self.by_hand
 
-    def batch_of(self, n_rows: int) -> int:
-        """Rows of a batch of a lab with this number of rows.
-
-        As planned; but an original that lets its spread choose the width needs a spread.
-        """
-        shortest = self.batch_size
-        if self.sketch_bits and not self.grid_width and "batch_size" not in self.by_hand:
-            shortest = max(self.shortest_batch, n_rows // ENOUGH_BATCHES)
-        return max(1, min(self.batch_size, shortest, n_rows))
-
     def space(self, width: str) -> CodeSpace:
         """The code space with cells of this width."""
         return CodeSpace(
