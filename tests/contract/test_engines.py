@@ -412,7 +412,9 @@ def spark_frame(spark, rows, path):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("n_parts", [1, 3, 8, 16])
+@pytest.mark.parametrize(
+    ("case", "n_parts"), [(False, 1), (True, 3), (False, 8), (False, 16)], indirect=["case"]
+)
 def test_spark_gives_the_same_bytes(case, spark, tmp_path, n_parts):
     from replearn.engines import spark as engine
 
@@ -480,6 +482,7 @@ session.stop()
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", [False], indirect=True)
 def test_spark_refuses_as_in_memory(case, spark, tmp_path):
     from replearn.engines import spark as engine
 
