@@ -121,7 +121,7 @@ def rooms():
         "reports": "evaluate, audit, compare, check",
         "estimators": "scikit-learn shells", "study": "original, replication, coalition",
         "exports": "SQL, ONNX, CSV, scikit-learn", "recipes": "one file per algorithm",
-        "losses": "what a GLM minimises", "tables": "frames and files to whole numbers",
+        "tables": "frames and files to whole numbers",
         "codes": "coins, cells, sketches", "documents": "what is safe to open",
         "exact": "sums without rounding errors",
     }  # fmt: skip
@@ -132,7 +132,7 @@ def rooms():
         )
         total += lines
         y = 10 + 34 * row
-        colour = GREEN if name in ("recipes", "losses", "codes", "exact") else BLUE  # the pure core
+        colour = GREEN if name in ("recipes", "codes", "exact") else BLUE  # the pure core
         parts.append(
             f'<rect x="10" y="{y}" width="620" height="28" rx="4" fill="{colour}" '
             'fill-opacity="0.16" stroke="currentColor" stroke-opacity="0.25"/>'
@@ -141,7 +141,7 @@ def rooms():
         parts.append(text(616, y + 19, f"{lines:,}", "end"))
         print(f"| `{name}/` | {what} | {lines:,} |")
     root = sum(len(p.read_text(encoding="utf-8").splitlines()) for p in home.glob("*.py"))
-    print(f"| root | errors, types, facts, progress, datasets | {root:,} |")
+    print(f"| root | errors, types, datasets | {root:,} |")
     print(f"| all | | {total + root:,} |")
     return svg(640, 14 + 34 * len(words), parts, "Rooms of the package from the top down.")
 
