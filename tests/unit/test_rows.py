@@ -72,6 +72,11 @@ def test_a_replication_of_rows_that_do_not_fit(monkeypatch):
     there = open_table(whole[3000:], target="y")
     expected = replicate(study, there)[0].fingerprint
     monkeypatch.setattr(door, "MOST_KEPT", 0)
+    monkeypatch.setattr(door, "MOST_AT_ONCE", 1 << 12)
+    assert replicate(study, there)[0].fingerprint == expected
+    blocks = TableRows(there, Reading.of(study.design)).blocks()
+    assert max(block.terms.nbytes for block in blocks) <= 1 << 12
+    monkeypatch.setattr(door, "MOST_STORED", 1 << 14)
     assert replicate(study, there)[0].fingerprint == expected
 
 

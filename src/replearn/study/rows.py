@@ -19,10 +19,14 @@ from replearn.recipes.glm import joined
 from replearn.recipes.losses import Loss
 from replearn.study.progress import threads
 from replearn.tables import Batch, Encoding, Seen, Table, class_numbers, levels_of, target_numbers
+from replearn.tables.files import BATCH_ROWS
 from replearn.types import BlockMap, Codes, Grid, Vector, is_sparse
 
 #: Encoded rows are kept in memory up to so many bytes, and in a scratch file beyond.
 MOST_KEPT = 1 << 28
+#: Bytes of encoded rows that are made at once, and of a scratch file.
+MOST_AT_ONCE = 1 << 26
+MOST_STORED = 1 << 36
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,8 @@ class TableRows(Rows):
         fresh = Seen(self.reading.encoding)
         n_classes = len(self.reading.classes or ())
         counts = np.zeros(n_classes, dtype=np.int64)
-        for batch in self.table.batches():
+        most = max(1, min(BATCH_ROWS, MOST_AT_ONCE // (2 * self.reading.encoding.n_terms)))
+        for batch in self.table.batches() if self.table.is_sparse else self.table.batches(most):
             block = self.reading.block(batch, scale, fresh)
             if n_classes:
                 counts += np.bincount(block.targets.astype(np.int64), minlength=n_classes)
@@ -191,7 +196,7 @@ def read_rows(rows: TableRows, n_jobs: int | None = None) -> Rows:
         kept.append(block)
         if size <= MOST_KEPT:
             continue
-        fits &= not sparse and block.groups is None
+        fits &= not sparse and block.groups is None and size <= MOST_STORED
         try:
             while kept and fits:
                 stored = stored or Stored(rows.n_terms, rows.work)
