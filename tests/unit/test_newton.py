@@ -125,6 +125,17 @@ def test_curvatures_and_residuals_are_within_what_a_coalition_believes(loss):
     assert np.abs(residuals).max() <= 2.0 ** (RESIDUAL_BITS - loss.bits)
 
 
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_residuals_are_the_slopes_of_the_loss(loss):
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(60, loss.n_scores))
+    targets = rng.integers(0, loss.n_scores + 1, 60).astype(float)
+    residuals = loss.residual(scores, targets)
+    for k, step in enumerate(1e-3 * np.eye(loss.n_scores)):
+        rise = loss.value(scores + step, targets) - loss.value(scores - step, targets)
+        assert rise / 2e-3 == pytest.approx(residuals[:, k], abs=1e-5)
+
+
 def test_counts_end_where_their_sums_would_not_be_exact():
     assert Poisson.of(np.array([0.0, 16383.0])).cap_bits == 16
     with pytest.raises(ReplearnError, match="counts must be at most 16,384, got larger"):
