@@ -204,7 +204,14 @@ def test_many_long_texts_cost_little():
     assert time.process_time() - begun < 1  # a look at each character took three seconds
 
 
-def test_files_that_unpack_to_far_more(tmp_path):
+def test_files_that_unpack_to_far_more(tmp_path, monkeypatch):
+    path = tmp_path / "rows.csv.gz"
+    path.write_bytes(gzip.compress(b"a,b\n" + b"0,1\n" * 30_000))
+    assert sum(batch.n_rows for batch in open_table(path).batches()) == 30_000
+    monkeypatch.setattr("replearn.tables.files._CHEAP_ROWS", 20_000)
+    with pytest.raises(ReplearnError, match="more than 20,000 rows"):
+        list(open_table(path).batches())
+    monkeypatch.undo()
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"a": np.zeros(11_000_000, np.int8)}), path, compression="zstd")
     with pytest.raises(ReplearnError, match="11,000,000 rows in"):

@@ -189,6 +189,11 @@ class CsvFile:
             try:
                 for batch in self._stream(names):
                     ahead += batch.num_rows
+                    if ahead > (most := max(_CHEAP_ROWS, os.stat(self.path).st_size)):
+                        raise ReplearnError(
+                            f"{self.path} must not unpack to far more than its size, got more than "
+                            f"{most:,} rows. Write it anew, as Parquet."
+                        )
                     rows = batch.slice(max(0, batch.num_rows - max(0, ahead - done)))
                     for start in range(0, rows.num_rows, n_rows):
                         part = rows.slice(start, n_rows)
