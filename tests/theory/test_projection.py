@@ -83,6 +83,7 @@ def test_a_proved_space_keeps_the_sign(projection, rounding, d, bits, seeds):
     assert count_wrong(coarse, m, seeds(300)) > 300 * level
 
 
+@pytest.mark.slow
 def test_students_law_of_projected_and_rounded_margins(seeds):
     # exact without rounding; sums of many uniforms are nearly normal (THEORY 2.4)
     m, k, n_seeds = 0.4, 25, 2000

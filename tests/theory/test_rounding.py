@@ -147,6 +147,7 @@ def test_walls_of_e8_are_where_codes_change(seed_block):
 # ---------------------------------------------------------------- behind a projection
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("projection", "rounding", "k"),
     [("gaussian", "ak", 30), ("gaussian", "centre", 12), ("rotation", "e8+centre", 17),

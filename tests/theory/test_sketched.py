@@ -52,6 +52,7 @@ def test_tails_of_components(projection, k, seed_block):
 # ---------------------------------------------------------------- the theorem
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("projection", "bits"), [("gaussian", 1), ("gaussian", 3), ("rotation", 2)]
 )
@@ -80,6 +81,7 @@ def test_the_bound_holds_for_means_of_batches(projection, bits, seeds):
     # the union over batches, components and both tails gives much away: hardly any pair differs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", [SVM, SGD], ids=["svm", "sgd"])
 def test_certified_rows_grow_like_a_logarithm(recipe):
     def rows(rho, bits=3):
@@ -132,6 +134,7 @@ def test_practical_sketches_keep_their_promise(recipe, name, seeds):
     # would catch a disagreement of 0.25 with probability 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n_rows", "d"),
     [("plain", 500, 100), ("decoy", 500, 100), ("plain", 1000, 1000)],

@@ -41,6 +41,7 @@ def test_plans_invert_the_bound(mode, bits, margin, d):
         assert stability(plan, plan.n_rows // 2, None).proved > 0.05
 
 
+@pytest.mark.slow
 def test_more_of_anything_promised_needs_more_rows():
     for mode in ("practical", "certified", "paper"):
         base = plan_of(mode).n_rows
