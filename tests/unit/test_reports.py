@@ -126,12 +126,14 @@ def test_figures_of_an_evaluation_are_svg(original, labs) -> None:
     assert "nan" not in page.lower().replace("finance", "")
 
 
-def test_models_comparisons_and_audits_have_a_picture(original, halfspace) -> None:
+def test_results_have_a_picture(original, halfspace, labs) -> None:
     model = original.model
     other = type(model)(model.design, model.codes + np.arange(model.codes.size) % 2)
     for result, words in (
         (model, "nyha = IV"),
         (halfspace.model_, "x1"),
+        (original.worth, "base rate alone"),
+        (check(original.study, table(labs["Dunmore"])), "haemoglobin"),
         (Audit(20, 1, 100, 0.01), "counted 95%; claimed 99%; line: claim."),
         (compare(model, model), "all marks are inside"),
         (compare(model, other), "model 2"),

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from replearn.documents.facts import Facts, Row, Spoken, counted, percent
+from replearn.documents.facts import Facts, Figure, Row, Spoken, counted, percent
 from replearn.documents.facts import Table as FactTable
+from replearn.documents.pictures import forest
 from replearn.errors import ReplearnError
 from replearn.study.passes import table_of
 from replearn.study.replication import agreement_row
@@ -81,7 +82,13 @@ class Check(Spoken):
             items.append(
                 Row(name, here, "%", note=f"{percent(there)} at the original", key="share")
             )
-        return Facts(verdict, items, details=[self._counts()], values={"ok": self.ok})
+        caption = "Cells that are missing, that have unknown levels, or that are no numbers."
+        figure = Figure("Cells without a value, by column", self._picture, caption)
+        return Facts(verdict, items, [self._counts()], [figure], {"ok": self.ok})
+
+    def _picture(self) -> str:
+        rows = [(name, sum(shares[:3])) for name, *shares in self._counts().rows]
+        return forest([(name, percent(x), x, 0.0, x) for name, x in rows], 0.0, "no such cells")
 
     def _counts(self) -> FactTable:
         columns = self.seen.encoding.columns

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replearn.documents.facts import Facts, Row, Spoken, in_words
+from replearn.documents.facts import Facts, Figure, Row, Spoken, in_words
+from replearn.documents.pictures import forest
 from replearn.exact.rows import WEIGHT_BITS
 from replearn.recipes.losses import Loss
 from replearn.recipes.model import decided
@@ -157,7 +158,13 @@ class Worth(Spoken):
         verdict = f"On {self.n_rows:,} {whose} the model removes {self.explained:.1%} of {what}."
         if self.is_useless:
             verdict = f"On {self.n_rows:,} {whose} the model is no better than the {self.null}."
-        return Facts(verdict, self.rows())
+        return Facts(verdict, self.rows(), figures=[Figure("Worth", self._picture)])
+
+    def _picture(self) -> str:
+        loss, base = self.loss, self.base
+        here = ("this model", f"{loss.value:.3f}", loss.value, loss.low, loss.high)
+        alone = (f"{self.null} alone", f"{base:.3f}", base, base, base)
+        return forest([here, alone], base, self.words)
 
 
 def balanced_accuracy(chosen: Vector, targets: Vector, masses: Vector) -> Measure:
