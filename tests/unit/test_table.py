@@ -212,6 +212,9 @@ def test_files_that_unpack_to_far_more(tmp_path, monkeypatch):
     with pytest.raises(ReplearnError, match="more than 20,000 rows"):
         list(open_table(path).batches())
     monkeypatch.undo()
+    np.savez_compressed(tmp_path / "zeros.npz", X=np.zeros((18_000_000, 1)))
+    with pytest.raises(ReplearnError, match="144,000,128 bytes in"):
+        open_table(tmp_path / "zeros.npz")
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"a": np.zeros(11_000_000, np.int8)}), path, compression="zstd")
     with pytest.raises(ReplearnError, match="11,000,000 rows in"):

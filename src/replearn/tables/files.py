@@ -424,6 +424,14 @@ class ParquetFile:
 
 def load_npz(path: str) -> tuple[Any, Any, Any]:
     """The arrays X, y and names of an npz file; the last two may be absent."""
+    n_bytes = os.stat(path).st_size
+    with reading(path), zipfile.ZipFile(path) as packed:
+        unpacked = sum(part.file_size for part in packed.infolist())
+    if unpacked > _UNPACKED + _UNPACKED_PER_BYTE * n_bytes:
+        raise ReplearnError(
+            f"{path} must not unpack to far more than its size, got {unpacked:,} bytes in "
+            f"{n_bytes:,}. Write it anew, without compression."
+        )
     with reading(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
         if "X" not in stored.files:
             found = ", ".join(stored.files) or "none"
@@ -450,7 +458,7 @@ def load_svmlight(path: str, names: Sequence[str] | None) -> tuple[Any, Any]:
 def _refuse_wide(path: str, X: Any) -> None:
     """Each column has a name, and costs memory, also where a file of few bytes names none."""
     most = max(_CHEAP_COLUMNS, os.stat(path).st_size // _BYTES_PER_COLUMN)
-    if X.ndim == 2 and X.shape[1] > most:
+    if np.ndim(X) == 2 and X.shape[1] > most:  # what is no array is refused elsewhere
         raise ReplearnError(
             f"{path} must have at most {most:,} columns, got {X.shape[1]:,}. Number them from 1."
         )
