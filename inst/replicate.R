@@ -1537,7 +1537,7 @@ in_words <- function(x) {
   list(verdict = verdict,
     items = c(paste("Fingerprint", x$fingerprint), items, "rows here" = rows, "agreement rate" = rate,
               if (isTRUE(x$same)) worth),
-    details = c(sentences,
+    details = c(if (isFALSE(x$same)) tail(sentences, -2) else sentences,
       if (!isTRUE(x$same)) c("On the rows of the fit, so a little too good:", worth),
       "proof in bits" = paste0(reals_in_words(x$evidence$bits), ", against a guess without rows"),
       if (!is.null(x$evidence$bits_search))

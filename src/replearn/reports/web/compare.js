@@ -193,7 +193,7 @@ export function inWords(study, fingerprint, found, findings, worth) {
   const rows = worth.map(({ name, base, ...measure }) => [name, real(measure, base, name)]);
   items.push(["rows here", `${counted(found.nRows)}, planned for ${counted(study.n_replication)}`],
     ["agreement rate", `${rate}, estimated for ${counted(found.nRows)} rows`], ...(same ? rows : []));
-  const details = [...sentences,
+  const details = [...sentences.slice(same === false ? 2 : 0),
     ...(same ? [] : ["On the rows of the fit, so a little too good:", ...rows]),
     ["proof in bits", `${real({ value: proof.bits })}, against a guess without rows`],
     ...(proof.bitsSearch === undefined ? [] :
