@@ -35,6 +35,8 @@ from replearn.recipes import glm
 from replearn.study.original import Original, Request, publish, worth_of
 from replearn.study.replication import replicate
 from replearn.study.rows import Reading, TableRows, read_rows
+from replearn.study.study import Study
+from replearn.tables import Table
 
 FIRST = 3030
 #: Bits and probability: the default first.
@@ -175,6 +177,14 @@ def measure(
     return line
 
 
+def _gets(study: Study, table: Table) -> bool:
+    """Whether a lab gets the original's model; one whose rows have no model does not."""
+    try:
+        return replicate(study, table)[0].fingerprint == study.commitment
+    except ReplearnError:
+        return False
+
+
 def many(task: Task, n_labs: int, seeds: range) -> dict[str, Any]:
     """One original and many replications at once: how often all labs get its model, as planned."""
     promised, got, n_here = 0.01, [], 0
@@ -188,8 +198,7 @@ def many(task: Task, n_labs: int, seeds: range) -> dict[str, Any]:
             replication_rows=len(parts[-1]),
         )
         study, n_here = publish(task.table(here), request).study, len(here)
-        fingerprints = (replicate(study, task.table(part))[0].fingerprint for part in parts)
-        got.append([fingerprint == study.commitment for fingerprint in fingerprints])
+        got.append([_gets(study, task.table(part)) for part in parts])
     return {
         "task": task.name,
         "rows": n_here,

@@ -12,6 +12,7 @@ import replearn as rl
 from replearn.codes.sketch import width_factor
 from replearn.datasets import load_readmission
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
+from replearn.recipes import glm
 from replearn.recipes.model import Model
 from replearn.study.original import Request, publish
 from replearn.study.replication import replicate
@@ -85,6 +86,20 @@ def test_rounding_that_costs_much_is_told_with_its_remedy(labs):
     assert any("sketch_bits=2" in caution for caution in found.certificate.cautions)
     best = publish(open_table(rows, target=TARGET), replace(request, sketch_bits=4))
     assert not any("Rounding" in caution for caution in best.certificate.cautions)
+
+
+def test_a_promise_to_small_labs_is_checked_on_many_small_parts(labs, monkeypatch):
+    """Eight parts of 239 rows had a bounded fit where three of thirty labs had none."""
+    sizes, fit = [], glm.fit
+    monkeypatch.setattr(
+        glm, "fit", lambda rows, *rest: sizes.append(rows.block.n_rows) or fit(rows, *rest)
+    )
+    rows = labs[0][[TARGET, "age", "sodium"]]
+    request = Request(target=TARGET, ridge=0.01, replication_rows=100)
+    publish(open_table(rows, target=TARGET), request)
+    small = [size for size in sizes if size < 200]
+    assert len(small) == 2 * (len(rows) // 200)
+    assert np.mean(small) == pytest.approx(100, abs=10)
 
 
 def test_a_different_population_is_a_finding(labs, original):

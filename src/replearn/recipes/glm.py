@@ -49,7 +49,7 @@ N_FOLDS = 5
 #: Rows that cross-validation and checks on halves use at most, chosen by content.
 MOST_TRIED = 1 << 17
 #: Pairs of disjoint parts of the original's own rows that check the spread.
-N_CHECKS = 4
+N_CHECKS, _MOST_CHECKS = 4, 32
 #: Parts of the original's rows may differ by this factor more than influences say, in squares.
 MOST_INFLATION = 4.0
 _LEAST_INFLATION = 0.25
@@ -379,7 +379,8 @@ def inflation_of(
     """
     share = min(0.5, smallest / kept.block.n_rows)
     ratios = []
-    for check in range(N_CHECKS):
+    n_checks = max(N_CHECKS, min(_MOST_CHECKS, int(0.5 / share)))  # small parts are many
+    for check in range(n_checks):
         place = row_marks(kept.block, salt=10 + check) * 2.0**-32
         found = []
         for part in (place < share, place >= 1.0 - share):
