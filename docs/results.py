@@ -89,9 +89,9 @@ agreement.{thin} {splits} (A split is fresh if it chose no rule of the library.)
   {most:.1%} with 95% confidence), where 1% was planned.
 - **Price.** Replicated models keep {kept.median():.1%} of the log-loss gain of the lab's own fit
   (median), and {kept.min():.1%} in the worst task.
-- **Beside scikit-learn.** The AUC differs from that of a tuned `LogisticRegression` on the same
-  rows by {round(linear.median(), 3) + 0.0:+.3f} (median; worst {linear.min():+.3f}), and with
-  splines by {splines.median():+.3f} (worst {splines.min():+.3f}). Many classes lose up to
+- **Beside scikit-learn.** AUC, less that of a tuned `LogisticRegression` on the same rows:
+  {round(linear.median(), 3) + 0.0:+.3f} (median; worst {linear.min():+.3f}), with splines
+  {splines.median():+.3f} (worst {splines.min():+.3f}). Many classes lose up to
   {-ahead[many]["ahead"].min():.3f} of balanced accuracy.
 
 {CAPTION}

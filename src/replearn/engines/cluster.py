@@ -94,9 +94,9 @@ def gathered(
     from distributed.comm.core import CommClosedError
 
     made, lost, idle = tasks(), 0, 0
-    while client.status == "running" and lost < _ATTEMPTS and idle < 3:
+    while (workers := _workers(client)) is not None and lost < _ATTEMPTS and idle < 3:
         try:
-            idle = 0 if client.nthreads() else idle + 1
+            idle = 0 if workers else idle + 1
             with client.as_current(), suppress(TimeoutError):
                 wait(made, timeout=PATIENCE / 2)
                 return client.sync(_results, client, made)
@@ -109,7 +109,7 @@ def gathered(
                 "Check that the partitions can be computed, and that all workers have the same "
                 "packages."
             ) from problem
-    if client.status != "running":
+    if workers is None:
         what = "the scheduler is gone. Start it, connect anew, and fit again: only time is lost."
     elif idle:
         what = "no worker is left. Start workers (dask worker ADDRESS), and fit again."
@@ -119,6 +119,14 @@ def gathered(
             "make the partitions smaller."
         )
     raise ReplearnError(what)
+
+
+def _workers(client: Any) -> Any:
+    """The workers of a cluster; None if its scheduler no longer answers."""
+    try:
+        return client.nthreads() if client.status == "running" else None
+    except OSError:
+        return None
 
 
 async def _results(client: Any, made: list[Any]) -> Any:
