@@ -83,7 +83,7 @@ def test_rounding_that_costs_much_is_told_with_its_remedy(labs):
     request = Request(target=TARGET, ridge=0.003, sketch_bits=1)
     found = publish(open_table(rows, target=TARGET), request)
     assert 1 - found.worth.explained / found.own_worth.explained > 0.03
-    assert any("sketch_bits=2" in caution for caution in found.certificate.cautions)
+    assert any("with 2 bits" in caution for caution in found.certificate.cautions)
     best = publish(open_table(rows, target=TARGET), replace(request, sketch_bits=4))
     assert not any("Rounding" in caution for caution in best.certificate.cautions)
 

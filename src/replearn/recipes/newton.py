@@ -42,7 +42,7 @@ from replearn.recipes.losses import Loss
 from replearn.types import BlockMap, Matrix, Vector, is_sparse, stacked
 
 #: A step of at most this many units of 2^-26, divided by the root of the number of rows, is the
-#: last one: a hundredth of the smallest standard error that a coefficient can have.
+#: last one: a hundredth of the smallest standard error that a logistic coefficient can have.
 _LAST_STEP = 1 << 20
 #: But at most 2^-10, however few the rows; choices and checks stop there.
 LONGEST_LAST = 1 << 16
@@ -297,7 +297,7 @@ def _add_first_and_diagonal(
         values = _curvature(loss, found[part], _cut(weights, part))[own]
         if is_sparse(X):  # int64 needs no bound on the number of rows
             values = values.astype(np.int64)
-            cells = (X.data.astype(np.int64) + int(COARSE) // 2) >> 4
+            cells = (X.data.astype(np.int64) + int(COARSE) // 2) // int(COARSE)
             coarse = sparse_rows(cells, X.indices, X.indptr, X.shape)
         else:
             coarse = cells = np.floor(X[part] * (1.0 / COARSE) + 0.5)

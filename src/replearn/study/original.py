@@ -395,8 +395,8 @@ def _certificate(
     elif 0 < promise.bits < 4 and worth.explained < (1 - _DEAR) * own.explained:
         lost = percent(1 - worth.explained / own.explained)
         cautions.append(
-            f"Rounding costs {lost} of what the model is worth. One more bit would cost "
-            f"a quarter of that: sketch_bits={promise.bits + 1}."
+            f"Rounding costs {lost} of what the model is worth; with {promise.bits + 1} bits it "
+            "would cost a quarter of that."
         )
     if n_repeated > 0.2 * min(promise.n_here, glm.MOST_TRIED):
         cautions.append(
