@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import column_or_1d
+from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
@@ -154,7 +154,9 @@ class _ReplicableGLM(Options, BaseEstimator):
             return open_table(X, columns=self.model_.feature_names, offset=offset, names=names)
         y = _column(y)
         if sample_weight is not None:
-            sample_weight = _check_sample_weight(unmasked(sample_weight), y)
+            real = {"ensure_2d": False, "dtype": np.float64, "ensure_min_samples": 0}
+            checked = check_array(unmasked(sample_weight), input_name="sample_weight", **real)
+            sample_weight = np.broadcast_to(checked, len(y))
             if not sample_weight.all() and sample_weight.any():
                 X, y, sample_weight, offset, groups = (
                     _with_weight(values, sample_weight != 0)
