@@ -446,7 +446,11 @@ def test_signs_of_numbers(inside: Path, tmp_path: Path) -> None:
 def test_pages(inside: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     replearn("replicate", "study.json", "b.csv", "--page", page)
-    assert page.read_text().count('role="img"') == 2  # where it landed, and the coefficients
+    text = page.read_text()
+    assert text.count('role="img"') == 5  # where it landed, worth in three, the coefficients
+    assert "made without this lab&#x27;s rows" in text
+    replearn("publish", "a.csv", "--target", "died", "--out", tmp_path / "s.json", "--page", page)
+    assert "Performance by cross-validation" in page.read_text()
     replearn("evaluate", "a.model.json", "new.csv", "--page", page)
     assert page.read_text().count("<figure>") == 3
 

@@ -14,7 +14,7 @@ from replearn.errors import InvalidFile, ReplearnError
 from replearn.reports.audit import Audit, audit, audit_study, parts_of
 from replearn.reports.check import check
 from replearn.reports.compare import compare
-from replearn.reports.evaluate import evaluate
+from replearn.reports.evaluate import evaluate, evaluate_original
 from replearn.reports.files import Opening, load, save
 from replearn.reports.methods import methods, with_methods
 from replearn.reports.metrics import churn, same_model_rate, same_model_scorer
@@ -323,7 +323,10 @@ def test_the_methods_paragraph_says_what_the_study_says(original) -> None:
         "99% of the studies",
     ):
         assert words in text
-    facts = with_methods(original.study.facts(), original.study, original.model)
+    measured = evaluate_original(original)
+    assert measured.worth.auc == original.worth.auc  # on rows that fits have not seen
+    facts = with_methods(original.study.facts(), original.study, original.model, ("x", measured))
+    assert len(facts.figures) == 5
     assert text in facts.html("Supplement").replace("&#x27;", "'")
     names = [row["column"] for row in facts.data()["predictors"]]
     items = {row["item"]: row["answer"] for row in facts.data()["tripod"]}
@@ -331,6 +334,7 @@ def test_the_methods_paragraph_says_what_the_study_says(original) -> None:
     asked = "7, 8a, 9b, 10, 11, 12b, c, 13, 15, 18c, f, 22, 23a, others"  # BMJ 385:e078378
     assert ", ".join(items) == asked
     assert items["22"] == "all coefficients, above"
+    assert items["23a"] == "above"
     assert names == [column.name for column in design.encoding.columns]
     terms = [row["term"] for row in facts.data()["coefficients"]]
     references = [term for term in terms if term.endswith("(reference)")]

@@ -157,9 +157,11 @@ def run(options: argparse.Namespace) -> Outcome:
     study.save(options.out)  # last: who has it may rely on the others
     facts = page = _facts(original, files)
     if options.page is not None:
+        from replearn.reports.evaluate import evaluate_original
         from replearn.reports.methods import with_methods
 
-        page = with_methods(facts, study, model)
+        measured = ("by cross-validation within this lab:", evaluate_original(original))
+        page = with_methods(facts, study, model, measured)
     auc, title = original.worth.auc, f"Original of {options.out}"
     code = DIFFERENT if auc is not None and auc.value < 0.5 else DONE
     return Outcome(facts, code, title=title, n_rows=study.n_original, page=page)

@@ -9,8 +9,10 @@ from replearn.cli.command import (
     Outcome,
     Parser,
     check_target,
+    csv_options,
     lab_table,
     may_leave,
+    own_target,
     working,
 )
 from replearn.errors import ReplearnError
@@ -68,7 +70,21 @@ def run(options: argparse.Namespace) -> Outcome:
         may_leave("model", found.n_rows, study.design.n_numbers)
     if options.out is not None:
         model.save(options.out)
-    page = facts if options.page is None else with_methods(facts, study, model)
+    page = facts
+    if options.page is not None:
+        from replearn.reports.evaluate import evaluate
+
+        design, whose = study.design, "of the original's model, made without this lab's rows:"
+        measured = evaluate(
+            model,
+            options.table,
+            own_target(options.table, design.target),
+            sample_weight=design.weights,
+            csv=csv_options(options),
+        )
+        if not found.same:
+            whose = "on the rows of the fit, so a little too good:"
+        page = with_methods(facts, study, model, (whose, measured))
     code, title = DIFFERENT if found.same is False else DONE, f"Replication of {options.study}"
     return Outcome(facts, code, title=title, n_rows=found.n_rows, page=page)
 

@@ -467,7 +467,7 @@ _STYLE = """
   :root { --ink: #e6e8eb; --soft: #a4acb8; --line: #3b424c; --back: #16191d; } }
 * { box-sizing: border-box; }
 body { margin: 0; color: var(--ink); background: var(--back);
-  font: 16px/1.55 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+  font: 1rem/1.55 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
 main { max-width: 52rem; margin: 0 auto; padding: 1.2rem 1rem 3rem; }
 h1 { font-size: 1.2rem; color: var(--soft); font-weight: 600; } h2 { font-size: 1.15rem; }
 .verdict { font-size: 1.35rem; line-height: 1.35; }
@@ -484,10 +484,10 @@ figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; }
 figcaption { color: var(--soft); font-size: .92rem; }
 @page { size: A4; margin: 15mm; }
 @media print {
-  :root { --ink: #000; --soft: #333; --line: #bbb; --back: #fff; }
-  body { font-size: 9.5pt; } .figures figure { flex-basis: 5cm; }
+  :root { font-size: 9pt; --ink: #000; --soft: #333; --line: #bbb; --back: #fff; }
   main { max-width: none; padding: 0; } .scroll { overflow: visible; }
-  h1, h2, caption { break-after: avoid; } tr, figure { break-inside: avoid; } }
+  th, td { padding: .15rem 1.2rem .15rem 0; } .figures figure { flex-basis: 5cm; }
+  h1, h2, caption { break-after: avoid; } p, tr, figure { break-inside: avoid; } }
 """
 
 _PAGE = """<!DOCTYPE html>

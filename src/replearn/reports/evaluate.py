@@ -14,6 +14,7 @@ from replearn.recipes.losses import Bernoulli, Loss, Multinomial
 from replearn.recipes.model import Model, decided
 from replearn.reports import figures
 from replearn.reports.files import load_model
+from replearn.study.original import Original, held_out
 from replearn.study.rows import Reading
 from replearn.study.worth import Measure, Worth, area_under_curve, balanced_accuracy
 from replearn.tables import (
@@ -96,23 +97,32 @@ class Evaluation(Spoken):
                 f"On {worth.n_rows:,} rows the model ranks the wrong way round: its AUC is below "
                 "0.5. Are the labels exchanged?"
             )
-        items: list[Any] = [*worth.rows()][: 2 if self.by else 3]
-        if self.slope is not None:
-            off = "too extreme" if self.slope.value < 1 else "too timid"
-            fits = self.slope.low <= 1 <= self.slope.high
-            items.append(self.slope.row("calibration slope", "1 is perfect" if fits else off))
+        measures = self.calibration()
+        n_first = int(self.slope is not None)
+        items: list[Any] = [*worth.rows()[: 2 if self.by else 3], *measures[:n_first]]
         if self.by is not None:
             items.append(self._group_table())
             if self.n_small:
                 items.append(f"Groups of fewer than {LEAST_ROWS} rows are left out.")
-        details: list[Any] = [Row("model", self.fingerprint)]
+        details = [Row("model", self.fingerprint), *measures[n_first:]]
+        return Facts(verdict, items, details, self.figures())
+
+    def calibration(self) -> list[Any]:
+        """What a paper says besides worth, about two classes."""
+        found: list[Any] = []
+        if self.slope is not None and self.offset is not None:
+            off = "too extreme" if self.slope.value < 1 else "too timid"
+            fits = self.slope.low <= 1 <= self.slope.high
+            found.append(self.slope.row("calibration slope", "1 is perfect" if fits else off))
+            found.append(self.offset.row("calibration offset", "0 is perfect"))
         if self.brier is not None:
+            n_rows, n_events = len(self.targets), int(self.targets.sum())
+            note = f"{n_events:,} of {n_rows:,} rows"
+            found.append(Row("base rate", n_events / n_rows, "%", note=note))
             measure, base = self.brier
-            details.append(measure.row("Brier score", f"base rate alone {base:.3f}"))
-        if self.offset is not None:
-            details.append(self.offset.row("calibration offset", "0 is perfect"))
+            found.append(measure.row("Brier score", f"base rate alone {base:.3f}"))
         if self.bins:
-            details.append(
+            found.append(
                 Table(
                     "Calibration",
                     ("rows", "predicted", "observed", "from", "to"),
@@ -123,7 +133,7 @@ class Evaluation(Spoken):
                     ("", "%", "%", "%", "%"),
                 )
             )
-        return Facts(verdict, items, details, self._figures())
+        return found
 
     def _group_table(self) -> Table:
         has_auc = self.worth.auc is not None
@@ -139,7 +149,8 @@ class Evaluation(Spoken):
             key="groups",
         )
 
-    def _figures(self) -> list[Figure]:
+    def figures(self) -> list[Figure]:
+        """Calibration, ROC and decision curve, of two classes."""
         if not self.bins:
             return []
         return [
@@ -196,12 +207,23 @@ def evaluate(
         rows = _of_sklearn(found, X, y, by, sample_weight)
     else:
         rows = _of_ours(found, X, y, by, sample_weight, csv)
+    named = None if by is None else by if isinstance(by, str) else "group"
+    return _measured(rows, getattr(found, "fingerprint", None), named)
+
+
+def evaluate_original(original: Original) -> Evaluation:
+    """Say the same of an original by cross-validation: on rows that each fit has not seen."""
+    rows = _Scored(original.study.design.loss, *held_out(original.folds), None)
+    return _measured(rows, original.model.fingerprint)
+
+
+def _measured(rows: "_Scored", fingerprint: str | None, by: str | None = None) -> Evaluation:
     groups, n_small = _groups(rows)
     bins, slope, offset = _calibration(rows)
     return Evaluation(
         rows.worth(),
-        getattr(found, "fingerprint", None),
-        None if by is None else by if isinstance(by, str) else "group",
+        fingerprint,
+        by,
         groups,
         n_small,
         bins,

@@ -121,6 +121,6 @@ def _frame(
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_SIZE} {_SIZE}" width="{_SIZE}" '
-        'font-family="system-ui,sans-serif" font-size="12" fill="currentColor">'
+        'font-family="system-ui,sans-serif" font-size="14" fill="currentColor">'
         f"{box}{''.join(parts)}{''.join(marks)}</svg>"
     )

@@ -1,11 +1,15 @@
 """The methods paragraph of a paper, from what a study says, and its columns as a table."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from replearn.documents.facts import Facts, Table, counted, percent
 from replearn.recipes.model import Model
 from replearn.study.study import Study
 from replearn.tables import NumberColumn
+
+if TYPE_CHECKING:
+    from replearn.reports.evaluate import Evaluation
 
 
 def methods(study: Study) -> str:
@@ -50,17 +54,30 @@ def methods(study: Study) -> str:
     return " ".join(sentences)
 
 
-def with_methods(facts: Facts, study: Study, model: Model | None = None) -> Facts:
-    """Facts for a paper's supplement: with predictors, coefficients and the methods paragraph."""
+def with_methods(
+    facts: Facts,
+    study: Study,
+    model: Model | None = None,
+    performance: "tuple[str, Evaluation] | None" = None,
+) -> Facts:
+    """Facts for a paper's supplement: predictors, coefficients and the methods paragraph.
+
+    ``performance`` says in words on which rows, and what was found there.
+    """
     own = Facts("") if model is None else model.facts()
-    details = [*facts.details, columns_table(study), *own.details, f"Methods. {methods(study)}"]
-    figures = [*facts.figures, *own.figures]
-    return replace(facts, details=[*details, tripod_items(study, model)], figures=figures)
+    details, figures = [*facts.details], [*facts.figures]
+    if performance is not None and performance[1].bins:
+        details += [f"Performance {performance[0]}", *performance[1].calibration()]
+        figures += performance[1].figures()
+    details += [columns_table(study), *own.details, f"Methods. {methods(study)}"]
+    items = tripod_items(study, model, performance is not None)
+    return replace(facts, details=[*details, items], figures=[*figures, *own.figures])
 
 
-def tripod_items(study: Study, model: Model | None = None) -> Table:
+def tripod_items(study: Study, model: Model | None = None, measured: bool = False) -> Table:
     """What the checklist TRIPOD+AI asks and the study answers; the rest is for the authors."""
     design = study.design
+    performance = "above" if measured else "replearn evaluate MODEL TABLE --page FILE"
     gaps = any(getattr(column, "indicator", False) for column in design.encoding.columns)
     rows = [
         ("7", "data preparation", "constants under Predictors; values beyond the range: its ends"),
@@ -73,7 +90,7 @@ def tripod_items(study: Study, model: Model | None = None) -> Table:
         ("15", "output", "probabilities" if design.classes else "expected values"),
         ("18c, f", "protocol, code", f"study {study.fingerprint[:16]}; replearn, open source"),
         ("22", "specification", "all coefficients, above" if model else "not opened"),
-        ("23a", "performance", "replearn evaluate MODEL TABLE --page FILE"),
+        ("23a", "performance", performance),
         ("others", "", "for the authors: setting, participants, fairness, ethics, use"),
     ]
     return Table("TRIPOD+AI", ("item", "about", "answer"), rows, key="tripod")

@@ -39,7 +39,7 @@ from replearn.tables import (
     make_profile,
     target_numbers,
 )
-from replearn.types import Vector
+from replearn.types import Matrix, Vector
 
 #: Rows (or groups of them) that a level has for a coefficient of its own, at the smallest lab.
 LEAST_LEVEL = 20
@@ -188,6 +188,8 @@ class Original:
     remarks : tuple of Remark
         About columns.
     basis : str
+    folds : tuple of Fold
+        Cross-validated fits after rounding.
     nonce : str or None
         Opens a sealed study.
     """
@@ -199,6 +201,7 @@ class Original:
     own_worth: Worth
     remarks: tuple[Remark, ...]
     basis: str
+    folds: tuple[glm.Fold, ...]
     nonce: str | None = None
 
 
@@ -345,23 +348,23 @@ def _published(
         sealed=request.sealed,
         problems=(*certificate.problems, *unsafe),
     )
-    return Original(
-        study, model, certificate, worth, own_worth, best.learned.remarks, best.basis, nonce
-    )
+    remarks, folds = best.learned.remarks, trial.folds
+    return Original(study, model, certificate, worth, own_worth, remarks, best.basis, folds, nonce)
 
 
 def worth_of(loss: Loss, folds: tuple[glm.Fold, ...]) -> Worth:
     """Worth of fits on the rows that they have not seen."""
+    return Worth.of(loss, *held_out(folds))
+
+
+def held_out(folds: tuple[glm.Fold, ...]) -> tuple[Matrix, Vector, Vector | None]:
+    """Scores, targets and weights of the rows that fits have not seen."""
     parts = [(found, piece) for fold in folds for found, piece in scored(fold)]
     weights = None
     if parts[0][1].weights is not None:
         weights = np.concatenate([piece.weights for _, piece in parts])
-    return Worth.of(
-        loss,
-        np.concatenate([found for found, _ in parts]),
-        np.concatenate([piece.targets for _, piece in parts]),
-        weights,
-    )
+    found, targets = zip(*((found, piece.targets) for found, piece in parts), strict=True)
+    return np.concatenate(found), np.concatenate(targets), weights
 
 
 def _certificate(
