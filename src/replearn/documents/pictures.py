@@ -1,10 +1,11 @@
 """Pictures as plain SVG: they need no package, and follow light and dark."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
+from replearn.documents.facts import percent
 from replearn.types import Vector
 
 _MARKS = ("#0b7fb3", "#c4553d", "#5b8f3e", "#8d5fba", "#a07f1f", "#4f73a0")
@@ -143,6 +144,16 @@ def ladder(rungs: Sequence[Rung], unit: str) -> str:
         for rung in rungs
     )
     return _svg(width, 40 + row * len(rungs), parts, f"{unit}: {said}.")
+
+
+def by_rows(n_planned: int, disagreement: Callable[[int], float]) -> str:
+    """Draw how often labs get the same model, with fewer rows than planned and with more."""
+    rungs = []
+    for share in (0.25, 0.5, 1.0, 2.0):
+        rate = 1 - disagreement(n_rows := max(1, round(share * n_planned)))
+        name = f"{n_rows:,} rows" if n_rows < 10**9 else f"{n_rows:.1e} rows"
+        rungs.append(Rung(name, rate, percent(rate), "", share == 1))
+    return ladder(rungs, "agreement rate")
 
 
 def forest(marks: Sequence[Mark], line: float, words: str, most: int = 30) -> str:

@@ -250,8 +250,9 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
     ----------
     max_disagreement : float, default=0.01
         Planned probability that a replication gets a different model.
-    sketch_bits : int, default=3
-        Published about each coefficient, 0 to 4. More bits mean finer rounding.
+    sketch_bits : int or "auto", default="auto"
+        Published about each coefficient, 0 to 4. More bits mean finer rounding; "auto" means 3,
+        or 4 where rounding to 3 would cost more than 1% of what the model is worth.
     basis : "linear", "splines" or "auto", default="linear"
         How numbers enter; "auto" takes the one with less held-out loss.
     interactions : "all" or pairs of columns, optional

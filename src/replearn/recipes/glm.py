@@ -7,7 +7,7 @@ sketch. `stability` is the one place where the probability of different codes is
 
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,6 +62,8 @@ _MOMENT_BITS = 8
 _STRONG, _ARBITRARY = "0.1", "0.1"
 #: A model may cost this share of its sampling error, 0.5 q/n nats, for a stronger ridge.
 _RIDGE_PRICE = 0.1
+#: Rounding may cost this share of what a model is worth; else its numbers get one bit more.
+_DEAR = 0.01
 
 
 @dataclass(frozen=True)
@@ -244,7 +246,7 @@ def validate(folds: tuple[Fold, ...], loss: Loss, ridge: str) -> Validation:
     return Validation(ridge, held_out_loss(fitted, loss), fitted)
 
 
-def held_out_loss(folds: tuple[Fold, ...], loss: Loss) -> float:
+def held_out_loss(folds: Sequence[Fold], loss: Loss) -> float:
     """Mean loss of held-out rows in nats, from an exact sum."""
     total = weight = 0
     for fold in folds:
@@ -427,6 +429,8 @@ class Promise:
 
 def widths_of(spread: Spread, promise: Promise) -> tuple[str, ...]:
     """Widths of cells, as published: three digits, rounded upwards."""
+    if promise.n_here < LEAST_ROWS:
+        return (_ARBITRARY,) * spread.influence.variance.size
     deviations = spread.differences(promise.n_here, promise.n_there, upper=True)
     factor = width_factor(len(deviations), promise.max_disagreement, promise.bits)
     return tuple(decimal_text(1.005 * factor * deviation, 3) for deviation in deviations)
@@ -491,6 +495,34 @@ class Trial:
         """Of the fit."""
         return self.validation.ridge
 
+    def with_cells(self, promise: Promise, loss: Loss) -> "Trial":
+        """The same fit in cells of its own spread, and what rounding makes of it."""
+        widths = widths_of(self.spread, promise)
+        sizes = np.array([float(width) for width in widths])
+        folds = tuple(
+            replace(fold, theta=rounded(fold.theta, self.coordinates, sizes, promise.bits, number))
+            for number, fold in enumerate(self.validation.folds)
+            if fold.theta is not None
+        )
+        found = held_out_loss(folds, loss)
+        return replace(self, widths=widths, folds=folds, loss=found)
+
+    def is_dear(self, loss: Loss) -> bool:
+        """Whether rounding costs more than a hundredth of what the fit is worth.
+
+        Rounding errors of both signs are tried, so that only their squares count.
+        """
+        own, n_columns = self.validation, self.theta.shape[1]
+        mirrored, base = [], []
+        for fold, moved in zip(own.folds, self.folds, strict=True):
+            assert fold.theta is not None
+            assert moved.theta is not None
+            mirrored.append(replace(fold, theta=2 * fold.theta - moved.theta))
+            constant = newton.start(loss, fold.summary.shares, fold.summary.n_rows, n_columns)
+            base.append(replace(fold, theta=constant.theta))
+        cost = (self.loss + held_out_loss(mirrored, loss)) / 2 - own.loss
+        return cost > _DEAR * (held_out_loss(base, loss) - own.loss) > 0
+
 
 def attempt(
     rows: Rows,
@@ -506,21 +538,13 @@ def attempt(
     theta = fit(rows, loss, ridge, summary)  # from the start, as a replication does
     coordinates = Coordinates.of(loss.information(summary.shares), moments, float(ridge))
     influence = spread_of(rows, loss, ridge, theta, coordinates, summary)
-    if summary.n_rows < LEAST_ROWS:
-        spread, widths = Spread(influence), (_ARBITRARY,) * influence.variance.size
-    else:
+    spread = Spread(influence)
+    if summary.n_rows >= LEAST_ROWS:
         n_there = promise.n_there
-        spread = Spread(
-            influence, inflation_of(kept, loss, ridge, coordinates, influence, n_there, theta)
-        )
-        widths = widths_of(spread, promise)
-    sizes = np.array([float(width) for width in widths])
-    folds = tuple(
-        replace(fold, theta=rounded(fold.theta, coordinates, sizes, promise.bits, number))
-        for number, fold in enumerate(validation.folds)
-        if fold.theta is not None
-    )
-    return Trial(validation, theta, coordinates, spread, widths, folds, held_out_loss(folds, loss))
+        inflation = inflation_of(kept, loss, ridge, coordinates, influence, n_there, theta)
+        spread = Spread(influence, inflation)
+    bare = Trial(validation, theta, coordinates, spread, (), (), math.inf)
+    return bare.with_cells(promise, loss)
 
 
 def original(

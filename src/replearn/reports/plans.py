@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from replearn.documents.facts import Facts, Row, Spoken
+from replearn.documents.facts import Facts, Figure, Row, Spoken
+from replearn.documents.pictures import by_rows
 from replearn.errors import ReplearnError, short
 from replearn.recipes import TABLE1
 from replearn.recipes.recipe import Mode, Plan, Promise, Recipe, Sizes, after_constant
@@ -19,7 +20,10 @@ class Planned(Spoken):
 
     recipe: Recipe
     plan: Plan
-    disagreement: float  # at that number of rows: calibrated in practical mode, else proved
+
+    def disagreement(self, n_rows: int) -> float:
+        """With so many rows: calibrated in practical mode, else proved."""
+        return self.recipe.stability(self.plan, n_rows, None).in_mode(self.plan.mode)
 
     def facts(self) -> Facts:
         """In words."""
@@ -38,9 +42,15 @@ class Planned(Spoken):
                 Row("disagreement at most", promise.max_disagreement, "%"),
             ],
             details=[
-                Row("disagreement with so many rows", self.disagreement, "%"),
+                Row("disagreement with so many rows", self.disagreement(self.plan.n_rows), "%"),
                 Row("rate", self.recipe.rate, note="without logarithms"),
                 *sizes,
+            ],
+            figures=[
+                Figure(
+                    "How often two labs get the same model, by their sample size",
+                    lambda: by_rows(self.plan.n_rows, self.disagreement),
+                )
             ],
             values={"algorithm": self.recipe.name, "n_rows": self.plan.n_rows},
         )
@@ -95,8 +105,7 @@ def plan(
     made = recipe.sizes(
         promise, n_features + fit_intercept, mode, Sizes(sizes, constants or {}, sketch_bits)
     )
-    bound = recipe.stability(made, made.n_rows, None)
-    return Planned(recipe, made, bound.in_mode(mode))
+    return Planned(recipe, made)
 
 
 def rows_text(number: int | None) -> str:

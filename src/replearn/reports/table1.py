@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from replearn.documents.facts import Facts, Spoken, Table
+from replearn.documents.facts import Facts, Figure, Spoken, Table
+from replearn.documents.pictures import forest
 from replearn.errors import ReplearnError, ReplicabilityWarning
 from replearn.recipes import TABLE1
 from replearn.recipes.recipe import MODES, Mode, Promise, Sizes
@@ -105,8 +106,23 @@ class Table1(Spoken):
             f"disagreement {promise.max_disagreement:g} with {self.n_features:,} columns.",
             [table],
             details=[part for part in (rates, growth, counted) if part.rows],
+            figures=[
+                Figure(
+                    "Rows of each lab, on a logarithmic scale",
+                    self._picture,
+                    "A dot and its number: practical mode. The line reaches to the other modes.",
+                )
+            ],
             values={"n_rows": self.rows},
         )
+
+    def _picture(self) -> str:
+        marks = []
+        for name, modes in self.rows.items():
+            ends = [math.log10(rows) for rows in modes.values() if rows is not None]
+            if (rows := modes["practical"]) is not None:
+                marks.append((name, rows_text(rows), math.log10(rows), min(ends), max(ends)))
+        return forest(marks, 3.0, "1,000 rows")
 
 
 def table1(

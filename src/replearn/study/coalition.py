@@ -16,8 +16,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from replearn.documents import Document, Integers, Range, Sha256, Text, Unfit
-from replearn.documents.facts import Facts, Row, Spoken, p_value
+from replearn.documents.facts import Facts, Figure, Row, Spoken, p_value
 from replearn.documents.facts import Table as FactTable
+from replearn.documents.pictures import Landed, where_we_landed
 from replearn.errors import ReplearnError
 from replearn.exact.rows import THETA_BITS, WEIGHT_BITS, on_grid
 from replearn.exact.sums import ExactSums, integers
@@ -50,6 +51,8 @@ from replearn.types import Codes, Matrix, Vector
 MOST_TIMES = 100
 #: Labs that are this unlikely of one population are named.
 UNLIKELY = 0.001
+#: Labs in a picture.
+_DRAWN = 6
 
 _SUM = Integers(2, -MAX_SUM, MAX_SUM, 1 << 24)
 
@@ -207,6 +210,7 @@ class Influence:
     # the study publishes, which no lab can change
     p: float
     largest: str  # the number that differs most
+    landed: Landed  # where its own numbers lie in the cells, with 95% intervals
 
 
 @dataclass(frozen=True)
@@ -256,7 +260,7 @@ class Coalition(Spoken):
         if self.replication.same is not None:
             verdict += ": the original's" if self.replication.same else ", not the original's"
         order = np.argsort(-self.heterogeneity, kind="stable")[:20]
-        names = self.replication.names
+        names, furthest = self.replication.names, sorted(self.labs, key=lambda x: x.p)[:_DRAWN]
         how = "in the cells of the study"
         if self.model.design.bits:
             how = "with the bits that the original published"
@@ -282,6 +286,14 @@ class Coalition(Spoken):
                 ),
                 "A lab that invents rows like those of the others is not noticed.",
                 *self.replication.facts().details,
+            ],
+            figures=[
+                Figure(
+                    "Where labs lie in the cells of the model",
+                    lambda: where_we_landed(names, {x.lab: x.landed for x in furthest}),
+                    "A box is the cell of one coefficient, a line the 95% interval of one lab "
+                    f"alone. Shown are the {len(furthest)} labs that differ most.",
+                )
             ],
             values={"same": self.replication.same},
         )
@@ -450,8 +462,12 @@ def _coalition(
     q = (sizes[:, None] * ((own - centre) / spreads) ** 2).sum(axis=0)
     found = []
     for place, (one, part) in enumerate(zip(labs, parts, strict=True)):
+        landed = Landed(
+            design.cells.offsets(own[place], design.published) - model.codes,
+            1.96 * spreads / math.sqrt(one.rows) / study.widths,
+        )
         if len(labs) == 1:
-            found.append(Influence(one.lab, one.rows, True, (), 1.0, names[0]))
+            found.append(Influence(one.lab, one.rows, True, (), 1.0, names[0], landed))
             break
         others = {name: value - part.values[name] for name, value in total.values.items()}
         rest = numbers(ExactSums(total.of, others))
@@ -468,6 +484,7 @@ def _coalition(
                 tuple(names[i] for i in moved),
                 p,
                 names[largest],
+                landed,
             )
         )
     return Coalition(

@@ -234,6 +234,7 @@ class Founded(Spoken):
                 Row("coefficients", study.design.n_numbers, note=f"{study.design.bits} bits each"),
                 Row("fingerprint", self.model.fingerprint),
             ],
+            figures=study.facts().figures,
         )
 
 

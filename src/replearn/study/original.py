@@ -3,7 +3,7 @@
 import math
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from replearn.codes.coins import Coins, seed_text
 from replearn.codes.sketch import Cells
 from replearn.documents import decimal_text
-from replearn.documents.facts import Facts, Row, Spoken, percent
+from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError, short
 from replearn.exact.rows import Kept, Rows
 from replearn.recipes import glm
@@ -43,8 +43,8 @@ from replearn.types import Matrix, Vector
 
 #: Rows (or groups of them) that a level has for a coefficient of its own, at the smallest lab.
 LEAST_LEVEL = 20
-#: Rounding that costs more than this share of a model's worth is told.
-_DEAR = 0.03
+#: Bits about each number, and those where rounding would cost too much.
+_BITS, _MORE_BITS = 3, 4
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -52,7 +52,7 @@ class Options:
     """Parameters of an original; see `replearn.ReplicableLogisticClassifier`."""
 
     max_disagreement: float = 0.01
-    sketch_bits: int = 3
+    sketch_bits: int | Literal["auto"] = "auto"
     basis: Literal["linear", "splines", "auto"] = "linear"
     interactions: Literal["all"] | Sequence[tuple[str, str]] | None = None
     ridge: float | Literal["auto"] = "auto"
@@ -84,7 +84,7 @@ class Request(Options):
                 f"max_disagreement must be in (0, 1), got {short(rho)}. It is a probability; for "
                 "1% pass 0.01."
             )
-        _check_choice("sketch_bits", self.sketch_bits, (0, 1, 2, 3, 4))
+        _check_choice("sketch_bits", self.sketch_bits, ("auto", 0, 1, 2, 3, 4))
         _check_choice("basis", self.basis, ("linear", "splines", "auto"))
         _check_choice("missing", self.missing, ("indicator", "refuse"))
         ridge = self.ridge
@@ -236,13 +236,17 @@ def publish(table: Table, request: Request) -> Original:
     if n_rows < 2:
         raise ReplearnError(f"rows must be two or more, got n_samples = {n_rows}. Pass more rows.")
     n_there = request.replication_rows or n_rows
-    promise = Promise(request.max_disagreement, request.sketch_bits, n_rows, n_there)
+    bits = _BITS if request.sketch_bits == "auto" else request.sketch_bits
+    promise = Promise(request.max_disagreement, bits, n_rows, n_there)
     loss = loss_of(request.kind, classes, labels)
     bases = ("linear", "splines") if request.basis == "auto" else (request.basis,)
     candidates = [
         _candidate(table, request, basis, classes, labels, loss, promise) for basis in bases
     ]
     best = min(candidates, key=lambda candidate: candidate.trial.loss)
+    if request.sketch_bits == "auto" and best.trial.is_dear(loss):
+        promise = replace(promise, bits=_MORE_BITS)
+        best.trial = best.trial.with_cells(promise, loss)
     return _published(best, request, promise, classes, labels)
 
 
@@ -328,7 +332,7 @@ def _published(
     own_worth, worth = (
         worth_of(best.reading.loss, folds) for folds in (trial.validation.folds, trial.folds)
     )
-    certificate = _certificate(best, promise, design, model, own_worth, worth)
+    certificate = _certificate(best, promise, design, model, worth)
     unsafe = [
         f"It must not publish {remark}. Leave it out: drop=[{remark.column!r}]."
         for remark in best.learned.remarks
@@ -368,7 +372,7 @@ def held_out(folds: tuple[glm.Fold, ...]) -> tuple[Matrix, Vector, Vector | None
 
 
 def _certificate(
-    best: _Candidate, promise: Promise, design: Design, model: Model, own: Worth, worth: Worth
+    best: _Candidate, promise: Promise, design: Design, model: Model, worth: Worth
 ) -> Certificate:
     trial = best.trial
     z = trial.coordinates.of_theta(trial.theta)
@@ -395,12 +399,6 @@ def _certificate(
         )
     if worth.is_useless:
         cautions.append("The model is no better than the base rate.")
-    elif 0 < promise.bits < 4 and worth.explained < (1 - _DEAR) * own.explained:
-        lost = percent(1 - worth.explained / own.explained)
-        cautions.append(
-            f"Rounding costs {lost} of what the model is worth; with {promise.bits + 1} bits it "
-            "would cost a quarter of that."
-        )
     if n_repeated > 0.2 * min(promise.n_here, glm.MOST_TRIED):
         cautions.append(
             f"{n_repeated:,} rows occur before. If the same person stands in several rows, pass "

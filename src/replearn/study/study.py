@@ -12,8 +12,8 @@ import numpy as np
 
 from replearn.codes.sketch import miss_rate, width_factor
 from replearn.documents import Document, Length, Positive3, Range, Sha256, Share3, Unfit
-from replearn.documents.facts import Facts, Figure, Row, Spoken, percent
-from replearn.documents.pictures import Rung, ladder
+from replearn.documents.facts import Facts, Figure, Row, Spoken
+from replearn.documents.pictures import by_rows
 from replearn.errors import ReplearnError
 from replearn.exact.sums import ExactSums
 from replearn.recipes.design import MAX_NUMBERS, Design
@@ -233,19 +233,11 @@ class Study(Spoken, Document):
             figures=[
                 Figure(
                     "How often a lab gets the same model, by its sample size",
-                    self._agreement_by_rows,
+                    lambda: by_rows(self.n_replication, self.disagreement),
                     "Estimated for labs with rows of the original's population.",
                 )
             ],
         )
-
-    def _agreement_by_rows(self) -> str:
-        rungs = []
-        for share in (0.25, 0.5, 1.0, 2.0):
-            n_rows = max(1, round(share * self.n_replication))
-            rate = 1 - self.disagreement(n_rows)
-            rungs.append(Rung(f"{n_rows:,} rows", rate, percent(rate), "", share == 1))
-        return ladder(rungs, "agreement rate")
 
 
 def sealed_commitment(nonce: str, fingerprint: str) -> str:

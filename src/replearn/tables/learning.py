@@ -142,7 +142,7 @@ def _scales(
     The spread is that of the middle 90% of the rows, or of less where fewer than 50 rows would
     be beyond; larger, if more than 1% on one side would be clipped. Where the middle rows are all
     alike, as in a column that is mostly 0, it is half the median distance of the others, if they
-    are many enough.
+    are many enough, doubled while more than 2% of them would be clipped.
     """
     found: dict[str, tuple[float, float]] = {}
     alike: dict[str, float] = {}
@@ -163,15 +163,23 @@ def _scales(
             reach = max(quantile(values, 1 - far) - centre, centre - quantile(values, far))
             found[name] = centre, max(width / (-2 * NormalDist().inv_cdf(tail)), reach / CLIP)
         elif (apart := values[values != centre]).size >= _ENOUGH_APART:
-            found[name] = centre, quantile(np.sort(np.abs(apart - centre)), 0.5) / 2
+            found[name] = centre, _spread_apart(np.abs(apart - centre))
         else:
             alike[name] = centre
     if alike:
         for name, apart in numbers_apart(table, alike).items():
             if apart.size >= max(least_rows, LEAST_COUNT):
-                distances = np.sort(np.abs(apart - alike[name]))
-                found[name] = alike[name], quantile(distances, 0.5) / 2
+                found[name] = alike[name], _spread_apart(np.abs(apart - alike[name]))
     return {name: found[name] for name in names if name in found}
+
+
+def _spread_apart(distances: Vector) -> float:
+    distances = np.sort(distances)
+    far = min(max(2 * _FAR_TAIL, LEAST_COUNT / distances.size), 0.25)
+    spread = quantile(distances, 0.5) / 2
+    while quantile(distances, 1 - far) > CLIP * spread:  # doubled, so that it tells little of them
+        spread *= 2
+    return spread
 
 
 def _number_column(name: str, scale: tuple[float, float], indicator: bool) -> NumberColumn:
