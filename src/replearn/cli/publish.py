@@ -68,7 +68,6 @@ def add_arguments(parser: Parser) -> None:
         "--bits N",
         "published per coefficient, 0 to 4 (default 3; 4 if it adds over 1% of the worth)",
         type=int,
-        default="auto",
         dest="sketch_bits",
     )
     parser.add(
