@@ -112,6 +112,11 @@ def test_a_coalition_has_the_model_of_all_rows(case):
     assert found.model.fingerprint == expected.fingerprint
     assert found.replication.same == replication.same
     assert found.replication.n_rows == replication.n_rows
+    shares = [(lab.rows / replication.n_rows, lab.landed.positions) for lab in found.labs]
+    centre = sum(share * positions for share, positions in shares)
+    if found.replication.same and weights is None:  # the mean lies where all rows lie
+        assert np.allclose(centre, found.replication.positions, atol=0.15)
+    assert "Oslo" in found._repr_html_()
 
 
 @pytest.mark.parametrize("n_parts", [1, 3, 8])

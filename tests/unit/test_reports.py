@@ -19,6 +19,7 @@ from replearn.reports.files import Opening, load, save
 from replearn.reports.methods import methods, with_methods
 from replearn.reports.metrics import churn, same_model_rate, same_model_scorer
 from replearn.reports.plans import plan
+from replearn.reports.table1 import table1
 from replearn.study.original import Original, Request, publish
 from replearn.study.replication import replicate
 from replearn.tables import open_table
@@ -137,6 +138,8 @@ def test_results_have_a_picture(original, halfspace, labs) -> None:
         (Audit(20, 1, 100, 0.01), "counted 95%; claimed 99%; line: claim."),
         (compare(model, model), "all marks are inside"),
         (compare(model, other), "model 2"),
+        (plan("svm", n_features=3, margin=0.4), "agreement rate: "),
+        (table1(n_features=5, margin=0.3), "svm+3"),
     ):
         shown = result._repr_html_()
         assert shown.count("<svg") == shown.count('role="img"') == 1
@@ -305,7 +308,8 @@ def test_refusals_of_audits(options: dict, words: str) -> None:
 def test_plans_are_those_of_the_estimators(halfspace) -> None:
     found = plan("svm", n_features=3, margin=0.4)
     assert found.plan == halfspace.plan_
-    assert found.disagreement <= 0.1
+    assert found.disagreement(found.plan.n_rows) <= 0.1
+    assert not plan("svm", n_features=3, mode="paper").facts().figures  # nothing is proved
     assert f"{found.plan.n_rows:,}" in found.facts().verdict
     with pytest.raises(ReplearnError, match="algorithm must be"):
         plan("forest", n_features=3)

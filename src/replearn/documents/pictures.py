@@ -98,18 +98,18 @@ def sixteen_scores(own: Sequence[float], replicated: Sequence[float], patient: s
             said = f"{len(risks)} hospitals, one replicated model: {_counted(different)}"
         words = f'<text x="{left}" y="{top + 16}" font-weight="600" font-size="16">{said}</text>'
         parts.append(words)
-        for percent, n_here in stacks.items():
-            x = left + (percent - low) * per_percent
+        for share, n_here in stacks.items():
+            x = left + (share - low) * per_percent
             parts += [_dot(x, floor - 8 - 11 * i, color, 5) for i in range(n_here)]
         parts.append(
             f'<line x1="{left}" x2="{right}" y1="{floor}" y2="{floor}" stroke="currentColor" '
             'stroke-opacity="0.5"/>'
         )
-        for percent in range(low, high + 1, 5):
-            x = left + (percent - low) * per_percent
+        for share in range(low, high + 1, 5):
+            x = left + (share - low) * per_percent
             parts.append(
                 f'<text x="{x:.1f}" y="{floor + 17}" text-anchor="middle" font-size="15" '
-                f'fill-opacity="0.8">{percent}%</text>'
+                f'fill-opacity="0.8">{share}%</text>'
             )
         top = floor + 28
     label = (

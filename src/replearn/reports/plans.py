@@ -33,6 +33,11 @@ class Planned(Spoken):
             for field in fields(self.plan)
             if field.name not in _COMMON and _plain(getattr(self.plan, field.name)) is not None
         ]
+        disagreement = self.disagreement(self.plan.n_rows)
+        picture = Figure(
+            "How often two labs get the same model, by their sample size",
+            lambda: by_rows(self.plan.n_rows, self.disagreement),
+        )
         return Facts(
             f"Each lab needs {rows_text(self.plan.n_rows)} rows for {self.recipe.title}.",
             [
@@ -42,16 +47,11 @@ class Planned(Spoken):
                 Row("disagreement at most", promise.max_disagreement, "%"),
             ],
             details=[
-                Row("disagreement with so many rows", self.disagreement(self.plan.n_rows), "%"),
+                Row("disagreement with so many rows", disagreement, "%"),
                 Row("rate", self.recipe.rate, note="without logarithms"),
                 *sizes,
             ],
-            figures=[
-                Figure(
-                    "How often two labs get the same model, by their sample size",
-                    lambda: by_rows(self.plan.n_rows, self.disagreement),
-                )
-            ],
+            figures=[picture] if disagreement < 1 else [],  # a proof may say nothing
             values={"algorithm": self.recipe.name, "n_rows": self.plan.n_rows},
         )
 

@@ -292,7 +292,7 @@ class Coalition(Spoken):
                     "Where labs lie in the cells of the model",
                     lambda: where_we_landed(names, {x.lab: x.landed for x in furthest}),
                     "A box is the cell of one coefficient, a line the 95% interval of one lab "
-                    f"alone. Shown are the {len(furthest)} labs that differ most.",
+                    f"alone{', of those that differ most' if len(self.labs) > _DRAWN else ''}.",
                 )
             ],
             values={"same": self.replication.same},
