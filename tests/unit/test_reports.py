@@ -134,6 +134,7 @@ def test_results_have_a_picture(original, halfspace, labs) -> None:
         (model, "nyha = IV"),
         (halfspace.model_, "x1"),
         (original.worth, "base rate alone"),
+        (original.certificate, "planned 99%; estimated here "),
         (check(original.study, table(labs["Dunmore"])), "haemoglobin"),
         (Audit(20, 1, 100, 0.01), "counted 95%; claimed 99%; line: claim."),
         (compare(model, model), "all marks are inside"),

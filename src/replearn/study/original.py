@@ -11,7 +11,8 @@ import numpy as np
 from replearn.codes.coins import Coins, seed_text
 from replearn.codes.sketch import Cells
 from replearn.documents import decimal_text
-from replearn.documents.facts import Facts, Row, Spoken
+from replearn.documents.facts import Facts, Figure, Row, Spoken, percent
+from replearn.documents.pictures import Rung, ladder
 from replearn.errors import ReplearnError, short
 from replearn.exact.rows import Kept, Rows
 from replearn.recipes import glm
@@ -169,7 +170,13 @@ class Certificate(Spoken):
                 Row("parts of these rows differ", self.inflation, "times the expected square"),
                 Row("repeated rows", self.n_repeated),
             ],
+            figures=[] if self.problems else [Figure("Agreement rate", self._picture)],
         )
+
+    def _picture(self) -> str:
+        rates = {"planned": 1 - self.planned, "estimated here": 1 - self.expected}
+        rungs = [Rung(name, rate, percent(rate), "") for name, rate in rates.items()]
+        return ladder(rungs, f"agreement rate of labs with {self.n_replication:,} rows")
 
 
 @dataclass(frozen=True)
