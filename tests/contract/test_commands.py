@@ -443,6 +443,17 @@ def test_signs_of_numbers(inside: Path, tmp_path: Path) -> None:
     assert float(platelets["quantiles"][0]) > 200_000
 
 
+def test_tables_to_practise_on(tmp_path: Path) -> None:
+    from replearn.datasets import load_readmission
+
+    assert replearn("demo", "--tables", tmp_path / "new", "--rows", "300")[0] == 0
+    tables = {path.stem: pd.read_csv(path) for path in (tmp_path / "new").iterdir()}
+    assert {*tables} == {"ashford", "birchwood", "castleton", "dunmore", "ninety-days"}
+    assert tables["castleton"].equals(load_readmission("Castleton", 300))
+    differs = (tables["castleton"] != tables["ninety-days"]) & tables["castleton"].notna()
+    assert differs.any().to_dict() == {name: name == "readmitted" for name in differs}
+
+
 def test_pages(inside: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     replearn("replicate", "study.json", "b.csv", "--page", page)

@@ -1,6 +1,8 @@
 """``replearn demo``: two simulated labs, end to end."""
 
 import argparse
+import csv
+import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +17,9 @@ EPILOG = """\
 Two hospitals with different patients fit one model. One publishes, the other
 replicates. Then the table that a sceptic asks for, measured on new patients.
 
-example:
+examples:
   replearn demo --rows 2000
+  replearn demo --tables practice
 """
 
 _TARGET = "readmitted"
@@ -29,11 +32,15 @@ def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add("--rows N", "patients of each lab (default 4000)", type=int, default=4000)
     parser.add("--labs N", "further labs that are counted (default 20)", type=int, default=20)
+    parser.add("--tables FOLDER", "only write the patients of four labs as tables to practise on")
 
 
 def run(options: argparse.Namespace) -> Outcome:
     """An original, a blind replication, and the sceptic's table."""
     from replearn.datasets import load_readmission
+
+    if options.tables is not None:
+        return _tables(options.tables, options.rows)
     from replearn.study.original import Request, publish
     from replearn.study.registered import register_study
     from replearn.study.replication import replicate
@@ -102,6 +109,31 @@ def run(options: argparse.Namespace) -> Outcome:
     text += ["", Facts("", [sceptic]).text(width(), details=True).strip("\n"), ""]
     text.append(Facts(_LESSON).text(width()))
     return Outcome(facts, raw="\n".join(text) + "\n")
+
+
+def _tables(folder: str, n_rows: int) -> Outcome:
+    """Write what four labs have, and a table whose outcome is defined differently."""
+    from replearn.datasets import CENTRES, load_readmission
+
+    labs = {name.lower(): load_readmission(name, n_rows, as_frame=False) for name in CENTRES}
+    late = [int(i % 8 == 0 or y) for i, y in enumerate(labs["castleton"][_TARGET].tolist())]
+    os.makedirs(folder, exist_ok=True)
+    for name, columns in (labs | {"ninety-days": labs["castleton"] | {_TARGET: late}}).items():
+        cells = [["" if x is None or x != x else x for x in column] for column in columns.values()]
+        with open(os.path.join(folder, f"{name}.csv"), "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([columns, *zip(*cells, strict=True)])
+    return Outcome(
+        Facts(
+            f"Four labs with {n_rows:,} invented patients each are in {folder}.",
+            [
+                Row("tables", ", ".join(f"{name}.csv" for name in labs)),
+                Row("outcome", _TARGET, note="within 30 days"),
+                Row("differs", "ninety-days.csv: castleton.csv with the outcome within 90 days"),
+                Row("try", "replearn publish ashford.csv --target readmitted --out study.json"),
+                Row("then", "replearn replicate study.json birchwood.csv"),
+            ],
+        )
+    )
 
 
 _LESSON = (
