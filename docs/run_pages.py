@@ -133,12 +133,14 @@ def _session(source: str, names: dict[str, object]) -> str:
 
 
 def _command(source: str, last: int) -> tuple[str, int]:
-    """Run one of our commands or ``echo $?`` here; what it printed, and its exit code."""
+    """Run one of our commands, ``cd`` or ``echo $?`` here; what it printed, and its exit code."""
     from replearn import cli
 
     if source == "echo $?":
         return f"{last}\n", 0
     words = shlex.split(source)
+    if words[0] == "cd":
+        return os.chdir(words[1]) or "", 0
     printed, code = io.StringIO(), 0
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         if words[0] == "replearn" or words[:2] == ["python3", "dev.py"]:
@@ -147,7 +149,7 @@ def _command(source: str, last: int) -> tuple[str, int]:
             except SystemExit as stop:
                 code = int(stop.code or 0)
         else:
-            raise ValueError(f"a page runs replearn and echo $?, got {source!r}")
+            raise ValueError(f"a page runs replearn, cd and echo $?, got {source!r}")
     if code not in (0, 1, 2):
         raise RuntimeError(f"{source}: exit code {code}\n{printed.getvalue()}")
     return printed.getvalue(), code
