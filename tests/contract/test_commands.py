@@ -654,6 +654,7 @@ REFUSALS = [
     ("shuffle a.csv --out {tmp}/a.parquet", "two .csv or two .parquet"),
     ("audit a.csv --study study.json --rows 5000", "cannot be cut"),
     ("combine study.json --out {tmp}/x.json", "at least one lab"),
+    ("sums study.json --out {tmp}/x.json", "a study and a table, got study.json alone"),
 ]
 
 

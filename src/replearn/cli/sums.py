@@ -70,7 +70,10 @@ def _columns(options: argparse.Namespace, lab: str) -> Outcome:
     from replearn.tables import open_table
 
     if options.target is None:
-        raise ReplearnError("sums needs a study, or --target for labs that will make one.")
+        raise ReplearnError(
+            f"sums needs a study and a table, got {options.table} alone. Name both; --target is "
+            "for labs that have no study yet."
+        )
     table = open_table(
         options.table, target=options.target, drop=options.drop, csv=csv_options(options)
     )
