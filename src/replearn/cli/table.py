@@ -2,6 +2,7 @@
 
 import argparse
 from contextlib import nullcontext
+from dataclasses import replace
 
 from replearn.cli.command import PROMISE, Outcome, Parser, working
 
@@ -32,5 +33,7 @@ def run(options: argparse.Namespace) -> Outcome:
     given |= {name: getattr(options, name) for name in ("n_features", "measure", "exponents")}
     with nullcontext() if options.measure else working("planning"):  # counting shows its own
         found = table1(**given)
+    facts = found.facts()
+    shown = facts if options.details or options.json else replace(facts, details=())
     options.details = True  # a table that nobody cuts
-    return Outcome(found.facts(), title="Table 1")
+    return Outcome(shown, title="Table 1", page=facts)

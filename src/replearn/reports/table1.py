@@ -64,7 +64,7 @@ class Table1(Spoken):
         """As tables."""
         promise = self.promise
         table = Table(
-            "Table 1 of the paper: rows of each lab",
+            "",
             ("name", "algorithm", *MODES),
             [
                 (
@@ -102,10 +102,10 @@ class Table1(Spoken):
             key="exponents",
         )
         return Facts(
-            f"Rows that labs need for margin {promise.margin:g}, error {promise.max_error:g} and "
-            f"disagreement {promise.max_disagreement:g} with {self.n_features:,} columns.",
-            [table],
-            details=[part for part in (rates, growth, counted) if part.rows],
+            f"Rows that labs need for margin {promise.margin:g}, error {promise.max_error:g}, "
+            f"disagreement {promise.max_disagreement:g}, {self.n_features:,} columns.",
+            [table, *(part for part in (growth, counted) if part.rows)],
+            details=[rates],
             figures=[
                 Figure(
                     "Rows of each lab, on a logarithmic scale",
