@@ -1,7 +1,6 @@
 """The same rows on an engine: the same bytes as in memory; troubles in one line, soon."""
 
 import json
-import multiprocessing
 import os
 import re
 import shutil
@@ -10,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -588,24 +588,119 @@ def failing(code):
     return lambda message: Message(Error(code, "gone"), reply_to=message)
 
 
-def in_a_process(answer, n_kills):
-    """A lab in a process of its own, which is killed in the middle of its first answers."""
-    context, killed = multiprocessing.get_context("fork"), []
+APP = """
+[project]
+name = "labs"
+version = "1.0.0"
+description = "Exact sums of labs"
+license = "BSD-3-Clause"
+dependencies = []
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[tool.flwr.app]
+publisher = "labs"
+[tool.flwr.app.components]
+serverapp = "labs.apps:server"
+clientapp = "labs.apps:client"
+[tool.flwr.app.config]
+mode = ""
+out = ""
+study = "{study}"
+n-labs = 2
+seconds = 1200
+"""
+APPS = """
+from replearn.engines.flower import client_app, server_app
+server = server_app()
+client = client_app()
+"""
 
-    def ask(message):
-        here, there = context.Pipe()
-        work = context.Process(target=lambda: there.send(dict(answer(message).content["answer"])))
-        work.start()
-        if len(killed) < n_kills:
-            killed.append(work.pid)
-            os.kill(work.pid, 9)
-            work.join()
-            return failing(8)(message)  # what a SuperLink says about a node that is gone
-        found = here.recv()
-        work.join()
-        return answering(**found)(message)
 
-    return ask, killed
+def appears(path, seconds):
+    end = time.monotonic() + seconds
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    return path.exists()
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return found.getsockname()[1]
+
+
+@pytest.fixture
+def flower(federation, tmp_path):
+    """Starts programs of Flower, and ends them after the test."""
+    folder, started = tmp_path / "flower", []
+    (folder / "app/labs").mkdir(parents=True)
+    (folder / "app/labs/__init__.py").touch()
+    (folder / "app/labs/apps.py").write_text(APPS)
+    (folder / "app/pyproject.toml").write_text(APP.format(study=federation[0] / "study.json"))
+    tools = os.path.dirname(sys.executable)
+    settings = {"FLWR_HOME": str(folder), "FLWR_TELEMETRY_ENABLED": "0"}
+    settings["PATH"] = os.pathsep.join((tools, os.environ["PATH"]))
+
+    def start(*command):
+        log = folder / f"{len(started)}.log"
+        with log.open("wb") as said:
+            started.append(
+                subprocess.Popen(
+                    command, env=os.environ | settings, stdout=said, stderr=said,
+                    start_new_session=True,
+                )
+            )  # fmt: skip
+        return started[-1]
+
+    yield start, folder
+    for one in started:
+        with suppress(ProcessLookupError):
+            os.killpg(one.pid, 9)
+        one.wait()
+
+
+@pytest.mark.slow
+def test_a_superlink_and_supernodes(federation, flower):
+    """Flower as labs run it, in both modes: one of the SuperNodes is killed and comes back."""
+    labs, (start, folder), link = federation[0] / "labs", flower, f"127.0.0.1:{free_port()}"
+    words = f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "{link}"\ninsecure = true'
+    (folder / "config.toml").write_text(words)
+    server = ("flower-superlink", "--insecure", "--disable-runtime-dependency-installation")
+    start(*server, "--port", link.split(":")[1])
+
+    def node(name):
+        config = f'lab="{name}" data="{labs / name}.csv" study="{labs.parent}/study.json"'
+        options = ("--superlink", link, "--port", str(free_port()), "--node-config", config)
+        return start("flower-supernode", "--insecure", *options)
+
+    def begun(mode):
+        """A run; Flower gives up when a server app takes more than 30 seconds to start."""
+        for number in range(10):
+            out = folder / f"{mode}{number}"
+            if start("flwr", "run", folder / "app", "-c", f'mode="{mode}" out="{out}"').wait():
+                time.sleep(2)  # the SuperLink is not there yet
+            elif appears(out, seconds=90):
+                return out
+        raise AssertionError([log.read_text()[-2000:] for log in folder.glob("*.log")])
+
+    node("north")
+    south = node("south")
+    study = Study.load(labs.parent / "study.json")
+    tables = {name: pd.read_csv(labs / f"{name}.csv") for name in ("north", "south")}
+    model = {
+        name: replicate(study, open_table(table, target="died"))[0].fingerprint
+        for name, table in (tables | {"both": pd.concat(tables.values())}).items()
+    }
+    out = begun("compare")
+    assert appears(out / "result.json", seconds=600)
+    found = json.loads((out / "result.json").read_text())["labs"]
+    assert found == {name: model[name] for name in tables}
+    out = begun("coalition")
+    assert appears(out / "round2", seconds=600)
+    os.killpg(south.pid, 9)
+    node("south")
+    assert appears(out / "model.json", seconds=1200)
+    assert Model.load(out / "model.json").fingerprint == model["both"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -634,9 +729,6 @@ class TestFlower:
             return next(answers, west)(message)
 
         assert run(folder, tmp_path / "a", [*good, flaky])["fingerprint"] == expected
-        west, killed = in_a_process(west, n_kills=2)
-        assert run(folder, tmp_path / "d", [*good, west])["fingerprint"] == expected
-        assert len(killed) == 2
         with pytest.raises(ReplearnError, match=r"3 labs must answer .* got 2 \(north, south\)"):
             run(folder, tmp_path / "b", [*good, lambda _: None], seconds=0.5)
         with pytest.raises(ReplearnError, match="gone"):
