@@ -8,11 +8,14 @@ import pty
 import re
 import shlex
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import termios
+import threading
 import warnings
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +23,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from replearn import cli
+from replearn.__main__ import run
 from replearn.cli import COMMANDS, main
 from replearn.cli.command import Parser
 from replearn.datasets import load_readmission, make_margin
@@ -102,8 +107,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("b", "c"):
             replearn("replicate", "study.json", "b.csv", "--out", f"{name}.model.json")
         for call, _, _ in CALLS:  # what is imported and compiled here, no child has to
-            if call.split()[0] in ("fit", "choose", "demo", "table"):
-                replearn(*call.split())
+            replearn(*call.split())
     finally:
         os.chdir(here)
     return made
@@ -146,14 +150,11 @@ def test_every_command_is_called() -> None:
     assert {call.split()[0] for call, _, _ in CALLS} == set(COMMANDS)
 
 
-@pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.parametrize(("call", "code", "beginning"), CALLS, ids=[c for c, _, _ in CALLS])
-def test_on_a_terminal(
-    inside: Path, call: str, code: int, beginning: str, columns: int, tmp_path: Path
-) -> None:
+def test_on_a_terminal(inside: Path, call: str, code: int, beginning: str, tmp_path: Path) -> None:
     call = re.sub(r"--out (\S+)", lambda found: f"--out {tmp_path / found[1]}", call)
     beginning = re.sub(r" in (\S+)$", "", beginning)
-    found, text = on_terminal(columns, *call.split())
+    found, text = on_terminal(80, *call.split())
     text = re.sub(r"\r[^\n]*\r\x1b\[K", "", text)  # progress that was wiped off
     assert found == code, text
     assert text.startswith(beginning)
@@ -172,6 +173,11 @@ def test_json_of_every_command(inside: Path, call: str, tmp_path: Path) -> None:
     _, text, _ = replearn(*call.split(), "--json")
     assert json.loads(text)["verdict"]
     assert text.count("\n") == 1
+
+
+def test_a_wide_terminal_has_lines_of_78_columns(inside: Path) -> None:
+    words = ["show", "study.json", "--details"]
+    assert on_terminal(120, *words) == on_terminal(80, *words)
 
 
 def test_a_narrow_terminal(inside: Path) -> None:
@@ -692,31 +698,76 @@ LONG = [
 ]
 AFTER = """
 import os, signal, sys, threading
+from replearn import cli
 from replearn.__main__ import run
 threading.Timer(float(sys.argv.pop(1)), os.kill, (os.getpid(), signal.SIGINT)).start()
 run()
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("call", LONG, ids=[call.split()[0] for call in LONG])
-def test_an_interrupt_says_so(inside: Path, tmp_path: Path, call: str) -> None:
+def forked(seconds: float, words: list[str]) -> tuple[int, str]:
+    """Exit code and complaint of a child that has imported all, and is interrupted after a time."""
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer Pythons warn of threads at a fork
+        child = os.fork()
+    if child == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(writer, 2)
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1) for number in (1, 2))
+        sys.argv = ["replearn", *words]
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        timer, code = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)), 99
+        cli.main = lambda: (timer.start(), main())[1]  # time begins where `run` looks out for it
+        try:
+            run()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader) as errors:
+        said = errors.read()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said
+
+
+def started(seconds: float, words: list[str]) -> tuple[int, str]:
+    """The same of a new process, which imports first."""
+    done = subprocess.run(
+        [sys.executable, "-c", AFTER, str(seconds), *words], capture_output=True, text=True
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "child", "times"),
+    [
+        *((call, forked, (0.005, 0.02, 0.1, 0.4)) for call in LONG),
+        *(
+            pytest.param(LONG[i], started, (0.02, 0.1, 0.4, 0.8, 1.6), marks=pytest.mark.slow)
+            for i in (1, -1)
+        ),
+    ],
+)
+def test_an_interrupt_says_so(
+    inside: Path,
+    tmp_path: Path,
+    call: str,
+    child: Callable[[float, list[str]], tuple[int, str]],
+    times: tuple[float, ...],
+) -> None:
     """At any time: while modules are imported, files are read, rows are fitted, files written."""
-    _a_round(with_state=False)
+    if "sums.json b.sums.json" in call:
+        _a_round(with_state=False)
     codes = set()
-    for seconds in (0.02, 0.1, 0.4, 0.8, 1.6):
-        process = subprocess.Popen(
-            [sys.executable, "-c", AFTER, str(seconds), *call.format(tmp=tmp_path).split()],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
-        _, errors = process.communicate(timeout=120)
-        codes.add(process.returncode)
-        if process.returncode == 130:
-            assert errors.decode() == "replearn: interrupted\n"
+    for seconds in times:
+        code, errors = child(seconds, call.format(tmp=tmp_path).split())
+        codes.add(code)
+        if code == 130:
+            assert errors == "replearn: interrupted\n"
             assert not list(tmp_path.rglob(".*"))
         else:
-            assert process.returncode == 0, errors
+            assert code == 0, errors
             for path in tmp_path.iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
     assert 130 in codes
