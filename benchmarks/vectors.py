@@ -17,7 +17,7 @@ from replearn.codes.coins import Coins
 from replearn.codes.sketch import Cells, width_factor
 from replearn.documents import canonical_json, decimal_text
 from replearn.exact import algebra, elementary
-from replearn.exact.rows import Block, Kept, marks, with_constant
+from replearn.exact.rows import Block, Kept, marks
 from replearn.recipes import newton
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.design import Design
@@ -277,7 +277,7 @@ def vectors() -> dict[str, Any]:
             "right": right.tolist(),
             "solution": algebra.solve(lower, right).tolist(),
         },
-        "marks": {"terms": terms.tolist(), "marks": marks(with_constant(terms)).tolist()},
+        "marks": {"terms": terms.tolist(), "marks": marks(terms).tolist()},
         "ties": {
             "widths": ["0.25"] * 6,
             "bits": 3,

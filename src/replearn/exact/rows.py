@@ -178,16 +178,17 @@ def scores(rows: Any, theta: Matrix, offset: Vector | None) -> Matrix:
     return found if offset is None else found + offset[:, None]
 
 
-def marks(rows: Any, salt: int = 0) -> NDArray[np.uint32]:
+def marks(terms: Any, salt: int = 0) -> NDArray[np.uint32]:
     """A well-mixed 32-bit number of each row's content, by which rows are sampled and folded.
 
     The result depends on the encoded numbers alone, so no order of rows can matter and equal
     rows are always together.
     """
-    n_columns = rows.shape[1]
+    n_columns = terms.shape[1] + 1
     steps = (np.arange(1, n_columns + 1, dtype=np.uint64) * 2654435769) & 0xFFFFFFFF
-    mixed = np.asarray(rows @ ((steps >> 7) | 1).astype(np.float64))  # exact, below 2^53
-    whole = mixed.astype(np.int64)
+    steps = ((steps >> 7) | 1).astype(np.float64)
+    # exact, below 2^53
+    whole = np.asarray(terms @ steps[1:] + steps[0] * 2.0**ROW_BITS).astype(np.int64)
     x = (whole & 0xFFFFFFFF).astype(np.uint32)
     x ^= ((whole >> 32) & 0xFFFFFFFF).astype(np.uint32) * np.uint32(0x9E3779B1)
     x ^= np.uint32(salt & 0xFFFFFFFF)

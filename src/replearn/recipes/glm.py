@@ -175,8 +175,7 @@ def row_marks(block: Block, salt: int, apart: bool = True) -> NDArray[np.uint64]
 
 def contents(block: Block) -> NDArray[np.uint64]:
     """A number of all that a row holds, but its group."""
-    n_columns = block.terms.shape[1] + 1
-    parts = [marks(with_constant(piece.terms)) for piece in pieces(block, n_columns)]
+    parts = [marks(piece.terms) for piece in pieces(block, block.terms.shape[1] + 1)]
     found = np.concatenate(parts).astype(np.uint64)
     for values in (block.targets, block.weights, block.offset):
         if values is not None:

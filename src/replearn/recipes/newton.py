@@ -16,6 +16,7 @@ from operator import add
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replearn.documents import Integers, Length, Part, Range, Unfit
 from replearn.errors import ReplearnError
@@ -39,7 +40,7 @@ from replearn.exact.rows import (
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Integers_
 from replearn.recipes.losses import Loss
-from replearn.types import BlockMap, Matrix, Vector, is_sparse, stacked
+from replearn.types import BlockMap, Matrix, Vector, is_sparse
 
 #: A step of at most this many units of 2^-26, divided by the root of the number of rows, is the
 #: last one: a hundredth of the smallest standard error that a logistic coefficient can have.
@@ -211,7 +212,7 @@ def _few_sums(loss: Loss, state: State, block: Block) -> ExactSums:
     if not state.whole:
         add_information, shape = _add_first_and_diagonal, (n_scores, 2, n_columns)
     information = np.zeros(shape if state.share else (0, *shape[1:]), dtype=np.int64)
-    steering: list[tuple[Any, Matrix, Vector | None]] = []
+    seen: list[NDArray[np.uint32]] = []
     room = None
     if not (sparse := is_sparse(block.terms)):
         room = np.empty((min(most_rows(n_columns), block.n_rows), n_columns))
@@ -227,18 +228,16 @@ def _few_sums(loss: Loss, state: State, block: Block) -> ExactSums:
             gradient[:, 0] += whole.sum(axis=0).astype(np.int64) << ROW_BITS
         rows += piece.n_rows
         weight += _total_weight(piece.weights, piece.n_rows)
-        if sparse and state.share and state.whole:
-            X = with_constant(X)
         if state.share == 1 << 32:
-            sampled += add_information(information, loss, X, found, piece.weights)
+            full = with_constant(X) if sparse and state.whole else X
+            sampled += add_information(information, loss, full, found, piece.weights)
         elif state.share:
-            chosen = marks(X) < state.share
-            steering.append((X[chosen], found[chosen], _cut(piece.weights, chosen)))
-    if steering:  # one product of many rows is faster than many products of few
-        chosen_rows, chosen_scores, some = zip(*steering, strict=True)
-        weighted = None if some[0] is None else stacked(some)
-        parts = stacked(chosen_rows), stacked(chosen_scores), weighted
-        sampled = add_information(information, loss, *parts)
+            seen.append(marks(X if sparse else X[:, 1:]))
+    if seen:  # one product of many rows is faster than many products of few
+        some = block.part(np.concatenate(seen) < state.share)
+        X = some.terms if sparse and not state.whole else with_constant(some.terms)
+        found = scores(X, state.theta, some.offset)
+        sampled = add_information(information, loss, X, found, some.weights)
     return ExactSums(
         "a Newton step",
         {
@@ -264,7 +263,7 @@ def _total_weight(weights: Vector | None, n_rows: int) -> int:
 def _add_information(
     information: np.ndarray, loss: Loss, X: Any, found: Matrix, weights: Vector | None
 ) -> int:
-    """Add up ``X' diag(curvature) X`` over some rows, and return their weight."""
+    """Add up ``X' diag(curvature) X`` over some rows, which are spent, and return their weight."""
     if is_sparse(X):
         coarse = X * (1.0 / COARSE)
         coarse.data = np.floor(coarse.data + 0.5)
@@ -275,9 +274,12 @@ def _add_information(
             turned.data = data * values.astype(np.int64)[turned.indices]
             information[pair] += (turned @ coarse).toarray()
         return _total_weight(weights, len(found))
+    X *= 1.0 / COARSE
+    X += 0.5
+    np.floor(X, out=X)
     for start in range(0, len(found), COARSE_BLOCK):
         part = slice(start, start + COARSE_BLOCK)
-        coarse = np.floor(X[part] * (1.0 / COARSE) + 0.5)
+        coarse = X[part]
         for pair, values in enumerate(_curvature(loss, found[part], _cut(weights, part))):
             product = (coarse * values[:, None]).T @ coarse
             information[pair] += product.astype(np.int64)
