@@ -210,6 +210,8 @@ def test_dask_refuses_as_in_memory(case, client, tmp_path):
         write_parquet(wrong, path, 500)
         with pytest.raises(ReplearnError, match=words):
             dask_engine.replicate(study, path, client)
+    with pytest.raises(ReplearnError, match="must be partitions with rows, got none"):
+        dask_engine.replicate(study, [], client)
 
 
 def halves(n_rows=9000):
@@ -548,15 +550,16 @@ class LocalGrid:
 
 
 def lab(folder, name, **more):
-    """The real app of a lab."""
+    """The real app of a lab; of a simulated one, if its name is a number."""
     from flwr.app import Context, RecordDict
 
     from replearn.engines.flower import client_app
 
-    node = {"data": str(folder / f"labs/{name}.csv"), "lab": name}
-    node |= {"study": str(folder / "study.json")} | more
-    app = client_app()
-    return lambda message: app(message, Context(1, 1, node, RecordDict(), {}))
+    study = {"study": str(folder / "study.json")}
+    node = {"data": str(folder / f"labs/{name}.csv"), "lab": name} | study | more
+    run = {"labs": str(folder / "labs")} | study
+    app, node = client_app(), {"partition-id": name} if isinstance(name, int) else node
+    return lambda message: app(message, Context(1, 1, node, RecordDict(), run))
 
 
 def run(folder, out, labs, mode="coalition", **more):
@@ -713,7 +716,8 @@ class TestFlower:
 
     def test_compare(self, federation, tmp_path):
         folder, _ = federation
-        found = run(folder, tmp_path, [lab(folder, name) for name in LABS], mode="compare")
+        found = run(folder, tmp_path, [lab(folder, i) for i in range(3)], mode="compare")
+        assert set(found["labs"]) == set(LABS)
         study = Study.load(folder / "study.json")
         for name, fingerprint in found["labs"].items():
             rows = open_table(folder / f"labs/{name}.csv", target="died")

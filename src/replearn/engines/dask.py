@@ -5,11 +5,12 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate, groupby
 from typing import Any
 
 from replearn.engines import replication
 from replearn.engines.cluster import connect, gathered, usable
-from replearn.engines.parquet import ParquetRows
+from replearn.engines.parquet import ParquetRows, group_sizes
 from replearn.engines.replication import Work, columns_of, work
 from replearn.recipes.design import Design
 from replearn.recipes.model import Model
@@ -55,16 +56,16 @@ def replicate(
     kept: list[Any] = []  # encoded rows, two bytes a number, in the memory of the workers
 
     def tasks(state: State) -> list[Any]:
-        def mapped(keep: bool) -> list[Any]:
-            rows = kept
-            if not kept:
-                rows = parts if isinstance(parts[0], tuple) else client.compute(parts)
+        def mapped(rows: list[Any], keep: bool = False) -> list[Any]:
             task = partial(_task, study.design, work(study, state, keep))
             return list(client.map(task, rows, pure=False, retries=_RETRIES))
 
-        if state.scale is not None and not kept:
-            kept.extend(mapped(keep=True))
-        return mapped(keep=False)
+        if not kept:
+            rows = client.compute(parts) if hasattr(source, "to_delayed") else parts
+            if state.scale is None:
+                return mapped(rows)
+            kept.extend(mapped(rows, keep=True))
+        return mapped(kept)
 
     def pass_over(state: State) -> Sequence[Any]:
         return gathered(client, partial(tasks, state), kept.clear)
@@ -123,24 +124,16 @@ def _parts(design: Design, source: Any) -> list[Any]:
     found: list[Any] = []
     for path in _paths(source):
         table_of(design, path)  # what is wrong with its columns is told at once
-        found += _groups(path) if path.lower().endswith((".parquet", ".pq")) else [(path, None)]
+        if path.lower().endswith((".parquet", ".pq")):
+            sizes = group_sizes(path)
+            ends = zip(range(len(sizes)), accumulate(sizes), strict=True)
+            tasks = groupby(ends, lambda group: (group[1] - 1) // TASK_ROWS)
+            found += [(path, [number for number, _ in groups]) for _, groups in tasks]
+        else:
+            found.append((path, None))
     return found
 
 
 def _paths(source: Any) -> list[str]:
     given = [source] if isinstance(source, str | os.PathLike) else source
     return [path for one in given for path in sorted(glob.glob(os.fspath(one))) or [os.fspath(one)]]
-
-
-def _groups(path: str) -> Iterable[tuple[str, list[int]]]:
-    from pyarrow import parquet
-
-    metadata = parquet.read_metadata(path)
-    groups: list[int] = []
-    size = 0
-    for number in range(metadata.num_row_groups):
-        groups.append(number)
-        size += metadata.row_group(number).num_rows
-        if size >= TASK_ROWS or number + 1 == metadata.num_row_groups:
-            yield path, groups
-            groups, size = [], 0

@@ -23,9 +23,6 @@ from replearn.study.replication import replicate
 from replearn.study.study import Study
 
 MODES = ("coalition", "compare")
-
-_QUESTION, _ANSWER = "question", "answer"
-_SECONDS_BETWEEN_LOOKS = 0.2
 #: Flower's codes for a node or an app that is gone, but may come back; others are final.
 _GONE = (3, 4, 5, 8)
 
@@ -47,10 +44,10 @@ def client_app() -> Any:
 
     def query(message: Any, context: Any) -> Any:
         try:
-            answer = _answered(dict(message.content[_QUESTION]), *_lab(context))
+            answer = _answered(dict(message.content["question"]), *_lab(context))
         except (ReplearnError, OSError) as problem:
             answer = {"problem": " ".join(str(problem).split())}
-        return Message(RecordDict({_ANSWER: ConfigRecord(answer)}), reply_to=message)
+        return Message(RecordDict({"answer": ConfigRecord(answer)}), reply_to=message)
 
     app.query()(query)
     return app
@@ -70,15 +67,12 @@ def server_app() -> Any:
     app = ServerApp()
 
     def main(grid: Any, context: Any) -> None:
-        coordinator = Coordinator.of(grid, context.run_config)
+        coordinator = _Coordinator.of(grid, context.run_config)
         found = coordinator.coalition() if coordinator.mode == MODES[0] else coordinator.compare()
         logging.getLogger("flwr").info("%s", found)
 
     app.main()(main)
     return app
-
-
-# --- a lab ---------------------------------------------------------------------------------------
 
 
 def _lab(context: Any) -> tuple[str, Path, Path]:
@@ -90,8 +84,7 @@ def _lab(context: Any) -> tuple[str, Path, Path]:
             raise ReplearnError(f"labs must be a folder with a file for each, got {run['labs']}.")
         data = files[int(node["partition-id"]) % len(files)]
         return data.name.split(".")[0], data, Path(str(run["study"]))
-    absent = [name for name in ("data", "study", "lab") if name not in node]
-    if absent:
+    if absent := [name for name in ("data", "study", "lab") if name not in node]:
         raise ReplearnError(
             f"the node config must have data, study and lab, got no {absent[0]}. Start the "
             "SuperNode with --node-config."
@@ -114,8 +107,7 @@ def _answered(question: Mapping[str, Any], lab: str, data: Path, path: Path) -> 
         with tempfile.TemporaryDirectory() as folder:  # what comes is read as strictly as a file
             path = Path(folder, "state.json")
             path.write_bytes(bytes(question.get("state", b"")))
-            state = State.load(path)
-        made = lab_sums(study, data, state, lab=lab)
+            made = lab_sums(study, data, State.load(path), lab=lab)
     return {"lab": lab, "file": made.canonical_bytes()}
 
 
@@ -125,11 +117,8 @@ def _mode(given: Any) -> str:
     return str(given)
 
 
-# --- the coordinator -----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
-class Coordinator:
+class _Coordinator:
     """A run: asks the labs, and keeps what they send."""
 
     grid: Any  # flwr.serverapp.Grid
@@ -140,13 +129,12 @@ class Coordinator:
     seconds: float  # for one round, killed labs that come back included
 
     @classmethod
-    def of(cls, grid: Any, run: Mapping[str, Any]) -> "Coordinator":
+    def of(cls, grid: Any, run: Mapping[str, Any]) -> "_Coordinator":
         """Read the run config."""
         mode, n_labs, seconds = _mode(run["mode"]), run["n-labs"], run["seconds"]
-        if type(n_labs) is not int or n_labs < 1:
-            raise ReplearnError(f"n-labs must be a whole number of labs, got {short(n_labs)}.")
-        if type(seconds) not in (int, float) or not 0 < seconds < 1e7:
-            raise ReplearnError(f"seconds must be positive, got {short(seconds)}.")
+        for name, kinds in (("n-labs", int), ("seconds", int | float)):
+            if not isinstance(run[name], kinds) or run[name] <= 0:
+                raise ReplearnError(f"{name} must be a positive number, got {short(run[name])}.")
         n_nodes = len(list(grid.get_node_ids()))
         if n_nodes > n_labs:  # it would be chance which of them take part
             raise ReplearnError(
@@ -162,20 +150,16 @@ class Coordinator:
         found: Any = self.study.begin()
         number = 0
         while isinstance(found, State):
-            number, state = number + 1, found
-            question = {"state": state.canonical_bytes()}
-            sums = self._ask(question, self.out / f"round{number}", LabSums)
-            for lab, one in sums.items():
-                if one.lab != lab:
-                    raise ReplearnError(f"sums must be of {lab!r}, got those of {one.lab!r}.")
-            found = combine(self.study, *sums.values(), state=state)
+            number += 1
+            sums = self.asked(self.out / f"round{number}", LabSums, state=found.canonical_bytes())
+            found = combine(self.study, *sums.values(), state=found)
         found.model.save(self.out / "model.json")
         write_json(self.out / "result.json", found.facts().data())
         return found
 
     def compare(self) -> str:
         """Every lab fits; which fingerprints are there is in ``result.json``."""
-        models = self._ask({}, self.out / "models", Model)
+        models = self.asked(self.out / "models", Model)
         prints = {lab: model.fingerprint for lab, model in models.items()}
         n_same = max(Counter(prints.values()).values())
         n_first = sum(self.study.commits_to(one) is True for one in prints.values())
@@ -184,18 +168,19 @@ class Coordinator:
         write_json(self.out / "result.json", found)
         return words
 
-    def _ask(self, question: dict[str, Any], folder: Path, kind: Any) -> dict[str, Any]:
-        """Ask every node, late ones too, until all labs have answered.
+    def asked(self, folder: Path, kind: type[Document], **more: Any) -> dict[str, Any]:
+        """What all labs answer: every node is asked, late ones too.
 
         A SuperNode that was killed comes back as a different node: it is asked again, and what it
         may have answered before counts once, since it has one name.
         """
+        from flwr.app import ConfigRecord, Message, MessageType, RecordDict
+
         folder.mkdir(exist_ok=True)
-        question = {"mode": self.mode, "study": self.study.fingerprint, **question}
+        question = {"mode": self.mode, "study": self.study.fingerprint, **more}
         end = time.monotonic() + self.seconds
         asked: set[int] = set()
         waiting: set[str] = set()
-        files: dict[str, bytes] = {}
         found: dict[str, Any] = {}
         while len(found) < self.n_labs:
             if time.monotonic() > end:
@@ -206,44 +191,39 @@ class Coordinator:
                 )
             nodes = sorted(set(self.grid.get_node_ids()) - asked)
             asked.update(nodes)
-            waiting.update(self.grid.push_messages([_message(question, node) for node in nodes]))
+            content = RecordDict({"question": ConfigRecord(question)})
+            messages = [Message(content, node, MessageType.QUERY) for node in nodes]
+            waiting.update(self.grid.push_messages(messages))
             for reply in self.grid.pull_messages(sorted(waiting)) if waiting else ():
                 waiting.discard(reply.metadata.reply_to_message_id)
                 node = reply.metadata.src_node_id
-                if reply.has_error():
-                    if reply.error.code not in _GONE:
-                        raise ReplearnError(f"node {node} failed: {reply.error.reason}")
+                if not reply.has_error():
+                    lab, path = _kept(reply, node, folder)
+                    made = kind.load(path)
+                    if found.setdefault(lab, made).fingerprint != made.fingerprint:
+                        raise ReplearnError(
+                            f"there are two versions of the lab {lab!r}, the second from node "
+                            f"{node}. Give each lab a name of its own."
+                        )
+                elif reply.error.code in _GONE:
                     asked.discard(node)
-                    continue
-                lab, content = _taken(reply, node)
-                if files.setdefault(lab, content) != content:
-                    raise ReplearnError(
-                        f"there are two versions of the lab {lab!r}, the second from node {node}. "
-                        "Give each lab a name of its own."
-                    )
-                path = folder / f"{node}.json"
-                path.write_bytes(content)
-                found[lab] = kind.load(path)
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
+                else:
+                    raise ReplearnError(f"node {node} failed: {reply.error.reason}")
+            time.sleep(0.2)
         return found
 
 
-def _message(question: Mapping[str, Any], node: int) -> Any:
-    from flwr.app import ConfigRecord, Message, MessageType, RecordDict
-
-    content = RecordDict({_QUESTION: ConfigRecord(dict(question))})
-    return Message(content, dst_node_id=node, message_type=MessageType.QUERY)
-
-
-def _taken(reply: Any, node: int) -> tuple[str, bytes]:
-    """Name and file of an answer."""
+def _kept(reply: Any, node: int, folder: Path) -> tuple[str, Path]:
+    """The name of a lab, and the file that it sent."""
     try:
-        about = dict(reply.content[_ANSWER])
+        answer = dict(reply.content["answer"])
     except (KeyError, TypeError, ValueError):
         raise ReplearnError(f"node {node} must answer the question, got none.") from None
-    if "problem" in about:
-        raise ReplearnError(f"node {node} refuses: {short(about['problem'], 500)}")
-    content, lab = about.get("file"), about.get("lab")
+    if "problem" in answer:
+        raise ReplearnError(f"node {node} refuses: {short(answer['problem'], 500)}")
+    content, lab = answer.get("file"), answer.get("lab")
     if not isinstance(content, bytes) or not isinstance(lab, str) or not 0 < len(lab) <= 200:
         raise ReplearnError(f"node {node} must send a file and a name, got something else.")
-    return lab, content
+    path = folder / f"{node}.json"
+    path.write_bytes(content)
+    return lab, path

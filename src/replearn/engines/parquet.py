@@ -35,14 +35,10 @@ class ParquetRows:
     @classmethod
     def of(cls, paths: Sequence[str], target: str, classes: tuple[Label, ...]) -> "ParquetRows":
         """All rows of some files, which have the same columns."""
-        from pyarrow import parquet
-
         groups: list[tuple[str, int, int]] = []
         for path in paths:
             found = open_table(path, target=target)  # what is wrong with a file is told in words
-            metadata = parquet.read_metadata(path)
-            sizes = (metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
-            groups += [(path, number, size) for number, size in enumerate(sizes)]
+            groups += [(path, *group) for group in enumerate(group_sizes(path))]
         if not groups:
             raise ReplearnError("there must be Parquet files with rows, got none. Check the path.")
         return cls(tuple(groups), found.names, target, classes)
@@ -76,6 +72,14 @@ class ParquetRows:
         X = np.concatenate([rows for rows, _ in found])
         signs = np.concatenate([labels for _, labels in found])
         return RawRows.of(X, signs, np.arange(len(signs)))
+
+
+def group_sizes(path: str) -> list[int]:
+    """Rows of each row group."""
+    from pyarrow import parquet
+
+    metadata = parquet.read_metadata(path)
+    return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
 
 
 @lru_cache(maxsize=2)
