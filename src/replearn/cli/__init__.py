@@ -137,7 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif outcome.raw is not None:
             sys.stdout.write(outcome.raw)
         else:
-            print(outcome.facts.text(width(), options.details, more="--details"))
+            more = "--details, --page FILE" if "page" in options and page is None else "--details"
+            print(outcome.facts.text(width(), options.details, more))
         sys.stdout.flush()
         return outcome.code
     except _interrupts():
