@@ -17,8 +17,8 @@ class ReplicableBoostingClassifier(PaperClassifier):
 
     Each round takes the mean of ``y x`` over re-weighted rows and rounds it in the original space,
     to boxes or to the droplets of a foam. Rows that the vote classifies with a margin lose weight;
-    a replicable test ends the rounds. The classifier is the sum of the rounds' directions. Here
-    for comparison: rows grow with the number of features, and the time of foam is ``2^d``.
+    a replicable test ends the rounds. The classifier is the sum of the rounds' directions. It is
+    here for comparison: rows grow with the number of features, and the time of foam is ``2^d``.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class ReplicableBoostingClassifier(PaperClassifier):
         Cubes, or the droplets of [KORW12]; foam takes at most 24 inputs.
     {parameters}
     n_rounds : int or None, default=None
-        Rounds at the most; None is the planned number.
+        Rounds at most; None is the planned number.
     grid_width : float or None, default=None
         Side of a box, or of the cube of a droplet.
     n_rows : int or None, default=None

@@ -38,7 +38,7 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
 
     The scores of good models differ by less than their noise, so the best model of one sample is
     rarely the best of the next one. Here every lab adds the same shared noise to its scores and
-    takes the largest: a little score is given up, and labs agree with a stated probability.
+    takes the largest: it gives up a little score, and labs agree with a stated probability.
 
     Parameters
     ----------

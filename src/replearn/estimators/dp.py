@@ -17,8 +17,8 @@ class ReplicableDPClassifier(ChoosingClassifier):
     A candidate of a net is drawn with probability proportional to ``exp(-inverse_temperature *
     error rate)``, a differentially private mechanism, and all labs draw with the same published
     noise, so that they draw the same. **The published seed makes the output replicable, not
-    private**: who knows the seed knows the noise. ``privacy_epsilon_`` says how private it would
-    be with secret noise.
+    private**: whoever knows the seed knows the noise. ``privacy_epsilon_`` says how private it
+    would be with secret noise.
 
     Parameters
     ----------

@@ -302,7 +302,7 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
     _kind: ClassVar[Kind] = "logistic"
 
     def decision_function(self, X: Any, offset: Any = None) -> NDArray[np.float64]:
-        """Log-odds of the second class; of more classes a column for each."""
+        """Log-odds of the second class; for more classes a column for each."""
         found = self._scores(X, offset)
         if found.shape[1] == 1:
             return found[:, 0]
@@ -355,7 +355,7 @@ class ReplicablePoissonRegressor(_ReplicableRegressor):
     """Poisson regression of counts that labs with different rows replicate exactly.
 
     Parameters and attributes are those of `ReplicableLogisticClassifier`, without class weights.
-    An exposure enters as ``offset``, its logarithm.
+    Pass the logarithm of an exposure as ``offset``.
 
     Examples
     --------

@@ -44,9 +44,9 @@ class ChoosingClassifier(PaperClassifier):
 class ReplicableNetClassifier(ChoosingClassifier):
     """Algorithm 3 of the paper: the first halfspace of a net below a random threshold.
 
-    The candidates are the directions of a shared net. A threshold is drawn at random, and the
-    first candidate, in a shared random order, whose error on this lab's rows is below it is
-    taken. For few features, or data that many halfspaces separate well: the net grows
+    The candidates are the directions of a shared net. The seed draws a threshold and an
+    order of the candidates. A lab takes the first one whose error on its rows is below the
+    threshold. This suits few features, or data that many halfspaces separate well: the net grows
     exponentially with the number of components.
 
     Parameters

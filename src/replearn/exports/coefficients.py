@@ -44,12 +44,12 @@ def to_csv(source: Any, path: str | os.PathLike[str]) -> None:
     - of ``product``: what the lines of both terms are multiplied by (x - ``centre``; 1 or 0);
     - of ``offset``: the column, which is known and not estimated.
 
-    The score is the log-odds of the second class; of more classes there are lines for each
-    ``class`` but the first, with log-odds against the first. Of a regression it is the number that
-    is predicted; of counts the logarithm of the mean, not larger than the coefficient of
-    ``largest``. Of a halfspace the second class is predicted if it is above 0. ``odds_ratio`` or
+    The score is the log-odds of the second class. More classes have lines for each ``class`` but
+    the first, with log-odds against the first. For a regression the score is the prediction; for
+    counts it is the logarithm of the mean, at most the coefficient of ``largest``. A halfspace
+    predicts the second class if the score is above 0. ``odds_ratio`` or
     ``rate_ratio`` is the exponential of the coefficient: per unit, or against the reference level.
-    Of a column with hats or products it is that of the one line.
+    For a column with hats or products it is that of the one line.
 
     Every number reads back as the same double. A text with which a spreadsheet might begin a
     formula, as "=cmd", and one that begins with an apostrophe, has an apostrophe put before it.

@@ -33,9 +33,9 @@ def to_onnx(source: Any, path: str | os.PathLike[str]) -> None:
     empty text or "NA" where a cell is missing, and whole numbers as "1" or "1.0". A model whose
     columns had no names takes one matrix ``X`` of shape (rows, columns).
 
-    Outputs: of classes ``label``, of shape (rows,), ``probabilities`` (rows, classes) unless it is
+    Outputs: for classes ``label``, of shape (rows,), ``probabilities`` (rows, classes) unless it is
     a halfspace, and ``score``, the decision function: (rows,), or (rows, classes) of more than two.
-    Of a number ``prediction`` (rows,). If a column has such a name, a ``_`` is put behind ours.
+    For numbers ``prediction`` (rows,). If a column has such a name, a ``_`` is put behind ours.
 
     A graph cannot refuse a row. If a cell is missing that the model refuses, numbers are NaN, and
     the label means nothing. Metadata: ``replearn.fingerprint``, and ``replearn.labels`` as JSON.

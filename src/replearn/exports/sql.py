@@ -74,10 +74,10 @@ def to_sql(source: Any, table: str = "rows", *, dialect: Dialect = "sqlite") -> 
 
     Notes
     -----
-    Of two classes the predictions are ``replearn_label``, ``replearn_probability`` (of the second
-    class, unless the model is a halfspace) and ``replearn_score``; of more classes there is a
+    For two classes the predictions are ``replearn_label``, ``replearn_probability`` (of the second
+    class, unless the model is a halfspace) and ``replearn_score``; for more classes there is a
     ``replearn_probability_k`` for each, and a ``replearn_score_k`` for each but the first, numbered
-    from 0 in the order of the classes. Of a number it is ``replearn_prediction``, beside its score.
+    from 0 in the order of the classes. Numbers have ``replearn_prediction`` and its score.
 
     Cells mean what they mean to the model: NULL, NaN and words such as NA are missing, "01" is the
     level 1, and white space around a level is left out. If a row has a missing cell that the model

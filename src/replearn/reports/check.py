@@ -42,7 +42,7 @@ class Check(Spoken):
     seen : Seen
         Counts per column.
     outcome : tuple of str, float and float, or None
-        Of two classes: what the second is called, its share here, and at the original.
+        For two classes: what the second is called, its share here, and at the original.
     """
 
     stops: tuple[str, ...]

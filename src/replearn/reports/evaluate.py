@@ -62,13 +62,13 @@ class Evaluation(Spoken):
     n_small : int
         Rows in smaller groups, which are left out.
     bins : tuple of Bin
-        Calibration; of two classes.
+        Calibration, for two classes.
     slope, offset : Measure or None
         Calibration: 1 and 0 are perfect; a slope below 1 says that predictions are too extreme.
     scores, targets : arrays
         Of all rows, for figures.
     brier : (Measure, float) or None
-        Mean squared error of the probabilities, and that of the base rate alone; of two classes.
+        Mean squared error of the probabilities, and that of the base rate alone; for two classes.
     """
 
     worth: Worth
@@ -150,7 +150,7 @@ class Evaluation(Spoken):
         )
 
     def figures(self) -> list[Figure]:
-        """Calibration, ROC and decision curve, of two classes."""
+        """Calibration, ROC and decision curve, for two classes."""
         if not self.bins:
             return []
         return [
@@ -372,7 +372,7 @@ def _groups(rows: _Scored) -> tuple[tuple[tuple[str, Worth], ...], int]:
 
 
 def _calibration(rows: _Scored) -> tuple[tuple[Bin, ...], Measure | None, Measure | None]:
-    """Ten bins of about equal size, and the line of log-odds; of two classes."""
+    """Ten bins of about equal size, and the line of log-odds; for two classes."""
     if not isinstance(rows.loss, Bernoulli):
         return (), None, None
     scores, targets = rows.scores[:, 0], rows.targets
