@@ -122,18 +122,15 @@ def _tables(folder: str, n_rows: int) -> Outcome:
         cells = [["" if x is None or x != x else x for x in column] for column in columns.values()]
         with open(os.path.join(folder, f"{name}.csv"), "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([columns, *zip(*cells, strict=True)])
-    return Outcome(
-        Facts(
-            f"Four labs with {n_rows:,} invented patients each are in {folder}.",
-            [
-                Row("tables", ", ".join(f"{name}.csv" for name in labs)),
-                Row("outcome", _TARGET, note="within 30 days"),
-                Row("differs", "ninety-days.csv: castleton.csv with the outcome within 90 days"),
-                Row("try", "replearn publish ashford.csv --target readmitted --out study.json"),
-                Row("then", "replearn replicate study.json birchwood.csv"),
-            ],
-        )
-    )
+    said = {
+        "tables": ", ".join(f"{name}.csv" for name in labs),
+        "outcome": f"{_TARGET}, within 30 days",
+        "differs": "ninety-days.csv: castleton.csv with the outcome within 90 days",
+        "try": f"replearn publish ashford.csv --target {_TARGET} --out study.json",
+        "then": "replearn replicate study.json birchwood.csv",
+    }
+    verdict = f"Four labs with {n_rows:,} invented patients each are in {folder}."
+    return Outcome(Facts(verdict, [Row(name, words) for name, words in said.items()]))
 
 
 _LESSON = (

@@ -9,10 +9,8 @@ from replearn.cli.command import (
     Outcome,
     Parser,
     check_target,
-    csv_options,
     lab_table,
     may_leave,
-    own_target,
     working,
 )
 from replearn.errors import ReplearnError
@@ -63,8 +61,9 @@ def run(options: argparse.Namespace) -> Outcome:
 
         return fit.replicate(options, study)
     opened, nonce = read_opened(options.opened, study)
+    table = lab_table(options, study.design)
     with working("fitting the study"):
-        model, found = replicate(study, lab_table(options, study.design), opened, nonce)
+        model, found = replicate(study, table, opened, nonce)
     facts = found.facts()
     if options.out is not None or options.page is not None:  # the page has all coefficients
         may_leave("model", found.n_rows, study.design.n_numbers)
@@ -74,17 +73,9 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.page is not None:
         from replearn.reports.evaluate import evaluate
 
-        design, whose = study.design, "of the original's model, made without this lab's rows:"
-        measured = evaluate(
-            model,
-            options.table,
-            own_target(options.table, design.target),
-            sample_weight=design.weights,
-            csv=csv_options(options),
-        )
-        if not found.same:
-            whose = "on the rows of the fit, so a little too good:"
-        page = with_methods(facts, study, model, (whose, measured))
+        whose = "of the original's model, made without this lab's rows:"
+        whose = whose if found.same else "on the rows of the fit, so a little too good:"
+        page = with_methods(facts, study, model, (whose, evaluate(model, table)))
     code, title = DIFFERENT if found.same is False else DONE, f"Replication of {options.study}"
     return Outcome(facts, code, title=title, n_rows=found.n_rows, page=page)
 

@@ -270,21 +270,16 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
     target = y if y is not None else getattr(design, "target", None)
     features = model.feature_names
     in_features = isinstance(by, str) and by in features
-    table = open_table(
-        X,
-        target=target,
-        weights=weights,
-        offset=getattr(design, "offset", None),
-        groups=None if in_features else by,
-        columns=features,
-        csv=csv,
-    )
+    groups = None if in_features else by
+    offset = getattr(design, "offset", None)
+    roles = {"target": target, "weights": weights, "offset": offset, "groups": groups}
+    table = X if hasattr(X, "roles") else open_table(X, columns=features, csv=csv, **roles)
     if table.roles["target"] is None:
         raise ReplearnError("evaluate needs labels. Pass y, or --target COLUMN.")
     reading = Reading.of(model.design) if isinstance(model, Model) else None
     parts: list[tuple[Matrix, Vector]] = []
     masses: list[Vector] = []
-    groups: list[NDArray[Any]] = []
+    named: list[NDArray[Any]] = []
     for batch in table.batches():
         assert batch.y is not None
         if reading is not None:
@@ -297,13 +292,13 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
         if by is not None:
             column = batch.column(by) if in_features else batch.groups
             assert column is not None
-            groups.append(_names(column))
+            named.append(_names(column))
     return _Scored(
         None if reading is None else reading.loss,
         np.concatenate([scores for scores, _ in parts]),
         np.concatenate([targets for _, targets in parts]),
         np.concatenate(masses) if masses else None,
-        np.concatenate(groups) if groups else None,
+        np.concatenate(named) if named else None,
     )
 
 

@@ -1,15 +1,12 @@
 """The methods paragraph of a paper, from what a study says, and its columns as a table."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from replearn.documents.facts import Facts, Table, counted, percent
 from replearn.recipes.model import Model
+from replearn.reports.evaluate import Evaluation
 from replearn.study.study import Study
 from replearn.tables import NumberColumn
-
-if TYPE_CHECKING:
-    from replearn.reports.evaluate import Evaluation
 
 
 def methods(study: Study) -> str:
@@ -58,7 +55,7 @@ def with_methods(
     facts: Facts,
     study: Study,
     model: Model | None = None,
-    performance: "tuple[str, Evaluation] | None" = None,
+    performance: tuple[str, Evaluation] | None = None,
 ) -> Facts:
     """Facts for a paper's supplement: predictors, coefficients and the methods paragraph.
 

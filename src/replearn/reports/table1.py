@@ -28,6 +28,7 @@ _STEPS = {"d": "", "eps": "max_error", "tau": "margin", "rho": "max_disagreement
 #: Numbers of a lab's table (rows times columns), and columns of foam, beyond which nothing is run.
 _MOST_NUMBERS, _MOST_FOAM = 20_000_000, 16
 _TEST_ROWS = 4_000
+_CAPTION = "A dot and its number: practical mode. The line reaches to the other modes."
 
 
 class Counted(NamedTuple):
@@ -106,13 +107,7 @@ class Table1(Spoken):
             f"disagreement {promise.max_disagreement:g}, {self.n_features:,} columns.",
             [table, *(part for part in (growth, counted) if part.rows)],
             details=[rates],
-            figures=[
-                Figure(
-                    "Rows of each lab, on a logarithmic scale",
-                    self._picture,
-                    "A dot and its number: practical mode. The line reaches to the other modes.",
-                )
-            ],
+            figures=[Figure("Rows of each lab on a logarithmic scale", self._picture, _CAPTION)],
             values={"n_rows": self.rows},
         )
 
