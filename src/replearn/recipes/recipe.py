@@ -300,25 +300,33 @@ AnyPlan = TypeVar("AnyPlan", bound=Plan)
 MAX_ROWS = 10**60
 
 
-def rows_for(stability: Callable[[AnyPlan, int, None], Bound], plan: AnyPlan, step: int = 1) -> int:
+def rows_for(
+    stability: Callable[[AnyPlan, int, None], Bound],
+    plan: AnyPlan,
+    step: int = 1,
+    least: int = 1,
+    most: int = 0,
+) -> int:
     """The least number of rows for which ``stability`` keeps the plan's promise: bisection.
 
-    The bound falls with the number of rows, which come in whole steps, such as batches.
+    The bound falls with the number of rows, which come in whole steps, such as batches, at
+    ``least`` so many. With ``most`` rows, an answer above it is any number above it.
     """
 
     def keeps(n_steps: int) -> bool:
         bound = stability(plan, n_steps * step, None)
         return bound.in_mode(plan.mode) <= plan.promise.max_disagreement
 
-    high = 1
+    if most and (least * step > most or not keeps(most // step)):
+        return most + step
+    low, high = least - 1, least  # low is too few
     while not keeps(high):
-        high *= 2
+        low, high = high, 2 * high
         if high * step > MAX_ROWS:
             raise ReplearnError(
                 f"no number of rows keeps max_disagreement {plan.promise.max_disagreement:g} with "
                 "these sizes. Relax the promise, or set fewer sizes by hand."
             )
-    low = high // 2  # 0, or a number that does not keep it
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if keeps(middle) else (middle, high)

@@ -369,18 +369,23 @@ def certified_plan(
 
 
 def _split_plan(
-    fixed: dict[str, Any], given: Sizes, space: tuple[str, str], proof: Proof, split: Split
+    fixed: dict[str, Any],
+    given: Sizes,
+    space: tuple[str, str],
+    proof: Proof,
+    split: Split,
+    most: int = 0,
 ) -> BatchPlan:
-    """The plan of one split of the proof."""
+    """The plan of one split of the proof; with more rows than ``most`` it is any such plan."""
     promise, bits = fixed["promise"], given.sketch_bits
     share, slack, shift, tail = (split[name] / 100 for name in _RANGES)
     before, after = share * promise.max_error, (1 - share) * promise.max_error
     after *= promise.failure_prob
     if shift == 0:  # Markov: both parts of the error are small in expectation
         before *= promise.failure_prob
-    left, least = 1 - slack - shift, _LEAST_SKETCHED if bits else 0.01
-    if left < least:  # a plan that nobody would take
-        slack, shift, left = 1e-3, min(shift, 1e-3), least
+    left, needed = 1 - slack - shift, _LEAST_SKETCHED if bits else 0.01
+    if left < needed:  # a plan that nobody would take
+        slack, shift, left = 1e-3, min(shift, 1e-3), needed
     k, width = proved_space(*space, left * promise.margin, tail * after, fixed["n_inputs"], bits)
     plan = BatchPlan(
         **fixed,
@@ -391,19 +396,18 @@ def _split_plan(
         grid_width=width,
         sketch_bits=bits,
     )
-    n_bernstein = 1.0
-    if shift:  # the mean is within t of the expected vector on each row
+    least = 1
+    if shift:  # the mean is within t of the expected vector on each row: Bernstein
         t = shift * promise.margin
         log = math.log(1 / ((1 - tail) * after))
-        n_bernstein = log / t**2 * (2 * min(1.0, proof.variance(plan)) + 4 * t / 3)
+        least = math.ceil(log / t**2 * (2 * min(1.0, proof.variance(plan)) + 4 * t / 3))
     free = replace(plan, by_hand=())  # the number of batches is what is searched
-    n_batches = rows_for(proof.stability, free, plan.batch_size) // plan.batch_size
-    n_batches = max(n_batches, math.ceil(n_bernstein))
-    return replace(plan, n_batches=n_batches, n_rows=n_batches * plan.batch_size)
+    n_rows = rows_for(proof.stability, free, plan.batch_size, least, most)
+    return replace(plan, n_batches=n_rows // plan.batch_size, n_rows=n_rows)
 
 
 def best_split(
-    plan_of: Callable[[Split], BatchPlan], start: Split, ranges: dict[str, tuple[int, int]]
+    plan_of: Callable[..., BatchPlan], start: Split, ranges: dict[str, tuple[int, int]]
 ) -> BatchPlan:
     """The plan with the fewest rows among neighbours of a split, and theirs, until none is better.
 
@@ -419,7 +423,7 @@ def best_split(
             for move in moves:
                 other = split | {name: split[name] + change for name, change in move.items()}
                 if all(low <= other[name] <= high for name, (low, high) in ranges.items()):
-                    plan = plan_of(other)
+                    plan = plan_of(other, best.n_rows)
                     if plan.n_rows < best.n_rows:
                         split, best, better = other, plan, True
                         break
