@@ -528,8 +528,9 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
     share <- ALL  # few different rows: no share stands for all
     sums <- passed(theta, share)
   }
-  last_step <- min(2^16, max(1, floor((if (whole) 2^20 else 2^17) / sqrt(rows$n))))
+  near <- min(2^16, max(1, floor(2^20 / sqrt(rows$n))))
   last <- Inf
+  before <- 0
   for (step in 1:500) {
     gradient <- as.vector(t(mean_gradient(sums, loss, ridge, theta)))  # score by score
     if (all(abs(gradient) <= POWER(17 - loss_bits(loss)) * rows$n / sums$weight)) return(theta)
@@ -543,7 +544,10 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
       if (whole) solved(steering, right) else solved_alone(steering, right, loss, ridge, S, p))
     size <- max(abs(move))
     units <- on_grid(move, 26)
-    if (all(abs(units) <= last_step)) return(theta + matrix(units, S, byrow = TRUE))
+    largest <- max(abs(units))
+    # steps after this one that shrink as the last two did add up to so much
+    if (8 * largest <= near || largest * largest <= near * (before - largest))
+      return(theta + matrix(units, S, byrow = TRUE))
     steers_badly <- size > last / 4 && share < ALL
     if (steers_badly) share <- min(4 * share, ALL)
     last <- size
@@ -565,6 +569,7 @@ fit <- function(rows, loss, ridge, on_pass = function(theta, share) NULL) {
       if (length < POWER(-20))
         refuse("the fit must converge, but its steps do not shrink. Use a larger ridge.")
     }
+    before <- max(abs(there - theta))
     theta <- there
   }
   refuse("the fit must converge, but 500 steps were not enough. Use a larger ridge.")

@@ -121,7 +121,7 @@ def fit(
     ridge: str,
     summary: Summary,
     start: Matrix | None = None,
-    last_step: int | None = None,
+    near: int | None = None,
 ) -> Matrix:
     """Coefficients of all rows, in whole units of 2^-26: see `newton.fit`."""
 
@@ -130,7 +130,7 @@ def fit(
 
     n_columns = rows.n_terms + 1
     return newton.fit(
-        passed, loss, float(ridge), summary.shares, summary.n_rows, n_columns, start, last_step
+        passed, loss, float(ridge), summary.shares, summary.n_rows, n_columns, start, near
     )
 
 
@@ -238,7 +238,7 @@ def validate(folds: tuple[Fold, ...], loss: Loss, ridge: str) -> Validation:
     """Fit each fold, from where the folds stand."""
     fitted = tuple(
         replace(
-            fold, theta=fit(fold.learn, loss, ridge, fold.summary, fold.theta, newton.LONGEST_LAST)
+            fold, theta=fit(fold.learn, loss, ridge, fold.summary, fold.theta, newton.NEAR_ENOUGH)
         )
         for fold in folds
     )
@@ -391,7 +391,7 @@ def inflation_of(
             summary = Summary.of(half, loss)
             if loss.is_enough(summary.shares):
                 z = coordinates.of_theta(
-                    fit(half, loss, ridge, summary, theta, newton.LONGEST_LAST)
+                    fit(half, loss, ridge, summary, theta, newton.NEAR_ENOUGH)
                 )
                 found.append((z, summary.n_rows))
         if len(found) == 2:

@@ -42,11 +42,11 @@ from replearn.exact.sums import Integers as Integers_
 from replearn.recipes.losses import Loss
 from replearn.types import BlockMap, Matrix, Vector, is_sparse
 
-#: A step of at most this many units of 2^-26, divided by the root of the number of rows, is the
-#: last one: a hundredth of the smallest standard error that a logistic coefficient can have.
-_LAST_STEP = 1 << 20
+#: A fit ends so many units of 2^-26 from its limit, divided by the root of the number of rows:
+#: a hundredth of the smallest standard error that a logistic coefficient can have.
+_NEAR = 1 << 20
 #: But at most 2^-10, however few the rows; choices and checks stop there.
-LONGEST_LAST = 1 << 16
+NEAR_ENOUGH = 1 << 16
 #: Pivots of the information matrix are raised to it: what the grid of curvatures can show.
 LEAST_PIVOT = 2.0**-24
 #: Coefficients of standardised columns stay below this; beyond, the classes are separable.
@@ -343,7 +343,7 @@ def start(
 
 
 def advance(
-    state: State, sums: ExactSums, loss: Loss, ridge: float, last_step: int | None = None
+    state: State, sums: ExactSums, loss: Loss, ridge: float, near: int | None = None
 ) -> State | Matrix:
     """What follows from a pass over all rows: the next state, or the coefficients.
 
@@ -356,8 +356,8 @@ def advance(
     ridge : float
         Per row: weight of half the squared length of the coefficients, without the constant,
         on the mean loss. Labs with different numbers of rows have one target.
-    last_step : int, optional
-        The largest step that is the last one, in units of 2^-26; by default the rows say it.
+    near : int, optional
+        How far from its limit a fit may end, in units of 2^-26; by default the rows say it.
 
     Returns
     -------
@@ -401,20 +401,17 @@ def advance(
         factor = before.factor
     found = direction_of(new, loss, ridge, factor)
     units = on_grid(found.step, THETA_BITS)
-    if last_step is None:
-        last_step = _last_step(sums.count("rows"), state.whole)
-    if np.abs(units).max() <= last_step:
+    if near is None:
+        near = min(NEAR_ENOUGH, max(1, int(_NEAR / math.sqrt(sums.count("rows")))))
+    largest = np.abs(units).max()
+    moved = 0.0 if old is None else np.abs(state.theta - old.theta).max()
+    # steps after this one that shrink as the last two did add up to largest^2 / (moved - largest)
+    if 8 * largest <= near or largest * largest <= near * (moved - largest):
         return state.theta + units
     if before is not None and found.size > before.size / 4 and share < 1 << 32:
         # the share of the rows steers badly: a larger one will do better
         new = replace(new, share=min(4 * share, 1 << 32), steers_badly=True)
     return _ahead(replace(new, direction=found), state.whole)
-
-
-def _last_step(n_rows: int, whole: bool) -> int:
-    """With many coefficients steps shrink slowly, so the last one is an eighth."""
-    shortest = (_LAST_STEP if whole else _LAST_STEP >> 3) / math.sqrt(n_rows)
-    return min(LONGEST_LAST, max(1, int(shortest)))
 
 
 def direction_of(
@@ -500,7 +497,7 @@ def fit(
     n_rows: int,
     n_columns: int,
     theta: Matrix | None = None,
-    last_step: int | None = None,
+    near: int | None = None,
 ) -> Matrix:
     """Coefficients at which the mean loss with its ridge is smallest.
 
@@ -508,7 +505,7 @@ def fit(
     """
     found: State | Matrix = start(loss, shares, n_rows, n_columns, theta)
     while isinstance(found, State):
-        found = advance(found, passed(found), loss, ridge, last_step)
+        found = advance(found, passed(found), loss, ridge, near)
     return found
 
 

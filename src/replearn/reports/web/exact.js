@@ -519,7 +519,7 @@ export function summaryOf(rows, loss) {
 
 // --- Newton's method -----------------------------------------------------------------------------
 
-const LAST_STEP = 1 << 20, LONGEST_LAST = 1 << 16, MAX_THETA = 16, ROWS_PER_COEFFICIENT = 128;
+const NEAR = 1 << 20, NEAR_ENOUGH = 1 << 16, MAX_THETA = 16, ROWS_PER_COEFFICIENT = 128;
 const LARGE_STEP = 1 / 8, MOST_STEPS = 500, LEAST_LENGTH = 1 / (1 << 20);
 export const MOST_STEERED = 500;
 const MEMORY = 10, LEAST_PIVOT = 2 ** -24;
@@ -548,10 +548,9 @@ export function fit(rows, loss, ridge, onPass = () => {}) {
     share = ALL; // few different rows: no share stands for all
     sums = passed(theta, share);
   }
-  const lastStep = Math.min(LONGEST_LAST,
-    Math.max(1, Math.floor((whole ? LAST_STEP : LAST_STEP / 8) / Math.sqrt(rows.nRows))));
+  const near = Math.min(NEAR_ENOUGH, Math.max(1, Math.floor(NEAR / Math.sqrt(rows.nRows))));
   const points = [];  // since the information was made
-  let inverse = null, last = Infinity;
+  let inverse = null, last = Infinity, before = 0;
   for (let step = 0; step < MOST_STEPS; step++) {
     const gradient = meanGradient(sums, loss, ridge, theta);
     const flat = POWERS[WEIGHT_BITS + 1023 - lossBits(loss)] * rows.nRows / sums.weight;
@@ -567,7 +566,11 @@ export function fit(rows, loss, ridge, onPass = () => {}) {
     const move = remembered(points, inverse).map((value) => -value);
     size = move.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
     const units = move.map((value) => onGrid(value, THETA_BITS));
-    if (units.every((value) => Math.abs(value) <= lastStep)) return moved(theta, units);
+    const largest = units.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+    // steps after this one that shrink as the last two did add up to so much
+    if (8 * largest <= near || largest * largest <= near * (before - largest)) {
+      return moved(theta, units);
+    }
     const steersBadly = size > last / 4 && share < ALL;
     if (steersBadly) share = Math.min(4 * share, ALL);
     last = size;
@@ -586,6 +589,8 @@ export function fit(rows, loss, ridge, onPass = () => {}) {
       sums = passed(there, whole && (steersBadly || length * size > LARGE_STEP) ? share : 0);
       const ahead = meanGradient(sums, loss, ridge, there);
       if (total(ahead.map((value, i) => value * move[i])) <= -slope / 4) {
+        before = theta.reduce((most, row, k) =>
+          row.reduce((more, value, j) => Math.max(more, Math.abs(there[k][j] - value)), most), 0);
         theta = there;
         break;
       }
