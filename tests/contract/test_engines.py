@@ -58,6 +58,13 @@ def study_of(weighted):
     return replace(study, design=replace(study.design, widths=widths))
 
 
+def saved_study(folder):
+    table = open_table(patients(3000, 1), target="died")
+    study = publish(table, Request(target="died", ridge=0.01)).study
+    study.save(folder / "study.json")
+    return study
+
+
 @pytest.fixture(scope="module", params=[False, True], ids=["plain", "weights"])
 def case(request):
     """A study, a lab's rows, and the model of these rows in memory."""
@@ -467,10 +474,7 @@ print("connect" in type(frame).__module__, engine.replicate(study, frame)[0].fin
 session.stop()
 """
     rows = patients(4000, 2)
-    study = publish(
-        open_table(patients(3000, 1), target="died"), Request(target="died", ridge=0.01)
-    ).study
-    study.save(tmp_path / "study.json")
+    study = saved_study(tmp_path)
     rows.to_parquet(tmp_path / "a.parquet", index=False)
     expected = replicate(study, open_table(rows, target="died"))[0].fingerprint
     done = subprocess.run(
@@ -481,6 +485,27 @@ session.stop()
         env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
     )
     assert done.stdout.split()[-2:] == ["True", expected], done.stderr[-2000:]
+
+
+def test_spark_connect_without_a_server(tmp_path):
+    pytest.importorskip("pyspark", reason="pyspark is not installed: dev.py test --engines")
+    script = """
+import sys, time
+from pyspark.sql import SparkSession
+from replearn.engines import spark as engine
+from replearn.study.study import Study
+frame = SparkSession.builder.remote("sc://127.0.0.1:1").getOrCreate().read.parquet("a.parquet")
+start = time.monotonic()
+try:
+    engine.replicate(Study.load(sys.argv[1]), frame)
+except engine.ReplearnError as problem:
+    print(time.monotonic() - start < 20, problem)
+"""
+    saved_study(tmp_path)
+    command = [sys.executable, "-W", "ignore", "-c", script, tmp_path / "study.json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.stdout.startswith("True no Spark Connect server answers ("), done.stderr[-2000:]
+    assert done.stdout.count("\n") == 1
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -512,10 +537,7 @@ def federation(tmp_path_factory):
     """A folder with a study and the rows of three labs, and the model of all rows."""
     pytest.importorskip("flwr", reason="flwr is not installed: dev.py test --engines")
     folder = tmp_path_factory.mktemp("federation")
-    study = publish(
-        open_table(patients(3000, 1), target="died"), Request(target="died", ridge=0.01)
-    ).study
-    study.save(folder / "study.json")
+    study = saved_study(folder)
     (folder / "labs").mkdir()
     tables = []
     for seed, (name, n_rows) in enumerate(LABS.items(), start=10):

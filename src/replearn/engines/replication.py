@@ -111,5 +111,9 @@ def other_version(here: str, there: str) -> ReplearnError:
 def one_line(problem: BaseException) -> str:
     """The last line in which Python names an error, or else the first of what was said."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    raised = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception"))]
+    raised = [
+        line
+        for line in lines
+        if line.split(":")[0].endswith(("Error", "Exception")) or line.startswith("details = ")
+    ]
     return (raised[-1:] or lines or [type(problem).__name__])[0][:300].rstrip(".")

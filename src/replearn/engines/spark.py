@@ -75,6 +75,8 @@ def _selected(design: Design, frame: Any) -> Any:
             f"the rows must be a Spark dataframe, got {type(frame).__name__}. Make one with "
             "spark.createDataFrame."
         )
+    if "connect" in type(frame).__module__:
+        _knock(frame.sparkSession)
     if frame.isStreaming:
         raise ReplearnError(
             "the dataframe must have an end, got a streaming one. Fit what was written so far."
@@ -82,6 +84,20 @@ def _selected(design: Design, frame: Any) -> Any:
     names = columns_of(design, frame.columns)
     # in quotes, so that a dot in a name is no field of a struct
     return frame.select(*("`" + name.replace("`", "``") + "`" for name in names))
+
+
+def _knock(session: Any) -> None:
+    """Fail at once if no server answers: Spark Connect would try again for minutes."""
+    policies = session.client.get_retry_policies()
+    session.client.set_retry_policies([])
+    try:
+        session.conf.get("spark.sql.session.timeZone")  # anything that a server knows
+    except Exception as problem:  # without retries, so that the process can end soon, too
+        raise ReplearnError(
+            f"no Spark Connect server answers ({one_line(problem)}). Check that it runs, and the "
+            "address of the session, like sc://10.0.0.1:15002."
+        ) from None
+    session.client.set_retry_policies(policies)
 
 
 def _mapped(frame: Any, task: Callable[..., Iterator[Any]], work: Work) -> Any:
