@@ -55,6 +55,7 @@ calls <- list(
     list(columns = out(t(found$X)), counts = out(cbind(found$missing, found$odd)))
   },
   replicate = function(v) {
+    if (!is.null(v$block)) R$BLOCK <- v$block
     data <- v$path
     if (!is.null(v$frame)) data <- read.csv(data, check.names = FALSE, fileEncoding = "UTF-8-BOM",
                                             encoding = "UTF-8", stringsAsFactors = v$frame)

@@ -212,10 +212,10 @@ def little_spread(folder: Path) -> Iterator[tuple[str, Study, Path, Case]]:
         yield name, study, write_table(folder / f"spread {number}.csv", case, 100 + number), case
 
 
-def large_table(path: Path) -> tuple[Study, Case]:
+def large_table(path: Path, n_rows: int = 70_000) -> tuple[Study, Case]:
     """More rows of 12 columns than fit into a batch or a block, and a study of them."""
     rng = np.random.default_rng(40)
-    X = rng.normal(size=(70_000, 12))
+    X = rng.normal(size=(n_rows, 12))
     y = rng.logistic(size=len(X)) < X[:, :5].sum(axis=1)
     names = tuple(f"x{i}" for i in range(12))
     head = ",".join([*names, "died"])
