@@ -178,6 +178,15 @@ def test_labs_of_one_population(plain, labs):
     assert "3 labs with 3,000 rows have one model" in found.facts().verdict
 
 
+def test_labs_stand_about_where_their_own_fits_do(plain, labs):
+    """One step from the joint fit, without the memory of all labs' gradients."""
+    found, _, _ = rounds(plain[0], labs)
+    for lab in found.labs:
+        alone = replicate(plain[0], open_table(labs[lab.lab], target="y"))[1]
+        apart = lab.landed.positions - alone.landed.positions
+        assert np.abs(apart / lab.landed.reach).max() < 0.15
+
+
 def test_a_lab_that_differs_is_named(plain, labs):
     study, _ = plain
     other = labs["Oslo"].copy()

@@ -451,7 +451,8 @@ def _coalition(
     def numbers(sums: ExactSums) -> Vector:
         """The coordinates that some rows alone would have, by one step from the last point."""
         gradient, weight = sums.values["gradient"], sums.count("weight")
-        own = replace(fitted.behind, gradient=gradient, weight=weight, direction=None)
+        # past points have the gradients of all labs
+        own = replace(fitted.behind, gradient=gradient, weight=weight, past=(), direction=None)
         step = newton.direction_of(own, loss, ridge, factor).step
         return design.numbers(theta + on_grid(step, THETA_BITS))
 
