@@ -36,6 +36,13 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("fixed" if block == 0 else "fresh")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # tracing costs a third of what repeats few lines thousands of times; other tests run them too
+    for item in items:
+        if "theory" in item.path.parts or "test_pages_show_what_comes_out" in item.name:
+            item.add_marker("no_cover")
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     return f"seed block: {config.getoption('--seed-block')}"
 
