@@ -61,7 +61,7 @@ def prose(text: str) -> str:
 @pytest.mark.parametrize(
     "page",
     [
-        page if name(page) == "README.md" else pytest.param(page, marks=pytest.mark.slow)
+        page if name(page) == "docs/index.md" else pytest.param(page, marks=pytest.mark.slow)
         for page in run_pages.pages()
     ],
     ids=name,

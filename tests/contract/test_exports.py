@@ -302,6 +302,7 @@ def in_sklearn(plain: Any, rows: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_sklearn_needs_no_replearn(tmp_path: Path) -> None:
     """In a process that cannot import replearn."""
     rows, names = table(200), ("logistic", "counts")

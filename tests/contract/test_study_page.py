@@ -116,8 +116,8 @@ def wait_for_answer(browser: Browser) -> tuple[str, str]:
     ("kind", "width"),
     [
         pytest.param(Browser, 1000, marks=needs_browser),
-        pytest.param(Browser, 360, marks=needs_browser),
-        pytest.param(Firefox, 1000, marks=needs_firefox),
+        pytest.param(Browser, 360, marks=[needs_browser, pytest.mark.slow]),
+        pytest.param(Firefox, 1000, marks=[needs_firefox, pytest.mark.slow]),
     ],
 )
 def test_a_browser_replicates(folder, tmp_path, kind, width):
@@ -163,6 +163,7 @@ def test_a_browser_replicates(folder, tmp_path, kind, width):
             assert browser.complaints() == []
 
 
+@pytest.mark.slow
 @needs_browser
 def test_a_browser_refuses_and_goes_on(folder, tmp_path):
     with Browser(tmp_path) as browser:

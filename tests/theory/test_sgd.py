@@ -162,6 +162,7 @@ def test_paper_mode_is_what_is_printed():
     assert plan.n_repetitions == math.ceil(math.log2(10 * plan.n_batches / 0.05))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "tight"])
 def test_practical_promise_is_kept(name, seeds):
     plan = SGD.sizes(replace(PROMISE, max_disagreement=0.15), 10, "practical", Sizes())

@@ -119,6 +119,7 @@ def test_student_factor_is_the_union_of_tails():
         assert missed == pytest.approx(0.01, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", [SVM, SGD], ids=["svm", "sgd"])
 @pytest.mark.parametrize("name", ["plain", "decoy", "skewed"])
 def test_practical_sketches_keep_their_promise(recipe, name, seeds):

@@ -139,6 +139,7 @@ def test_the_variance_that_pairs_show_is_bounded(seed_block):
 # ---------------------------------------------------------------- two labs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "tight", "decoy"])
 def test_practical_promise_is_kept(name, seeds):
     plan = plan_of("practical", replace(PROMISE, max_disagreement=0.15))
