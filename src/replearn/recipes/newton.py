@@ -24,6 +24,7 @@ from replearn.exact import algebra
 from replearn.exact.rows import (
     COARSE,
     COARSE_BLOCK,
+    COARSE_SHIFT,
     ROW_BITS,
     THETA_BITS,
     WEIGHT_BITS,
@@ -291,7 +292,7 @@ def _add_first_and_diagonal(
 ) -> int:
     """Add up the first row and the diagonal of each score's block, and return the weight."""
     own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))  # pairs of a score with itself
-    one = (1 << ROW_BITS) // int(COARSE)  # the constant, on the same grid
+    one = 1 << (ROW_BITS - COARSE_SHIFT)  # the constant, on the same grid
     n_others = information.shape[2] - X.shape[1]  # columns that sparse rows leave out: the constant
     most = len(found) if is_sparse(X) else COARSE_BLOCK
     for start in range(0, len(found), most):
@@ -299,7 +300,7 @@ def _add_first_and_diagonal(
         values = _curvature(loss, found[part], _cut(weights, part))[own]
         if is_sparse(X):  # int64 needs no bound on the number of rows
             values = values.astype(np.int64)
-            cells = (X.data.astype(np.int64) + int(COARSE) // 2) // int(COARSE)
+            cells = (X.data.astype(np.int64) + int(COARSE) // 2) >> COARSE_SHIFT
             coarse = sparse_rows(cells, X.indices, X.indptr, X.shape)
         else:
             coarse = cells = np.floor(X[part] * (1.0 / COARSE) + 0.5)
