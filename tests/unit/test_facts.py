@@ -198,7 +198,8 @@ def test_page() -> None:
     assert svg["role"] == "img"
     assert svg["aria-label"] == 'cells "and" marks'
     assert "<?xml" not in text
-    for words in ("Study <7>", "Same <model>.", "a & b", "50%", "Coefficients", "-12.50", "landed"):
+    titles = ("Study <7>", "Coefficients", figure.label)
+    for words in (*titles, "Same <model>.", "a & b", "50%", "-12.50", "landed"):
         assert words in page.words
     for rule in ("prefers-color-scheme: dark", "@media print", "size: A4"):
         assert rule in text

@@ -74,7 +74,7 @@ class Table:
 class Figure:
     """A picture that is drawn when somebody looks."""
 
-    label: str  # what it shows, for those who do not see it
+    label: str  # what it shows: its title, and for those who do not see it
     draw: Callable[[], str]  # gives an SVG
     caption: str = ""
 
@@ -457,8 +457,8 @@ def _figure_html(figure: Figure) -> str:
     if "aria-label" not in root:
         root = f' role="img" aria-label="{_safe(figure.label)}"{root}'
     svg = f"<svg{root}>{parts}"
-    caption = f"<figcaption>{_safe(figure.caption)}</figcaption>" if figure.caption else ""
-    return f"<figure>{svg}{caption}</figure>"
+    words = f"<strong>{_safe(figure.label)}.</strong> {_safe(figure.caption)}"
+    return f"<figure>{svg}<figcaption>{words}</figcaption></figure>"
 
 
 _STYLE = """
