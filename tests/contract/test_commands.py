@@ -656,6 +656,7 @@ REFUSALS = [
     ("evaluate a.model.json new.csv --by age2", "age2"),
     ("export a.model.json --out {tmp}/x.doc", "must end in"),
     ("replicate study.json b.csv --page a.csv", "is no page"),
+    ("replicate study.json b.csv --out a.csv", "is no result"),
     ("fit data.csv --target y --algorithm net --bits 2", "belongs to svm and sgd"),
     ("fit a.csv --target died", "must hold a number in every row"),
     ("plan --features 0", "--features"),

@@ -124,8 +124,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         page = getattr(options, "page", None)
         check_target(page, "page")
         _refuse_own_table(options)
-        if page is not None and os.path.exists(page) and not page.endswith((".html", ".htm")):
-            raise ReplearnError(f"{page} is there and is no page. Name a new file, as page.html.")
+        if page is not None:
+            from replearn.documents.files import check_replaced
+
+            check_replaced(page, b"<")
         with _warnings_in_one_line(command) as warned:
             outcome: Outcome = options.run(options)
         if page is not None and outcome.title:  # a round in between has none

@@ -57,10 +57,21 @@ def write_json(path: str | os.PathLike[str], content: Any, private: bool = False
 
 def write_atomically(path: str | os.PathLike[str], content: bytes, private: bool = False) -> None:
     """Write a file so that no reader ever sees half of it; see `in_place_of`."""
+    if content[:1] in (b"{", b"<"):
+        check_replaced(path, content[:1])
     with in_place_of(path, private) as name, open(name, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())  # the content must be safe before its new name is
+
+
+def check_replaced(path: str | os.PathLike[str], start: bytes) -> None:
+    """Refuse to write a page (``<``) or a result (``{``) over a file of a different kind."""
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            if file.read(1) not in (b"", start):
+                kind = "page" if start == b"<" else "result of replearn"
+                raise ReplearnError(f"{path} is there and is no {kind}. Name a new file.")
 
 
 @contextmanager
