@@ -444,7 +444,7 @@ def splits_of(lines: list[dict[str, Any]]) -> str:
 
 def markdown(table: pd.DataFrame) -> str:
     """The summary in words and a table."""
-    main_part = table[table["share"] == 1]
+    main_part = table[table["share"] == table["share"].max()]
     plan = "default"
     n_pairs, differ = int(main_part["pairs"].sum()), int(main_part[f"differ {plan}"].sum())
     weighted = np.average(main_part["expected"], weights=main_part["pairs"])
