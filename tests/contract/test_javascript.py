@@ -90,6 +90,7 @@ def test_tables_and_a_study(stored, tmp_path):
         assert sums == round_["sums"]
 
 
+@pytest.mark.slow
 @needs_node
 def test_fits(stored):
     for vector, found in zip(

@@ -164,6 +164,7 @@ def test_refusals_are_the_same(tmp_path):
         assert found["refused"] == message, name
 
 
+@pytest.mark.slow
 @needs_node
 def test_the_same_columns_look_strange(tmp_path):
     calls, expected = [], []

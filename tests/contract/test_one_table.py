@@ -185,6 +185,7 @@ def outcome(source, encoding):
     return grid.dtype, grid.tobytes(), values.tobytes(), np.array(counts).tolist()
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(tables())
 def test_one_table_is_one_table(drawn):

@@ -202,6 +202,7 @@ def test_csv_means_what_its_texts_say(tmp_path_factory, rows, delimiter, end, qu
     assert_same_columns(read(path, 3), read_by_text(text.getvalue(), delimiter))
 
 
+@pytest.mark.slow
 def test_a_late_text_in_a_column_of_numbers(tmp_path):
     """Arrow has parsed many blocks as numbers before; nothing is lost, and nothing read twice."""
     n_rows = 300_000

@@ -361,6 +361,7 @@ def test_information_that_is_not_positive_is_refused(plain, labs):
         combine(study, *sums, state=state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_honest_lab_is_refused(kind):
     study, _ = published(kind)

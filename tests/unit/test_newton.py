@@ -78,6 +78,7 @@ def test_no_order_no_chunk_and_no_zero_changes_a_bit():
     assert (state == expected).all()
 
 
+@pytest.mark.slow
 def test_correlated_columns_need_more_steps_and_get_there():
     rng = np.random.default_rng(1)
     base = rng.normal(size=(3000, 20))

@@ -38,6 +38,7 @@ def rows(n=3000, d=6, seed=0):
     return X, y
 
 
+@pytest.mark.slow
 @both
 def test_same_rows_same_model_whatever_they_come_in(cls):
     X, y = rows()
