@@ -390,9 +390,7 @@ def inflation_of(
                 continue
             summary = Summary.of(half, loss)
             if loss.is_enough(summary.shares):
-                z = coordinates.of_theta(
-                    fit(half, loss, ridge, summary, theta, newton.NEAR_ENOUGH)
-                )
+                z = coordinates.of_theta(fit(half, loss, ridge, summary, theta, newton.NEAR_ENOUGH))
                 found.append((z, summary.n_rows))
         if len(found) == 2:
             (z, n), (other, m) = found
