@@ -1,5 +1,7 @@
 """The fit with many coefficients, beside the one with a whole information matrix."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -58,6 +60,28 @@ def test_fits_end_where_they_say_from_their_limit(monkeypatch, loss, weighted):
         found = fit(rows, loss, "0.1", summary)
         limit = fit(rows, loss, "0.1", summary, near=0)
         assert np.abs(found - limit).max() < 2 * near
+
+
+def test_where_rules_of_a_first_pass_end():
+    """A step is the last one if eight of it are near; a share of the rows is off by an eighth."""
+    loss, rows = LOSSES["two classes"], lab(LOSSES["two classes"], n_rows=64)
+    state = newton.State(np.zeros((1, rows.n_terms + 1)), 1 << 30)
+    sums = newton.sums_at(rows.blocks(), loss, state)
+    weight = sums.count("weight")
+
+    def advanced(sampled: int, near: int) -> newton.State | np.ndarray:
+        values = {**sums.values, "sampled": sums.values["sampled"] * 0 + sampled}
+        return newton.advance(state, replace(sums, values=values), loss, 0.01, near)
+
+    right = weight // 4
+    largest = int(np.abs(advanced(right, 1 << 40)).max())
+    assert isinstance(advanced(right, 8 * largest), np.ndarray)
+    assert isinstance(advanced(right, 8 * largest - 1), newton.State)
+    for sign in (-1, 1):
+        off = right + sign * right // 8
+        assert advanced(off, 0).behind is not None
+        found = advanced(off + sign, 0)
+        assert (found.behind, found.share) == (None, 1 << 32)
 
 
 def test_no_order_no_chunk_and_no_zero_changes_a_bit():
