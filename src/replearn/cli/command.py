@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from replearn.documents.facts import Facts, wrapped
@@ -52,18 +53,12 @@ def width() -> int:
     return max(20, min(shutil.get_terminal_size().columns, WIDEST))
 
 
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of examples; no line is wider than text is elsewhere."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **({"width": width()} | settings))
-
-
 class Parser(argparse.ArgumentParser):
     """Takes arguments as its help shows them, and complains in one line."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        shared: dict[str, Any] = {"formatter_class": _Formatter, "allow_abbrev": False}
+        lines = partial(argparse.RawDescriptionHelpFormatter, width=width())  # of examples
+        shared: dict[str, Any] = {"formatter_class": lines, "allow_abbrev": False}
         super().__init__(*args, **shared | settings)
 
     def add(self, usage: str, text: str, **settings: Any) -> None:
