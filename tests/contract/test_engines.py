@@ -30,8 +30,6 @@ from replearn.study.replication import replicate
 from replearn.study.study import Study
 from replearn.tables import open_table
 
-pytestmark = pytest.mark.timeout(1800)  # beside other load Java alone takes minutes
-
 
 def patients(n_rows, seed, weighted=False):
     rng = np.random.default_rng(seed)
@@ -514,11 +512,14 @@ def test_spark_refuses_as_in_memory(case, spark, tmp_path):
     from replearn.engines import spark as engine
 
     study, rows, _ = case
+    gone = spark_frame(spark, rows, tmp_path / "d")
+    (tmp_path / "d").unlink()
     wrong = [
         (spark_frame(spark, rows.drop(columns="ward"), tmp_path / "a"), "no column 'ward'"),
         (spark_frame(spark, rows.assign(ward="Z"), tmp_path / "b"), "coded differently"),
         (spark_frame(spark, rows.assign(died="maybe"), tmp_path / "c"), "labels of the study"),
         (rows, "must be a Spark dataframe, got DataFrame"),
+        (gone, "FileNotFoundException: .*/d"),
         (spark.readStream.format("rate").load(), "must have an end"),
     ]
     for frame, words in wrong:

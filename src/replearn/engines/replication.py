@@ -1,5 +1,6 @@
 """A replication on any engine: the passes of a study, each made where the rows are."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial, reduce
@@ -109,11 +110,10 @@ def other_version(here: str, there: str) -> ReplearnError:
 
 
 def one_line(problem: BaseException) -> str:
-    """The last line in which Python names an error, or else the first of what was said."""
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    raised = [
-        line
-        for line in lines
-        if line.split(":")[0].endswith(("Error", "Exception")) or line.startswith("details = ")
+    """The last line in which Python, Java or gRPC names an error, or else the first line."""
+    lines = [
+        line.strip().removeprefix("Caused by").lstrip(": ") for line in str(problem).split("\n")
     ]
-    return (raised[-1:] or lines or [type(problem).__name__])[0][:300].rstrip(".")
+    names = r"[\w.]*(Error|Exception)\b|details = "
+    raised = [line for line in lines if re.match(names, line) and not line.endswith("last):")]
+    return (raised[-1:] or [*filter(None, lines), type(problem).__name__])[0][:300].rstrip(".")

@@ -45,15 +45,20 @@ def replicate(
     -----
     Executors need replearn, and the Python of the driver (``PYSPARK_PYTHON``).
     """
-    rows = _selected(study.design, frame)
     kept: list[Any] = []
 
     def pass_over(state: State) -> list[Any]:
-        if state.scale is not None and not kept:
-            kept.append(_mapped(rows, _in_pieces, work(study, state, keep=True)).persist())
-        found = _mapped(*((kept[0], _of_kept) if kept else (rows, _at_once)), work(study, state))
         try:
-            return [pickle.loads(row[0]) for row in found.collect()]
+            if not kept:
+                rows, task = _selected(study.design, frame), _at_once
+                if state.scale is not None:
+                    kept.append(_mapped(rows, _in_pieces, work(study, state, keep=True)).persist())
+            if kept:
+                rows, task = kept[0], _of_kept
+            found = _mapped(rows, task, work(study, state)).collect()
+            return [pickle.loads(row[0]) for row in found]
+        except ReplearnError:
+            raise
         except Exception as problem:  # pyspark need not be imported to name its exceptions
             raise ReplearnError(
                 f"a job failed on Spark: {type(problem).__name__}: {one_line(problem)}. Check that "
