@@ -778,14 +778,14 @@ def test_an_interrupt_says_so(
 
 def test_a_closed_output(inside: Path) -> None:
     closed = _started("show", "study.json", preexec_fn=lambda: os.close(1))
-    _, errors = closed.communicate(timeout=60)
+    _, errors = closed.communicate(timeout=600)
     assert closed.returncode == 2
     assert errors.decode().count("\n") == 1
     reader, writer = os.pipe()
     os.close(reader)
     piped = _started("predict", "a.model.json", "new.csv", stdout=writer)
     os.close(writer)
-    _, errors = piped.communicate(timeout=60)
+    _, errors = piped.communicate(timeout=600)
     assert piped.returncode == 141
     assert errors == b""
 
@@ -795,7 +795,7 @@ def test_a_full_disk() -> None:
         pytest.skip("there is no /dev/full here")
     with open("/dev/full", "w") as full:
         process = _started("table", stdout=full)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=600)
     assert process.returncode == 2
     assert errors.decode().count("\n") == 1
 
@@ -805,7 +805,7 @@ def test_a_path_that_is_no_utf8(inside: Path) -> None:
     (inside / odd).write_bytes((inside / "b.csv").read_bytes())
     for words in (["show", odd], ["replicate", "study.json", odd]):
         process = _started(*words, stdout=subprocess.PIPE)
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=600)
         assert process.returncode == 2
         assert errors.decode().count("\n") == 1
 
@@ -822,6 +822,6 @@ def test_an_output_without_unicode(inside: Path, tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         env=os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
     )
-    text, errors = process.communicate(timeout=60)
+    text, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     assert b"Gr\\xf6\\xdfe" in text
