@@ -218,6 +218,7 @@ def tried(kind: str, seed: int) -> str:
     return "harmless"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "n_files"), [("document", 300), ("table", 60), ("command", 60)])
 def test_mutations(kind: str, n_files: int) -> None:
     found = Counter(tried(kind, seed) for seed in range(n_files))
