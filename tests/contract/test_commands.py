@@ -451,6 +451,7 @@ def test_tables_to_practise_on(tmp_path: Path) -> None:
     from replearn.datasets import load_readmission
 
     assert replearn("demo", "--tables", tmp_path / "new", "--rows", "300")[0] == 0
+    assert replearn("demo", "--tables", tmp_path / "new", "--rows", "300")[0] == 2  # never over one
     tables = {path.stem: pd.read_csv(path) for path in (tmp_path / "new").iterdir()}
     assert {*tables} == {"ashford", "birchwood", "castleton", "dunmore", "ninety-days"}
     assert tables["castleton"].equals(load_readmission("Castleton", 300))

@@ -120,7 +120,7 @@ def _tables(folder: str, n_rows: int) -> Outcome:
     os.makedirs(folder, exist_ok=True)
     for name, columns in (labs | {"ninety-days": labs["castleton"] | {_TARGET: late}}).items():
         cells = [["" if x is None or x != x else x for x in column] for column in columns.values()]
-        with open(os.path.join(folder, f"{name}.csv"), "w", newline="", encoding="utf-8") as file:
+        with open(os.path.join(folder, f"{name}.csv"), "x", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([columns, *zip(*cells, strict=True)])
     said = {
         "tables": ", ".join(f"{name}.csv" for name in labs),

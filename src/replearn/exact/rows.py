@@ -22,7 +22,8 @@ MAX_ROW = 1 << 14
 #: Sums of at most this many rows stay exact: 2^14 rows x 2^14 x 2^22 is 2^50.
 MAX_BLOCK = 1 << 14
 #: The information matrix takes rows in units of 2^-8: 2^11 rows x 2^10 x 2^10 x 2^22 is 2^53.
-COARSE_SHIFT, COARSE, COARSE_BLOCK = 4, 16.0, 1 << 11
+COARSE_SHIFT, COARSE_BLOCK = 4, 1 << 11
+COARSE = 2.0**COARSE_SHIFT
 #: Numbers of a float64 block that a core's cache holds.
 _CACHED = 1 << 18
 
