@@ -45,6 +45,8 @@ def load_readmission(
     """
     if centre is not None and centre not in CENTRES:
         raise ReplearnError(f"centre must be one of {', '.join(CENTRES)}, got {centre!r}.")
+    if n_rows < 1:
+        raise ReplearnError(f"rows must be one or more, got {n_rows}. Ask for some thousands.")
     parts = {
         name: _patients(Coins(f"readmission/{seed}/{name}"), n_rows)
         for name in (CENTRES if centre is None else (centre,))

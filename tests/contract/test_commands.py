@@ -651,6 +651,7 @@ REFUSALS = [
     ("compare a.model.json", "at least two"),
     ("evaluate a.model.json new.csv --by age2", "age2"),
     ("export a.model.json --out {tmp}/x.doc", "must end in"),
+    ("demo --rows -3 --tables {tmp}/new", "rows must be one or more"),
     ("replicate study.json b.csv --page a.csv", "is no page"),
     ("replicate study.json b.csv --out a.csv", "is no result"),
     ("fit data.csv --target y --algorithm net --bits 2", "belongs to svm and sgd"),
