@@ -132,9 +132,10 @@ class _Coordinator:
     def of(cls, grid: Any, run: Mapping[str, Any]) -> "_Coordinator":
         """Read the run config."""
         mode, n_labs, seconds = _mode(run["mode"]), run["n-labs"], run["seconds"]
-        for name, kinds in (("n-labs", int), ("seconds", int | float)):
-            if not isinstance(run[name], kinds) or run[name] <= 0:
-                raise ReplearnError(f"{name} must be a positive number, got {short(run[name])}.")
+        if type(n_labs) is not int or n_labs < 1:
+            raise ReplearnError(f"n-labs must be a whole number of labs, got {short(n_labs)}.")
+        if type(seconds) not in (int, float) or not 0 < seconds < 1e7:
+            raise ReplearnError(f"seconds must be positive, got {short(seconds)}.")
         n_nodes = len(list(grid.get_node_ids()))
         if n_nodes > n_labs:  # it would be chance which of them take part
             raise ReplearnError(
@@ -152,6 +153,9 @@ class _Coordinator:
         while isinstance(found, State):
             number += 1
             sums = self.asked(self.out / f"round{number}", LabSums, state=found.canonical_bytes())
+            for lab, one in sums.items():
+                if one.lab != lab:
+                    raise ReplearnError(f"sums must be of {lab!r}, got those of {one.lab!r}.")
             found = combine(self.study, *sums.values(), state=found)
         found.model.save(self.out / "model.json")
         write_json(self.out / "result.json", found.facts().data())
