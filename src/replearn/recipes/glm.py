@@ -120,8 +120,8 @@ def fit(
     loss: Loss,
     ridge: str,
     summary: Summary,
-    start: Matrix | None = None,
     near: int | None = None,
+    guide: newton.Guide | None = None,
 ) -> Matrix:
     """Coefficients of all rows, in whole units of 2^-26: see `newton.fit`."""
 
@@ -130,7 +130,7 @@ def fit(
 
     n_columns = rows.n_terms + 1
     return newton.fit(
-        passed, loss, float(ridge), summary.shares, summary.n_rows, n_columns, start, near
+        passed, loss, float(ridge), summary.shares, summary.n_rows, n_columns, near, guide
     )
 
 
@@ -213,11 +213,14 @@ class Validation:
     loss : float
         Mean held-out loss in nats, on a grid, so that choices have the same bits everywhere.
     folds : tuple of Fold
+    guide : Guide
+        The fit of all rows that the folds began with.
     """
 
     ridge: str
     loss: float
     folds: tuple[Fold, ...]
+    guide: newton.Guide
 
 
 def folds_of(kept: Kept, loss: Loss) -> tuple[Fold, ...]:
@@ -234,15 +237,26 @@ def folds_of(kept: Kept, loss: Loss) -> tuple[Fold, ...]:
     return tuple(folds) or (Fold(kept, kept.block, Summary.of(kept, loss)),)
 
 
-def validate(folds: tuple[Fold, ...], loss: Loss, ridge: str) -> Validation:
-    """Fit each fold, from where the folds stand."""
+def validate(
+    kept: Kept, folds: tuple[Fold, ...], loss: Loss, ridge: str, guide: newton.Guide | None = None
+) -> Validation:
+    """Fit all rows, from ``guide`` on, and then each fold, which differs little from them.
+
+    Each fit ends near its own limit, so no fold learns from the rows that it holds out.
+    """
+    summary = Summary.of(kept, loss)
+    theta = fit(kept, loss, ridge, summary, newton.NEAR_ENOUGH, guide)
+    guide = newton.Guide(theta)
+    if theta.size <= newton.MOST_STEERED:
+        state = newton.State(theta, newton.share_of(summary.n_rows, theta.size))
+        sums = newton.sums_at(kept.blocks(), loss, state, kept.work)
+        information = newton.mean_information(sums, loss, float(ridge))
+        guide = newton.Guide(theta, algebra.cholesky(information, newton.LEAST_PIVOT))
     fitted = tuple(
-        replace(
-            fold, theta=fit(fold.learn, loss, ridge, fold.summary, fold.theta, newton.NEAR_ENOUGH)
-        )
+        replace(fold, theta=fit(fold.learn, loss, ridge, fold.summary, newton.NEAR_ENOUGH, guide))
         for fold in folds
     )
-    return Validation(ridge, held_out_loss(fitted, loss), fitted)
+    return Validation(ridge, held_out_loss(fitted, loss), fitted, guide)
 
 
 def held_out_loss(folds: Sequence[Fold], loss: Loss) -> float:
@@ -264,7 +278,7 @@ def scored(fold: Fold) -> Iterator[tuple[Matrix, Block]]:
         yield scores(with_constant(piece.terms), fold.theta, piece.offset), piece
 
 
-def best_ridge(folds: tuple[Fold, ...], loss: Loss) -> Validation:
+def best_ridge(kept: Kept, folds: tuple[Fold, ...], loss: Loss) -> Validation:
     """The ridge with the least held-out loss: from a strong one on, while it helps.
 
     Nearly separable rows have no bounded fit with a weak ridge; then the last bounded one counts.
@@ -272,12 +286,11 @@ def best_ridge(folds: tuple[Fold, ...], loss: Loss) -> Validation:
     best: Validation | None = None
     for ridge in RIDGES[2::2]:  # whole decades; `tried` looks between them
         try:
-            found = validate(folds, loss, ridge)
+            found = validate(kept, folds, loss, ridge, best and best.guide)
         except ReplearnError:
             if best is None:
                 continue
             break
-        folds = found.folds
         if best is not None and found.loss >= best.loss:
             break
         best = found
@@ -372,7 +385,7 @@ def inflation_of(
     coordinates: Coordinates,
     influence: Influence,
     smallest: int,
-    theta: Matrix,
+    guide: newton.Guide,
 ) -> float:
     """Squared differences between parts of a lab's own rows, beside what influences say.
 
@@ -390,8 +403,8 @@ def inflation_of(
                 continue
             summary = Summary.of(half, loss)
             if loss.is_enough(summary.shares):
-                z = coordinates.of_theta(fit(half, loss, ridge, summary, theta, newton.NEAR_ENOUGH))
-                found.append((z, summary.n_rows))
+                theta = fit(half, loss, ridge, summary, newton.NEAR_ENOUGH, guide)
+                found.append((coordinates.of_theta(theta), summary.n_rows))
         if len(found) == 2:
             (z, n), (other, m) = found
             ratios.append(((z - other) / influence.differences(n, m, upper=False)) ** 2)
@@ -538,7 +551,9 @@ def attempt(
     spread = Spread(influence)
     if summary.n_rows >= LEAST_ROWS:
         n_there = promise.n_there
-        inflation = inflation_of(kept, loss, ridge, coordinates, influence, n_there, theta)
+        inflation = inflation_of(
+            kept, loss, ridge, coordinates, influence, n_there, validation.guide
+        )
         spread = Spread(influence, inflation)
     bare = Trial(validation, theta, coordinates, spread, (), (), math.inf)
     return bare.with_cells(promise, loss)
@@ -565,9 +580,9 @@ def original(
     if summary.n_rows < LEAST_ROWS:
         folds, ridge = (Fold(kept, kept.block, summary),), ridge or _STRONG
     if ridge is not None:
-        validation = validate(folds, loss, ridge)
+        validation = validate(kept, folds, loss, ridge)
         return summary, attempt(rows, kept, loss, summary, promise, moments, validation)
-    validation = best_ridge(folds, loss)
+    validation = best_ridge(kept, folds, loss)
     trials: list[Trial] = []
     price = _RIDGE_PRICE * 0.5 * loss.n_scores * (rows.n_terms + 1)
     allowed = price / min(promise.n_there, summary.n_rows)
@@ -575,7 +590,7 @@ def original(
     for stronger in RIDGES[place::-1]:
         try:
             if stronger != validation.ridge:
-                validation = validate(validation.folds, loss, stronger)
+                validation = validate(kept, folds, loss, stronger, validation.guide)
             trials.append(attempt(rows, kept, loss, summary, promise, moments, validation))
         except ReplearnError:
             if stronger == RIDGES[0] and not trials:

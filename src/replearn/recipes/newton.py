@@ -54,8 +54,8 @@ LEAST_PIVOT = 2.0**-24
 MAX_THETA = 16.0
 #: The information matrix comes from about so many rows for each coefficient.
 ROWS_PER_COEFFICIENT = 128
-#: It is made again while steps are larger than this.
-_LARGE_STEP = 2.0**-3
+#: It is made again while steps are larger than this; with a guide, only after larger ones.
+_LARGE_STEP, _LARGE_GUIDED_STEP = 2.0**-3, 1.0
 #: With more coefficients it has a first row and a diagonal for each score, and is made once.
 MOST_STEERED = 500
 #: Steps since then that are remembered.
@@ -320,10 +320,8 @@ def _curvature(loss: Loss, found: Matrix, weights: Vector | None) -> Matrix:
     return np.asarray(on_grid(curvature, loss.bits).T)
 
 
-def start(
-    loss: Loss, shares: Vector, n_rows: int, n_columns: int, theta: Matrix | None = None
-) -> State:
-    """The first state.
+def start(loss: Loss, shares: Vector, n_rows: int, n_columns: int) -> State:
+    """The first state, at the constant model.
 
     Parameters
     ----------
@@ -332,19 +330,21 @@ def start(
         Shares of the classes, or the mean target, of all rows.
     n_rows, n_columns : int
         Rows, and coefficients of a score with its constant.
-    theta : array of shape (n_scores, n_columns), optional
-        Where to begin, in whole units; by default at the constant model.
     """
-    if theta is None:
-        theta = np.zeros((loss.n_scores, n_columns))
-        theta[:, 0] = on_grid(loss.start(shares), THETA_BITS)
+    theta = np.zeros((loss.n_scores, n_columns))
+    theta[:, 0] = on_grid(loss.start(shares), THETA_BITS)
     if theta.size > MOST_STEERED:
         return State(theta, 1 << 32, whole=False)
-    return State(theta, _share(n_rows, theta.size))
+    return State(theta, share_of(n_rows, theta.size))
 
 
 def advance(
-    state: State, sums: ExactSums, loss: Loss, ridge: float, near: int | None = None
+    state: State,
+    sums: ExactSums,
+    loss: Loss,
+    ridge: float,
+    near: int | None = None,
+    factor: Matrix | None = None,
 ) -> State | Matrix:
     """What follows from a pass over all rows: the next state, or the coefficients.
 
@@ -359,14 +359,18 @@ def advance(
         on the mean loss. Labs with different numbers of rows have one target.
     near : int, optional
         How far from its limit a fit may end, in units of 2^-26; by default the rows say it.
+    factor : array, optional
+        Steers the first step if the state asks for no information: see `Guide`.
 
     Returns
     -------
     found : State or array of shape (n_scores, n_columns)
         Coefficients are whole numbers of units of 2^-26.
     """
-    old, share, n_steps, before = state.behind, state.share, 0, None
-    if old is None and share < 1 << 32:
+    old, n_steps, before = state.behind, 0, None
+    large = _LARGE_STEP if factor is None else _LARGE_GUIDED_STEP
+    share = state.share or share_of(sums.count("rows"), state.theta.size)
+    if old is None and 0 < state.share < 1 << 32:
         found_share = sums.count("sampled") / sums.count("weight")
         if abs(found_share - share * 2.0**-32) > share * 2.0**-35:
             return State(state.theta, 1 << 32)  # few different rows: no share stands for all
@@ -378,7 +382,8 @@ def advance(
                 raise ReplearnError(
                     "the fit must converge, but its steps do not shrink. Use a larger ridge."
                 )
-            return _ahead(replace(old, halvings=old.halvings + 1, direction=before), state.whole)
+            again = replace(old, halvings=old.halvings + 1, direction=before)
+            return _ahead(again, state.whole, large)
         share, n_steps = old.share, old.n_steps + 1
     if n_steps == _MOST_STEPS:
         raise ReplearnError(
@@ -395,12 +400,11 @@ def advance(
         share,
         n_steps=n_steps,
     )
-    factor = None
     if old is not None and before is not None and not state.share:
         past = (*old.past, Point(old.theta, old.gradient))[-_MEMORY:]
         new = replace(new, information=old.information, sampled=old.sampled, past=past)
         factor = before.factor
-    found = direction_of(new, loss, ridge, factor)
+    found = direction_of(new, loss, ridge, None if state.share else factor)
     units = on_grid(found.step, THETA_BITS)
     if near is None:
         near = min(NEAR_ENOUGH, max(1, int(_NEAR / math.sqrt(sums.count("rows")))))
@@ -412,7 +416,7 @@ def advance(
     if before is not None and found.size > before.size / 4 and share < 1 << 32:
         # the share of the rows steers badly: a larger one will do better
         new = replace(new, share=min(4 * share, 1 << 32), steers_badly=True)
-    return _ahead(replace(new, direction=found), state.whole)
+    return _ahead(replace(new, direction=found), state.whole, large)
 
 
 def direction_of(
@@ -473,7 +477,7 @@ def _solved_alone(sums: ExactSums, right: Matrix, loss: Loss, ridge: float) -> M
     return found
 
 
-def _ahead(behind: Behind, whole: bool) -> State:
+def _ahead(behind: Behind, whole: bool, large: float) -> State:
     """The state at the end of a step, which is halved until coefficients stay in bounds."""
     assert behind.direction is not None
     step, size = behind.direction.step, behind.direction.size
@@ -481,13 +485,29 @@ def _ahead(behind: Behind, whole: bool) -> State:
         length = 2.0**-halvings
         there = behind.theta + on_grid(length * step, THETA_BITS)
         if np.abs(there).max() < MAX_THETA * 2.0**THETA_BITS:
-            steer = whole and (behind.steers_badly or length * size > _LARGE_STEP)
+            steer = whole and (behind.steers_badly or length * size > large)
             share = behind.share if steer else 0
             return State(there, share, replace(behind, halvings=halvings), whole)
     raise ReplearnError(
         f"coefficients of standardised columns must stay below {MAX_THETA:g}, but these rows drive "
         "them further: some column nearly separates the classes. Use a larger ridge."
     )
+
+
+@dataclass(frozen=True)
+class Guide:
+    """A fit of nearly the same rows, from which another one begins.
+
+    Attributes
+    ----------
+    theta : array of shape (n_scores, n_columns)
+        Coefficients of that fit, in whole units.
+    factor : array, optional
+        Of its information matrix, which then steers this fit as well.
+    """
+
+    theta: Matrix
+    factor: Matrix | None = None
 
 
 def fit(
@@ -497,16 +517,20 @@ def fit(
     shares: Vector,
     n_rows: int,
     n_columns: int,
-    theta: Matrix | None = None,
     near: int | None = None,
+    guide: Guide | None = None,
 ) -> Matrix:
     """Coefficients at which the mean loss with its ridge is smallest.
 
     ``passed`` makes one pass over all rows, wherever they are; see `start` and `advance`.
     """
-    found: State | Matrix = start(loss, shares, n_rows, n_columns, theta)
+    found: State | Matrix = start(loss, shares, n_rows, n_columns)
+    factor = None
+    if guide is not None:
+        factor = guide.factor
+        found = replace(found, theta=guide.theta, **({} if factor is None else {"share": 0}))
     while isinstance(found, State):
-        found = advance(found, passed(found), loss, ridge, near)
+        found = advance(found, passed(found), loss, ridge, near, factor)
     return found
 
 
@@ -541,7 +565,7 @@ class Penalty:
         return np.asarray(np.kron(one, np.diag(columns)), dtype=np.float64)
 
 
-def _share(n_rows: int, n_coefficients: int) -> int:
+def share_of(n_rows: int, n_coefficients: int) -> int:
     """The share of rows, in units of 2^-32, that makes the information matrix."""
     wanted = max(ROWS_PER_COEFFICIENT * n_coefficients, 1 << 13)
     return 1 << 32 if 2 * wanted > n_rows else (wanted << 32) // n_rows
