@@ -878,10 +878,9 @@ encode <- function(encoding, table, is_rounded = TRUE) {
   for (product in encoding$products) {
     a <- product$first + 1
     b <- product$second + 1
-    both <- is_first[a] && is_first[b]
-    whole <- terms[[a]] * terms[[b]]
-    new <- if (is_rounded) floor(whole / (if (both) 16384 else 4096) + 0.5)
-      else whole * (if (both) 0.25 else 1)
+    shrinkage <- 2^(encoding$halvings + (if (is_first[a] && is_first[b]) 2 else 0))
+    whole <- terms[[a]] * terms[[b]] / shrinkage
+    new <- if (is_rounded) floor(whole / 4096 + 0.5) else whole
     terms <- c(terms, list(new))
   }
   list(X = matrix(unlist(terms), table$n), missing = missing, odd = odd)

@@ -34,6 +34,7 @@ class Case:
     class_weight: tuple[str, ...] | None = None
     csv: CsvOptions = CsvOptions()  # noqa: RUF009
     encoding: Any = ()
+    halvings: int = 0
     n_directions: int = 0
     style: str = "plain"
     features: tuple[str, ...] = ()
@@ -55,6 +56,7 @@ CASES = {
     "byte order mark and Windows line ends": Case(style="windows"),
     "decimal commas": Case(style="commas", csv=CsvOptions(";", ",", ".")),
     "directions": Case(n_directions=3),
+    "halved products": Case(encoding={"interactions": "all"}, n_rows=1500, halvings=2),
 }
 
 
@@ -105,6 +107,7 @@ def make_study(path: Path, case: Case) -> tuple[Study, Model]:
     features = case.features or [n for n in ("age", "bmi", "ward", "smoker") if n != case.target]
     table = open_case(path, case, features)
     learned = learn_encoding(table, **dict(case.encoding))
+    learned = replace(learned, encoding=replace(learned.encoding, halvings=case.halvings))
     if case.style == "ties":
         age, *others = learned.encoding.columns
         encoding = replace(
@@ -205,10 +208,10 @@ def strange_columns(folder: Path) -> Iterator[tuple[str, Study, Path, Case]]:
 
 
 def little_spread(folder: Path) -> Iterator[tuple[str, Study, Path, Case]]:
-    """Studies that state a quarter of the spread that rows have."""
+    """Studies that state far less spread than rows have."""
     for number, (name, case) in enumerate(CASES.items()):
         study, _ = make_study(write_table(folder / "a.csv", case, seed=number), case)
-        study = replace(study, spreads=("0.25",) * study.design.n_numbers)
+        study = replace(study, spreads=("0.15",) * study.design.n_numbers)
         yield name, study, write_table(folder / f"spread {number}.csv", case, 100 + number), case
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,9 +79,9 @@ rows = st.tuples(
 )
 
 
-@given(st.lists(rows, min_size=1, max_size=20))
-def test_every_term_is_as_specified(drawn):
-    encoding = ENCODING
+@given(st.lists(rows, min_size=1, max_size=20), st.integers(0, 3))
+def test_every_term_is_as_specified(drawn, halvings):
+    encoding = replace(ENCODING, halvings=halvings)
     table = dict(
         zip(("age", "ward", "dose", "sex"), map(list, zip(*drawn, strict=True)), strict=True)
     )
@@ -95,8 +96,10 @@ def test_every_term_is_as_specified(drawn):
         ]
         for product in encoding.products:
             a, b = terms[product.first], terms[product.second]
-            both_z = {product.first, product.second} <= {0, 8}
-            terms.append((a * b + 8192) // 16384 if both_z else (a * b + 2048) // 4096)
+            unit = (
+                4096 * (4 if {product.first, product.second} <= {0, 8} else 1) << encoding.halvings
+            )
+            terms.append((a * b + unit // 2) // unit)
         assert row == terms
 
 

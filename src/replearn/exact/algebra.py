@@ -51,6 +51,15 @@ def forward(lower: Matrix, right: Matrix) -> Matrix:
     return x
 
 
+def inverse(lower: Matrix) -> Matrix:
+    """The inverse of a lower triangle: `forward` of the unit matrix, without its zeros."""
+    x = np.eye(len(lower))
+    for j in range(len(lower)):
+        x[j, : j + 1] /= lower[j, j]
+        x[j + 1 :, : j + 1] -= np.multiply.outer(lower[j + 1 :, j], x[j, : j + 1])
+    return x
+
+
 def backward(upper: Matrix, right: Matrix) -> Matrix:
     """``upper^-1 right`` for an upper triangle."""
     x = right.astype(np.float64, copy=True)

@@ -165,8 +165,7 @@ def _of_glm(model: Model) -> Rule:
     scale, centre = loss.scale
     weights = model.theta[:, 1:].T * scale
     for place, product in enumerate(encoding.products, encoding.n_terms - len(encoding.products)):
-        if all(encoding.terms[term].kind == "z" for term in (product.first, product.second)):
-            weights[place] /= 4
+        weights[place] /= 2 ** encoding.shrinkage(product)
     return Rule(
         link=loss.link,
         fingerprint=model.fingerprint,

@@ -247,11 +247,10 @@ def validate(
     summary = Summary.of(kept, loss)
     theta = fit(kept, loss, ridge, summary, newton.NEAR_ENOUGH, guide)
     guide = newton.Guide(theta)
-    if theta.size <= newton.MOST_STEERED:
+    if theta.size <= newton.MOST_GUIDED:
         state = newton.State(theta, newton.share_of(summary.n_rows, theta.size))
         sums = newton.sums_at(kept.blocks(), loss, state, kept.work)
-        information = newton.mean_information(sums, loss, float(ridge))
-        guide = newton.Guide(theta, algebra.cholesky(information, newton.LEAST_PIVOT))
+        guide = newton.Guide(theta, newton.factor_of(sums, loss, float(ridge)))
     fitted = tuple(
         replace(fold, theta=fit(fold.learn, loss, ridge, fold.summary, newton.NEAR_ENOUGH, guide))
         for fold in folds
@@ -284,16 +283,17 @@ def best_ridge(kept: Kept, folds: tuple[Fold, ...], loss: Loss) -> Validation:
     Nearly separable rows have no bounded fit with a weak ridge; then the last bounded one counts.
     """
     best: Validation | None = None
+    guide: newton.Guide | None = None
     for ridge in RIDGES[2::2]:  # whole decades; `tried` looks between them
         try:
-            found = validate(kept, folds, loss, ridge, best and best.guide)
+            found = validate(kept, folds, loss, ridge, guide)
         except ReplearnError:
             if best is None:
                 continue
             break
         if best is not None and found.loss >= best.loss:
             break
-        best = found
+        best, guide = found, found.guide
     if best is None:
         raise ReplearnError(
             "rows must allow a bounded fit, but even a ridge of "

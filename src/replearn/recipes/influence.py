@@ -126,7 +126,12 @@ def influence_of(
     half = algebra.forward(lower, np.asarray(np.kron(*triangles), dtype=np.float64))
     turn = algebra.backward(lower.T, half).T  # gradients to coordinates
     turn_whole, turn_unit = _whole(turn)
-    inverse = [_Metric.of(_block(information, k, n_columns)) for k in range(n_scores)]
+    triangles_of = (
+        [lower]
+        if n_scores == 1
+        else [algebra.cholesky(_block(information, k, n_columns)) for k in range(n_scores)]
+    )
+    inverse = [_Metric.of(triangle) for triangle in triangles_of]
     typical = np.sqrt([algebra.total(column * column) for column in half.T])
     unit = np.ldexp(1.0, np.frexp(typical)[1] - _FINE)
     seen, likely = _Moments.none(len(turn)), _Moments.none(len(turn))  # of each row alone
@@ -250,8 +255,9 @@ class _Metric:
     reach: float
 
     @classmethod
-    def of(cls, information: Matrix) -> "_Metric":
-        inverse = algebra.forward(algebra.cholesky(information), np.eye(len(information)))
+    def of(cls, lower: Matrix) -> "_Metric":
+        """From the triangle of that matrix."""
+        inverse = algebra.inverse(lower)
         return cls(*_whole(inverse), 2.0 ** math.frexp(float(_reach(inverse).max()))[1])
 
     def squared_lengths(self, X: Matrix) -> Vector:

@@ -61,6 +61,8 @@ MOST_STEERED = 500
 #: Steps since then that are remembered.
 _MEMORY = 10
 _MOST_STEPS = 500
+#: Fits that only choose are guided by a whole matrix up to so many coefficients.
+MOST_GUIDED = 2000
 #: A step is halved so often at most.
 _MOST_HALVINGS = 20
 #: Rows whose sums int64 holds: an entry of the information has at most 2^42 of each.
@@ -443,15 +445,20 @@ def direction_of(
     for step, change, product in reversed(steps):
         weights.append(_dot(step, right) / product)
         right = right - weights[-1] * change
-    if not _is_whole(sums.values["information"]):
+    if factor is None and _is_whole(sums.values["information"]):
+        factor = factor_of(sums, loss, ridge)
+    if factor is None:
         found = _solved_alone(sums, right, loss, ridge)
     else:
-        if factor is None:
-            factor = algebra.cholesky(mean_information(sums, loss, ridge), LEAST_PIVOT)
         found = algebra.solve(factor, right.reshape(-1)).reshape(right.shape)
     for (step, change, product), weight in zip(steps, reversed(weights), strict=True):
         found = found + (weight - _dot(change, found) / product) * step
     return Direction(factor, gradient, -found)
+
+
+def factor_of(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:
+    """The triangle of an information matrix that steers."""
+    return algebra.cholesky(mean_information(sums, loss, ridge), LEAST_PIVOT)
 
 
 def _dot(a: Matrix, b: Matrix) -> float:
@@ -524,11 +531,11 @@ def fit(
 
     ``passed`` makes one pass over all rows, wherever they are; see `start` and `advance`.
     """
-    found: State | Matrix = start(loss, shares, n_rows, n_columns)
-    factor = None
+    state, factor = start(loss, shares, n_rows, n_columns), None
     if guide is not None:
         factor = guide.factor
-        found = replace(found, theta=guide.theta, **({} if factor is None else {"share": 0}))
+        state = replace(state, theta=guide.theta, share=state.share if factor is None else 0)
+    found: State | Matrix = state
     while isinstance(found, State):
         found = advance(found, passed(found), loss, ridge, near, factor)
     return found

@@ -32,6 +32,7 @@ from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study, sealed_commitment
 from replearn.study.worth import Worth
 from replearn.tables import (
+    Learned,
     Remark,
     Table,
     learn_classes,
@@ -46,6 +47,8 @@ from replearn.types import Matrix, Vector
 LEAST_LEVEL = 20
 #: Bits about each number, and those where rounding would cost too much.
 _BITS, _MORE_BITS = 3, 4
+#: Products are tried as they are, and a quarter of it: a ridge then shrinks them sixteenfold.
+_HALVINGS = (0, 2)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -214,10 +217,10 @@ class Original:
 
 @dataclass
 class _Candidate:
-    """An original with one basis."""
+    """An original with one basis, and products that are halved so often."""
 
     basis: str
-    learned: Any
+    learned: Learned
     rows: Rows
     reading: Reading
     summary: Summary
@@ -247,10 +250,20 @@ def publish(table: Table, request: Request) -> Original:
     promise = Promise(request.max_disagreement, bits, n_rows, n_there)
     loss = loss_of(request.kind, classes, labels)
     bases = ("linear", "splines") if request.basis == "auto" else (request.basis,)
-    candidates = [
-        _candidate(table, request, basis, classes, labels, loss, promise) for basis in bases
-    ]
-    best = min(candidates, key=lambda candidate: candidate.trial.loss)
+    weight = _class_weight(request.class_weight, classes, labels)
+    ridge = None if request.ridge == "auto" else decimal_text(float(request.ridge))
+    best: _Candidate | None = None
+    for basis in bases:
+        learned = _learned(table, request, basis, labels, promise)
+        for halvings in _HALVINGS if learned.encoding.products else (0,):
+            encoding = replace(learned.encoding, halvings=halvings)
+            reading = Reading(encoding, loss, classes, weight)
+            rows = read_rows(TableRows(table, reading), request.n_jobs)
+            summary, trial = glm.original(rows, loss, promise, ridge)
+            if best is None or trial.loss < best.trial.loss:
+                learned = replace(learned, encoding=encoding)
+                best = _Candidate(basis, learned, rows, reading, summary, trial)
+    assert best is not None
     if request.sketch_bits == "auto" and best.trial.is_dear(loss):
         promise = replace(promise, bits=_MORE_BITS)
         best.trial = best.trial.with_cells(promise, loss)
@@ -265,19 +278,11 @@ def read_labels(table: Table, kind: Kind) -> tuple[tuple[Any, ...] | None, Any]:
     return None, target_numbers(column, least=0 if kind == "poisson" else None)
 
 
-def _candidate(
-    table: Table,
-    request: Request,
-    basis: str,
-    classes: tuple[Any, ...] | None,
-    labels: Any,
-    loss: Loss,
-    promise: Promise,
-) -> _Candidate:
+def _learned(table: Table, request: Request, basis: str, labels: Any, promise: Promise) -> Learned:
     shrink = max(1.0, promise.n_here / promise.n_there)
     if table.roles.get("groups") is not None:  # rows of one person count once
         shrink *= promise.n_here / max(1, len(levels_of(table.whole("groups"))[1]))
-    learned = learn_encoding(
+    return learn_encoding(
         table,
         labels,
         basis=basis,  # type: ignore[arg-type]
@@ -288,12 +293,6 @@ def _candidate(
         drop=request.drop,
         least_rows=math.ceil(LEAST_LEVEL * shrink),
     )
-    weight = _class_weight(request.class_weight, classes, labels)
-    reading = Reading(learned.encoding, loss, classes, weight)
-    rows = read_rows(TableRows(table, reading), request.n_jobs)
-    ridge = None if request.ridge == "auto" else decimal_text(float(request.ridge))
-    summary, trial = glm.original(rows, loss, promise, ridge)
-    return _Candidate(basis, learned, rows, reading, summary, trial)
 
 
 def _class_weight(given: Any, classes: tuple[Any, ...] | None, labels: Any) -> Vector | None:

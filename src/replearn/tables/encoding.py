@@ -112,7 +112,7 @@ class LevelColumn(Part):
 
 @dataclass(frozen=True)
 class Product(Part):
-    """The product of two terms, by their numbers: of z, or of levels; z z is divided by 4."""
+    """The product of two terms, by their numbers: of z, or of levels; see `Encoding.shrinkage`."""
 
     first: Annotated[int, Range(0, MAX_TERMS)]
     second: Annotated[int, Range(0, MAX_TERMS)]
@@ -137,6 +137,8 @@ class Encoding(Part):
     ----------
     missing : "indicator" or "refuse"
         Whether missing cells are taken, or refused.
+    halvings : int
+        How often all products are halved, so that a ridge keeps them small.
 
     Examples
     --------
@@ -154,6 +156,7 @@ class Encoding(Part):
     columns: Annotated[tuple[NumberColumn | LevelColumn, ...], Length(1, 10_000)]
     products: Annotated[tuple[Product, ...], Length(0, MAX_TERMS)] = ()
     missing: Literal["indicator", "refuse"] = "indicator"
+    halvings: Annotated[int, Range(0, 8)] = 0
 
     def check(self) -> None:
         """Refuse columns of one name, and products of what has none."""
@@ -212,7 +215,7 @@ class Encoding(Part):
         columns = self._columns(batch, np.int16, seen)
         for place, product in enumerate(self.products, -len(self.products)):
             a, b = columns[product.first].astype(np.int32), columns[product.second]
-            shift = 14 if self._is_of_z(product) else 12
+            shift = 12 + self.shrinkage(product)
             columns[place] = (a * b + (1 << (shift - 1))) >> shift
         for start in range(0, batch.n_rows, _TURNED):  # some rows at a time stay in the cache
             out[start : start + _TURNED] = columns[:, start : start + _TURNED].T
@@ -227,14 +230,16 @@ class Encoding(Part):
             return out
         columns = self._columns(batch, np.float64, None)
         for place, product in enumerate(self.products, -len(self.products)):
-            factor = 0.25 if self._is_of_z(product) else 1.0
+            factor = 2.0 ** -self.shrinkage(product)
             columns[place] = columns[product.first] * columns[product.second] * factor
         return columns.T
 
-    # --- how ------------------------------------------------------------------------------------
+    def shrinkage(self, product: Product) -> int:
+        """How often a product of two terms is halved: twice more if both are z, up to 4."""
+        both_z = all(self.terms[i].kind == "z" for i in (product.first, product.second))
+        return self.halvings + (2 if both_z else 0)
 
-    def _is_of_z(self, product: Product) -> bool:
-        return all(self.terms[i].kind == "z" for i in (product.first, product.second))
+    # --- how ------------------------------------------------------------------------------------
 
     @cached_property
     def _only_z(self) -> bool:
