@@ -13,7 +13,8 @@ for the fourth bit. Those from 4,000 on chose nothing.
 
 *differ* counts pairs under the study's own seed. *over coins* is the same probability given both
 fits, averaged over all seeds: independent shifts make it a product over the numbers. Results are
-JSON lines, one for each pair, and a second run goes on where the first one ended.
+JSON lines, one for each pair, and a second run goes on where the first one ended; ``--before``
+goes on from the table of a run whose lines are gone.
 """
 
 import argparse
@@ -40,6 +41,8 @@ from replearn.study.study import Study
 from replearn.tables import Table
 
 FIRST = 4000
+#: Task, basis and share of rows.
+Key = tuple[str, str, float]
 #: Bits (by default 3, or 4 where rounding would cost too much) and probability.
 PLANS: dict[str, tuple[int | None, float]] = {
     "default": (None, 0.01),
@@ -299,6 +302,7 @@ def main() -> None:
     parser.add_argument("--labs", type=int, help="so many replications at once, and nothing else")
     parser.add_argument("--rivals", type=int, default=5, help="pairs with scikit-learn beside")
     parser.add_argument("--results", type=Path, default=Path("worth.jsonl"))
+    parser.add_argument("--before", type=Path, help="worth.csv of an earlier run: its pairs count")
     parser.add_argument("--table", action="store_true", help="no measurement: only the table")
     parser.add_argument("--write", type=Path, help="folder for worth.csv and worth.md")
     options = parser.parse_args()
@@ -311,6 +315,7 @@ def main() -> None:
         return
     known = [json.loads(line) for line in _lines(options.results)]
     done = {(line["task"], line["basis"], line["seed"], line["share"]) for line in known}
+    before = {} if options.before is None else _rows(pd.read_csv(options.before))
     names = options.tasks.split(";") if options.tasks else list(QUICK if options.quick else TASKS)
     n_pairs = 6 if options.quick else options.pairs
     for task in tasks(options.data, names) if not options.table else ():
@@ -319,7 +324,7 @@ def main() -> None:
                 continue
             for seed in range(FIRST, FIRST + n_pairs):
                 key = (task.name, basis, seed, options.share)
-                if key in done:
+                if key in done or seed < _first((task.name, basis, options.share), before):
                     continue
                 rivals = seed < FIRST + options.rivals and basis == "linear" and options.share == 1
                 line = dict(zip(("task", "basis", "seed", "share"), key, strict=True))
@@ -331,8 +336,8 @@ def main() -> None:
                 known.append(line)
                 with options.results.open("a") as file:
                     file.write(json.dumps(line) + "\n")
-    table = summary(known)
-    text = splits_of(known) + markdown(table)
+    table = summary(known, before)
+    text = splits_of(known, before) + markdown(table)
     print(text)
     if options.write is not None:
         table.to_csv(options.write / "worth.csv", index=False)
@@ -353,28 +358,64 @@ def _lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def summary(lines: list[dict[str, Any]]) -> pd.DataFrame:
+def _rows(table: pd.DataFrame) -> dict[Key, dict[str, Any]]:
+    """Lines of a table by task, basis and share."""
+    found = table.fillna({f"match {n}": "" for n in SMALL_LABS}).to_dict("records")
+    return {(row["task"], row["basis"], row["share"]): row for row in found}
+
+
+def _first(key: Key, before: dict[Key, dict[str, Any]]) -> int:
+    """The first split that an earlier run has not seen."""
+    return FIRST + before.get(key, {"pairs": 0})["pairs"]
+
+
+def summary(
+    lines: list[dict[str, Any]], before: dict[Key, dict[str, Any]] | None = None
+) -> pd.DataFrame:
     """One line for each task, basis and share of rows."""
+    before = before or {}
     rivals: dict[str, dict[int, dict[str, Any]]] = {}  # by task and split
-    groups: dict[tuple[str, str, float], list[dict[str, Any]]] = {}
-    refused: dict[tuple[str, str, float], int] = {}
+    groups: dict[Key, list[dict[str, Any]]] = {}
+    refused: dict[Key, int] = {}
     for line in lines:
         key = (line["task"], line["basis"], line["share"])
+        if line.get("rivals"):
+            rivals.setdefault(line["task"], {})[line["seed"]] = line["rivals"]
+        if line["seed"] < _first(key, before):
+            continue
         if "refused" in line:
             refused[key] = refused.get(key, 0) + 1
             continue
         groups.setdefault(key, []).append(line)
-        if line.get("rivals"):
-            rivals.setdefault(line["task"], {})[line["seed"]] = line["rivals"]
     order = {name: place for place, name in enumerate(TASKS)}
     found = []
-    for key in sorted(groups, key=lambda key: (key[2] != 1, order[key[0]], -key[2])):
-        found.append(_row(key, groups[key], rivals.get(key[0], {}), refused.get(key, 0)))
+    for key in sorted({*groups, *before}, key=lambda key: (key[2] != 1, order[key[0]], -key[2])):
+        parts = [before[key]] if key in before else []
+        if key in groups:
+            parts.append(_row(key, groups[key], rivals.get(key[0], {}), refused.get(key, 0)))
+        found.append(parts[0] if len(parts) == 1 else _joined(*parts))
     return pd.DataFrame(found)
 
 
+def _joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """A line of both runs; rivals are those of the earlier one."""
+    share, row = new["pairs"] / (old["pairs"] + new["pairs"]), dict(old)
+    for name, value in new.items():
+        if name in ("pairs", "refused") or name.startswith("differ "):
+            row[name] = old[name] + value
+        elif name.startswith("match ") and isinstance(value, str):
+            counts = [map(int, text.split(" of ")) for text in (old[name], value) if text]
+            row[name] = " of ".join(str(sum(part)) for part in zip(*counts, strict=True))
+        elif not isinstance(value, str) and not name.startswith(("logistic", "trees", "ahead")):
+            row[name] = (1 - share) * old[name] + share * value
+    gain = row["base"] - row["own loss"]
+    for plan in PLANS:
+        row[f"kept {plan}"] = (row["base"] - row[f"loss {plan}"]) / gain
+    return row | {name: old[name] for name in ("rows", "numbers", "rival pairs", "share")}
+
+
 def _row(
-    key: tuple[str, str, float],
+    key: Key,
     lines: list[dict[str, Any]],
     rivals: dict[int, dict[str, Any]],
     n_refused: int,
@@ -435,11 +476,12 @@ def _row(
     return row
 
 
-def splits_of(lines: list[dict[str, Any]]) -> str:
+def splits_of(lines: list[dict[str, Any]], before: dict[Key, dict[str, Any]]) -> str:
     """Which splits were used, and whether rules were chosen on some of them."""
-    seeds = sorted({line["seed"] for line in lines})
+    last = max([line["seed"] for line in lines] + [_first(key, before) - 1 for key in before])
+    first = min([FIRST, *(line["seed"] for line in lines)])
     seen = sum(line["seed"] < FIRST for line in lines)
-    return f"Splits {seeds[0]} to {seeds[-1]}; {seen} of {len(lines)} pairs are not fresh.\n\n"
+    return f"Splits {first} to {last}; {seen} pairs are not fresh.\n\n"
 
 
 def markdown(table: pd.DataFrame) -> str:
