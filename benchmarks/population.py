@@ -11,7 +11,7 @@ import numpy as np
 from replearn.codes.coins import Coins
 from replearn.codes.sketch import Cells
 from replearn.exact.rows import Block, Kept
-from replearn.recipes import glm
+from replearn.recipes import glm, newton
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.losses import Bernoulli
 
@@ -45,7 +45,7 @@ def rows(n_rows: int, rng: np.random.Generator, theta: np.ndarray, constant: flo
 
 def fitted(lab: Kept) -> np.ndarray:
     """A lab's fit."""
-    return glm.fit(lab, LOSS, RIDGE, glm.Summary.of(lab, LOSS).check(LOSS))
+    return newton.fit(lab, LOSS, RIDGE, newton.Summary.of(lab, LOSS).check(LOSS))
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Published:
     @classmethod
     def of(cls, lab: Kept, promise: glm.Promise, seed: str) -> "Published":
         """As `replearn.study.original.publish` makes it, with a ridge that is given."""
-        summary = glm.Summary.of(lab, LOSS)
+        summary = newton.Summary.of(lab, LOSS)
         theta = fitted(lab)
         moments = glm.second_moments(lab)
         coordinates = Coordinates.of(LOSS.information(summary.shares), moments, float(RIDGE))

@@ -21,8 +21,8 @@ import pandas as pd
 import scipy.sparse as sp
 
 from replearn.exact.rows import Block, Kept
-from replearn.recipes import glm
 from replearn.recipes.losses import Bernoulli
+from replearn.recipes.newton import Summary, fit
 from replearn.study.original import Request, publish
 from replearn.study.replication import replicate
 from replearn.tables import open_table
@@ -71,7 +71,7 @@ def compare(name: str, n_repeats: int) -> dict[str, Any]:
     plain = LogisticRegression(C=1 / (float(RIDGE) * n_rows), tol=1e-4, max_iter=1000)
     times: dict[str, list[float]] = {"ours": [], "lbfgs": []}
     for _ in range(n_repeats):
-        times["ours"].append(cpu(lambda: glm.fit(lab, loss, RIDGE, glm.Summary.of(lab, loss))))
+        times["ours"].append(cpu(lambda: fit(lab, loss, RIDGE, Summary.of(lab, loss))))
         times["lbfgs"].append(cpu(lambda: plain.fit(X, y)))
     ours, theirs = (float(np.median(times[who])) for who in ("ours", "lbfgs"))
     return {"what": f"fit, {name}", "ours": ours, "scikit-learn": theirs, "ratio": ours / theirs}
@@ -114,7 +114,7 @@ def memory(name: str) -> None:
     lab, loss = Kept(Block(grid, y)), Bernoulli()
     size = grid.nbytes / 2**20
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    glm.fit(lab, loss, RIDGE, glm.Summary.of(lab, loss))
+    fit(lab, loss, RIDGE, Summary.of(lab, loss))
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(after - before + size, size + 64)
 

@@ -21,9 +21,10 @@ from replearn.exact.rows import Block, Kept, marks
 from replearn.recipes import newton
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.design import Design
-from replearn.recipes.glm import Summary, fit, second_moments
+from replearn.recipes.glm import second_moments
 from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
 from replearn.recipes.model import Model
+from replearn.recipes.newton import Summary, fit
 from replearn.study.coalition import combine, lab_sums
 from replearn.study.passes import State
 from replearn.study.rows import Reading, TableRows, read_rows
@@ -98,14 +99,11 @@ def fit_vector(block: Block, loss: Loss, ridge: str) -> dict[str, Any]:
     rows = Kept(block)
     summary = Summary.of(rows, loss).check(loss)
     passes, sums = [], []
-
-    def passed(state: newton.State) -> Any:
-        passes.append({"theta": whole(state.theta), "share": state.share})
-        sums.append(newton.sums_at(rows.blocks(), loss, state))
-        return sums[-1]
-
-    n_columns = rows.n_terms + 1
-    theta = newton.fit(passed, loss, float(ridge), summary.shares, summary.n_rows, n_columns)
+    theta: Any = newton.start(loss, summary, rows.n_terms + 1)
+    while isinstance(theta, newton.State):
+        passes.append({"theta": whole(theta.theta), "share": theta.share})
+        sums.append(newton.sums_at(rows.blocks(), loss, theta))
+        theta = newton.advance(theta, sums[-1], loss, float(ridge))
     coordinates = Coordinates.of(
         loss.information(summary.shares), second_moments(rows), float(ridge)
     )

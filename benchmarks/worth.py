@@ -33,7 +33,8 @@ from replearn.codes.coins import Coins
 from replearn.codes.sketch import Cells, width_factor
 from replearn.errors import ReplearnError
 from replearn.exact.rows import Kept
-from replearn.recipes import glm
+from replearn.recipes import newton
+from replearn.recipes.validation import Fold
 from replearn.study.original import Original, Request, publish, worth_of
 from replearn.study.replication import replicate
 from replearn.study.rows import Reading, TableRows, read_rows
@@ -103,8 +104,8 @@ class Pair:
     def fit(self, places: np.ndarray) -> tuple[int, np.ndarray]:
         """A lab's own fit."""
         rows = self.rows(places)
-        summary = glm.Summary.of(rows, self.design.loss).check(self.design.loss)
-        return summary.n_rows, glm.fit(rows, self.design.loss, self.design.ridge, summary)
+        summary = newton.Summary.of(rows, self.design.loss).check(self.design.loss)
+        return summary.n_rows, newton.fit(rows, self.design.loss, self.design.ridge, summary)
 
     def cells(self, plan: str = "default") -> Cells:
         """Cells of a study with other bits and a different promise, from the same fit."""
@@ -117,7 +118,7 @@ class Pair:
     def worth(self, rows: Kept, theta: np.ndarray) -> dict[str, float | None]:
         """Log-loss and AUC (or balanced accuracy) of coefficients on rows to test on."""
         whole = np.floor(theta * 2.0**26 + 0.5)
-        found = worth_of(self.design.loss, (glm.Fold(rows, rows.block, None, whole),))  # type: ignore[arg-type]
+        found = worth_of(self.design.loss, (Fold(rows, rows.block, None, whole),))  # type: ignore[arg-type]
         best = found.auc or found.balanced_accuracy
         return {
             "base": found.base,

@@ -13,9 +13,9 @@ from replearn.documents.facts import Row
 from replearn.documents.facts import Table as FactTable
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.design import Design
-from replearn.recipes.glm import Summary, fit
 from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
 from replearn.recipes.model import Model
+from replearn.recipes.newton import Summary, fit
 from replearn.study.replication import Replication, replicate
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study

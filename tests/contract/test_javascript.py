@@ -15,8 +15,8 @@ from benchmarks import vectors
 from replearn.documents import canonical_json
 from replearn.errors import ReplearnError
 from replearn.exact.rows import Block, Kept
-from replearn.recipes.glm import Summary, fit
 from replearn.recipes.losses import Bernoulli, Gaussian, Multinomial, Poisson
+from replearn.recipes.newton import Summary, fit
 
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 

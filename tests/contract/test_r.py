@@ -16,7 +16,7 @@ from replearn import cli
 from replearn.datasets import load_readmission
 from replearn.errors import ReplearnError
 from replearn.exact.rows import Kept
-from replearn.recipes.glm import Summary, fit
+from replearn.recipes.newton import Summary, fit
 from replearn.study.replication import Replication
 from replearn.study.study import Study
 from replearn.tables import profile

@@ -22,8 +22,8 @@ from scipy import sparse
 import replearn as rl
 from replearn.datasets import load_readmission
 from replearn.documents import decimal_text
-from replearn.exact.rows import Block, Kept
-from replearn.recipes import glm
+from replearn.exact.rows import Block, Kept, joined
+from replearn.recipes import glm, newton
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.losses import Bernoulli, Gaussian, Multinomial, Poisson
 from replearn.recipes.model import Model
@@ -53,7 +53,7 @@ def theta(table, original):
 def _theta(source, study, **options):
     rows = TableRows(open_table(source, target=TARGET, **options), Reading.of(study.design))
     loss = study.design.loss
-    return glm.fit(rows, loss, study.design.ridge, glm.Summary.of(rows, loss))
+    return newton.fit(rows, loss, study.design.ridge, newton.Summary.of(rows, loss))
 
 
 def test_leaving_out_one_row_changes_the_fingerprint_of_narrow_cells(table, original, theta):
@@ -100,10 +100,10 @@ def test_chunks(table, original, theta):
     reading = Reading.of(original.study.design)
     source = open_table(table, target=TARGET)
     blocks = [reading.block(batch, 1.0) for batch in source.batches(97)]
-    rows = Kept(glm.joined(blocks[::-1]))
+    rows = Kept(joined(blocks[::-1]))
     loss = original.study.design.loss
-    summary = glm.Summary.of(rows, loss)
-    assert (glm.fit(rows, loss, original.study.design.ridge, summary) == theta).all()
+    summary = newton.Summary.of(rows, loss)
+    assert (newton.fit(rows, loss, original.study.design.ridge, summary) == theta).all()
 
 
 def test_dense_sparse_and_single_precision():
@@ -145,8 +145,8 @@ def fits():
         found[request.basis] = [first.study.content(), *numbers]
     for loss in LOSSES:
         rows = Kept(_case(loss))
-        summary = glm.Summary.of(rows, loss)
-        theta = glm.fit(rows, loss, "0.003", summary)
+        summary = newton.Summary.of(rows, loss)
+        theta = newton.fit(rows, loss, "0.003", summary)
         information = loss.information(summary.shares)
         coordinates = Coordinates.of(information, glm.second_moments(rows), 0.003)
         influence = glm.spread_of(rows, loss, "0.003", theta, coordinates, summary)

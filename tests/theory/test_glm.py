@@ -6,7 +6,7 @@ import pytest
 from replearn.codes.coins import Coins
 from replearn.codes.sketch import Cells
 from replearn.exact.rows import Block, Kept
-from replearn.recipes import glm
+from replearn.recipes import glm, newton
 from replearn.recipes.losses import Bernoulli, Gaussian, Multinomial, Poisson
 from tests.error_budget import assert_rate_at_most
 
@@ -46,7 +46,7 @@ def pair(loss, n_here, n_there, promise, seed, change=lambda rows: rows):
     cells = Cells.drawn(widths, promise.bits, Coins(seed))
     z = trial.coordinates.of_theta(trial.theta)
     codes, sketch = cells.publish(z)
-    theta = glm.fit(second, loss, "0.003", glm.Summary.of(second, loss))
+    theta = newton.fit(second, loss, "0.003", newton.Summary.of(second, loss))
     other = trial.coordinates.of_theta(theta)
     differ = bool((cells.replicate(other, sketch) != codes).any())
     deviations = trial.spread.influence.differences(n_here, n_there, upper=False)

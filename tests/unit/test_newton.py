@@ -9,8 +9,8 @@ from scipy import sparse
 from replearn.errors import ReplearnError
 from replearn.exact.rows import RESIDUAL_BITS, Block, Kept
 from replearn.recipes import newton
-from replearn.recipes.glm import Summary, fit
 from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
+from replearn.recipes.newton import Summary, fit
 from replearn.study.passes import State
 
 LOSSES = {
@@ -92,9 +92,7 @@ def test_no_order_no_chunk_and_no_zero_changes_a_bit():
     order = np.random.default_rng(0).permutation(block.n_rows)
     dense = Block(block.terms.toarray()[order], block.targets[order], block.weights[order])
     assert (fit(Kept(dense), loss, "0.01", summary) == expected).all()
-    state: newton.State | np.ndarray = newton.start(
-        loss, summary.shares, summary.n_rows, rows.n_terms + 1
-    )
+    state: newton.State | np.ndarray = newton.start(loss, summary, rows.n_terms + 1)
     while isinstance(state, newton.State):  # each state goes through a file, rows come in parts
         state = through_a_file(state.content())
         parts = [block.part(slice(0, 400)), block.part(slice(400, None))]
@@ -110,13 +108,11 @@ def test_correlated_columns_need_more_steps_and_get_there():
     rows = Kept(Block(terms, (rng.logistic(size=3000) < base[:, 0]).astype(float)))
     loss = Bernoulli()
     summary = Summary.of(rows, loss)
-    passes = []
-
-    def passed(state: newton.State):
-        passes.append(state.share)
-        return newton.sums_at(rows.blocks(), loss, state)
-
-    theta = newton.fit(passed, loss, 0.001, summary.shares, 3000, 521)
+    passes, theta = [], newton.start(loss, summary, 521)
+    while isinstance(theta, newton.State):
+        passes.append(theta.share)
+        sums = newton.sums_at(rows.blocks(), loss, theta)
+        theta = newton.advance(theta, sums, loss, 0.001)
     sums = newton.sums_at(rows.blocks(), loss, newton.State(theta, 0))
     assert np.abs(newton.mean_gradient(sums, theta, loss, 0.001)).max() < 2.0**-15
     assert passes[0] == 1 << 32  # the information is made once
@@ -127,7 +123,7 @@ def test_states_that_do_not_fit_together_are_refused():
     loss = LOSSES["two classes"]
     rows = lab(loss)
     summary = Summary.of(rows, loss)
-    state = newton.start(loss, summary.shares, summary.n_rows, rows.n_terms + 1)
+    state = newton.start(loss, summary, rows.n_terms + 1)
     for _ in range(3):
         state = newton.advance(state, newton.sums_at(rows.blocks(), loss, state), loss, 0.01)
     content = state.content()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
-from replearn.types import BlockMap, Matrix, Vector, is_sparse
+from replearn.types import BlockMap, Matrix, Vector, is_sparse, stacked
 
 #: The grids, as powers of two: one unit of an encoded row is 2^-12, and so on.
 ROW_BITS, THETA_BITS, WEIGHT_BITS, RESIDUAL_BITS = 12, 26, 16, 22
@@ -86,6 +86,13 @@ def column_sums(rows: Any, values: Any) -> Any:
     turned = sparse.csc_matrix(rows.shape[::-1], dtype=rows.dtype)
     turned.data, turned.indices, turned.indptr = rows.data, rows.indices, rows.indptr
     return (turned @ values).T
+
+
+def joined(blocks: list[Block]) -> Block:
+    """One block of several."""
+    parts = zip(*(vars(block).values() for block in blocks), strict=True)
+    found: list[Any] = [None if part[0] is None else stacked(part) for part in parts]
+    return Block(*found)
 
 
 class Rows(Protocol):

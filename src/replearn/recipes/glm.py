@@ -6,13 +6,9 @@ sketch. `stability` is the one place where the probability of different codes is
 """
 
 import math
-import zlib
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.codes.coins import Coins
 from replearn.codes.sketch import miss_rate, width_factor
@@ -23,37 +19,35 @@ from replearn.exact.rows import (
     ROW_BITS,
     THETA_BITS,
     WEIGHT_BITS,
-    Block,
     Kept,
     Rows,
-    marks,
     on_grid,
     pieces,
-    scores,
     with_constant,
 )
-from replearn.exact.sums import ExactSums, Integers, integers
 from replearn.recipes import newton
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.influence import Influence, influence_of
 from replearn.recipes.losses import LEAST_ROWS, Loss
+from replearn.recipes.newton import Summary, fit
 from replearn.recipes.recipe import Bound
-from replearn.types import Matrix, Vector, is_sparse, stacked
-
-#: Ridges that are tried, from the strongest on.
-RIDGES = (
-    *("1", "0.3", "0.1", "0.03", "0.01", "0.003", "0.001", "0.0003", "0.0001", "0.00003"),
-    "0.00001",
+from replearn.recipes.sampling import MOST_TRIED, row_marks, sampled
+from replearn.recipes.validation import (
+    RIDGES,
+    Fold,
+    Validation,
+    best_ridge,
+    folds_of,
+    held_out_loss,
+    validate,
 )
-N_FOLDS = 5
-#: Rows that cross-validation and checks on halves use at most, chosen by content.
-MOST_TRIED = 1 << 17
+from replearn.types import Matrix, Vector, is_sparse
+
 #: Pairs of disjoint parts of the original's own rows that check the spread.
 N_CHECKS, _MOST_CHECKS = 4, 32
 #: Parts of the original's rows may differ by this factor more than influences say, in squares.
 MOST_INFLATION = 4.0
 _LEAST_INFLATION = 0.25
-_ODD = 0x9E3779B97F4A7C15
 #: Joint counts below it are not published.
 LEAST_COUNT = 10
 #: Weights of rows in second moments have units of 2^-8.
@@ -64,245 +58,6 @@ _STRONG, _ARBITRARY = "0.1", "0.1"
 _RIDGE_PRICE = 0.1
 #: Rounding may cost this share of what a model is worth; else its numbers get one bit more.
 _DEAR = 0.01
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What a pass over targets and weights shows.
-
-    Attributes
-    ----------
-    n_rows : int
-    weight : int
-        In units of 2^-16.
-    shares : array
-        Of the classes by weight, or the mean target.
-    """
-
-    n_rows: int
-    weight: int
-    shares: Vector
-
-    @classmethod
-    def of(cls, rows: Rows, loss: Loss) -> "Summary":
-        """One pass over the targets."""
-        n_rows = weight = 0
-        totals: Integers | int = 0
-        for block in rows.blocks():
-            found, parts = totals_of(block, loss)
-            n_rows, weight, totals = n_rows + block.n_rows, weight + found, totals + parts
-        return cls.from_totals(n_rows, weight, integers(totals))
-
-    @classmethod
-    def from_totals(cls, n_rows: int, weight: int, totals: Integers) -> "Summary":
-        """From what `totals_of` gave, summed up over all rows."""
-        if not weight:
-            raise ReplearnError("rows must have some weight, got none. Pass more rows.")
-        return cls(n_rows, weight, totals.astype(np.float64) / weight)
-
-    def check(self, loss: Loss) -> "Summary":
-        """Refuse rows that have no such model."""
-        if not loss.is_enough(self.shares):
-            raise ReplearnError(loss.lack)
-        return self
-
-
-def totals_of(block: Block, loss: Loss) -> tuple[int, Integers]:
-    """Weight of some rows, and that of each class or the weighted targets, in units of 2^-16."""
-    masses = np.full(block.n_rows, 1 << WEIGHT_BITS, dtype=np.int64)
-    if block.weights is not None:
-        masses = on_grid(block.weights, WEIGHT_BITS).astype(np.int64)
-    return int(masses.sum()), integers(loss.totals(block.targets, masses))
-
-
-def fit(
-    rows: Rows,
-    loss: Loss,
-    ridge: str,
-    summary: Summary,
-    near: int | None = None,
-    guide: newton.Guide | None = None,
-) -> Matrix:
-    """Coefficients of all rows, in whole units of 2^-26: see `newton.fit`."""
-
-    def passed(state: newton.State) -> ExactSums:
-        return newton.sums_at(rows.blocks(), loss, state, rows.work)
-
-    n_columns = rows.n_terms + 1
-    return newton.fit(
-        passed, loss, float(ridge), summary.shares, summary.n_rows, n_columns, near, guide
-    )
-
-
-def sampled(rows: Rows, n_rows: int, most: int, salt: int) -> Kept:
-    """Some of the rows, chosen by their content, in memory."""
-    share = (1 << 32) if n_rows <= most else (most << 32) // n_rows
-    if not isinstance(rows, Kept):  # blocks have no order, so equal rows cannot be counted
-        kept = [block.part(row_marks(block, salt, apart=False) < share) for block in rows.blocks()]
-        return Kept(joined(kept))
-    if share == 1 << 32:
-        return rows
-    return Kept(rows.block.part(row_marks(rows.block, salt) < share))
-
-
-def joined(blocks: list[Block]) -> Block:
-    """One block of several."""
-    parts = zip(*(vars(block).values() for block in blocks), strict=True)
-    found: list[Any] = [None if part[0] is None else stacked(part) for part in parts]
-    return Block(*found)
-
-
-def row_marks(block: Block, salt: int, apart: bool = True) -> NDArray[np.uint64]:
-    """A well-mixed number below 2^32 for each row, by which rows are sampled and folded.
-
-    Rows of one group have one mark. Of rows that are equal in all respects each has its own,
-    unless ``apart`` is false. No order of rows changes the marks of a table.
-    """
-    if block.groups is not None:
-        names, places = np.unique(block.groups, return_inverse=True)
-        found = [zlib.crc32(f"{salt}/{name}".encode()) for name in names.tolist()]
-        return np.array(found, dtype=np.uint64)[places]
-    x = contents(block)
-    if apart:
-        order = np.argsort(x, kind="stable")
-        here = np.arange(x.size)
-        is_first = np.append(True, x[order][1:] != x[order][:-1])
-        number = np.empty(x.size, dtype=np.uint64)
-        number[order] = here - np.maximum.accumulate(np.where(is_first, here, 0))
-        x = x + number * np.uint64(_ODD)
-    return _mixed(x ^ _mixed(np.full(1, salt + 1, dtype=np.uint64))) >> np.uint64(32)
-
-
-def contents(block: Block) -> NDArray[np.uint64]:
-    """A number of all that a row holds, but its group."""
-    parts = [marks(piece.terms) for piece in pieces(block, block.terms.shape[1] + 1)]
-    found = np.concatenate(parts).astype(np.uint64)
-    for values in (block.targets, block.weights, block.offset):
-        if values is not None:
-            found = _mixed(found * np.uint64(_ODD) + (values + 0.0).view(np.uint64))
-    return found
-
-
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """All bits depend on all others (splitmix64)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-# --- cross-validation ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Rows to learn from, rows that are held out, and what was learned."""
-
-    learn: Kept
-    held: Block
-    summary: Summary
-    theta: Matrix | None = None
-
-
-@dataclass(frozen=True)
-class Validation:
-    """Cross-validated fits with one ridge.
-
-    Attributes
-    ----------
-    ridge : decimal text
-    loss : float
-        Mean held-out loss in nats, on a grid, so that choices have the same bits everywhere.
-    folds : tuple of Fold
-    guide : Guide
-        The fit of all rows that the folds began with.
-    """
-
-    ridge: str
-    loss: float
-    folds: tuple[Fold, ...]
-    guide: newton.Guide
-
-
-def folds_of(kept: Kept, loss: Loss) -> tuple[Fold, ...]:
-    """Five folds, by the content of rows (or by their group)."""
-    number = row_marks(kept.block, salt=2) % N_FOLDS
-    folds = []
-    for fold in range(N_FOLDS):
-        learn = Kept(kept.block.part(number != fold))
-        held = kept.block.part(number == fold)
-        if learn.block.n_rows and held.n_rows:
-            summary = Summary.of(learn, loss)
-            if loss.is_enough(summary.shares):
-                folds.append(Fold(learn, held, summary))
-    return tuple(folds) or (Fold(kept, kept.block, Summary.of(kept, loss)),)
-
-
-def validate(
-    kept: Kept, folds: tuple[Fold, ...], loss: Loss, ridge: str, guide: newton.Guide | None = None
-) -> Validation:
-    """Fit all rows, from ``guide`` on, and then each fold, which differs little from them.
-
-    Each fit ends near its own limit, so no fold learns from the rows that it holds out.
-    """
-    summary = Summary.of(kept, loss)
-    theta = fit(kept, loss, ridge, summary, newton.NEAR_ENOUGH, guide)
-    guide = newton.Guide(theta)
-    if theta.size <= newton.MOST_GUIDED:
-        state = newton.State(theta, newton.share_of(summary.n_rows, theta.size))
-        sums = newton.sums_at(kept.blocks(), loss, state, kept.work)
-        guide = newton.Guide(theta, newton.factor_of(sums, loss, float(ridge)))
-    fitted = tuple(
-        replace(fold, theta=fit(fold.learn, loss, ridge, fold.summary, newton.NEAR_ENOUGH, guide))
-        for fold in folds
-    )
-    return Validation(ridge, held_out_loss(fitted, loss), fitted, guide)
-
-
-def held_out_loss(folds: Sequence[Fold], loss: Loss) -> float:
-    """Mean loss of held-out rows in nats, from an exact sum."""
-    total = weight = 0
-    for fold in folds:
-        for found, piece in scored(fold):
-            value = loss.value(found, piece.targets)
-            masses = np.ones(piece.n_rows) if piece.weights is None else piece.weights
-            total += int(on_grid(np.minimum(value, 1e6) * masses, 20).sum())
-            weight += int(on_grid(masses, WEIGHT_BITS).sum())
-    return float(total) * 2.0 ** (WEIGHT_BITS - 20) / float(weight)
-
-
-def scored(fold: Fold) -> Iterator[tuple[Matrix, Block]]:
-    """Scores of the held-out rows, piece by piece."""
-    assert fold.theta is not None
-    for piece in pieces(fold.held, fold.theta.shape[1]):
-        yield scores(with_constant(piece.terms), fold.theta, piece.offset), piece
-
-
-def best_ridge(kept: Kept, folds: tuple[Fold, ...], loss: Loss) -> Validation:
-    """The ridge with the least held-out loss: from a strong one on, while it helps.
-
-    Nearly separable rows have no bounded fit with a weak ridge; then the last bounded one counts.
-    """
-    best: Validation | None = None
-    guide: newton.Guide | None = None
-    for ridge in RIDGES[2::2]:  # whole decades; `tried` looks between them
-        try:
-            found = validate(kept, folds, loss, ridge, guide)
-        except ReplearnError:
-            if best is None:
-                continue
-            break
-        if best is not None and found.loss >= best.loss:
-            break
-        best, guide = found, found.guide
-    if best is None:
-        raise ReplearnError(
-            "rows must allow a bounded fit, but even a ridge of "
-            f"{RIDGES[-1]} and stronger ones diverge. Leave out columns that separate the classes."
-        )
-    return best
-
-
-# --- cells --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -528,7 +283,7 @@ class Trial:
             assert fold.theta is not None
             assert moved.theta is not None
             mirrored.append(replace(fold, theta=2 * fold.theta - moved.theta))
-            constant = newton.start(loss, fold.summary.shares, fold.summary.n_rows, n_columns)
+            constant = newton.start(loss, fold.summary, n_columns)
             base.append(replace(fold, theta=constant.theta))
         cost = (self.loss + held_out_loss(mirrored, loss)) / 2 - own.loss
         return cost > _DEAR * (held_out_loss(base, loss) - own.loss) > 0

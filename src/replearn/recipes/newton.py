@@ -8,7 +8,7 @@ bit.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import pairwise
@@ -29,6 +29,7 @@ from replearn.exact.rows import (
     THETA_BITS,
     WEIGHT_BITS,
     Block,
+    Rows,
     column_sums,
     marks,
     most_rows,
@@ -322,22 +323,62 @@ def _curvature(loss: Loss, found: Matrix, weights: Vector | None) -> Matrix:
     return np.asarray(on_grid(curvature, loss.bits).T)
 
 
-def start(loss: Loss, shares: Vector, n_rows: int, n_columns: int) -> State:
-    """The first state, at the constant model.
+@dataclass(frozen=True)
+class Summary:
+    """What a pass over targets and weights shows.
 
-    Parameters
+    Attributes
     ----------
-    loss : Loss
+    n_rows : int
+    weight : int
+        In units of 2^-16.
     shares : array
-        Shares of the classes, or the mean target, of all rows.
-    n_rows, n_columns : int
-        Rows, and coefficients of a score with its constant.
+        Of the classes by weight, or the mean target.
     """
+
+    n_rows: int
+    weight: int
+    shares: Vector
+
+    @classmethod
+    def of(cls, rows: Rows, loss: Loss) -> "Summary":
+        """One pass over the targets."""
+        n_rows = weight = 0
+        totals: Integers_ | int = 0
+        for block in rows.blocks():
+            found, parts = totals_of(block, loss)
+            n_rows, weight, totals = n_rows + block.n_rows, weight + found, totals + parts
+        return cls.from_totals(n_rows, weight, integers(totals))
+
+    @classmethod
+    def from_totals(cls, n_rows: int, weight: int, totals: Integers_) -> "Summary":
+        """From what `totals_of` gave, summed up over all rows."""
+        if not weight:
+            raise ReplearnError("rows must have some weight, got none. Pass more rows.")
+        return cls(n_rows, weight, totals.astype(np.float64) / weight)
+
+    def check(self, loss: Loss) -> "Summary":
+        """Refuse rows that have no such model."""
+        if not loss.is_enough(self.shares):
+            raise ReplearnError(loss.lack)
+        return self
+
+
+def totals_of(block: Block, loss: Loss) -> tuple[int, Integers_]:
+    """Weight of some rows, and that of each class or the weighted targets, in units of 2^-16."""
+    masses = np.full(block.n_rows, 1 << WEIGHT_BITS, dtype=np.int64)
+    if block.weights is not None:
+        masses = on_grid(block.weights, WEIGHT_BITS).astype(np.int64)
+    return int(masses.sum()), integers(loss.totals(block.targets, masses))
+
+
+def start(loss: Loss, summary: Summary, n_columns: int) -> State:
+    """The first state, at the constant model; a score has ``n_columns`` with its constant."""
     theta = np.zeros((loss.n_scores, n_columns))
-    theta[:, 0] = on_grid(loss.start(shares), THETA_BITS)
+    theta[:, 0] = on_grid(loss.start(summary.shares), THETA_BITS)
     if theta.size > MOST_STEERED:
         return State(theta, 1 << 32, whole=False)
-    return State(theta, share_of(n_rows, theta.size))
+    return State(theta, share_of(summary.n_rows, theta.size))
 
 
 def advance(
@@ -518,26 +559,38 @@ class Guide:
 
 
 def fit(
-    passed: Callable[[State], ExactSums],
+    rows: Rows,
     loss: Loss,
-    ridge: float,
-    shares: Vector,
-    n_rows: int,
-    n_columns: int,
+    ridge: str,
+    summary: Summary,
     near: int | None = None,
     guide: Guide | None = None,
 ) -> Matrix:
-    """Coefficients at which the mean loss with its ridge is smallest.
+    """Coefficients at which the mean loss of all rows with its ridge is smallest.
 
-    ``passed`` makes one pass over all rows, wherever they are; see `start` and `advance`.
+    Parameters
+    ----------
+    rows : Rows
+        Wherever they are: each step passes over them once.
+    loss : Loss
+    ridge : decimal text
+    summary : Summary
+    near, guide : optional
+        See `advance` and `Guide`.
+
+    Returns
+    -------
+    theta : array of shape (n_scores, n_columns)
+        In whole units of 2^-26.
     """
-    state, factor = start(loss, shares, n_rows, n_columns), None
+    state, factor = start(loss, summary, rows.n_terms + 1), None
     if guide is not None:
         factor = guide.factor
         state = replace(state, theta=guide.theta, share=state.share if factor is None else 0)
     found: State | Matrix = state
     while isinstance(found, State):
-        found = advance(found, passed(found), loss, ridge, near, factor)
+        sums = sums_at(rows.blocks(), loss, found, rows.work)
+        found = advance(found, sums, loss, float(ridge), near, factor)
     return found
 
 

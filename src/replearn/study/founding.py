@@ -22,6 +22,8 @@ from replearn.recipes.design import Design
 from replearn.recipes.influence import Influence
 from replearn.recipes.losses import Kind, loss_of
 from replearn.recipes.model import Model
+from replearn.recipes.newton import Summary
+from replearn.recipes.validation import RIDGES
 from replearn.study.original import read_labels
 from replearn.study.passes import LEAST_ROWS, MAX_ROWS, Fitted
 from replearn.study.rows import Reading, TableRows, read_rows
@@ -158,9 +160,9 @@ def draft_study(
     text = (
         decimal_text(ridge)
         if ridge
-        else min((one for one in glm.RIDGES if float(one) >= min(10 / n_rows, 1)), key=float)
+        else min((one for one in RIDGES if float(one) >= min(10 / n_rows, 1)), key=float)
     )
-    shares = glm.Summary.of(rows, loss).check(loss).shares
+    shares = Summary.of(rows, loss).check(loss).shares
     moments = glm.second_moments(rows)
     coordinates = Coordinates.of(loss.information(shares), moments, float(text))
     n_numbers = loss.n_scores * len(moments)

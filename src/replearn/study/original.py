@@ -20,14 +20,14 @@ from replearn.recipes.design import Design
 from replearn.recipes.glm import (
     MOST_INFLATION,
     Promise,
-    Summary,
     Trial,
-    contents,
-    scored,
     stability,
 )
 from replearn.recipes.losses import LEAST_ROWS, Kind, Loss, loss_of
 from replearn.recipes.model import Model
+from replearn.recipes.newton import Summary
+from replearn.recipes.sampling import MOST_TRIED, contents, sampled
+from replearn.recipes.validation import Fold, scored
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study, sealed_commitment
 from replearn.study.worth import Worth
@@ -211,7 +211,7 @@ class Original:
     own_worth: Worth
     remarks: tuple[Remark, ...]
     basis: str
-    folds: tuple[glm.Fold, ...]
+    folds: tuple[Fold, ...]
     nonce: str | None = None
 
 
@@ -362,12 +362,12 @@ def _published(
     return Original(study, model, certificate, worth, own_worth, remarks, best.basis, folds, nonce)
 
 
-def worth_of(loss: Loss, folds: tuple[glm.Fold, ...]) -> Worth:
+def worth_of(loss: Loss, folds: tuple[Fold, ...]) -> Worth:
     """Worth of fits on the rows that they have not seen."""
     return Worth.of(loss, *held_out(folds))
 
 
-def held_out(folds: tuple[glm.Fold, ...]) -> tuple[Matrix, Vector, Vector | None]:
+def held_out(folds: tuple[Fold, ...]) -> tuple[Matrix, Vector, Vector | None]:
     """Scores, targets and weights of the rows that fits have not seen."""
     parts = [(found, piece) for fold in folds for found, piece in scored(fold)]
     weights = None
@@ -405,7 +405,7 @@ def _certificate(
         )
     if worth.is_useless:
         cautions.append("The model is no better than the base rate.")
-    if n_repeated > 0.2 * min(promise.n_here, glm.MOST_TRIED):
+    if n_repeated > 0.2 * min(promise.n_here, MOST_TRIED):
         cautions.append(
             f"{n_repeated:,} rows occur before. If the same person stands in several rows, pass "
             "groups; else the promise is too good."
@@ -435,5 +435,5 @@ def _repeated(rows: Rows) -> int:
     """Rows whose encoded numbers and target occurred before."""
     if not isinstance(rows, Kept):
         return 0
-    found = contents(glm.sampled(rows, rows.block.n_rows, glm.MOST_TRIED, salt=4).block)
+    found = contents(sampled(rows, rows.block.n_rows, MOST_TRIED, salt=4).block)
     return len(found) - len(np.unique(found))

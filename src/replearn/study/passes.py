@@ -19,16 +19,16 @@ import numpy as np
 from replearn.documents import Document, Integers, Length, Part, Range, Sha256, Text, Unfit
 from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError
-from replearn.exact.rows import THETA_BITS, WEIGHT_BITS, Block, on_grid
+from replearn.exact.rows import THETA_BITS, WEIGHT_BITS, Block, joined, on_grid
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Whole
 from replearn.recipes import newton
 from replearn.recipes.design import Design
-from replearn.recipes.glm import MOST_TRIED, Summary, joined, row_marks, totals_of
 from replearn.recipes.influence import Influence, influence_of
 from replearn.recipes.model import Model
-from replearn.recipes.newton import Behind
+from replearn.recipes.newton import Behind, Summary, totals_of
 from replearn.recipes.newton import State as NewtonState
+from replearn.recipes.sampling import MOST_TRIED, row_marks
 from replearn.study.rows import Reading
 from replearn.tables import Batch, Finding, Profile, Seen, Table, compare_profiles, open_table
 from replearn.types import Matrix
@@ -332,7 +332,7 @@ def advance(design: Design, state: State, sums: ExactSums) -> State | Fitted:
         refuse_other_codes(design, sums)
     if state.newton is None:
         summary = Summary.from_totals(counts.rows, counts.weight, counts.totals).check(loss)
-        first = newton.start(loss, summary.shares, summary.n_rows, Reading.of(design).n_terms + 1)
+        first = newton.start(loss, summary, Reading.of(design).n_terms + 1)
         return replace(state, counts=counts, newton=first)
     if state.counts is None:
         return _fitted(design, _one_step(design, state.newton, sums), counts, state.newton, sums)

@@ -19,6 +19,7 @@ from replearn.exact.rows import Kept, Rows
 from replearn.recipes import glm
 from replearn.recipes.design import DIRECTION_BITS, Design
 from replearn.recipes.losses import Kind, loss_of
+from replearn.recipes.sampling import MOST_TRIED, sampled
 from replearn.study.original import read_labels, worth_of
 from replearn.study.progress import warn
 from replearn.study.rows import Reading, TableRows, projected, read_rows
@@ -126,7 +127,7 @@ def _worthwhile(rows: Rows, loss: Any, promise: glm.Promise) -> tuple[Codes, glm
     """As many principal directions as lower the held-out loss after rounding."""
     every = principal_directions(glm.second_moments(rows))[:MOST_DIRECTIONS]
     best: tuple[Codes, glm.Trial] | None = None
-    kept = rows if isinstance(rows, Kept) else glm.sampled(rows, 1, glm.MOST_TRIED, salt=4)
+    kept = rows if isinstance(rows, Kept) else sampled(rows, 1, MOST_TRIED, salt=4)
     for k in range(1, len(every) + 1):
         turned = Kept(replace(kept.block, terms=projected(kept.block.terms, every[:k])))
         trial = glm.original(turned, loss, promise)[1]

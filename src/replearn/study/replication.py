@@ -12,11 +12,12 @@ from replearn.documents.facts import Facts, Figure, Row, Spoken, counted, p_valu
 from replearn.documents.facts import Table as FactTable
 from replearn.documents.pictures import Landed, where_we_landed
 from replearn.errors import ReplearnError
-from replearn.exact.rows import Kept, Rows
+from replearn.exact.rows import Kept, Rows, joined
 from replearn.recipes import glm
-from replearn.recipes.glm import Summary
 from replearn.recipes.losses import LEAST_ROWS
 from replearn.recipes.model import Model
+from replearn.recipes.newton import Summary, fit
+from replearn.recipes.validation import Fold
 from replearn.study.evidence import Evidence
 from replearn.study.original import worth_of
 from replearn.study.rows import Reading, TableRows, read_rows
@@ -191,7 +192,7 @@ def replicate_more(
         raise ReplearnError("rows of one call must fit into memory. Pass fewer at a time.")
     seen, counts = source.seen, source.label_counts
     if before is not None:
-        rows = Kept(glm.joined([before[0].block, rows.block]))
+        rows = Kept(joined([before[0].block, rows.block]))
         seen.add(before[1])
         counts = None if counts is None else counts + before[2]
     return (rows, seen, counts), *replicate_rows(study, rows, seen, counts)
@@ -208,7 +209,7 @@ def replicate_rows(
     """The same for rows that are encoded; ``seen`` and ``label_counts`` describe their table."""
     loss = study.design.loss
     summary = Summary.of(rows, loss).check(loss)
-    theta = glm.fit(rows, loss, study.design.ridge, summary)
+    theta = fit(rows, loss, study.design.ridge, summary)
     found = tuple(
         compare_profiles(
             study.design.encoding,
@@ -221,9 +222,7 @@ def replicate_rows(
     worth = None
     if isinstance(rows, Kept):
         whole = np.floor(model.design.decode(model.codes) * 2.0**26 + 0.5)
-        worth = replace(
-            worth_of(loss, (glm.Fold(rows, rows.block, summary, whole),)), held_out=False
-        )
+        worth = replace(worth_of(loss, (Fold(rows, rows.block, summary, whole),)), held_out=False)
     design = study.design
     here = glm.spread_of(rows, loss, design.ridge, theta, design.coordinates, summary)
     found += spread_findings(study, here.variance, summary.n_rows)

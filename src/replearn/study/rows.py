@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from replearn.documents import Label
 from replearn.errors import ReplearnError
-from replearn.exact.rows import MAX_ROW, WEIGHT_BITS, Block, Kept, Rows, on_grid
+from replearn.exact.rows import MAX_ROW, WEIGHT_BITS, Block, Kept, Rows, joined, on_grid
 from replearn.recipes.design import DIRECTION_BITS, Design
-from replearn.recipes.glm import joined
 from replearn.recipes.losses import Loss
 from replearn.study.progress import threads
 from replearn.tables import Batch, Encoding, Seen, Table, class_numbers, levels_of, target_numbers
