@@ -878,7 +878,7 @@ encode <- function(encoding, table, is_rounded = TRUE) {
   for (product in encoding$products) {
     a <- product$first + 1
     b <- product$second + 1
-    shrinkage <- 2^(encoding$halvings + (if (is_first[a] && is_first[b]) 2 else 0))
+    shrinkage <- 2^(encoding$products_halved + (if (is_first[a] && is_first[b]) 2 else 0))
     whole <- terms[[a]] * terms[[b]] / shrinkage
     new <- if (is_rounded) floor(whole / 4096 + 0.5) else whole
     terms <- c(terms, list(new))

@@ -34,7 +34,7 @@ class Case:
     class_weight: tuple[str, ...] | None = None
     csv: CsvOptions = CsvOptions()  # noqa: RUF009
     encoding: Any = ()
-    halvings: int = 0
+    products_halved: int = 0
     n_directions: int = 0
     style: str = "plain"
     features: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ CASES = {
     "byte order mark and Windows line ends": Case(style="windows"),
     "decimal commas": Case(style="commas", csv=CsvOptions(";", ",", ".")),
     "directions": Case(n_directions=3),
-    "halved products": Case(encoding={"interactions": "all"}, n_rows=1500, halvings=2),
+    "halved products": Case(encoding={"interactions": "all"}, n_rows=1500, products_halved=2),
 }
 
 
@@ -107,7 +107,9 @@ def make_study(path: Path, case: Case) -> tuple[Study, Model]:
     features = case.features or [n for n in ("age", "bmi", "ward", "smoker") if n != case.target]
     table = open_case(path, case, features)
     learned = learn_encoding(table, **dict(case.encoding))
-    learned = replace(learned, encoding=replace(learned.encoding, halvings=case.halvings))
+    learned = replace(
+        learned, encoding=replace(learned.encoding, products_halved=case.products_halved)
+    )
     if case.style == "ties":
         age, *others = learned.encoding.columns
         encoding = replace(

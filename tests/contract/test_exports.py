@@ -55,7 +55,7 @@ PRODUCTS = tuple(
         (8, 12),
     ]
 )
-ENCODING = Encoding(COLUMNS, PRODUCTS, halvings=1)
+ENCODING = Encoding(COLUMNS, PRODUCTS, products_halved=1)
 NUMBERS = Encoding(tuple(NumberColumn(f"x{i}", "0.5", "0.25", ("0.4",)) for i in range(3)))
 
 

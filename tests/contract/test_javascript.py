@@ -66,7 +66,12 @@ def targets_alone(stored: dict[str, Any]) -> Iterator[tuple[dict[str, Any], list
         loss, numbers, targets = stored["table"][kind]
         lines = ["y", *map(str, numbers)]
         column = {"kind": "number", "name": "y", "centre": "0", "spread": "1", "knots": []}
-        encoding = {"columns": [column], "products": [], "missing": "indicator", "halvings": 0}
+        encoding = {
+            "columns": [column],
+            "products": [],
+            "missing": "indicator",
+            "products_halved": 0,
+        }
         given = {"csv": "\n".join(lines), "loss": loss, "target": "y", "encoding": encoding}
         yield given, targets
 

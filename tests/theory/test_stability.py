@@ -14,8 +14,9 @@ from replearn.codes.coins import Coins
 from replearn.codes.sketch import width_factor
 from replearn.errors import ReplicabilityWarning
 from replearn.estimators import choice
-from replearn.recipes import RECIPES, glm
+from replearn.recipes import glm
 from replearn.recipes.recipe import Promise, Sizes, rows_for
+from replearn.recipes.table import RECIPES
 from replearn.reports.audit import audit
 from replearn.reports.table1 import _shell
 from tests.error_budget import assert_rate_at_most

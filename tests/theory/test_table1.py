@@ -5,8 +5,8 @@ from importlib import import_module
 
 import pytest
 
-from replearn.recipes import TABLE1
 from replearn.recipes.recipe import Promise, Sizes
+from replearn.recipes.table import TABLE1
 from replearn.reports.table1 import count_pairs, table1
 from tests.error_budget import assert_rate_at_most
 

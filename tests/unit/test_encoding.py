@@ -80,8 +80,8 @@ rows = st.tuples(
 
 
 @given(st.lists(rows, min_size=1, max_size=20), st.integers(0, 3))
-def test_every_term_is_as_specified(drawn, halvings):
-    encoding = replace(ENCODING, halvings=halvings)
+def test_every_term_is_as_specified(drawn, halved):
+    encoding = replace(ENCODING, products_halved=halved)
     table = dict(
         zip(("age", "ward", "dose", "sex"), map(list, zip(*drawn, strict=True)), strict=True)
     )
@@ -97,7 +97,8 @@ def test_every_term_is_as_specified(drawn, halvings):
         for product in encoding.products:
             a, b = terms[product.first], terms[product.second]
             unit = (
-                4096 * (4 if {product.first, product.second} <= {0, 8} else 1) << encoding.halvings
+                4096 * (4 if {product.first, product.second} <= {0, 8} else 1)
+                << encoding.products_halved
             )
             terms.append((a * b + unit // 2) // unit)
         assert row == terms

@@ -256,7 +256,7 @@ class ReplicableLogisticClassifier(ClassifierMixin, _ReplicableGLM):
     basis : "linear", "splines" or "auto", default="linear"
         How numbers enter; "auto" takes the one with less held-out loss.
     interactions : "all" or pairs of columns, optional
-        Products of columns.
+        Products of columns. They are shrunk more than columns where that predicts better.
     ridge : float or "auto", default="auto"
         Weight of half the squared length of the standardised coefficients, on the mean loss.
     missing : "indicator" or "refuse", default="indicator"

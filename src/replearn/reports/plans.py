@@ -7,8 +7,8 @@ from typing import Any
 from replearn.documents.facts import Facts, Figure, Row, Spoken
 from replearn.documents.pictures import by_rows
 from replearn.errors import ReplearnError, short
-from replearn.recipes import TABLE1
 from replearn.recipes.recipe import Mode, Plan, Promise, Recipe, Sizes, after_constant
+from replearn.recipes.table import TABLE1
 
 #: Fields of every plan, which are said apart.
 _COMMON = {field.name for field in fields(Plan)}

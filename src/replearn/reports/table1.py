@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from replearn.documents.facts import Facts, Figure, Spoken, Table
 from replearn.documents.pictures import forest
 from replearn.errors import ReplearnError, ReplicabilityWarning
-from replearn.recipes import TABLE1
 from replearn.recipes.recipe import MODES, Mode, Promise, Sizes
+from replearn.recipes.table import TABLE1
 from replearn.reports.plans import rows_text
 
 #: Bits about each component in the rows with a sketch.

@@ -47,8 +47,8 @@ from replearn.types import Matrix, Vector
 LEAST_LEVEL = 20
 #: Bits about each number, and those where rounding would cost too much.
 _BITS, _MORE_BITS = 3, 4
-#: Products are tried as they are, and a quarter of it: a ridge then shrinks them sixteenfold.
-_HALVINGS = (0, 2)
+#: How often products are halved, by trial: a ridge shrinks quarters sixteen times as much.
+_HALVED = (0, 2)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -255,8 +255,8 @@ def publish(table: Table, request: Request) -> Original:
     best: _Candidate | None = None
     for basis in bases:
         learned = _learned(table, request, basis, labels, promise)
-        for halvings in _HALVINGS if learned.encoding.products else (0,):
-            encoding = replace(learned.encoding, halvings=halvings)
+        for halved in _HALVED if learned.encoding.products else (0,):
+            encoding = replace(learned.encoding, products_halved=halved)
             reading = Reading(encoding, loss, classes, weight)
             rows = read_rows(TableRows(table, reading), request.n_jobs)
             summary, trial = glm.original(rows, loss, promise, ridge)

@@ -137,8 +137,8 @@ class Encoding(Part):
     ----------
     missing : "indicator" or "refuse"
         Whether missing cells are taken, or refused.
-    halvings : int
-        How often all products are halved, so that a ridge keeps them small.
+    products_halved : int
+        How often, so that a ridge keeps them small.
 
     Examples
     --------
@@ -156,7 +156,7 @@ class Encoding(Part):
     columns: Annotated[tuple[NumberColumn | LevelColumn, ...], Length(1, 10_000)]
     products: Annotated[tuple[Product, ...], Length(0, MAX_TERMS)] = ()
     missing: Literal["indicator", "refuse"] = "indicator"
-    halvings: Annotated[int, Range(0, 8)] = 0
+    products_halved: Annotated[int, Range(0, 8)] = 0
 
     def check(self) -> None:
         """Refuse columns of one name, and products of what has none."""
@@ -235,9 +235,9 @@ class Encoding(Part):
         return columns.T
 
     def shrinkage(self, product: Product) -> int:
-        """How often a product of two terms is halved: twice more if both are z, up to 4."""
+        """How often a product of two terms is halved: twice more if both are z, which reach 4."""
         both_z = all(self.terms[i].kind == "z" for i in (product.first, product.second))
-        return self.halvings + (2 if both_z else 0)
+        return self.products_halved + (2 if both_z else 0)
 
     # --- how ------------------------------------------------------------------------------------
 

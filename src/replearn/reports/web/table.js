@@ -517,7 +517,7 @@ export class Table {
     const columns = this.store.arrays.map((array) => array.subarray(0, nRows));
     const isZ = new Set(this.terms.filter((t) => t.column.kind === "number").map((t) => t.first));
     for (const { first, second } of encoding.products) {
-      const shift = encoding.halvings + (isZ.has(first) && isZ.has(second) ? 14 : 12);
+      const shift = encoding.products_halved + (isZ.has(first) && isZ.has(second) ? 14 : 12);
       const half = 1 << (shift - 1);
       const a = columns[first], b = columns[second];
       columns.push(a.map((value, i) => (value * b[i] + half) >> shift));

@@ -1,0 +1,16 @@
+"""The one table of algorithms; each has a file of its own beside this one."""
+
+from replearn.recipes.boosting import BOX, FOAM
+from replearn.recipes.choice import CHOICE
+from replearn.recipes.dp import DP
+from replearn.recipes.net import NET
+from replearn.recipes.recipe import Recipe
+from replearn.recipes.sgd import SGD
+from replearn.recipes.svm import SVM
+
+#: The six rows of Table 1 of the paper, in its order, by name.
+TABLE1: dict[str, Recipe] = {recipe.name: recipe for recipe in (FOAM, BOX, SVM, SGD, NET, DP)}
+
+#: All recipes. Those of studies (`replearn.recipes.glm`) have no sizes before any row is seen: the
+#: original's rows choose them, so that they are no `Recipe`; their bound is `glm.stability`.
+RECIPES: dict[str, Recipe] = {**TABLE1, CHOICE.name: CHOICE}
