@@ -101,7 +101,9 @@ class Bernoulli(_Classes):
 
     def residual(self, scores: Matrix, targets: Vector) -> Matrix:
         """Derivative of the loss in each score, at most 1 in size."""
-        return sigmoid(scores) - targets[:, None]
+        found = sigmoid(scores)
+        found -= targets[:, None]
+        return found
 
     def curvature(self, scores: Matrix) -> Matrix:
         """Second derivatives, a column for each pair of scores (k, l) with k <= l."""
