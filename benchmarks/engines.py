@@ -79,7 +79,7 @@ def fit(way: str, path: str, study: Study) -> None:
     if way == "reread":
         rows.Stored.add = full_disk
     passes: list[float] = []
-    plain = newton.sums_at
+    plain = newton.State.sums
 
     def timed(*arguments: Any) -> Any:
         start = time.process_time()
@@ -88,7 +88,7 @@ def fit(way: str, path: str, study: Study) -> None:
             passes.append(time.process_time() - start)
         return found
 
-    newton.sums_at = timed
+    newton.State.sums = timed
     cpu, wall = time.process_time(), time.monotonic()
     table = open_table(path, target="y", columns=study.design.encoding.names)
     model, _ = replication.replicate(study, table)

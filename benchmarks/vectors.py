@@ -102,7 +102,7 @@ def fit_vector(block: Block, loss: Loss, ridge: str) -> dict[str, Any]:
     theta: Any = newton.start(loss, summary, rows.n_terms + 1)
     while isinstance(theta, newton.State):
         passes.append({"theta": whole(theta.theta), "share": theta.share})
-        sums.append(newton.sums_at(rows.blocks(), loss, theta))
+        sums.append(theta.sums(rows.blocks(), loss))
         theta = newton.advance(theta, sums[-1], loss, float(ridge))
     coordinates = Coordinates.of(
         loss.information(summary.shares), second_moments(rows), float(ridge)

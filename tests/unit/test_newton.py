@@ -8,7 +8,7 @@ from scipy import sparse
 
 from replearn.errors import ReplearnError
 from replearn.exact.rows import RESIDUAL_BITS, Block, Kept
-from replearn.recipes import newton
+from replearn.recipes import derivatives, newton
 from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
 from replearn.recipes.newton import Summary, fit
 from replearn.study.passes import State
@@ -66,7 +66,7 @@ def test_where_rules_of_a_first_pass_end():
     """A step is the last one if eight of it are near; a share of the rows is off by an eighth."""
     loss, rows = LOSSES["two classes"], lab(LOSSES["two classes"], n_rows=64)
     state = newton.State(np.zeros((1, rows.n_terms + 1)), 1 << 30)
-    sums = newton.sums_at(rows.blocks(), loss, state)
+    sums = state.sums(rows.blocks(), loss)
     weight = sums.count("weight")
 
     def advanced(sampled: int, near: int) -> newton.State | np.ndarray:
@@ -96,7 +96,7 @@ def test_no_order_no_chunk_and_no_zero_changes_a_bit():
     while isinstance(state, newton.State):  # each state goes through a file, rows come in parts
         state = through_a_file(state.content())
         parts = [block.part(slice(0, 400)), block.part(slice(400, None))]
-        state = newton.advance(state, newton.sums_at(parts, loss, state), loss, 0.01)
+        state = newton.advance(state, state.sums(parts, loss), loss, 0.01)
     assert (state == expected).all()
 
 
@@ -111,10 +111,10 @@ def test_correlated_columns_need_more_steps_and_get_there():
     passes, theta = [], newton.start(loss, summary, 521)
     while isinstance(theta, newton.State):
         passes.append(theta.share)
-        sums = newton.sums_at(rows.blocks(), loss, theta)
+        sums = theta.sums(rows.blocks(), loss)
         theta = newton.advance(theta, sums, loss, 0.001)
-    sums = newton.sums_at(rows.blocks(), loss, newton.State(theta, 0))
-    assert np.abs(newton.mean_gradient(sums, theta, loss, 0.001)).max() < 2.0**-15
+    sums = derivatives.sums_at(rows.blocks(), loss, theta)
+    assert np.abs(derivatives.mean_gradient(sums, theta, loss, 0.001)).max() < 2.0**-15
     assert passes[0] == 1 << 32  # the information is made once
     assert not any(passes[1:])
 
@@ -125,7 +125,7 @@ def test_states_that_do_not_fit_together_are_refused():
     summary = Summary.of(rows, loss)
     state = newton.start(loss, summary, rows.n_terms + 1)
     for _ in range(3):
-        state = newton.advance(state, newton.sums_at(rows.blocks(), loss, state), loss, 0.01)
+        state = newton.advance(state, state.sums(rows.blocks(), loss), loss, 0.01)
     content = state.content()
     content["behind"]["past"][0]["gradient"] = [["1", "2"]]
     with pytest.raises(ReplearnError, match="shape of theta"):
@@ -160,3 +160,33 @@ def test_counts_end_where_their_sums_would_not_be_exact():
     assert Poisson.of(np.array([0.0, 16383.0])).cap_bits == 16
     with pytest.raises(ReplearnError, match="counts must be at most 16,384, got larger"):
         Poisson.of(np.array([16384.0]))
+
+
+@pytest.mark.parametrize(
+    ("share", "whole"), [(0, True), (1 << 31, True), (1 << 32, True), (1 << 32, False)]
+)
+@pytest.mark.parametrize("loss", [Bernoulli(), Multinomial(3)])
+def test_rows_that_are_ready_give_the_same_sums(monkeypatch, loss, share, whole):
+    rows, rng = lab(loss, weighted=True), np.random.default_rng(0)
+    n_columns = rows.n_terms + 1 if not whole else 8
+    block = replace(rows.block, terms=rows.block.terms[:, : n_columns - 1])
+    theta = np.round(rng.normal(size=(loss.n_scores, n_columns)) * 2**22)
+    expected = derivatives.sums_at([block], loss, theta, share, whole)
+    monkeypatch.setattr(derivatives, "_MOST_ADDED", 700)
+    ready = derivatives.ready(block)
+    assert [part.terms.dtype for part in ready] == [np.float64] * 3
+    found = derivatives.sums_at(ready, loss, theta, share, whole)
+    for name, values in expected.values.items():
+        assert (found.values[name] == values).all(), name
+
+
+@pytest.mark.parametrize("n_terms", [1, 2])
+def test_few_columns_of_many_classes(n_terms):
+    """First rows and diagonals of two or three columns have as many numbers as triangles."""
+    rng = np.random.default_rng(0)
+    loss = Multinomial(600 // (n_terms + 1))
+    terms = rng.integers(-4000, 4000, (4000, n_terms)).astype(np.int16)
+    rows = Kept(Block(terms, np.arange(4000.0) % (loss.n_scores + 1)))
+    theta = fit(rows, loss, "0.1", Summary.of(rows, loss))
+    sums = derivatives.sums_at(rows.blocks(), loss, theta)
+    assert np.abs(derivatives.mean_gradient(sums, theta, loss, 0.1)).max() < 2.0**-15

@@ -36,7 +36,7 @@ def rows():
 def sums(found):
     theta = np.array([[0, 1 << 24, -(1 << 23), 5]], dtype=np.float64)
     state = newton.State(theta, 1 << 31)
-    total = newton.sums_at(found.blocks(), Bernoulli(), state, found.work)
+    total = state.sums(found.blocks(), Bernoulli(), found.work)
     return {name: value.tolist() for name, value in total.values.items()}
 
 

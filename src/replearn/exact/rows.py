@@ -177,12 +177,16 @@ def scores(rows: Any, theta: Matrix, offset: Vector | None) -> Matrix:
         raise ReplearnError(
             "coefficients must keep scores below 2^15, got larger ones. Use a larger ridge."
         )
-    # exact: whole numbers below 2^53
-    if rows.shape[1] < theta.shape[1]:
-        whole = rows @ theta[:, 1:].T + theta[:, 0] * 2.0**ROW_BITS
+    # exact: whole numbers below 2^53; in place, since new memory takes longer than arithmetic
+    theta = theta.astype(np.float64, copy=False)
+    if rows.shape[1] == theta.shape[1]:
+        found = rows @ theta.T
     else:
-        whole = rows @ theta.T
-    found = whole * 2.0 ** -(ROW_BITS + THETA_BITS)
+        found = np.zeros((rows.shape[0], len(theta)))
+        if theta[:, 1:].any():  # not at the constant model, where fits begin
+            found = rows @ theta[:, 1:].T
+        found += theta[:, 0] * 2.0**ROW_BITS
+    found *= 2.0 ** -(ROW_BITS + THETA_BITS)
     return found if offset is None else found + offset[:, None]
 
 

@@ -27,6 +27,7 @@ from replearn.exact.rows import (
 )
 from replearn.recipes import newton
 from replearn.recipes.coordinates import Coordinates
+from replearn.recipes.derivatives import mean_information, sums_at
 from replearn.recipes.influence import Influence, influence_of
 from replearn.recipes.losses import LEAST_ROWS, Loss
 from replearn.recipes.newton import Summary, fit
@@ -119,14 +120,13 @@ def spread_of(
     rows: Rows, loss: Loss, ridge: str, theta: Matrix, coordinates: Coordinates, summary: Summary
 ) -> Influence:
     """Influences of the original's rows on its coordinates."""
-    state = newton.State(theta, 1 << 32)
     kept = sampled(rows, summary.n_rows, 2 * MOST_TRIED, salt=3)
-    sums = newton.sums_at(kept.blocks(), loss, state)
+    sums = sums_at(kept.blocks(), loss, theta, share=1 << 32)
     return influence_of(
         kept.blocks(),
         loss,
         theta,
-        newton.mean_information(sums, loss, float(ridge)),
+        mean_information(sums, loss, float(ridge)),
         coordinates.factors(),
         summary.n_rows,
         summary.weight * 2.0**-WEIGHT_BITS,

@@ -10,47 +10,42 @@ bit.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
 from itertools import pairwise
-from operator import add
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replearn.documents import Integers, Length, Part, Range, Unfit
 from replearn.errors import ReplearnError
 from replearn.exact import algebra
 from replearn.exact.rows import (
-    COARSE,
-    COARSE_BLOCK,
-    COARSE_SHIFT,
-    ROW_BITS,
     THETA_BITS,
     WEIGHT_BITS,
     Block,
+    Kept,
     Rows,
-    column_sums,
-    marks,
-    most_rows,
     on_grid,
-    pieces,
-    scores,
-    sparse_rows,
-    with_constant,
 )
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Integers_
+from replearn.recipes.derivatives import (
+    LEAST_PIVOT,
+    factor_of,
+    mean_gradient,
+    packed,
+    packed_shape,
+    ready,
+    sums_at,
+    unpacked,
+)
 from replearn.recipes.losses import Loss
-from replearn.types import BlockMap, Matrix, Vector, is_sparse
+from replearn.types import BlockMap, Matrix, Vector
 
 #: A fit ends so many units of 2^-26 from its limit, divided by the root of the number of rows:
 #: a hundredth of the smallest standard error that a logistic coefficient can have.
 _NEAR = 1 << 20
 #: But at most 2^-10, however few the rows; choices and checks stop there.
 NEAR_ENOUGH = 1 << 16
-#: Pivots of the information matrix are raised to it: what the grid of curvatures can show.
-LEAST_PIVOT = 2.0**-24
 #: Coefficients of standardised columns stay below this; beyond, the classes are separable.
 MAX_THETA = 16.0
 #: The information matrix comes from about so many rows for each coefficient.
@@ -66,8 +61,6 @@ _MOST_STEPS = 500
 MOST_GUIDED = 2000
 #: A step is halved so often at most.
 _MOST_HALVINGS = 20
-#: Rows whose sums int64 holds: an entry of the information has at most 2^42 of each.
-_MOST_ADDED = 1 << 16
 #: Coefficients in whole units, and sums over all rows that there are, stay below these.
 _MOST_UNITS, _MOST_SUM = 1 << 31, 1 << 100
 
@@ -137,7 +130,7 @@ class Behind(Part):
                 "gradient": self.gradient,
                 "weight": integers([self.weight]),
                 "sampled": integers([self.sampled]),
-                "information": unpacked(self.information, self.theta.shape[1]),
+                "information": unpacked(self.information, self.theta.shape),
             },
         )
 
@@ -180,147 +173,16 @@ class State(Part):
     behind: Behind | None = None
     whole: bool = True
 
+    def sums(self, blocks: Iterable[Block], loss: Loss, work: BlockMap = map) -> ExactSums:
+        """One pass over rows: what `advance` needs."""
+        return sums_at(blocks, loss, self.theta, self.share, self.whole, work)
+
     def check(self) -> None:
         """The first state asks for information, and later ones have its shape."""
         if self.behind is None and not self.share:
             raise Unfit("share must be positive at the start")
         if self.behind is not None and self.behind.theta.shape != self.theta.shape:
             raise Unfit(f"behind must have the shape of theta, {self.theta.shape}")
-
-
-def sums_at(blocks: Iterable[Block], loss: Loss, state: State, work: BlockMap = map) -> ExactSums:
-    """Gradient and information of the loss, summed up exactly over rows.
-
-    Returns
-    -------
-    sums : ExactSums
-        ``rows``, ``weight``, ``gradient`` (n_scores, n_columns), ``sampled`` (weight) and
-        ``information`` (pairs of scores, n_columns, n_columns), or if it is not asked for as a
-        whole (n_scores, 2, n_columns): first row and diagonal.
-    """
-    parts = (
-        block.part(slice(start, start + _MOST_ADDED))
-        for block in blocks
-        for start in range(0, max(block.n_rows, 1), _MOST_ADDED)
-    )
-    return reduce(add, work(partial(_few_sums, loss, state), parts))
-
-
-def _few_sums(loss: Loss, state: State, block: Block) -> ExactSums:
-    """Sums of so few rows that int64 holds them."""
-    n_scores, n_columns = state.theta.shape
-    n_pairs = n_scores * (n_scores + 1) // 2
-    rows = weight = sampled = 0
-    gradient = np.zeros((n_scores, n_columns), dtype=np.int64)
-    add_information, shape = _add_information, (n_pairs, n_columns, n_columns)
-    if not state.whole:
-        add_information, shape = _add_first_and_diagonal, (n_scores, 2, n_columns)
-    information = np.zeros(shape if state.share else (0, *shape[1:]), dtype=np.int64)
-    seen: list[NDArray[np.uint32]] = []
-    room = None
-    if not (sparse := is_sparse(block.terms)):
-        room = np.empty((min(most_rows(n_columns), block.n_rows), n_columns))
-    for piece in pieces(block, n_columns):
-        X = piece.terms if sparse else with_constant(piece.terms, room)
-        found = scores(X, state.theta, piece.offset)
-        residual = loss.residual(found, piece.targets)
-        if piece.weights is not None:
-            residual *= piece.weights[:, None]
-        whole = on_grid(residual, loss.bits)
-        gradient[:, int(sparse) :] += column_sums(X, whole).astype(np.int64)
-        if sparse:  # whose constant is not among their columns
-            gradient[:, 0] += whole.sum(axis=0).astype(np.int64) << ROW_BITS
-        rows += piece.n_rows
-        weight += _total_weight(piece.weights, piece.n_rows)
-        if state.share == 1 << 32:
-            full = with_constant(X) if sparse and state.whole else X
-            sampled += add_information(information, loss, full, found, piece.weights)
-        elif state.share:
-            seen.append(marks(X if sparse else X[:, 1:]))
-    if seen:  # one product of many rows is faster than many products of few
-        some = block.part(np.concatenate(seen) < state.share)
-        X = some.terms if sparse and not state.whole else with_constant(some.terms)
-        found = scores(X, state.theta, some.offset)
-        sampled = add_information(information, loss, X, found, some.weights)
-    return ExactSums(
-        "a Newton step",
-        {
-            "rows": integers([rows]),
-            "weight": integers([weight]),
-            "sampled": integers([sampled]),
-            "gradient": integers(gradient),
-            "information": integers(information),
-        },
-    )
-
-
-def _cut(weights: Vector | None, chosen: Any) -> Vector | None:
-    return None if weights is None else weights[chosen]
-
-
-def _total_weight(weights: Vector | None, n_rows: int) -> int:
-    if weights is None:
-        return n_rows << WEIGHT_BITS
-    return int((weights * 2.0**WEIGHT_BITS).astype(np.int64).sum())
-
-
-def _add_information(
-    information: np.ndarray, loss: Loss, X: Any, found: Matrix, weights: Vector | None
-) -> int:
-    """Add up ``X' diag(curvature) X`` over some rows, which are spent, and return their weight."""
-    if is_sparse(X):
-        coarse = X * (1.0 / COARSE)
-        coarse.data = np.floor(coarse.data + 0.5)
-        coarse = coarse.astype(np.int64)  # which needs no bound on the number of rows
-        turned = coarse.T.tocsr()
-        data = turned.data
-        for pair, values in enumerate(_curvature(loss, found, weights)):
-            turned.data = data * values.astype(np.int64)[turned.indices]
-            information[pair] += (turned @ coarse).toarray()
-        return _total_weight(weights, len(found))
-    X *= 1.0 / COARSE
-    X += 0.5
-    np.floor(X, out=X)
-    for start in range(0, len(found), COARSE_BLOCK):
-        part = slice(start, start + COARSE_BLOCK)
-        coarse = X[part]
-        for pair, values in enumerate(_curvature(loss, found[part], _cut(weights, part))):
-            product = (coarse * values[:, None]).T @ coarse
-            information[pair] += product.astype(np.int64)
-    return _total_weight(weights, len(found))
-
-
-def _add_first_and_diagonal(
-    information: np.ndarray, loss: Loss, X: Any, found: Matrix, weights: Vector | None
-) -> int:
-    """Add up the first row and the diagonal of each score's block, and return the weight."""
-    own = np.flatnonzero(np.equal(*np.triu_indices(loss.n_scores)))  # pairs of a score with itself
-    one = 1 << (ROW_BITS - COARSE_SHIFT)  # the constant, on the same grid
-    n_others = information.shape[2] - X.shape[1]  # columns that sparse rows leave out: the constant
-    most = len(found) if is_sparse(X) else COARSE_BLOCK
-    for start in range(0, len(found), most):
-        part = slice(start, start + most)
-        values = _curvature(loss, found[part], _cut(weights, part))[own]
-        if is_sparse(X):  # int64 needs no bound on the number of rows
-            values = values.astype(np.int64)
-            cells = (X.data.astype(np.int64) + int(COARSE) // 2) >> COARSE_SHIFT
-            coarse = sparse_rows(cells, X.indices, X.indptr, X.shape)
-        else:
-            coarse = cells = np.floor(X[part] * (1.0 / COARSE) + 0.5)
-        information[:, 0, n_others:] += column_sums(coarse, values.T).astype(np.int64) * one
-        np.multiply(cells, cells, out=cells)
-        information[:, 1, n_others:] += column_sums(coarse, values.T).astype(np.int64)
-        if n_others:
-            information[:, :, 0] += values.sum(axis=1).astype(np.int64)[:, None] * one**2
-    return _total_weight(weights, len(found))
-
-
-def _curvature(loss: Loss, found: Matrix, weights: Vector | None) -> Matrix:
-    """A row for each pair of scores, on the grid."""
-    curvature = loss.curvature(found)
-    if weights is not None:
-        curvature = curvature * weights[:, None]
-    return np.asarray(on_grid(curvature, loss.bits).T)
 
 
 @dataclass(frozen=True)
@@ -437,7 +299,7 @@ def advance(
     new = Behind(
         state.theta,
         sums.values["gradient"],
-        packed(sums.values["information"]),
+        packed(sums.values["information"], loss.n_scores),
         sums.count("weight"),
         sums.count("sampled"),
         share,
@@ -471,14 +333,14 @@ def direction_of(
     """
     if behind.direction is not None:
         return behind.direction
-    sums = behind.sums
-    gradient = right = mean_gradient(sums, behind.theta, loss, ridge)
-    points = []
-    for point in behind.past:
-        there = ExactSums("", {"gradient": point.gradient, "weight": sums.values["weight"]})
+    points, weight = [], integers([behind.weight])
+    every: tuple[Point | Behind, ...] = (*behind.past, behind)
+    for point in every:
+        there = ExactSums("", {"gradient": point.gradient, "weight": weight})
         points.append((point.theta, mean_gradient(there, point.theta, loss, ridge)))
+    gradient = right = points[-1][1]
     steps = []
-    for (theta, slope), (next_theta, next_slope) in pairwise([*points, (behind.theta, gradient)]):
+    for (theta, slope), (next_theta, next_slope) in pairwise(points):
         step, change = (next_theta - theta) * 2.0**-THETA_BITS, next_slope - slope
         if (product := _dot(step, change)) > 0:
             steps.append((step, change, product))
@@ -486,34 +348,27 @@ def direction_of(
     for step, change, product in reversed(steps):
         weights.append(_dot(step, right) / product)
         right = right - weights[-1] * change
-    if factor is None and _is_whole(sums.values["information"]):
-        factor = factor_of(sums, loss, ridge)
     if factor is None:
-        found = _solved_alone(sums, right, loss, ridge)
+        factor = factor_of(behind.sums, loss, ridge)
+    if factor.ndim == 3:
+        found = _solved_alone(factor, right, ridge)
     else:
         found = algebra.solve(factor, right.reshape(-1)).reshape(right.shape)
-    for (step, change, product), weight in zip(steps, reversed(weights), strict=True):
-        found = found + (weight - _dot(change, found) / product) * step
+    for (step, change, product), along in zip(steps, reversed(weights), strict=True):
+        found = found + (along - _dot(change, found) / product) * step
     return Direction(factor, gradient, -found)
-
-
-def factor_of(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:
-    """The triangle of an information matrix that steers."""
-    return algebra.cholesky(mean_information(sums, loss, ridge), LEAST_PIVOT)
 
 
 def _dot(a: Matrix, b: Matrix) -> float:
     return algebra.total((a * b).reshape(-1))
 
 
-def _solved_alone(sums: ExactSums, right: Matrix, loss: Loss, ridge: float) -> Matrix:
+def _solved_alone(parts: Matrix, right: Matrix, ridge: float) -> Matrix:
     """Inverse information of uncorrelated columns, once the constant is taken out, times a matrix.
 
     A column that hardly varies keeps a 64th of its square.
     """
     n_scores = len(right)
-    unit = 2.0 ** (WEIGHT_BITS - loss.bits) / (2.0**ROW_BITS / COARSE) ** 2
-    parts = sums.reals("information") * unit / float(max(sums.count("sampled"), 1))
     penalty = ridge if n_scores == 1 else ridge * (1.0 - 1.0 / (n_scores + 1))
     found = np.empty_like(right)
     for k, (first, diagonal) in enumerate(parts):
@@ -587,42 +442,12 @@ def fit(
     if guide is not None:
         factor = guide.factor
         state = replace(state, theta=guide.theta, share=state.share if factor is None else 0)
+    blocks = ready(rows.block) if isinstance(rows, Kept) else None
     found: State | Matrix = state
     while isinstance(found, State):
-        sums = sums_at(rows.blocks(), loss, found, rows.work)
+        sums = found.sums(blocks or rows.blocks(), loss, rows.work)
         found = advance(found, sums, loss, float(ridge), near, factor)
     return found
-
-
-@dataclass(frozen=True)
-class Penalty:
-    """The ridge: symmetric in all classes, and none on the constants."""
-
-    ridge: float
-    n_scores: int
-    n_columns: int
-
-    def gradient(self, theta: Matrix) -> Matrix:
-        """Of the penalty, at coefficients in whole units."""
-        values = theta * 2.0**-THETA_BITS
-        if self.n_scores > 1:
-            centre = np.zeros(self.n_columns)
-            for row in values:
-                centre = centre + row
-            values = values - centre / (self.n_scores + 1)
-        out = values * self.ridge
-        out[:, 0] = 0.0
-        return out
-
-    @property
-    def matrix(self) -> Matrix:
-        """Second derivatives of the penalty."""
-        columns = np.full(self.n_columns, self.ridge)
-        columns[0] = 0.0
-        one = np.eye(self.n_scores)
-        if self.n_scores > 1:
-            one = one - 1.0 / (self.n_scores + 1)
-        return np.asarray(np.kron(one, np.diag(columns)), dtype=np.float64)
 
 
 def share_of(n_rows: int, n_coefficients: int) -> int:
@@ -631,61 +456,7 @@ def share_of(n_rows: int, n_coefficients: int) -> int:
     return 1 << 32 if 2 * wanted > n_rows else (wanted << 32) // n_rows
 
 
-def mean_gradient(sums: ExactSums, theta: Matrix, loss: Loss, ridge: float) -> Matrix:
-    """Gradient of the mean loss with its ridge."""
-    unit = 2.0 ** (WEIGHT_BITS - ROW_BITS - loss.bits)
-    found = sums.reals("gradient") * unit / float(sums.count("weight"))
-    return found + Penalty(ridge, *theta.shape).gradient(theta)
-
-
 def _flat(sums: ExactSums, loss: Loss) -> float:
     """A slope that the grid of residuals can make: half a unit in each row, times 4."""
     rows, weight = float(sums.count("rows")), float(sums.count("weight"))
     return 2.0 ** (WEIGHT_BITS + 1 - loss.bits) * rows / weight
-
-
-def mean_information(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:
-    """The information matrix of a row with the ridge, over all scores and columns."""
-    parts = sums.reals("information")
-    n_columns, n_scores = parts.shape[1], loss.n_scores
-    unit = 2.0 ** (WEIGHT_BITS - loss.bits) / (2.0**ROW_BITS / COARSE) ** 2
-    parts = parts * unit / float(max(sums.count("sampled"), 1))
-    whole = np.empty((n_scores, n_columns, n_scores, n_columns))
-    for pair, (k, m) in enumerate(zip(*np.triu_indices(n_scores), strict=True)):
-        whole[k, :, m, :] = parts[pair]
-        whole[m, :, k, :] = parts[pair].T
-    penalty = Penalty(ridge, n_scores, n_columns).matrix
-    return whole.reshape(n_scores * n_columns, n_scores * n_columns) + penalty
-
-
-def packed_shape(shape: tuple[int, ...], whole: bool) -> tuple[int, int]:
-    """Rows and numbers of packed information about coefficients of a shape."""
-    n_scores, n_columns = shape
-    if not whole:
-        return n_scores, 2 * n_columns
-    return n_scores * (n_scores + 1) // 2, n_columns * (n_columns + 1) // 2
-
-
-def _is_whole(information: Integers_) -> bool:
-    """Whether it has all pairs of columns, of which there are never two where it has not."""
-    return information.shape[1] == information.shape[2]
-
-
-def packed(information: Integers_) -> Integers_:
-    """Symmetric matrices as rows of their lower triangles; first rows with their diagonals."""
-    if not _is_whole(information):
-        return information.reshape(len(information), 2 * information.shape[2])
-    below = np.tril_indices(information.shape[1])
-    return information[:, below[0], below[1]]
-
-
-def unpacked(rows: Integers_, n_columns: int) -> Integers_:
-    """The information again."""
-    if rows.shape[1] != n_columns * (n_columns + 1) // 2:
-        return rows.reshape(len(rows), 2, n_columns)
-    below = np.tril_indices(n_columns)
-    found = np.zeros((len(rows), n_columns, n_columns), dtype=object)
-    if len(rows):
-        found[:, below[0], below[1]] = rows
-        found[:, below[1], below[0]] = rows
-    return found

@@ -8,6 +8,7 @@ import numpy as np
 from replearn.errors import ReplearnError
 from replearn.exact.rows import WEIGHT_BITS, Block, Kept, on_grid, pieces, scores, with_constant
 from replearn.recipes import newton
+from replearn.recipes.derivatives import factor_of, sums_at
 from replearn.recipes.losses import Loss
 from replearn.recipes.newton import Summary, fit
 from replearn.recipes.sampling import row_marks
@@ -76,9 +77,9 @@ def validate(
     theta = fit(kept, loss, ridge, summary, newton.NEAR_ENOUGH, guide)
     guide = newton.Guide(theta)
     if theta.size <= newton.MOST_GUIDED:
-        state = newton.State(theta, newton.share_of(summary.n_rows, theta.size))
-        sums = newton.sums_at(kept.blocks(), loss, state, kept.work)
-        guide = newton.Guide(theta, newton.factor_of(sums, loss, float(ridge)))
+        share = newton.share_of(summary.n_rows, theta.size)
+        sums = sums_at(kept.blocks(), loss, theta, share, work=kept.work)
+        guide = newton.Guide(theta, factor_of(sums, loss, float(ridge)))
     fitted = tuple(
         replace(fold, theta=fit(fold.learn, loss, ridge, fold.summary, newton.NEAR_ENOUGH, guide))
         for fold in folds

@@ -23,6 +23,7 @@ from replearn.exact.rows import THETA_BITS, WEIGHT_BITS, Block, joined, on_grid
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Whole
 from replearn.recipes import newton
+from replearn.recipes.derivatives import mean_information, packed
 from replearn.recipes.design import Design
 from replearn.recipes.influence import Influence, influence_of
 from replearn.recipes.model import Model
@@ -269,7 +270,7 @@ def _of_block(design: Design, state: State, block: Block) -> ExactSums:
     weight, totals = totals_of(block, design.loss)
     found = {"rows": integers([block.n_rows]), "weight": integers([weight]), "totals": totals}
     if state.newton is not None:
-        found |= newton.sums_at([block], design.loss, state.newton).values
+        found |= state.newton.sums([block], design.loss).values
     if state.then:
         found |= _spread(design, state, block)
     return ExactSums(state.fingerprint, found)
@@ -290,7 +291,7 @@ def _spread(design: Design, state: State, block: Block) -> dict[str, Whole]:
             [block],
             design.loss,
             asked.theta,
-            newton.mean_information(asked.behind.sums, design.loss, float(design.ridge)),
+            mean_information(asked.behind.sums, design.loss, float(design.ridge)),
             design.coordinates.factors(),
             counts.rows,
             counts.weight * 2.0**-WEIGHT_BITS,
@@ -363,7 +364,7 @@ def behind_of(asked: NewtonState, sums: ExactSums) -> Behind:
     return Behind(
         asked.theta,
         values["gradient"],
-        newton.packed(values["information"]),
+        packed(values["information"], len(asked.theta)),
         sums.count("weight"),
         sums.count("sampled"),
         asked.share,
