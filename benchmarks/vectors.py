@@ -29,15 +29,7 @@ from replearn.study.coalition import combine, lab_sums
 from replearn.study.passes import State
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study, sealed_commitment
-from replearn.tables import (
-    Encoding,
-    LevelColumn,
-    NumberColumn,
-    Product,
-    Profile,
-    Seen,
-    open_table,
-)
+from replearn.tables import Encoding, LevelColumn, NumberColumn, Product, Profile, Seen, open_table
 from replearn.tables.profile import LevelProfile, NumberProfile
 
 PATH = Path(__file__).parents[1] / "docs" / "vectors.json"

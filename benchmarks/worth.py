@@ -416,10 +416,7 @@ def _joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(
-    key: Key,
-    lines: list[dict[str, Any]],
-    rivals: dict[int, dict[str, Any]],
-    n_refused: int,
+    key: Key, lines: list[dict[str, Any]], rivals: dict[int, dict[str, Any]], n_refused: int
 ) -> dict[str, Any]:
     def mean(pick: Any) -> float:
         values = [pick(line) for line in lines]

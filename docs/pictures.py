@@ -10,7 +10,10 @@ chromedriver is installed, it photographs study.html, too.
 import shutil
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +28,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import replearn as rl
 from replearn.datasets import load_readmission
 from replearn.documents.facts import counted
-from replearn.documents.pictures import Rung, ladder, sixteen_scores, where_we_landed
+from replearn.documents.pictures import Rung, dot, ladder, svg, where_we_landed
 from replearn.reports.bundle import write_bundle
 from replearn.study.replication import replicate
 from replearn.tables import open_table
@@ -79,6 +82,51 @@ def removed(model):
     X, y = new_patients()
     base = log_loss(y, np.full(len(y), y.mean()))
     return 1 - float(log_loss(y, model.predict_proba(X)[:, 1]) / base)
+
+
+def sixteen_scores(own: Sequence[float], replicated: Sequence[float], patient: str) -> str:
+    """Draw what hospitals tell one patient: a dot for each, stacked by whole percents.
+
+    Risks, 0 to 1, by each hospital's own model, and by its replication of one study.
+    """
+    low = 5 * int(100 * min(*own, *replicated) / 5)
+    high = 5 * -int(-100 * max(*own, *replicated) // 5)
+    left, right, width = 24, 616, 640
+    per_percent = (right - left) / max(1, high - low)
+    parts = [f'<text x="{left}" y="20" font-size="18">{escape(patient)}</text>']
+    top = 34
+    for risks, color in ((own, 1), (replicated, 0)):
+        stacks = Counter(round(100 * risk) for risk in risks)
+        floor = top + 34 + 11 * max(stacks.values())
+        different = len(set(risks))
+        said = f"{len(risks)} hospitals, each its own model: {different} different risks"
+        if color == 0:
+            said = f"{len(risks)} hospitals, one replicated model: {risks_in_words(different)}"
+        words = f'<text x="{left}" y="{top + 16}" font-weight="600" font-size="16">{said}</text>'
+        parts.append(words)
+        for share, n_here in stacks.items():
+            x = left + (share - low) * per_percent
+            parts += [dot(x, floor - 8 - 11 * i, color, 5) for i in range(n_here)]
+        parts.append(
+            f'<line x1="{left}" x2="{right}" y1="{floor}" y2="{floor}" stroke="currentColor" '
+            'stroke-opacity="0.5"/>'
+        )
+        for share in range(low, high + 1, 5):
+            x = left + (share - low) * per_percent
+            parts.append(
+                f'<text x="{x:.1f}" y="{floor + 17}" text-anchor="middle" font-size="15" '
+                f'fill-opacity="0.8">{share}%</text>'
+            )
+        top = floor + 28
+    label = (
+        f"{patient}: own models of {len(own)} hospitals say {min(own):.0%} to {max(own):.0%}; "
+        f"replicated models say {risks_in_words(len(set(replicated)))}."
+    )
+    return svg(width, top + 2, parts, label)
+
+
+def risks_in_words(different: int) -> str:
+    return "one risk" if different == 1 else f"{different} different risks"
 
 
 def draw_scores():

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from replearn.documents.pictures import Landed, Rung, ladder, sixteen_scores, where_we_landed
+from replearn.documents.pictures import Landed, Rung, ladder, where_we_landed
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
@@ -162,17 +162,6 @@ def drawn(svg: str) -> str:
 )
 def test_pictures_of_the_documentation_can_be_heard(path):
     assert len(drawn(path.read_text(encoding="utf-8"))) > 20
-
-
-def test_scores_are_stacked_by_percents():
-    label = drawn(svg := sixteen_scores([0.29, 0.31, 0.35], [0.3, 0.3, 0.3], "A & B"))
-    assert (
-        label == "A & B: own models of 3 hospitals say 29% to 35%; replicated models say one risk."
-    )
-    circles = re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', svg)
-    assert len(circles) == 6
-    assert len({x for x, _ in circles[3:]}) == 1
-    assert len({y for _, y in circles[3:]}) == 3
 
 
 def test_a_ladder_compares_with_its_longest_rung():

@@ -4,15 +4,7 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from replearn.cli.command import (
-    DIFFERENT,
-    DONE,
-    Outcome,
-    Parser,
-    check_target,
-    may_leave,
-    working,
-)
+from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser, check_target, may_leave, working
 from replearn.cli.replicate import read_opened
 from replearn.documents.facts import Facts, Row
 

@@ -3,15 +3,7 @@
 import argparse
 from dataclasses import replace
 
-from replearn.cli.command import (
-    DIFFERENT,
-    DONE,
-    Outcome,
-    Parser,
-    csv_options,
-    own_target,
-    working,
-)
+from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser, csv_options, own_target, working
 
 EPILOG = """\
 examples:

@@ -54,8 +54,5 @@ def run(options: argparse.Namespace) -> Outcome:
         raise ReplearnError(f"--out must end in .csv, .sql or .onnx, got {options.out!r}.")
     what = {"csv": "coefficients", "sql": f"SQL for {options.dialect}", "onnx": "an ONNX graph"}
     return Outcome(
-        Facts(
-            f"The model is in {options.out}, as {what[kind]}.",
-            [Row("model", model.fingerprint)],
-        )
+        Facts(f"The model is in {options.out}, as {what[kind]}.", [Row("model", model.fingerprint)])
     )

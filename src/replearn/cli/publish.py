@@ -249,13 +249,7 @@ def _facts(original: "Original", files: list[Row]) -> Facts:
     unclear = unclear if worth.loss.high >= worth.base else []
     return Facts(
         verdict,
-        [
-            *files,
-            *certificate.cautions,
-            *original.worth.rows()[:2],
-            *unclear,
-            *notes[:2],
-        ],
+        [*files, *certificate.cautions, *original.worth.rows()[:2], *unclear, *notes[:2]],
         details=[
             *original.worth.rows()[2:],
             Row(f"{own.words} before rounding", own.loss.value),

@@ -1,6 +1,5 @@
 """Pictures as plain SVG: they need no package, and follow light and dark."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
@@ -67,56 +66,15 @@ def where_we_landed(
             parts.append(
                 f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{level}" y2="{level}" '
                 f'stroke="{_MARKS[number % len(_MARKS)]}" stroke-opacity="0.55"/>'
-                f"{_dot(x, level, number)}"
+                f"{dot(x, level, number)}"
             )
     for number, name in enumerate(labs):
         x, y = 12 + 156 * (number % 4), height - legend + 4 + 20 * (number // 4)
-        parts.append(f'{_dot(x, y - 4, number)}<text x="{x + 9}" y="{y}">{_short(name, 16)}</text>')
+        parts.append(f'{dot(x, y - 4, number)}<text x="{x + 9}" y="{y}">{_short(name, 16)}</text>')
     outside = sum(far > 0.5 for far in furthest)
     what = f"{outside} {'has' if outside == 1 else 'have'} a mark outside"
     what = what if outside else "all marks are inside"
-    return _svg(width, height, parts, f"Where labs landed: {len(names)} numbers, {what}.")
-
-
-def sixteen_scores(own: Sequence[float], replicated: Sequence[float], patient: str) -> str:
-    """Draw what hospitals tell one patient: a dot for each, stacked by whole percents.
-
-    Risks, 0 to 1, by each hospital's own model, and by its replication of one study.
-    """
-    low = 5 * int(100 * min(*own, *replicated) / 5)
-    high = 5 * -int(-100 * max(*own, *replicated) // 5)
-    left, right, width = 24, 616, 640
-    per_percent = (right - left) / max(1, high - low)
-    parts = [f'<text x="{left}" y="20" font-size="18">{escape(patient)}</text>']
-    top = 34
-    for risks, color in ((own, 1), (replicated, 0)):
-        stacks = Counter(round(100 * risk) for risk in risks)
-        floor = top + 34 + 11 * max(stacks.values())
-        different = len(set(risks))
-        said = f"{len(risks)} hospitals, each its own model: {different} different risks"
-        if color == 0:
-            said = f"{len(risks)} hospitals, one replicated model: {_counted(different)}"
-        words = f'<text x="{left}" y="{top + 16}" font-weight="600" font-size="16">{said}</text>'
-        parts.append(words)
-        for share, n_here in stacks.items():
-            x = left + (share - low) * per_percent
-            parts += [_dot(x, floor - 8 - 11 * i, color, 5) for i in range(n_here)]
-        parts.append(
-            f'<line x1="{left}" x2="{right}" y1="{floor}" y2="{floor}" stroke="currentColor" '
-            'stroke-opacity="0.5"/>'
-        )
-        for share in range(low, high + 1, 5):
-            x = left + (share - low) * per_percent
-            parts.append(
-                f'<text x="{x:.1f}" y="{floor + 17}" text-anchor="middle" font-size="15" '
-                f'fill-opacity="0.8">{share}%</text>'
-            )
-        top = floor + 28
-    label = (
-        f"{patient}: own models of {len(own)} hospitals say {min(own):.0%} to {max(own):.0%}; "
-        f"replicated models say {_counted(len(set(replicated)))}."
-    )
-    return _svg(width, top + 2, parts, label)
+    return svg(width, height, parts, f"Where labs landed: {len(names)} numbers, {what}.")
 
 
 def ladder(rungs: Sequence[Rung], unit: str) -> str:
@@ -143,7 +101,7 @@ def ladder(rungs: Sequence[Rung], unit: str) -> str:
         f"{rung.name} {rung.value}{', same at ' if rung.agree else ''}{rung.agree}"
         for rung in rungs
     )
-    return _svg(width, 40 + row * len(rungs), parts, f"{unit}: {said}.")
+    return svg(width, 40 + row * len(rungs), parts, f"{unit}: {said}.")
 
 
 def by_rows(n_planned: int, disagreement: Callable[[int], float]) -> str:
@@ -179,13 +137,14 @@ def forest(marks: Sequence[Mark], line: float, words: str, most: int = 30) -> st
             f"{_short(name, 32)}</text>"
             f'<line x1="{across(low):.1f}" x2="{across(high):.1f}" y1="{y}" y2="{y}" '
             f'stroke="{_MARKS[0]}" stroke-width="2" stroke-opacity="0.55"/>'
-            f'{_dot(across(at), y, 0, 5)}<text x="{right + 16}" y="{y + 4}">{escape(text)}</text>'
+            f'{dot(across(at), y, 0, 5)}<text x="{right + 16}" y="{y + 4}">{escape(text)}</text>'
         )
     said = "; ".join(f"{name} {text}" for name, text, *_ in shown)
-    return _svg(width, height, parts, f"{said}; line: {words}.")
+    return svg(width, height, parts, f"{said}; line: {words}.")
 
 
-def _svg(width: int, height: int, parts: Sequence[str], label: str) -> str:
+def svg(width: int, height: int, parts: Sequence[str], label: str) -> str:
+    """A picture of these parts, which a screen reader calls by its label."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'role="img" aria-label="{escape(label)}" style="max-width:100%;height:auto" '
@@ -194,14 +153,11 @@ def _svg(width: int, height: int, parts: Sequence[str], label: str) -> str:
     )
 
 
-def _dot(x: float, y: float, number: int, radius: int = 4) -> str:
+def dot(x: float, y: float, number: int, radius: int = 4) -> str:
+    """A mark in the color of a lab."""
     color = _MARKS[number % len(_MARKS)]
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{color}"/>'
 
 
 def _short(name: str, most: int = 28) -> str:
     return escape(name if len(name) <= most else name[: most - 1] + "…")
-
-
-def _counted(different: int) -> str:
-    return "one risk" if different == 1 else f"{different} different risks"

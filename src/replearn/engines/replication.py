@@ -12,15 +12,7 @@ from replearn.errors import ReplearnError
 from replearn.recipes.design import Design
 from replearn.recipes.model import Model
 from replearn.recipes.newton import MOST_STEERED
-from replearn.study.passes import (
-    Fitted,
-    State,
-    Sums,
-    encode,
-    findings_of,
-    spread_of,
-    spread_state,
-)
+from replearn.study.passes import Fitted, State, Sums, encode, findings_of, spread_of, spread_state
 from replearn.study.replication import Replication, compare_with_original, spread_findings
 from replearn.study.study import Study
 

@@ -36,12 +36,7 @@ class _ReplicableGLM(Options, BaseEstimator):
     _kind: ClassVar[Kind]
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        offset: Any = None,
-        groups: Any = None,
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, groups: Any = None
     ) -> Self:
         """Fit an original, or, with ``study``, a replication.
 

@@ -19,15 +19,7 @@ from replearn.documents import Label
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
 from replearn.recipes.batches import MemoryRows, refuse_sorted
 from replearn.recipes.paper_design import PaperDesign
-from replearn.recipes.recipe import (
-    Fitted,
-    Plan,
-    Promise,
-    Recipe,
-    Sample,
-    Sizes,
-    after_constant,
-)
+from replearn.recipes.recipe import Fitted, Plan, Promise, Recipe, Sample, Sizes, after_constant
 from replearn.recipes.sgd import SGD
 from replearn.recipes.svm import SVM
 from replearn.study.paper_study import PaperReplication, PaperStudy

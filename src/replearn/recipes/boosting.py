@@ -90,22 +90,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replearn.codes.coins import Coins
-from replearn.codes.foam import (
-    FOAM_FLIPS,
-    FOAM_VARIANCE,
-    MAX_FOAM_INPUTS,
-    TYPICAL_FOAM_FLIPS,
-)
+from replearn.codes.foam import FOAM_FLIPS, FOAM_VARIANCE, MAX_FOAM_INPUTS, TYPICAL_FOAM_FLIPS
 from replearn.codes.votes import MAX_ROUNDS, VoteSpace, hypothesis, round_mean, share_leaving
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
-from replearn.exact.directions import (
-    UNIT_BITS,
-    nonzero_rows,
-    products,
-    unit_rows,
-    weighted_sums,
-)
+from replearn.exact.directions import UNIT_BITS, nonzero_rows, products, unit_rows, weighted_sums
 from replearn.exact.elementary import exp, log
 from replearn.exact.rows import marks
 from replearn.recipes.estimates import (

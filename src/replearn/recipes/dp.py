@@ -155,9 +155,7 @@ def sizes(promise: Promise, n_inputs: int, mode: Mode, given: Sizes) -> DPPlan:
     private = given.constant("C2") * log_terms(promise) / (promise.max_error * promise.margin**2)
     n_rows = math.ceil(given.constant("C3") * private**2 / promise.max_disagreement**2)
     plan = replace(
-        base,
-        cover=paper_cover(promise, n_inputs, given),
-        n_rows=int(given.get("n_rows", n_rows)),
+        base, cover=paper_cover(promise, n_inputs, given), n_rows=int(given.get("n_rows", n_rows))
     )
     return replace(plan, inverse_temperature=_hottest(plan))
 

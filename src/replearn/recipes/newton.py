@@ -18,14 +18,7 @@ import numpy as np
 from replearn.documents import Integers, Length, Part, Range, Unfit
 from replearn.errors import ReplearnError
 from replearn.exact import algebra
-from replearn.exact.rows import (
-    THETA_BITS,
-    WEIGHT_BITS,
-    Block,
-    Kept,
-    Rows,
-    on_grid,
-)
+from replearn.exact.rows import THETA_BITS, WEIGHT_BITS, Block, Kept, Rows, on_grid
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Integers_
 from replearn.recipes.derivatives import (

@@ -28,14 +28,7 @@ from replearn.study.original import read_labels
 from replearn.study.passes import LEAST_ROWS, MAX_ROWS, Fitted
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study
-from replearn.tables import (
-    OTHER,
-    Table,
-    learn_encoding,
-    make_profile,
-    open_table,
-    refuse_unsafe,
-)
+from replearn.tables import OTHER, Table, learn_encoding, make_profile, open_table, refuse_unsafe
 from replearn.tables.encoding import Name
 from replearn.tables.learning import place_text
 from replearn.tables.safety import LEAST_COUNT

@@ -17,12 +17,7 @@ from replearn.errors import ReplearnError, short
 from replearn.exact.rows import Kept, Rows
 from replearn.recipes import glm
 from replearn.recipes.design import Design
-from replearn.recipes.glm import (
-    MOST_INFLATION,
-    Promise,
-    Trial,
-    stability,
-)
+from replearn.recipes.glm import MOST_INFLATION, Promise, Trial, stability
 from replearn.recipes.losses import LEAST_ROWS, Kind, Loss, loss_of
 from replearn.recipes.model import Model
 from replearn.recipes.newton import Summary

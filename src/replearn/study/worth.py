@@ -115,13 +115,7 @@ class Worth(Spoken):
         if loss.by_class:
             balanced = balanced_accuracy(decided(scores).astype(np.float64), targets, masses)
         return cls(
-            len(targets),
-            Measure.mean(values, masses),
-            base,
-            auc,
-            balanced,
-            loss.measure,
-            held_out,
+            len(targets), Measure.mean(values, masses), base, auc, balanced, loss.measure, held_out
         )
 
     @property

@@ -13,13 +13,7 @@ from replearn.tables.encoding import (
 from replearn.tables.files import CsvOptions
 from replearn.tables.labels import class_numbers, classes_like, learn_classes, target_numbers
 from replearn.tables.learning import Learned, learn_encoding
-from replearn.tables.profile import (
-    Finding,
-    Profile,
-    compare_profiles,
-    in_sentences,
-    make_profile,
-)
+from replearn.tables.profile import Finding, Profile, compare_profiles, in_sentences, make_profile
 from replearn.tables.safety import Remark, refuse_unsafe
 from replearn.tables.seen import Seen
 from replearn.tables.table import Batch, Table, open_table

@@ -284,10 +284,7 @@ def _column_pairs(
 
 
 def _with_products(
-    encoding: Encoding,
-    pairs: Iterable[tuple[int, int]],
-    table: Table,
-    least_rows: int,
+    encoding: Encoding, pairs: Iterable[tuple[int, int]], table: Table, least_rows: int
 ) -> Encoding:
     """All products of the terms of these columns that have enough rows."""
     of_column: dict[int, list[int]] = {}

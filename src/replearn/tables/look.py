@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replearn.tables.cells import (
-    Column,
-    Texts,
-    is_number_text,
-    level_text,
-    levels_of,
-    numbers_of,
-)
+from replearn.tables.cells import Column, Texts, is_number_text, level_text, levels_of, numbers_of
 from replearn.tables.table import Batch, Table
 from replearn.types import Vector, Words, is_sparse, stacked
 
