@@ -63,18 +63,11 @@ _DEAR = 0.01
 
 @dataclass(frozen=True)
 class Spread:
-    """How much the coded numbers of labs differ.
+    """How much the coded numbers of labs differ."""
 
-    Attributes
-    ----------
-    influence : Influence
-        Of the original's rows.
-    inflation : float
-        How much larger squared differences between parts of the original's own rows were than
-        influences say. Below 1 it makes a proof fair, but no cell narrower.
-    """
-
-    influence: Influence
+    influence: Influence  # of the original's rows
+    # how much larger squared differences between parts of the original's own rows were than
+    # influences say. Below 1 it makes a proof fair, but no cell narrower.
     inflation: float = 1.0
 
     def differences(self, n_here: float, n_there: float, upper: bool = False) -> Vector:
@@ -174,20 +167,11 @@ def inflation_of(
 
 @dataclass(frozen=True)
 class Promise:
-    """What an original promises its replications.
+    """What an original promises its replications."""
 
-    Attributes
-    ----------
-    max_disagreement : float
-        Probability that a replication gets a different model.
-    bits : int
-        Published about each number.
-    n_here, n_there : int
-        Rows of the original, and of the smallest replication.
-    """
-
-    max_disagreement: float
-    bits: int
+    max_disagreement: float  # probability that a replication gets a different model
+    bits: int  # published about each number
+    # rows of the original, and of the smallest replication
     n_here: int
     n_there: int
 
@@ -230,30 +214,15 @@ def stability(
 
 @dataclass(frozen=True)
 class Trial:
-    """A whole original with one ridge: fit, coordinates, spread and cells, and what it is worth.
+    """A whole original with one ridge: fit, coordinates, spread and cells, and what it is worth."""
 
-    Attributes
-    ----------
-    validation : Validation
-        Cross-validated fits without rounding.
-    theta : array
-        The fit of all rows, in whole units.
-    coordinates : Coordinates
-    spread : Spread
-    widths : decimal texts
-    folds : tuple of Fold
-        The same fits with a rounding error as the study's.
-    loss : float
-        Held-out loss after rounding.
-    """
-
-    validation: Validation
-    theta: Matrix
+    validation: Validation  # without rounding
+    theta: Matrix  # the fit of all rows, in whole units
     coordinates: Coordinates
     spread: Spread
     widths: tuple[str, ...]
-    folds: tuple[Fold, ...]
-    loss: float
+    folds: tuple[Fold, ...]  # the same fits with a rounding error as the study's
+    loss: float  # held out, after rounding
 
     @property
     def ridge(self) -> str:

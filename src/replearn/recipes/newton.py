@@ -68,40 +68,21 @@ class Point(Part):
 
 @dataclass(frozen=True)
 class Behind(Part):
-    """The last good point, with all that gives the step from there.
-
-    Attributes
-    ----------
-    theta : array of shape (n_scores, n_columns)
-        Whole units of 2^-26.
-    gradient : exact sums at that point
-    information : exact sums there or before, as `packed` gives them
-    weight, sampled : int
-        Of the rows behind the two, in units of 2^-16.
-    share : int
-        Of the rows, for the next information matrix.
-    steers_badly : bool
-        Whether the information must be made anew, however small the step.
-    halvings : int
-        How often the step was halved.
-    n_steps : int
-        That were taken before.
-    past : tuple of Point
-        The points before it, since the information was made.
-    direction : Direction or None
-        What follows from the rest, so that it is computed once.
-    """
+    """The last good point, with all that gives the step from there."""
 
     theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
     gradient: Annotated[Integers_, Integers(2, -_MOST_SUM, _MOST_SUM)]
+    # exact sums there or before, as `packed` gives them
     information: Annotated[Integers_, Integers(2, -_MOST_SUM, _MOST_SUM, 1 << 24)]
+    # of the rows behind the two, in units of 2^-16
     weight: Annotated[int, Range(1, _MOST_SUM)]
     sampled: Annotated[int, Range(0, _MOST_SUM)]
-    share: Annotated[int, Range(1, 1 << 32)]
-    steers_badly: bool = False
-    halvings: Annotated[int, Range(0, _MOST_HALVINGS + 1)] = 0
-    n_steps: Annotated[int, Range(0, _MOST_STEPS)] = 0
-    past: Annotated[tuple[Point, ...], Length(0, _MEMORY)] = ()
+    share: Annotated[int, Range(1, 1 << 32)]  # of the rows, for the next information matrix
+    steers_badly: bool = False  # the information must be made anew, however small the step
+    halvings: Annotated[int, Range(0, _MOST_HALVINGS + 1)] = 0  # of the step
+    n_steps: Annotated[int, Range(0, _MOST_STEPS)] = 0  # that were taken before
+    past: Annotated[tuple[Point, ...], Length(0, _MEMORY)] = ()  # since the information was made
+    # what follows from the rest, so that it is computed once
     direction: "Direction | None" = field(default=None, compare=False, repr=False)
 
     def check(self) -> None:
@@ -147,23 +128,12 @@ class Direction(NamedTuple):
 
 @dataclass(frozen=True)
 class State(Part):
-    """Where Newton's method stands: what a pass over the rows needs to know.
+    """Where Newton's method stands: what a pass over the rows needs to know; see `sums_at`."""
 
-    Attributes
-    ----------
-    theta : array of shape (n_scores, n_columns)
-        Coefficients, whole numbers of units of 2^-26, the constant first.
-    share : int
-        Rows whose mark is below it make the information matrix; 2^32 takes all, 0 none.
-    behind : Behind or None
-        Where the step to ``theta`` began; None at the start.
-    whole : bool
-        Whether the information is that of all pairs of columns, or first rows and diagonals.
-    """
-
+    # coefficients, whole numbers of units of 2^-26, the constant first
     theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
     share: Annotated[int, Range(0, 1 << 32)]
-    behind: Behind | None = None
+    behind: Behind | None = None  # where the step to theta began; None at the start
     whole: bool = True
 
     def sums(self, blocks: Iterable[Block], loss: Loss, work: BlockMap = map) -> ExactSums:
@@ -180,20 +150,11 @@ class State(Part):
 
 @dataclass(frozen=True)
 class Summary:
-    """What a pass over targets and weights shows.
-
-    Attributes
-    ----------
-    n_rows : int
-    weight : int
-        In units of 2^-16.
-    shares : array
-        Of the classes by weight, or the mean target.
-    """
+    """What a pass over targets and weights shows."""
 
     n_rows: int
-    weight: int
-    shares: Vector
+    weight: int  # in units of 2^-16
+    shares: Vector  # of the classes by weight, or the mean target
 
     @classmethod
     def of(cls, rows: Rows, loss: Loss) -> "Summary":
@@ -392,18 +353,10 @@ def _ahead(behind: Behind, whole: bool, large: float) -> State:
 
 @dataclass(frozen=True)
 class Guide:
-    """A fit of nearly the same rows, from which another one begins.
-
-    Attributes
-    ----------
-    theta : array of shape (n_scores, n_columns)
-        Coefficients of that fit, in whole units.
-    factor : array, optional
-        Of its information matrix, which then steers this fit as well.
-    """
+    """A fit of nearly the same rows, from which another one begins."""
 
     theta: Matrix
-    factor: Matrix | None = None
+    factor: Matrix | None = None  # of its information matrix, which then steers the other one
 
 
 def fit(

@@ -34,22 +34,12 @@ class Fold:
 
 @dataclass(frozen=True)
 class Validation:
-    """Cross-validated fits with one ridge.
-
-    Attributes
-    ----------
-    ridge : decimal text
-    loss : float
-        Mean held-out loss in nats, on a grid, so that choices have the same bits everywhere.
-    folds : tuple of Fold
-    guide : Guide
-        The fit of all rows that the folds began with.
-    """
+    """Cross-validated fits with one ridge."""
 
     ridge: str
-    loss: float
+    loss: float  # held out, in nats, on a grid: choices have the same bits everywhere
     folds: tuple[Fold, ...]
-    guide: newton.Guide
+    guide: newton.Guide  # the fit of all rows that the folds began with
 
 
 def folds_of(kept: Kept, loss: Loss) -> tuple[Fold, ...]:
