@@ -12,14 +12,7 @@ from replearn.exact.descent import Descent, add_descents
 from replearn.exact.limbs import COUNTS, fixed_mean
 from replearn.exact.max_margin import Problem, add_batches
 from replearn.exact.packed import RawRows
-from tests.reference import (
-    best_average,
-    best_hard,
-    best_soft,
-    directions,
-    duality_gap,
-    sgd_average,
-)
+from tests.reference import best_average, best_hard, best_soft, directions, duality_gap, sgd_average
 
 SOFT = Problem(0.01, 1e-9, 0.0, 0.5, 0.05, 1e5, 1.0, 8.0)
 HARD = Problem(0.0, 0.0, 1e-4, 0.99, 0.05, 1e5, 0.0, 8.0)

@@ -1,5 +1,6 @@
 """Evaluations, comparisons, checks, audits, plans and files, against exact answers."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from replearn.reports.plans import plan
 from replearn.reports.table1 import table1
 from replearn.study.original import Original, Request, publish
 from replearn.study.replication import replicate
-from replearn.tables import open_table
+from replearn.tables import Product, open_table
 
 ROWS = 1500
 
@@ -328,6 +329,11 @@ def test_the_methods_paragraph_says_what_the_study_says(original) -> None:
         "99% of the studies",
     ):
         assert words in text
+    encoding = replace(design.encoding, products=(Product(0, 1),), products_halved=2)
+    study = replace(original.study, design=replace(design, encoding=encoding))
+    assert "1 product of terms entered as well, which the penalty shrinks 16 times" in methods(
+        study
+    )
     measured = evaluate_original(original)
     assert measured.worth.auc == original.worth.auc  # on rows that fits have not seen
     facts = with_methods(original.study.facts(), original.study, original.model, ("x", measured))

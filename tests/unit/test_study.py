@@ -84,6 +84,16 @@ def test_rounding_that_costs_more_than_a_hundredth_gets_a_fourth_bit(labs, n_row
     assert found.study.design.bits == bits
 
 
+@pytest.mark.parametrize(("strength", "halved"), [(0.0, 2), (2.0, 0)])
+def test_products_are_shrunk_unless_they_matter(strength, halved):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 10))
+    score = X[:, 0] + X[:, 3] + strength * X[:, 1] * X[:, 2]
+    table = open_table(X, target=(rng.logistic(size=500) < score).astype(int))
+    found = publish(table, Request(interactions="all"))
+    assert found.study.design.encoding.products_halved == halved
+
+
 def test_a_promise_to_small_labs_is_checked_on_many_small_parts(labs, monkeypatch):
     """Eight parts of 239 rows had a bounded fit where three of thirty labs had none."""
     sizes, fit = [], glm.fit

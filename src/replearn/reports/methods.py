@@ -29,6 +29,10 @@ def methods(study: Study) -> str:
             f"{counted(n_levels, 'categorical predictor')} entered as indicators against a "
             "published reference level; rare levels were taken together."
         )
+    if products := design.encoding.products:
+        times = 4**design.encoding.products_halved
+        shrunk = f", which the penalty shrinks {times} times as much" if times > 1 else ""
+        sentences.append(f"{counted(len(products), 'product')} of terms entered as well{shrunk}.")
     if any(column.indicator for column in numbers):
         sentences.append("Missing values had indicators of their own.")
     if study.commitment is not None:
