@@ -83,7 +83,7 @@ real = st.floats(allow_infinity=False) | st.sampled_from([0.1, 1.0, -0.0, 1e22, 
 text = (
     st.sampled_from(WORDS)
     | st.sampled_from(ODD_WORDS[2:])
-    | st.text(max_size=3).filter(lambda t: "\0" not in t and "\r" not in t)
+    | st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0\r"), max_size=3)
 )
 anything = st.one_of(whole, real, st.booleans(), text, st.just(10**400), st.just(float("inf")))
 KINDS = {
@@ -235,6 +235,7 @@ def test_one_table_is_learned_once(seed):
 NAMES = ["1", "a,b", 'say "ah"', "two\nlines", "NA", "日本 ä", "(other)", "=1+1", "x" * 4096]
 
 
+@pytest.mark.slow
 def test_what_is_written_is_read_back(tmp_path):
     """Odd names, levels and labels: one study, one model and one prediction from every source."""
     rng = np.random.default_rng(0)
