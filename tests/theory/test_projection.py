@@ -39,7 +39,7 @@ def test_inner_products_are_kept_in_expectation(name, k, seeds):
     rng = np.random.default_rng(4)
     one, two = rng.normal(size=(2, 10))
     found = []
-    for seed in seeds(800):
+    for seed in seeds(100 if name == "rotation" else 800):
         a, b = project(name, np.array([one, two]), k, Coins(seed))
         found.append(float(a @ b))
     if name == "rotation":
@@ -107,9 +107,10 @@ def test_what_is_proved_is_nearly_students_law(m, k):
 @pytest.mark.parametrize("length", [1.0, 0.7, 0.41])
 def test_shorter_vectors_lose_their_sign_no_more_often(length, seed_block):
     """The projection smooths less if the vector lies along the row; then it is also right."""
-    m, k, n_draws = 0.4, 30, 200_000
+    m, k, n_draws = 0.4, 30, 50_000
     rng = np.random.default_rng([seed_block, int(100 * length)])
     along, across = rng.normal(size=(2, n_draws, k))
     error = rng.uniform(-math.sqrt(3), math.sqrt(3), size=(n_draws, k))
     score = (along * (m * along + math.sqrt(length**2 - m**2) * across + error)).sum(axis=1)
     assert_rate_at_most(int((score <= 0).sum()), n_draws, sign_lost(m, k))
+    # would catch 1.1 times the bound with probability 0.9
