@@ -42,22 +42,8 @@ NUMBERS = (
 #: Cells that may well be read in two ways.
 STRANGE = (
     *NUMBERS,
-    *(
-        "é",
-        "NA",
-        "",
-        '"4"',
-        '"x"',
-        '"q""r"',
-        '"a,b"',
-        '"l\nm"',
-        '""',
-        '"',
-        "'",
-        "\r",
-        " 3 ",
-        "\ufeff",
-    ),
+    *("é", "NA", "", '"4"', '"x"', '"q""r"', '"a,b"', '"l\nm"', '""', '"', "'", "\r", " 3 "),
+    "\ufeff",
     *("1,5", "1e400", 'x"y', "inf", "\0"),
 )
 
