@@ -2,7 +2,7 @@
 """Set up and run replearn from a checkout. Needs python3 (3.11 or later) with venv and pip.
 
     python3 dev.py demo              two simulated labs, end to end
-    python3 dev.py test [ARGS]       lint, then pytest on two workers; ARGS go to pytest
+    python3 dev.py test [ARGS]       lint, and pytest on two workers; ARGS go to pytest
     python3 dev.py test --fast       the same without the slow tests
     python3 dev.py test --engines    the same with Spark and Flower, which take a minute to install
     python3 dev.py test --coverage   the same; fails if fewer than 90 % of the lines are run
@@ -26,7 +26,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,10 @@ PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 CONSTRAINTS = ROOT / "constraints.txt"
 STAMP = VENV / "dev-stamp.json"  # what is installed, so that the next call need not ask
 
-LINT = (
+MYPY = ("mypy", (str(BIN / "mypy"),))
+QUICK_LINT = (
     ("ruff check", ("ruff", "check", ".")),
     ("ruff format", ("ruff", "format", "--check", ".")),
-    ("mypy", ("mypy",)),
     ("import-linter", ("lint-imports", "--no-logo")),
 )
 # worksteal, because tests differ in length; the workers share numba's disk cache
@@ -64,11 +65,12 @@ def main(arguments: list[str]) -> int:
             return prepare("data") or call("replearn", *rest, cwd=Path.cwd())
         if command == "test":
             parts = ("test", "engines") if "--engines" in rest else ("test",)
-            return prepare(*parts) or run_steps((*LINT, ("pytest", (*PYTEST, *chosen(rest)))))
+            pytest = ("pytest", (*PYTEST, *chosen(rest)))
+            return prepare(*parts) or run_steps((*QUICK_LINT, pytest), beside=(MYPY,))
         if command == "versions" and not rest:
             return make_venv() or install_uv() or max(try_versions(*pair) for pair in versions())
         if command == "lint" and not rest:
-            return prepare("test") or run_steps(LINT)
+            return prepare("test") or run_steps((*QUICK_LINT, MYPY))
         if command == "docs" and rest in ([], ["--quick"]):
             return prepare("docs") or run_steps(site_steps(quick=bool(rest)))
         if command == "lock" and not rest:
@@ -125,13 +127,21 @@ def try_versions(resolution: str, version: str) -> int:
     return code or subprocess.call((str(python), *tests), cwd=ROOT, env=environment())
 
 
-def run_steps(steps: Iterable[tuple[str, tuple[str, ...]]]) -> int:
-    """Run every step, even after a failure, and say at the end which ones failed."""
-    results = []
-    for name, command in steps:
+def run_steps(steps: Iterable[Any], beside: Iterable[Any] = ()) -> int:
+    """Run every step, a name and a command, and say at the end which ones failed.
+
+    What runs beside them is silent unless it fails: mypy keeps one core busy for 20 seconds.
+    """
+
+    def timed(run: Callable[..., int], name: str, command: Any) -> tuple[str, int, float]:
         say(f"{name}: {' '.join(command)}")
         start = time.monotonic()
-        results.append((name, call(*command), time.monotonic() - start))
+        return name, run(*command), time.monotonic() - start
+
+    with ThreadPoolExecutor() as pool:
+        others = [pool.submit(timed, quietly, *step) for step in beside]
+        results = [timed(call, *step) for step in steps]
+        results += [other.result() for other in others]
     say("summary")
     for name, code, seconds in results:
         verdict = "ok" if code == 0 else f"FAILED (exit code {code})"
@@ -251,8 +261,9 @@ def environment() -> dict[str, str]:
     # without PYTHONDONTWRITEBYTECODE, because imports are three times slower with it
     hidden = {"PYTHONDONTWRITEBYTECODE", "PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"}
     extra = {"PATH": os.pathsep.join((str(BIN), os.environ.get("PATH", os.defpath)))}
-    # two workers on two cores: more threads would wait for each other
-    extra["OPENBLAS_NUM_THREADS"] = os.environ.get("OPENBLAS_NUM_THREADS", "1")
+    # two workers on two cores: more threads would wait for each other, those of OpenMP busily
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        extra[name] = os.environ.get(name, "1")
     if sys.version_info >= (3, 12):  # counts lines at a fraction of the cost
         extra["COVERAGE_CORE"] = os.environ.get("COVERAGE_CORE", "sysmon")
     if not sys.stdout.isatty():

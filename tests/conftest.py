@@ -37,9 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # tracing costs a third of what repeats few lines thousands of times; other tests run them too
+    # tracing costs a third of what repeats few lines thousands of times, and doubles the time of
+    # numba's compiler; quick tests run the same lines
     for item in items:
-        if "theory" in item.path.parts or "test_pages_show_what_comes_out" in item.name:
+        if "theory" in item.path.parts or item.get_closest_marker("slow"):
             item.add_marker("no_cover")
 
 

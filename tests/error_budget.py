@@ -90,10 +90,7 @@ def power(trials: int, bound: float, truth: float, false_alarm: float = FALSE_AL
 
 
 def assert_mean_close(
-    samples: ArrayLike,
-    expected: float,
-    tolerance: float = 0.0,
-    false_alarm: float = FALSE_ALARM,
+    samples: ArrayLike, expected: float, tolerance: float = 0.0, false_alarm: float = FALSE_ALARM
 ) -> None:
     """Fail unless the mean of independent samples may be within ``tolerance`` of ``expected``.
 

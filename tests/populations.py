@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dger
 
 Rows = NDArray[np.float64]
 
@@ -30,17 +31,25 @@ def draw(
     heights = rng.uniform(margin, top, size=n_rows)
     side = rng.standard_normal((n_rows, n_features))
     side *= np.arange(1, n_features + 1) ** -options.get("decay", 0.0)
-    side -= np.outer(side @ normal, normal)
-    side /= np.linalg.norm(side, axis=1, keepdims=True)
+    _add(side, -(side @ normal), normal)
     if "decoy" in options:
         axis = np.zeros(n_features)
         axis[np.argmin(np.abs(normal))] = 1.0
         axis -= (axis @ normal) * normal
         axis /= np.linalg.norm(axis)
         agrees = np.where(rng.random(n_rows) < 0.75, labels, -labels)
-        side = np.sqrt(1 - options["decoy"] ** 2) * side
-        side += np.outer(options["decoy"] * agrees, axis)
-        side /= np.linalg.norm(side, axis=1, keepdims=True)
-    rows = side * np.sqrt(1 - heights**2)[:, None] + np.outer(labels * heights, normal)
+        share = options["decoy"] / np.sqrt(1 - options["decoy"] ** 2)
+        _add(side, share * agrees * _lengths(side), axis)
+    side *= (np.sqrt(1 - heights**2) / _lengths(side))[:, None]
+    _add(side, labels * heights, normal)
     flipped = rng.random(n_rows) < options.get("label_noise", 0.0)
-    return rows, np.where(flipped, -labels, labels)
+    return side, np.where(flipped, -labels, labels)
+
+
+def _lengths(rows: Rows) -> NDArray[np.float64]:
+    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
+
+
+def _add(rows: Rows, factors: NDArray[np.float64], vector: NDArray[np.float64]) -> None:
+    """Add a multiple of one vector to each row, in place: samples are drawn thousands of times."""
+    dger(1.0, vector, factors, a=rows.T, overwrite_a=True)

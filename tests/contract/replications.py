@@ -209,9 +209,11 @@ def strange_columns(folder: Path) -> Iterator[tuple[str, Study, Path, Case]]:
         yield name, study, path, case
 
 
-def little_spread(folder: Path) -> Iterator[tuple[str, Study, Path, Case]]:
+def little_spread(
+    folder: Path, cases: dict[str, Case] = CASES
+) -> Iterator[tuple[str, Study, Path, Case]]:
     """Studies that state far less spread than rows have."""
-    for number, (name, case) in enumerate(CASES.items()):
+    for number, (name, case) in enumerate(cases.items()):
         study, _ = make_study(write_table(folder / "a.csv", case, seed=number), case)
         study = replace(study, spreads=("0.15",) * study.design.n_numbers)
         yield name, study, write_table(folder / f"spread {number}.csv", case, 100 + number), case

@@ -101,8 +101,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert code == 0, text
         for name in ("b", "c"):
             replearn("replicate", "study.json", "b.csv", "--out", f"{name}.model.json")
-        for call, _, _ in CALLS:  # what is imported and compiled here, no child has to
-            replearn(*call.split())
     finally:
         os.chdir(here)
     return made
@@ -133,7 +131,11 @@ CALLS = [
     ("audit b.csv --study study.json --pairs 1 --rows 1200", 0, ""),
     ("sums study.json lab.parquet --out lab.sums.json", 0, "Sums of 1,200 rows"),
     ("combine study.json --begin --out first.json", 0, "The next round begins"),
-    ("fit data.csv --target y --margin 0.4 --bits 2", 0, "A second lab with 3,000 rows"),
+    (
+        "fit data.csv --target y --algorithm sgd --margin 0.4 --bits 2",
+        0,
+        "A second lab with 3,000 rows",
+    ),
     ("plan --features 50 --margin 0.2 --details", 0, "Each lab needs"),
     ("table", 0, "Rows that labs need"),
     ("choose b.csv --target died --columns p_tree,p_logistic", 0, "The choice is p_"),
@@ -143,6 +145,15 @@ CALLS = [
 
 def test_every_command_is_called() -> None:
     assert {call.split()[0] for call, _, _ in CALLS} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("call", [call for call, _, _ in CALLS if "demo" not in call])
+def test_json_of_every_command(inside: Path, call: str, tmp_path: Path) -> None:
+    """First of all: what is imported and compiled here, no child on a terminal has to."""
+    call = re.sub(r"--out (\S+)", lambda found: f"--out {tmp_path / found[1]}", call)
+    _, text, _ = replearn(*call.split(), "--json")
+    assert json.loads(text)["verdict"]
+    assert text.count("\n") == 1
 
 
 @pytest.mark.parametrize(("call", "code", "beginning"), CALLS, ids=[c for c, _, _ in CALLS])
@@ -160,14 +171,6 @@ def test_on_a_terminal(inside: Path, call: str, code: int, beginning: str, tmp_p
     is_short = "--details" not in call and call.split()[0] not in ("demo", "table", "evaluate")
     if is_short:  # a verdict of up to three lines, and eight lines
         assert len(text.rstrip("\n").split("\n")) <= 11
-
-
-@pytest.mark.parametrize("call", [call for call, _, _ in CALLS if "demo" not in call])
-def test_json_of_every_command(inside: Path, call: str, tmp_path: Path) -> None:
-    call = re.sub(r"--out (\S+)", lambda found: f"--out {tmp_path / found[1]}", call)
-    _, text, _ = replearn(*call.split(), "--json")
-    assert json.loads(text)["verdict"]
-    assert text.count("\n") == 1
 
 
 def test_a_wide_terminal_has_lines_of_78_columns(inside: Path) -> None:
@@ -707,7 +710,15 @@ run()
 """
 
 
-@pytest.mark.parametrize("call", LONG, ids=[call.split()[0] for call in LONG])
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(
+            call, id=call.split()[0], marks=() if call.startswith("replicate") else pytest.mark.slow
+        )
+        for call in LONG
+    ],
+)
 def test_an_interrupt_says_so(inside: Path, tmp_path: Path, call: str) -> None:
     """At any time: while modules are imported, files are read, rows are fitted, files written."""
     if "sums.json b.sums.json" in call:
@@ -746,11 +757,11 @@ def test_a_closed_output(inside: Path) -> None:
     assert errors == b""
 
 
-def test_a_full_disk() -> None:
+def test_a_full_disk(inside: Path) -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("there is no /dev/full here")
     with open("/dev/full", "w") as full:
-        process = _started("table", stdout=full)
+        process = _started("show", "study.json", stdout=full)
         _, errors = process.communicate(timeout=600)
     assert process.returncode == 2
     assert errors.decode().count("\n") == 1

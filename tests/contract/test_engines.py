@@ -84,7 +84,7 @@ def cut(rows, n_parts):
 # --- the contract ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_parts", [1, 3, 8, 16])
+@pytest.mark.parametrize("n_parts", [1, 16])
 def test_any_partitions_of_arrow_batches(case, n_parts):
     study, rows, expected = case
     parts = [pa.Table.from_pandas(part, preserve_index=False) for part in cut(rows, n_parts)]
@@ -196,7 +196,7 @@ def test_dask_reads_files_by_row_groups(case, client, tmp_path, monkeypatch, tas
     assert dask_engine.replicate(study, both, client)[0].fingerprint == expected
 
 
-@pytest.mark.parametrize("n_parts", [1, 3, 8, 16])
+@pytest.mark.parametrize("n_parts", [1, 8])
 def test_dask_takes_dataframes_by_partitions(case, client, n_parts):
     study, rows, expected = case
     dataframe = pytest.importorskip("dask.dataframe")
@@ -234,7 +234,7 @@ def test_dask_fits_algorithms_1_and_2(client, tmp_path, name):
     estimator = getattr(replearn, name)
     expected = estimator(margin=0.3, shuffle=False).fit(X, y)
     assert estimator(margin=0.3, shuffle=False).fit(X[:-900], y[:-900]).counts_ != expected.counts_
-    for n_parts in (1, 3, 8, 16):
+    for n_parts in (1, 16):
         folder = tmp_path / str(n_parts)
         folder.mkdir()
         for number, part in enumerate(cut(table, n_parts)):
@@ -296,6 +296,7 @@ def test_dask_workers_that_die(tmp_path):
     assert len(alive) == 1
 
 
+@pytest.mark.slow
 def test_dask_troubles_are_one_line_and_soon(tmp_path):
     from distributed import Client, LocalCluster
 

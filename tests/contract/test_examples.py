@@ -1,12 +1,14 @@
 """Every example runs and declares what it needs; the reference lists all names and options."""
 
-import os
-import subprocess
+import runpy
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 
 import pytest
+
+from replearn.errors import ReplicabilityWarning
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*/*.py"))
@@ -22,21 +24,19 @@ def test_there_are_three_shelves_and_few_scripts():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FOUND)
-def test_an_example(name, tmp_path):
+def test_an_example(name, tmp_path, monkeypatch, capsys):
     source = (EXAMPLES / name).read_text(encoding="utf-8")
     head = source.split("# /// script\n")[1].split("# ///\n")[0]
     needs = tomllib.loads("".join(line[2:] for line in head.splitlines(keepends=True)))
     assert needs["requires-python"] == ">=3.11"
     assert needs["dependencies"][0] == "replearn"
-    run = subprocess.run(
-        [sys.executable, "-W", "error::replearn.errors.ReplicabilityWarning", EXAMPLES / name],
-        cwd=tmp_path,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr[-2000:]
-    assert len(run.stdout.splitlines()) >= 2
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [name])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", ReplicabilityWarning)
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    assert len(capsys.readouterr().out.splitlines()) >= 2
 
 
 def test_the_reference_lists_every_public_name():
@@ -49,6 +49,7 @@ def test_the_reference_lists_every_public_name():
     assert listed == set(rl.__all__)
 
 
+@pytest.mark.slow
 def test_the_page_of_commands_is_what_help_prints():
     sys.path.insert(0, str(EXAMPLES.parent / "docs"))
     try:

@@ -89,7 +89,7 @@ def halfspace(names: tuple[str, ...] | None, fit_intercept: bool = True) -> Half
     return HalfspaceModel("svm", fit_intercept, space, "2026", classes, codes, provenance=said)
 
 
-def table(n_rows: int = 10_000, seed: int = 0, has_missing: bool = True) -> pd.DataFrame:
+def table(n_rows: int = 3000, seed: int = 0, has_missing: bool = True) -> pd.DataFrame:
     """Rows with outliers, levels that nobody has named, and gaps."""
     rng = np.random.default_rng(seed)
 
@@ -113,7 +113,7 @@ def table(n_rows: int = 10_000, seed: int = 0, has_missing: bool = True) -> pd.D
     )
 
 
-def matrix(n_rows: int = 10_000) -> np.ndarray:
+def matrix(n_rows: int = 3000) -> np.ndarray:
     return np.random.default_rng(1).normal(0.5, 0.6, size=(n_rows, 3))
 
 
@@ -253,6 +253,7 @@ def test_what_the_model_refuses_is_null(dialect: Any) -> None:
             assert (answers[name].isna().to_numpy() == absent).all()
 
 
+@pytest.mark.slow
 def test_sql_of_many_columns() -> None:
     """Parsers limit how deep an expression may be."""
     columns = tuple(NumberColumn(f"x{i}", "0", "1") for i in range(1500))
@@ -447,7 +448,15 @@ def predicted(model: Any, rows: Any, kind: Any, folder: Path) -> dict[str, Any]:
     return from_sql(model, in_database(model, frame_of(rows), kind))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        if name in ("classes", "counts", "halfspace")
+        else pytest.param(name, marks=pytest.mark.slow)
+        for name in MODELS
+    ],
+)
 @pytest.mark.parametrize("kind", FORMATS)
 def test_every_format_predicts_what_the_model_predicts(
     name: str, kind: str, tmp_path: Path

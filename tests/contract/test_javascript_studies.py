@@ -39,6 +39,7 @@ def call(study: Study, path: Any, case: Case, opened: Any = None, **more: Any) -
     return "replicate", {"study": study.content(), "path": str(path), "options": options}
 
 
+@pytest.mark.slow
 @needs_node
 def test_model_files_are_equal(tmp_path):
     calls, expected = [], []

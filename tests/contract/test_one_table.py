@@ -34,47 +34,13 @@ FOLDER = Path(tempfile.mkdtemp(prefix="one-table-"))
 
 WORDS = [
     *("", " ", "NA", " NA\t", "N/A", "NaN", "nan", "null", "NULL", ".", "?", "<NA>", "NAN", "none"),
-    *(
-        "1",
-        "1.0",
-        "01",
-        " 1 ",
-        "+1",
-        "1e0",
-        "-0",
-        "0.1",
-        ".5",
-        "5.",
-        "1e-7",
-        "1e22",
-        "1_000",
-        "0x1",
-    ),
+    *("1", "1.0", "01", " 1 ", "+1", "1e0", "-0", "0.1", ".5", "5.", "1e-7", "1e22", "1_000"),
+    "0x1",
     *("true", "TRUE", "True", "False", "tRUE", "inf", "-inf", "Infinity", "INF", "1e999", "1e-999"),
-    *(
-        "a",
-        "A",
-        " a",
-        "ä",
-        "a\u0308",
-        '"q"',
-        "a,b",
-        "a;b",
-        "l1\nl2",
-        "it's",
-        "1,5",
-        "50,000",
-        "日本",
-    ),
-    *(
-        "9007199254740993",
-        "123456789012345678901234567890",
-        "-",
-        "--",
-        "\u00a0",
-        "a\u00a0",
-        "nan(1)",
-    ),
+    *("a", "A", " a", "ä", "a\u0308", '"q"', "a,b"),
+    *("a;b", "l1\nl2", "it's", "1,5", "50,000", "日本"),
+    *("9007199254740993", "123456789012345678901234567890", "-", "--", "\u00a0", "a\u00a0"),
+    "nan(1)",
 ]
 ODD_WORDS = ["a\0b", "x" * 4097, "(other)", "(missing)", "\ufeff"]
 
@@ -83,7 +49,7 @@ real = st.floats(allow_infinity=False) | st.sampled_from([0.1, 1.0, -0.0, 1e22, 
 text = (
     st.sampled_from(WORDS)
     | st.sampled_from(ODD_WORDS[2:])
-    | st.text(max_size=3).filter(lambda t: "\0" not in t and "\r" not in t)
+    | st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0\r"), max_size=3)
 )
 anything = st.one_of(whole, real, st.booleans(), text, st.just(10**400), st.just(float("inf")))
 KINDS = {
@@ -235,6 +201,7 @@ def test_one_table_is_learned_once(seed):
 NAMES = ["1", "a,b", 'say "ah"', "two\nlines", "NA", "日本 ä", "(other)", "=1+1", "x" * 4096]
 
 
+@pytest.mark.slow
 def test_what_is_written_is_read_back(tmp_path):
     """Odd names, levels and labels: one study, one model and one prediction from every source."""
     rng = np.random.default_rng(0)

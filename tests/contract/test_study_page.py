@@ -112,12 +112,13 @@ def wait_for_answer(browser: Browser) -> tuple[str, str]:
     return ("", shown[2]) if shown[0] else (shown[1], shown[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "width"),
     [
         pytest.param(Browser, 1000, marks=needs_browser),
-        pytest.param(Browser, 360, marks=[needs_browser, pytest.mark.slow]),
-        pytest.param(Firefox, 1000, marks=[needs_firefox, pytest.mark.slow]),
+        pytest.param(Browser, 360, marks=needs_browser),
+        pytest.param(Firefox, 1000, marks=needs_firefox),
     ],
 )
 def test_a_browser_replicates(folder, tmp_path, kind, width):

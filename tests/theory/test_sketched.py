@@ -10,11 +10,7 @@ from scipy import stats
 from replearn.codes.coins import Coins
 from replearn.codes.space import CodeSpace
 from replearn.recipes.recipe import Promise, Sizes
-from replearn.recipes.rounded import (
-    component_tail,
-    far_distance,
-    student_factor,
-)
+from replearn.recipes.rounded import component_tail, far_distance, student_factor
 from replearn.recipes.sgd import SGD
 from replearn.recipes.svm import SVM, stability
 from tests.error_budget import assert_rate_at_most
@@ -137,8 +133,7 @@ def test_practical_sketches_keep_their_promise(recipe, name, seeds):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "n_rows", "d"),
-    [("plain", 500, 100), ("decoy", 500, 100), ("plain", 1000, 1000)],
+    ("name", "n_rows", "d"), [("plain", 500, 100), ("decoy", 500, 100), ("plain", 1000, 1000)]
 )
 def test_few_rows_in_many_dimensions(name, n_rows, d, seeds):
     """Shorter batches show their spread, so cells are fine and the model is right."""

@@ -88,6 +88,7 @@ def test_practical_plans_show_their_own_spread(name, promise):
     assert few.expected is not None or "too few" in str(few)
 
 
+@pytest.mark.slow
 @every
 def test_counts_are_within_it(name, seeds):
     n_rows = RECIPES[name].sizes(PROMISES[name], D, "practical", Sizes()).n_rows

@@ -173,6 +173,7 @@ def test_practical_plans_are_large_enough(name, d, margin, seeds):
     # would catch a disagreement of 0.2 with probability 0.8; false alarms: 0.004
 
 
+@pytest.mark.slow
 def test_the_proved_bound_holds_with_the_spread_that_was_seen(seeds):
     # sizes that run, and cells in which the theorem says something: evaluated, not planned
     plan = replace(

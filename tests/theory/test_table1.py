@@ -1,6 +1,7 @@
 """Table 1: plans scale as the paper prints them, and counted pairs keep their promise."""
 
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 
 import pytest
@@ -53,52 +54,53 @@ def test_every_constant_and_size_reaches_the_plan(name):
         assert plan(by_hand={size: BY_HAND[size]}) != plan(), size
 
 
-@pytest.fixture(scope="module")
+@cache
 def table():
     return table1(n_features=10_000, margin=0.1, exponents=True)
 
 
-@pytest.fixture(scope="module")
-def exponents(table):
-    return table.exponents
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE1)
-def test_paper_mode_scales_as_printed(name, exponents):
-    found = list(exponents[name]["paper"].values())
+def test_paper_mode_scales_as_printed(name):
+    found = list(table().exponents[name]["paper"].values())
     for power, printed in zip(found, PRINTED[name], strict=True):
         assert printed - 0.01 <= power <= printed + 0.3  # the rest are logarithms
 
 
-def test_printed_exponents_stand_beside_the_fitted_ones(table):
-    text = [line.split() for line in str(table.facts().text(78, details=True)).splitlines()]
+@pytest.mark.slow
+def test_printed_exponents_stand_beside_the_fitted_ones():
+    text = [line.split() for line in str(table().facts().text(78, details=True)).splitlines()]
     for name, powers in PRINTED.items():
         assert [name, "printed", *(f"{power}.0" for power in powers)] in text
 
 
-def test_certified_rows_are_flat_in_d_and_better_in_tau(exponents):
+@pytest.mark.slow
+def test_certified_rows_are_flat_in_d_and_better_in_tau():
     for name, tau in (("svm", 6), ("sgd", 6)):
-        found = exponents[name]["certified"]
+        found = table().exponents[name]["certified"]
         assert found["d"] == pytest.approx(0, abs=0.01)
         assert found["tau"] == pytest.approx(tau, abs=0.1)
 
 
-def test_every_line_has_numbers(exponents):
-    for name, modes in exponents.items():
+@pytest.mark.slow
+def test_every_line_has_numbers():
+    for name, modes in table().exponents.items():
         assert set(modes) == {"practical", "certified"} | ({"paper"} if "+" not in name else set())
         for powers in modes.values():
             assert None not in powers.values()
 
 
-def test_the_seventh_row_has_the_rate_of_plain_learning(exponents):
-    found = exponents["svm+3"]["certified"]
-    assert "paper" not in exponents["svm+3"]
+@pytest.mark.slow
+def test_the_seventh_row_has_the_rate_of_plain_learning():
+    found = table().exponents["svm+3"]["certified"]
+    assert "paper" not in table().exponents["svm+3"]
     assert found["d"] == 0
     assert found["eps"] == pytest.approx(1, abs=0.1)
     assert found["tau"] < 2.5
     assert found["rho"] < 0.5  # 2 without a sketch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["box", "svm", "sgd", "dp", "svm+3", "sgd+3"])
 def test_counted_pairs(name):
     promise, n_pairs = Promise(0.4, 0.2, 0.2), 12

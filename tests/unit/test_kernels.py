@@ -123,6 +123,7 @@ both = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow  # loops are compiled for each kind of rows
 @both
 @pytest.mark.parametrize("bias", [0, 1])
 def test_same_bits_dense_sparse_narrow_wide(add, problem, bias):

@@ -65,6 +65,7 @@ def test_a_file_refuses_what_is_no_model(space, codes, words, tmp_path):
         HalfspaceModel.from_content(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("space", "codes"),
     [

@@ -48,7 +48,7 @@ def through_a_file(content) -> newton.State:
     return found.newton
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def test_fits_end_where_they_say_from_their_limit(monkeypatch, loss, weighted):
     """With a whole information matrix and with a diagonal; steps shrink only about evenly."""

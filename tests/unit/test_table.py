@@ -204,6 +204,7 @@ def test_many_long_texts_cost_little():
     assert time.process_time() - begun < 1  # a look at each character took three seconds
 
 
+@pytest.mark.slow
 def test_files_that_unpack_to_far_more(tmp_path, monkeypatch):
     path = tmp_path / "rows.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n" + b"0,1\n" * 30_000))
