@@ -16,6 +16,7 @@ from replearn.documents import decimal_text
 from replearn.errors import ReplearnError
 from replearn.exact import algebra
 from replearn.exact.rows import (
+    MOST_TRIED,
     ROW_BITS,
     THETA_BITS,
     WEIGHT_BITS,
@@ -23,6 +24,8 @@ from replearn.exact.rows import (
     Rows,
     on_grid,
     pieces,
+    row_marks,
+    sampled,
     with_constant,
 )
 from replearn.recipes import newton
@@ -32,7 +35,6 @@ from replearn.recipes.influence import Influence, influence_of
 from replearn.recipes.losses import LEAST_ROWS, Loss
 from replearn.recipes.newton import Summary, fit
 from replearn.recipes.recipe import Bound
-from replearn.recipes.sampling import MOST_TRIED, row_marks, sampled
 from replearn.recipes.validation import (
     RIDGES,
     Fold,

@@ -6,12 +6,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from replearn.errors import ReplearnError
-from replearn.exact.rows import WEIGHT_BITS, Block, Kept, on_grid, pieces, scores, with_constant
+from replearn.exact.rows import (
+    WEIGHT_BITS,
+    Block,
+    Kept,
+    on_grid,
+    pieces,
+    row_marks,
+    scores,
+    with_constant,
+)
 from replearn.recipes import newton
 from replearn.recipes.derivatives import factor_of, sums_at
 from replearn.recipes.losses import Loss
 from replearn.recipes.newton import Summary, fit
-from replearn.recipes.sampling import row_marks
 from replearn.types import Matrix
 
 #: Ridges that are tried, from the strongest on.

@@ -14,14 +14,13 @@ from replearn.documents import decimal_text
 from replearn.documents.facts import Facts, Figure, Row, Spoken, percent
 from replearn.documents.pictures import Rung, ladder
 from replearn.errors import ReplearnError, short
-from replearn.exact.rows import Kept, Rows
+from replearn.exact.rows import MOST_TRIED, Kept, Rows, contents, sampled
 from replearn.recipes import glm
 from replearn.recipes.design import Design
 from replearn.recipes.glm import MOST_INFLATION, Promise, Trial, stability
 from replearn.recipes.losses import LEAST_ROWS, Kind, Loss, loss_of
 from replearn.recipes.model import Model
 from replearn.recipes.newton import Summary
-from replearn.recipes.sampling import MOST_TRIED, contents, sampled
 from replearn.recipes.validation import Fold, scored
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study, sealed_commitment

@@ -19,7 +19,15 @@ import numpy as np
 from replearn.documents import Document, Integers, Length, Part, Range, Sha256, Text, Unfit
 from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError
-from replearn.exact.rows import THETA_BITS, WEIGHT_BITS, Block, joined, on_grid
+from replearn.exact.rows import (
+    MOST_TRIED,
+    THETA_BITS,
+    WEIGHT_BITS,
+    Block,
+    joined,
+    on_grid,
+    row_marks,
+)
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Whole
 from replearn.recipes import newton
@@ -29,7 +37,6 @@ from replearn.recipes.influence import Influence, influence_of
 from replearn.recipes.model import Model
 from replearn.recipes.newton import Behind, Summary, totals_of
 from replearn.recipes.newton import State as NewtonState
-from replearn.recipes.sampling import MOST_TRIED, row_marks
 from replearn.study.rows import Reading
 from replearn.tables import Batch, Finding, Profile, Seen, Table, compare_profiles, open_table
 from replearn.types import Matrix

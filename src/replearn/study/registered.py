@@ -15,11 +15,10 @@ from replearn.codes.coins import seed_text
 from replearn.documents import decimal_text
 from replearn.errors import ReplearnError, UselessModelWarning, short
 from replearn.exact import algebra
-from replearn.exact.rows import Kept, Rows
+from replearn.exact.rows import MOST_TRIED, Kept, Rows, sampled
 from replearn.recipes import glm
 from replearn.recipes.design import DIRECTION_BITS, Design
 from replearn.recipes.losses import Kind, loss_of
-from replearn.recipes.sampling import MOST_TRIED, sampled
 from replearn.study.original import read_labels, worth_of
 from replearn.study.progress import warn
 from replearn.study.rows import Reading, TableRows, projected, read_rows
