@@ -89,7 +89,7 @@ def halfspace(names: tuple[str, ...] | None, fit_intercept: bool = True) -> Half
     return HalfspaceModel("svm", fit_intercept, space, "2026", classes, codes, provenance=said)
 
 
-def table(n_rows: int = 3000, seed: int = 0, has_missing: bool = True) -> pd.DataFrame:
+def table(n_rows: int = 10_000, seed: int = 0, has_missing: bool = True) -> pd.DataFrame:
     """Rows with outliers, levels that nobody has named, and gaps."""
     rng = np.random.default_rng(seed)
 
@@ -113,7 +113,7 @@ def table(n_rows: int = 3000, seed: int = 0, has_missing: bool = True) -> pd.Dat
     )
 
 
-def matrix(n_rows: int = 3000) -> np.ndarray:
+def matrix(n_rows: int = 10_000) -> np.ndarray:
     return np.random.default_rng(1).normal(0.5, 0.6, size=(n_rows, 3))
 
 
