@@ -40,8 +40,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # tracing costs a third of what repeats few lines thousands of times, and doubles the time of
     # numba's compiler; quick tests run the same lines
     for item in items:
-        if "theory" in item.path.parts or item.get_closest_marker("slow"):
+        kernels = item.path.name == "test_kernels.py"
+        if kernels or "theory" in item.path.parts or item.get_closest_marker("slow"):
             item.add_marker("no_cover")
+    # first one worker compiles all loops, before the other one asks for them
+    items.sort(key=lambda item: item.path.name != "test_kernels.py")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
