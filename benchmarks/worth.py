@@ -390,7 +390,11 @@ def summary(
         groups.setdefault(key, []).append(line)
     order = {name: place for place, name in enumerate(TASKS)}
     found = []
-    for key in sorted({*groups, *before}, key=lambda key: (key[2] != 1, order[key[0]], -key[2])):
+    places = [*BASES]
+    for key in sorted(
+        {*groups, *before},
+        key=lambda key: (key[2] != 1, order[key[0]], -key[2], places.index(key[1])),
+    ):
         parts = [before[key]] if key in before else []
         if key in groups:
             parts.append(_row(key, groups[key], rivals.get(key[0], {}), refused.get(key, 0)))

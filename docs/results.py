@@ -82,8 +82,9 @@ def worth():
     )
     yield f"""## What models are worth
 
-`python benchmarks/worth.py DATA --write docs/results` splits public tables into an original,
-a replication of the same size, and rows to test on. It uses the defaults: three bits, or four where
+`python benchmarks/worth.py DATA --before docs/results/worth.csv --write docs/results` splits public
+tables into an original, a replication of the same size, and rows to test on; pairs of earlier runs
+count, too. It uses the defaults: three bits, or four where
 rounding would cost over 1%, and 99% planned agreement.{thin} {splits} (A split is fresh if it chose
 no rule of the library.)
 
