@@ -122,6 +122,7 @@ def influence_of(
         Of all rows.
     """
     n_scores, n_columns = theta.shape
+    own = np.flatnonzero(np.equal(*np.triu_indices(n_scores)))  # pairs of a score with itself
     lower = algebra.cholesky(information)
     half = algebra.forward(lower, np.asarray(np.kron(*triangles), dtype=np.float64))
     turn = algebra.backward(lower.T, half).T  # gradients to coordinates
@@ -143,7 +144,7 @@ def influence_of(
             X = with_constant(piece.terms)
             found = scores(X, theta, piece.offset)
             residual = loss.residual(found, piece.targets)
-            curvature = loss.curvature(found)[:, _diagonal(n_scores)]
+            curvature = loss.curvature(found)[:, own]
             mass = np.ones(len(found)) if piece.weights is None else piece.weights
             total = np.zeros((len(found), len(turn)))
             pulls = []
@@ -223,12 +224,6 @@ class _Moments:
         )
 
 
-def _diagonal(n_scores: int) -> np.ndarray:
-    """Places of the pairs (k, k) among all pairs (k, l) with k <= l."""
-    first, second = np.triu_indices(n_scores)
-    return np.flatnonzero(first == second)
-
-
 def _block(information: Matrix, k: int, n_columns: int) -> Matrix:
     part = slice(k * n_columns, (k + 1) * n_columns)
     return information[part, part]
@@ -239,11 +234,6 @@ def _whole(matrix: Matrix) -> tuple[Matrix, float]:
     largest = float(np.abs(matrix).max())
     unit = 2.0 ** (math.frexp(largest)[1] - THETA_BITS)
     return np.floor(matrix / unit + 0.5), unit
-
-
-def _reach(matrix: Matrix) -> Vector:
-    """The largest product that each row of a matrix can have with an encoded row."""
-    return np.array([algebra.total(np.abs(row)) for row in matrix]) * (MAX_ROW * 2.0**-ROW_BITS)
 
 
 @dataclass(frozen=True)
@@ -258,7 +248,9 @@ class _Metric:
     def of(cls, lower: Matrix) -> "_Metric":
         """From the triangle of that matrix."""
         inverse = algebra.inverse(lower)
-        return cls(*_whole(inverse), 2.0 ** math.frexp(float(_reach(inverse).max()))[1])
+        # the largest product that a row of it can have with an encoded row, up to a power of two
+        reach = max(algebra.total(np.abs(row)) for row in inverse) * (MAX_ROW * 2.0**-ROW_BITS)
+        return cls(*_whole(inverse), 2.0 ** math.frexp(reach)[1])
 
     def squared_lengths(self, X: Matrix) -> Vector:
         turned = np.asarray(X @ self.inverse.T) * (self.unit * 2.0**-ROW_BITS / self.reach)
