@@ -600,6 +600,7 @@ def test_rules_of_a_policy(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_what_an_earlier_study_needs_is_kept(inside: Path, tmp_path: Path) -> None:
     first, second = (tmp_path / f"{name}.json" for name in ("one", "two"))
     publish = ["publish", "a.csv", "--target", "died", "--out"]
@@ -767,6 +768,7 @@ def test_a_full_disk(inside: Path) -> None:
     assert errors.decode().count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_path_that_is_no_utf8(inside: Path) -> None:
     odd = os.fsdecode(b"\xff.csv")
     (inside / odd).write_bytes((inside / "b.csv").read_bytes())

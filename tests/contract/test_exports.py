@@ -209,6 +209,7 @@ def in_database(model: Any, frame: pd.DataFrame, dialect: Any, name: str = "rows
 every_dialect = pytest.mark.parametrize("dialect", ["sqlite", "duckdb", "postgres"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
 def test_a_database_of_texts(dialect: Any) -> None:
     """As a CSV file is imported: all cells are texts, which mean what they mean to the model."""

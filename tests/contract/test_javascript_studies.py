@@ -109,6 +109,7 @@ def test_sums_files_are_equal(tmp_path):
         assert found["sums"].get("file") == file, (name, round_, found["sums"])
 
 
+@pytest.mark.slow
 @needs_node
 def test_sums_that_are_refused(tmp_path):
     case = CASES["text levels and missing values"]

@@ -64,6 +64,7 @@ def test_coefficients_of_a_regression_have_the_units_of_its_target():
     np.testing.assert_allclose(fitted.predict(inside), expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::replearn.errors.ReplicabilityWarning")
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda cls: cls.__name__)
 def test_masks_and_imaginary_parts_are_not_dropped(estimator):

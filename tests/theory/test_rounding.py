@@ -106,6 +106,7 @@ def test_lattice_errors_have_the_second_moment_of_the_cell(rounding, seed_block)
     # would catch a second moment that is off by 4 % (leech) and 0.8 % (e8) with probability 0.8
 
 
+@pytest.mark.slow
 @lattices
 def test_lattice_flips_of_small_steps(rounding, seed_block):
     # small isotropic steps cross walls at the rate of half the surface times E|u_1|

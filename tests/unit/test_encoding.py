@@ -401,6 +401,7 @@ def test_many_rows_of_few_kinds_are_all_looked_at():
     assert again.encoding == learned.encoding
 
 
+@pytest.mark.slow
 def test_different_rows_have_different_hashes():
     """The bits of small whole numbers are few, and all at one end."""
     X = np.random.default_rng(1).integers(0, 5, (50_000, 30)).astype(float)

@@ -52,6 +52,7 @@ def test_a_coalition_is_an_original_and_others_replicate_it(kind):
     assert others.model.fingerprint == found.model.fingerprint
 
 
+@pytest.mark.slow
 def test_it_is_worth_as_much_as_an_original_of_all_rows():
     rows = hospital(4000, 1)
     _, found = together(four_labs())
@@ -111,6 +112,7 @@ def test_impossible_spreads_are_refused():
             combine(draft, forged, *sums[1:], state=state)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for lab, rows in four_labs().items():

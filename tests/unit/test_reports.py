@@ -128,6 +128,7 @@ def test_figures_of_an_evaluation_are_svg(original, labs) -> None:
     assert "nan" not in page.lower().replace("finance", "")
 
 
+@pytest.mark.slow
 def test_results_have_a_picture(original, halfspace, labs) -> None:
     model = original.model
     other = type(model)(model.design, model.codes + np.arange(model.codes.size) % 2)
@@ -271,6 +272,7 @@ def test_audit_of_a_foreign_classifier() -> None:
     assert again == found
 
 
+@pytest.mark.slow
 def test_audit_of_an_estimator_of_ours_replicates_the_study(labs) -> None:
     X = load_readmission("Ashford", 3000)
     y = X.pop("readmitted")

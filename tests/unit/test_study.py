@@ -84,6 +84,7 @@ def test_rounding_that_costs_more_than_a_hundredth_gets_a_fourth_bit(labs, n_row
     assert found.study.design.bits == bits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("strength", "halved"), [(0.0, 2), (2.0, 0)])
 def test_products_are_shrunk_unless_they_matter(strength, halved):
     rng = np.random.default_rng(0)
