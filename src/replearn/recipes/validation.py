@@ -69,7 +69,7 @@ def validate(
 ) -> Validation:
     """Fit all rows, from ``guide`` on, and then each fold, which differs little from them.
 
-    Each fit ends near its own limit, so no fold learns from the rows that it holds out.
+    Each fit ends near its own limit: rows that a fold holds out can move it by 2^-10 or so.
     """
     summary = Summary.of(kept, loss)
     theta = fit(kept, loss, ridge, summary, newton.NEAR_ENOUGH, guide)
