@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # small products lose most of their time when several threads wait for each other
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     given = list(sys.argv[1:] if arguments is None else arguments)
-    command: argparse.ArgumentParser | None = None
+    command: Parser | None = None
     try:
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
@@ -197,7 +197,7 @@ def _refuse_own_table(options: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _warnings_in_one_line(command: argparse.ArgumentParser) -> Iterator[list[str]]:
+def _warnings_in_one_line(command: Parser) -> Iterator[list[str]]:
     """Show warnings without file names and source lines; collect them for ``--json``."""
     collected: list[str] = []
 

@@ -59,6 +59,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *args: Any, **settings: Any) -> None:
         lines = partial(argparse.RawDescriptionHelpFormatter, width=width())  # of examples
         shared: dict[str, Any] = {"formatter_class": lines, "allow_abbrev": False}
+        self.options: dict[str, str] = {}  # by the parameter that each sets
         super().__init__(*args, **shared | settings)
 
     def add(self, usage: str, text: str, **settings: Any) -> None:
@@ -66,7 +67,9 @@ class Parser(argparse.ArgumentParser):
         name, _, value = usage.partition(" ")
         if value:
             settings["metavar"] = value
-        self.add_argument(name, help=text.replace("%", "%%"), **settings)
+        action = self.add_argument(name, help=text.replace("%", "%%"), **settings)
+        if action.option_strings:
+            self.options[action.dest] = name
 
     def add_csv(self) -> None:
         """Add how a CSV file is written."""
@@ -84,23 +87,21 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT)
 
 
-def in_options(message: str, command: argparse.ArgumentParser | None) -> str:
+def in_options(message: str, command: "Parser | None") -> str:
     """A message of the library in the words of the command line: one line, options for parameters.
 
     An option is stored under the name of the parameter that it sets.
     """
     message = " ".join(message.split())
-    for action in command._actions if command else ():
-        if action.option_strings:
-            option = action.option_strings[0]
-            message = re.sub(rf"(?<![\w'-]){action.dest}=(?=[,)])", option, message)
-            message = re.sub(rf"(?<![\w'-]){action.dest}=", f"{option} ", message)
-            if "_" in action.dest:
-                message = re.sub(rf"(?<![\w'-]){action.dest}(?![\w'-])", option, message)
+    for name, option in command.options.items() if command else ():
+        message = re.sub(rf"(?<![\w'-]){name}=(?=[,)])", option, message)
+        message = re.sub(rf"(?<![\w'-]){name}=", f"{option} ", message)
+        if "_" in name:
+            message = re.sub(rf"(?<![\w'-]){name}(?![\w'-])", option, message)
     return message
 
 
-def complain(kind: str, message: object, command: argparse.ArgumentParser | None = None) -> None:
+def complain(kind: str, message: object, command: Parser | None = None) -> None:
     """Say what is wrong on standard error: in one line, which a terminal gets in whole words."""
     if sys.stderr is not None:
         line = printable(f"replearn: {kind}: {in_options(str(message), command)}")

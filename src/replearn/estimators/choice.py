@@ -7,14 +7,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_y,
-    _num_samples,
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from replearn.codes.choices import Candidate, ChoiceModel
 from replearn.codes.coins import Coins, seed_text
@@ -196,7 +191,7 @@ class ReplicableChoiceClassifier(ClassifierMixin, BaseEstimator):
             X, y = validate_data(self, X, y, accept_sparse="csr")
         else:
             validate_data(self, X=X, skip_check_array=True)
-            y = _check_y(y)
+            y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None)
             check_consistent_length(X, y)
         check_classification_targets(y)
         return X, np.asarray(y)
@@ -280,10 +275,10 @@ class _Always:
     label: Any
 
     def predict(self, X: Any) -> NDArray[Any]:
-        return np.full(_num_samples(X), self.label)
+        return np.full(X.shape[0], self.label)
 
     def predict_proba(self, X: Any) -> Matrix:
-        return np.ones((_num_samples(X), 1))
+        return np.ones((X.shape[0], 1))
 
     @property
     def classes_(self) -> NDArray[Any]:
