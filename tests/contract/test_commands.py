@@ -638,7 +638,7 @@ REFUSALS = [
     ("", "required: COMMAND"),
     ("frobnicate", "invalid choice"),
     ("publish a.csv", "required: --out"),
-    ("publish a.csv --out {tmp}/s.json", "needs a target"),
+    ("publish a.csv --out {tmp}/s.json", "Name it: --target NAME"),
     ("publish a.csv --target nope --out {tmp}/s.json", "has no column 'nope'"),
     ("publish a.csv --target died --out {tmp}/no/s.json", "is no folder"),
     ("publish a.csv --target died --out {tmp}", "must be a file"),

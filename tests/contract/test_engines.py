@@ -247,7 +247,7 @@ def test_dask_fits_algorithms_1_and_2(client, tmp_path, name):
     assert found.counts_["batches"] > 20
     table.loc[7, "c"] = np.nan
     write_parquet(table, tmp_path / "3.parquet", 700)
-    with pytest.raises(ReplearnError, match="must hold numbers in every cell"):
+    with pytest.raises(ReplearnError, match="must hold a number in every row"):
         dask_engine.fit(found, tmp_path / "3.parquet", "label", ["no", "yes"], client)
 
 

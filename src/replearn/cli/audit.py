@@ -11,7 +11,6 @@ from replearn.cli.command import (
     add_promise,
     csv_options,
     lab_table,
-    own_target,
     read_numbers,
     working,
 )
@@ -85,8 +84,7 @@ def _of_estimator(options: argparse.Namespace) -> Any:
         from replearn.reports.audit import columns_of
         from replearn.tables import open_table
 
-        target = own_target(options.table, options.target)
-        table = open_table(options.table, target=target, csv=csv_options(options))
+        table = open_table(options.table, target=options.target, csv=csv_options(options))
         columns, y = columns_of(table)
         X: Any = pa.table({name: pa.array(v, from_pandas=True) for name, v in columns.items()})
         estimator: Any = ReplicableLogisticClassifier(shared_seed=options.shared_seed)

@@ -10,7 +10,6 @@ from replearn.cli.command import (
     csv_options,
     may_leave,
     names,
-    own_target,
     working,
 )
 from replearn.documents.facts import Facts, Row, Table, percent
@@ -104,8 +103,8 @@ def _candidates(options: argparse.Namespace) -> tuple[dict[str, int], Any, Any]:
 
     if len(options.models) + len(options.columns) < 2:
         raise ReplearnError("choose needs two candidates. Name them with --models or --columns.")
-    target = own_target(options.table, options.target)
-    columns, y = columns_of(open_table(options.table, target=target, csv=csv_options(options)))
+    rows = open_table(options.table, target=options.target, csv=csv_options(options))
+    columns, y = columns_of(rows)
     found: dict[str, Any] = {}
     for path in options.models:
         model = load_model(path)

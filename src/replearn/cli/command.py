@@ -190,21 +190,11 @@ def read_numbers(
     options: argparse.Namespace, columns: list[str] | None = None
 ) -> tuple[Any, Any, tuple[str, ...]]:
     """All rows of a table of numbers, its labels and its columns: all, or those of a study."""
-    import numpy as np
+    from replearn.tables import open_table
 
-    from replearn.reports.evaluate import matrix_of
-    from replearn.tables import join_columns, learn_classes, open_table
-    from replearn.types import stacked
-
-    target = own_target(options.table, options.target)
-    table = open_table(options.table, target=target, columns=columns, csv=csv_options(options))
-    if table.roles["target"] is None:
-        raise ReplearnError("labels are needed. Name the column with --target.")
-    batches = list(table.batches())
-    parts = [matrix_of(batch, table.names) for batch in batches]
-    column = join_columns([batch.y for batch in batches if batch.y is not None])
-    classes, numbers = learn_classes(column)
-    return stacked(parts), np.array(classes)[numbers], table.names
+    target, csv = options.target, csv_options(options)
+    table = open_table(options.table, target=target, columns=columns, csv=csv)
+    return *table.numbers(), table.names
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -226,19 +216,13 @@ def csv_options(options: argparse.Namespace) -> "CsvOptions":
     return CsvOptions(delimiter, options.decimal, options.thousands)
 
 
-def own_target(path: str, target: str | None) -> str | None:
-    """The target of a table; files of npz and svmlight bring their own."""
-    ends = (".npz", ".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
-    return None if path.lower().endswith(ends) else target
-
-
 def lab_table(options: argparse.Namespace, design: "Design") -> "Table":
     """The rows of a lab, with the columns that a study needs and no others."""
     from replearn.tables import open_table
 
     return open_table(
         options.table,
-        target=own_target(options.table, design.target),
+        target=design.target,
         weights=design.weights,
         offset=design.offset,
         columns=design.encoding.names,

@@ -3,7 +3,7 @@
 import argparse
 from dataclasses import replace
 
-from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser, csv_options, own_target, working
+from replearn.cli.command import DIFFERENT, DONE, Outcome, Parser, csv_options, working
 
 EPILOG = """\
 examples:
@@ -32,14 +32,11 @@ def run(options: argparse.Namespace) -> Outcome:
     from replearn.reports.files import load_model
 
     model = load_model(options.model)
-    target = options.target
-    if target is None and hasattr(model, "design"):
-        target = own_target(options.table, model.design.target)
     with working("scoring the rows"):
         found = evaluate(
             model,
             options.table,
-            target,
+            options.target,
             by=options.by,
             sample_weight=options.weights,
             csv=csv_options(options),

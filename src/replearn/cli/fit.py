@@ -13,7 +13,6 @@ from replearn.cli.command import (
     add_promise,
     check_target,
     may_leave,
-    own_target,
     promise_of,
     read_numbers,
     working,
@@ -82,7 +81,7 @@ def run(options: argparse.Namespace) -> Outcome:
         if study is None:
             raise ReplearnError("--study-out needs svm or sgd with --bits 1 to 4.")
         may_leave("study", len(y), study.design.space.n_codes)
-        stated = {"columns": list(names), "target": own_target(options.table, options.target)}
+        stated = {"columns": list(names), "target": options.target}
         replace(study, provenance=stated).save(options.study_out)
     written = [(options.study_out, "send", "not the model"), (options.out, "keep", "your model")]
     files = [Row(word, path, note=note) for path, word, note in written if path]

@@ -57,7 +57,6 @@ def run(options: argparse.Namespace) -> Outcome:
 def _lines(model: Any, options: argparse.Namespace) -> Iterator[list[list[Any]]]:
     """The header, then the lines of each batch."""
     from replearn.recipes.model import Model, decided
-    from replearn.reports.evaluate import matrix_of
     from replearn.tables import open_table
 
     design = getattr(model, "design", None)
@@ -70,7 +69,7 @@ def _lines(model: Any, options: argparse.Namespace) -> Iterator[list[list[Any]]]
     if not isinstance(model, Model):
         yield [["prediction", "score"]]
         for batch in table.batches():
-            scores = model.decision_function(matrix_of(batch, model.feature_names))
+            scores = model.decision_function(batch.numbers())
             labels = [model.classes[int(score > 0)] for score in scores]
             yield [list(pair) for pair in zip(labels, map(repr, scores.tolist()), strict=True)]
         return

@@ -15,7 +15,6 @@ from replearn.cli.command import (
     csv_options,
     may_leave,
     names,
-    own_target,
     working,
 )
 from replearn.documents import Document
@@ -116,18 +115,15 @@ def run(options: argparse.Namespace) -> Outcome:
     check_target(options.out, "study")
     check_target(model_path, None)
     _refuse_forgotten(options)
-    target = own_target(options.table, options.target)
     table = open_table(
         options.table,
-        target=target,
+        target=options.target,
         weights=options.weights,
         offset=options.offset,
         groups=options.groups,
         drop=options.drop,
         csv=csv_options(options),
     )
-    if table.roles["target"] is None:
-        raise ReplearnError("publish needs a target. Name the column with --target.")
     if options.registered:
         return _register(table, options)
     known = {field.name for field in fields(Request)}

@@ -10,7 +10,6 @@ from typing import Any
 
 from replearn.engines import replication
 from replearn.engines.cluster import connect, gathered, usable
-from replearn.engines.parquet import ParquetRows, group_sizes
 from replearn.engines.replication import Work, columns_of, work
 from replearn.recipes.design import Design
 from replearn.recipes.model import Model
@@ -18,6 +17,7 @@ from replearn.study.passes import State, table_of
 from replearn.study.replication import Replication
 from replearn.study.study import Study
 from replearn.tables.files import ParquetFile
+from replearn.tables.samples import ParquetRows, group_sizes
 
 __all__ = ["connect", "fit", "replicate"]
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning
+from replearn.estimators import set_columns
 from replearn.recipes.losses import Kind
 from replearn.recipes.model import Model, decided
 from replearn.study.original import Certificate, Options, Original, Request, publish
@@ -55,26 +56,64 @@ class _ReplicableGLM(Options, BaseEstimator):
         -------
         self
         """
-        self.__dict__.pop("_stream", None)
         table = self._table(X, y, sample_weight, offset, groups, fitting=True)
-        with threadpool_limits(1, "blas"):  # small products: threads would wait for each other
-            if self.study is not None:
-                study = self._load_study()
-                self._set_replication(study, *replicate(study, table, n_jobs=self.n_jobs))
-            else:
-                weights = None if sample_weight is None else _name(sample_weight, "sample_weight")
-                request = Request(
-                    **{option.name: getattr(self, option.name) for option in fields(Options)},
-                    kind=self._kind,
-                    target=_name(y, "y"),
-                    class_weight=getattr(self, "class_weight", None),
-                    weights=weights,
-                    offset=None if offset is None else _name(offset, "offset"),
-                )
-                self._publish(publish(table, request))
+        names = {"target": _name(y, "y")}
+        names |= {} if sample_weight is None else {"weights": _name(sample_weight, "sample_weight")}
+        names |= {} if offset is None else {"offset": _name(offset, "offset")}
+        self._learn(table, names, None if self.study is None else self._load_study())
         if self._kind == "logistic":
             self.classes_ = classes_like(self.model_.classes or (), y)
         return self
+
+    def fit_file(
+        self,
+        path: "str | os.PathLike[str]",
+        target: str | None = None,
+        sample_weight: str | None = None,
+        offset: str | None = None,
+        groups: str | None = None,
+    ) -> Self:
+        """Fit the rows of a file, which may be larger than memory: the model of `fit`, to the bit.
+
+        Parameters
+        ----------
+        path : path
+            A table: .csv, .csv.gz, .parquet, .npz or .svm.
+        target, sample_weight, offset, groups : str, optional
+            Names of columns. A study names its own, so that a replication needs none.
+
+        Returns
+        -------
+        self
+        """
+        study = None if self.study is None else self._load_study()
+        names: dict[str, Any] = {"target": target, "weights": sample_weight, "offset": offset}
+        if study is not None:
+            names = {role: getattr(study.design, role) for role in names}
+            groups = None  # only the original uses them
+        columns = None if study is None else study.design.encoding.names
+        table = open_table(path, columns=columns, groups=groups, **names)
+        set_columns(self, table)
+        names["target"] = names["target"] or "y"  # files of arrays bring theirs, without a name
+        self._learn(table, names, study)
+        if self._kind == "logistic":
+            self.classes_ = np.array(self.model_.classes)
+        return self
+
+    def _learn(self, table: Table, names: dict[str, Any], study: Study | None) -> None:
+        """The way of all rows, wherever they come from, to a model."""
+        self.__dict__.pop("_stream", None)
+        with threadpool_limits(1, "blas"):  # small products: threads would wait for each other
+            if study is not None:
+                self._set_replication(study, *replicate(study, table, n_jobs=self.n_jobs))
+                return
+            request = Request(
+                **{option.name: getattr(self, option.name) for option in fields(Options)},
+                kind=self._kind,
+                class_weight=getattr(self, "class_weight", None),
+                **names,
+            )
+            self._publish(publish(table, request))
 
     @available_if(lambda self: self.study is not None)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any) -> Self:

@@ -17,6 +17,7 @@ from replearn.codes.coins import Coins, seed_text
 from replearn.codes.model import HalfspaceModel
 from replearn.documents import Label
 from replearn.errors import ReplearnError, ReplicabilityWarning, UselessModelWarning, short
+from replearn.estimators import set_columns
 from replearn.recipes.batches import MemoryRows, refuse_sorted
 from replearn.recipes.paper_design import PaperDesign
 from replearn.recipes.recipe import Fitted, Plan, Promise, Recipe, Sample, Sizes, after_constant
@@ -24,6 +25,8 @@ from replearn.recipes.sgd import SGD
 from replearn.recipes.svm import SVM
 from replearn.study.paper_study import PaperReplication, PaperStudy
 from replearn.study.progress import threads, tracked, warn
+from replearn.tables import learn_classes, open_table
+from replearn.tables.samples import StreamedRows
 from replearn.types import BlockMap, Signs, unmasked
 
 _ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
@@ -153,6 +156,39 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
         study = self._opened()
         signs = self._signs(y, study)
         sample = MemoryRows(X, signs, self._order(signs, study))
+        return self._learn(sample, self.classes_, study)
+
+    def fit_file(self, path: "str | os.PathLike[str]", target: str | None = None) -> Self:
+        """Learn from the rows of a file: the model of `fit`, to the bit.
+
+        With ``shuffle=False`` rows are read some at a time, and Algorithms 1 and 2 keep none of
+        them. Else all are read first.
+
+        Parameters
+        ----------
+        path : path
+            A table of numbers: .csv, .csv.gz, .parquet, .npz or .svm.
+        target : str, optional
+            The column of the labels. Files of arrays bring theirs.
+
+        Returns
+        -------
+        self
+        """
+        study = self._opened()
+        stated = (study.provenance if study is not None else None) or {}
+        target = target or stated.get("target")
+        table = open_table(path, target=target, columns=stated.get("columns"))
+        set_columns(self, table)
+        if self.shuffle:
+            X, y = table.numbers()
+            signs = self._signs(y, study)
+            sample: Sample = MemoryRows(X, signs, self._order(signs, study))
+        else:
+            classes, places = learn_classes(table.whole("target"))
+            signs = self._signs(np.array(classes)[places], study)
+            refuse_sorted(signs)
+            sample = StreamedRows(table, signs)
         return self._learn(sample, self.classes_, study)
 
     def fit_sample(self, sample: Sample, classes: Any, work: BlockMap | None = None) -> Self:

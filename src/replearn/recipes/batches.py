@@ -138,8 +138,12 @@ def _sum_some(
     start: int,
 ) -> BatchSums:
     """Sums of some batches of a block, from number ``start`` on."""
+    from replearn.exact.packed import RawRows
+
     stop = min(start + at_once, n_batches)
-    part, sums = rows.part(start * batch_size, stop * batch_size), _no_sums(rows.n_features + bias)
+    ends = start * batch_size, stop * batch_size
+    part = rows.part(*ends) if isinstance(rows, RawRows) else RawRows.of(*rows.read(*ends))
+    sums = _no_sums(rows.n_features + bias)
     marks = add(part, n_before + start, batch_size, bias, sums.hi, sums.lo, sums.counts)
     return replace(sums, marks=marks)
 
@@ -167,7 +171,7 @@ def sum_batches(
         n_batches = order.size // batch_size
         if plan.exact_batches:
             n_batches = max(0, min(n_batches, plan.n_batches - n_before))
-        rows = X if hasattr(X, "part") else RawRows.of(X, signs, order)
+        rows = X if hasattr(X, "read") else RawRows.of(X, signs, order)
         at_once = 2 * max(1, min(_BLOCK_BATCHES, _BLOCK_ROWS // batch_size) // 2)
         solve = partial(_sum_some, add, rows, n_before, n_batches, batch_size, bias, at_once)
         starts = range(0, n_batches, at_once)

@@ -289,8 +289,7 @@ def _rows(X: Any, places: NDArray[np.int64]) -> Any:
 
 def columns_of(table: Table) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
     """All rows of a table as columns in memory, and its labels."""
-    if table.roles["target"] is None:
-        raise ReplearnError("labels are needed. Name the column with --target.")
+    table.require("target")
     batches = list(table.batches())
     columns = {
         name: _in_memory(join_columns([batch.column(name) for batch in batches]))

@@ -17,17 +17,8 @@ from replearn.reports.files import load_model
 from replearn.study.original import Original, held_out
 from replearn.study.rows import Reading
 from replearn.study.worth import Measure, Worth, area_under_curve, balanced_accuracy
-from replearn.tables import (
-    Batch,
-    Column,
-    CsvOptions,
-    class_numbers,
-    levels_of,
-    numbers_of,
-    open_table,
-    target_numbers,
-)
-from replearn.types import Matrix, Vector, is_sparse
+from replearn.tables import Column, CsvOptions, class_numbers, levels_of, open_table, target_numbers
+from replearn.types import Matrix, Vector
 
 #: Groups with fewer rows say nothing, and may say something about a person.
 LEAST_ROWS = 10
@@ -285,7 +276,7 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
         if reading is not None:
             parts.append((model.scores_of(batch), reading.targets(batch)))
         else:
-            scores = model.decision_function(matrix_of(batch, features))[:, None]
+            scores = model.decision_function(batch.numbers())[:, None]
             parts.append((scores, class_numbers(batch.y, model.classes).astype(np.float64)))
         if batch.weights is not None:
             masses.append(target_numbers(batch.weights, "sample_weight", least=0))
@@ -319,22 +310,6 @@ def _of_sklearn(model: Any, X: Any, y: Any, by: Any, weights: Any) -> _Scored:
         groups = np.asarray(X[by] if isinstance(by, str) else by).astype(str)
     masses = None if weights is None else np.asarray(weights, dtype=np.float64)
     return _Scored(loss, logs[:, 1:] - logs[:, :1], targets, masses, groups)
-
-
-def matrix_of(batch: Batch, names: tuple[str, ...]) -> Any:
-    """Numbers of a batch, as a halfspace takes them."""
-    if is_sparse(batch.matrix):
-        return batch.matrix
-    columns = []
-    for name in names:
-        values, _ = numbers_of(batch.column(name))
-        if n_odd := int(np.count_nonzero(np.isnan(values))):
-            raise ReplearnError(
-                f"column {name!r} must hold a number in every row, got texts or gaps in "
-                f"{n_odd:,} of {len(values):,} rows. Fill in or drop it; publish takes such tables."
-            )
-        columns.append(values)
-    return np.column_stack(columns)
 
 
 def _names(column: Column) -> NDArray[Any]:

@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replearn.errors import ReplearnError
 from replearn.tables.cells import (
@@ -18,6 +19,7 @@ from replearn.tables.cells import (
     from_series,
     join_columns,
     named_columns,
+    numbers_of,
 )
 from replearn.tables.files import (
     BATCH_ROWS,
@@ -29,7 +31,8 @@ from replearn.tables.files import (
     load_svmlight,
     pandas_index,
 )
-from replearn.types import is_sparse
+from replearn.tables.labels import learn_classes
+from replearn.types import is_sparse, stacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +64,22 @@ class Batch:
             return np.asarray(self.matrix[:, [place]].toarray()).ravel()
         return self.matrix[:, place].astype(np.float64, copy=False)
 
+    def numbers(self) -> Any:
+        """All features in one array, as halfspaces take them; texts and gaps are refused."""
+        if is_sparse(self.matrix):
+            return self.matrix
+        columns = []
+        for name in self.names:
+            values, _ = numbers_of(self.column(name))
+            if n_odd := int(np.count_nonzero(np.isnan(values))):
+                raise ReplearnError(
+                    f"column {name!r} must hold a number in every row, got texts or gaps in "
+                    f"{n_odd:,} of {len(values):,} rows. Fill in or drop it; studies take such "
+                    "tables."
+                )
+            columns.append(values)
+        return np.column_stack(columns)
+
 
 @dataclass(eq=False)
 class Table:
@@ -72,6 +91,7 @@ class Table:
     # ``read(names, n_rows)`` gives some columns of consecutive rows: by name, or as one array
     read: Callable[[Sequence[str], int], Iterator[Any]]
     is_sparse: bool = False  # whether rows are CSR arrays
+    is_named: bool = True  # whether columns have names of their own
     # of target, weights, offset and groups the name of a column, a column, or None
     roles: dict[str, Any] = field(default_factory=dict)
     stamp: tuple[int, int] | None = None
@@ -104,11 +124,25 @@ class Table:
 
     def whole(self, role: str) -> Column:
         """The column of a role, of all rows; no other column is read."""
-        column = self.roles[role]
+        column = self.require(role)
         if not isinstance(column, str):
             return column
         alone = replace(self, names=(column,), roles={})
         return join_columns([batch.column(column) for batch in alone.batches()])
+
+    def numbers(self) -> tuple[Any, NDArray[Any]]:
+        """All rows in one array of numbers, as halfspaces take them, and their labels."""
+        self.require("target")
+        batches = list(self.batches())
+        labels = join_columns([batch.y for batch in batches if batch.y is not None])
+        classes, places = learn_classes(labels)
+        return stacked([batch.numbers() for batch in batches]), np.array(classes)[places]
+
+    def require(self, role: str) -> Any:
+        """The name or the values of a role, which must have some."""
+        if self.roles[role] is None:
+            raise ReplearnError(f"the column of the {role} must be known. Name it: {role}=NAME.")
+        return self.roles[role]
 
     def _check_lengths(self, n_rows: int, is_all: bool = True) -> None:
         """Refuse columns that have fewer rows than the table; or more, if these are all."""
@@ -141,7 +175,8 @@ def open_table(
         Files end in .csv, .csv.gz, .parquet, .npz or .svm (.svmlight, .libsvm). Dataframes are
         those of pandas, polars and all that narwhals knows.
     target, weights, offset, groups : str or array-like, optional
-        A column of the source, by name, or values for all rows.
+        A column of the source, by name, or values for all rows. Files of npz and svmlight bring
+        their own target, whatever its name elsewhere.
     columns : sequence of str, optional
         Features to read, in this order; by default all that have no other part to play. Others are
         not looked at.
@@ -162,7 +197,8 @@ def open_table(
     """
     if isinstance(source, str | os.PathLike):
         table, own = _open_file(os.fspath(source), csv or CsvOptions(), columns)
-        target = own if target is None else target
+        if own is not None and (target is None or target not in table.names):
+            target = own
     else:
         table = _in_memory(source, names)
     roles = {"target": target, "weights": weights, "offset": offset, "groups": groups}
@@ -333,4 +369,4 @@ def _of_matrix(matrix: Any, names: Sequence[str] | None, place: str = "the table
                 ) from None
             yield rows
 
-    return Table(place, named, matrix.shape[0], read, is_sparse(matrix))
+    return Table(place, named, matrix.shape[0], read, is_sparse(matrix), names is not None)

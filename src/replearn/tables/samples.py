@@ -1,4 +1,4 @@
-"""Rows of Parquet files for Algorithms 1 and 2: each part is read where it is needed."""
+"""Rows of files as the paper's algorithms take them, some at a time, in the order of the file."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,14 +9,47 @@ import numpy as np
 
 from replearn.documents import Label
 from replearn.errors import ReplearnError
-from replearn.tables import class_numbers, numbers_of, open_table
 from replearn.tables.files import ParquetFile
-from replearn.types import Matrix, Order, Signs
+from replearn.tables.labels import class_numbers
+from replearn.tables.table import Table, open_table
+from replearn.types import Matrix, Order, Signs, stacked
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedRows:
+    """Training rows of a table that is read once, from its beginning to its end."""
+
+    table: Table
+    signs: Signs  # of all rows: its labels are -1 and +1
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.signs.size)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.table.names)
+
+    def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
+        """Consecutive rows, a whole multiple of ``step`` at a time; the last block has the rest."""
+        kept: list[Any] = []
+        done = n_kept = 0
+        for batch in self.table.batches():
+            kept.append(batch.numbers())
+            n_kept += batch.n_rows
+            is_last = done + n_kept == self.n_rows
+            size = n_kept if is_last else n_kept - n_kept % step
+            if size:
+                rows = stacked(kept)
+                yield rows[:size], self.signs[done : done + size], np.arange(size)
+                kept, n_kept, done = [rows[size:]], n_kept - size, done + size
 
 
 @dataclass(frozen=True)
 class ParquetRows:
-    """Training rows in the order of some files.
+    """Training rows of Parquet files, each part of which is read where it is needed.
 
     Attributes
     ----------
@@ -54,14 +87,12 @@ class ParquetRows:
         return len(self.names)
 
     def blocks(self, step: int) -> Iterator[tuple[Any, Signs, Order]]:
-        """All rows at once: whoever needs some asks for a `part`."""
+        """All rows at once: whoever needs some reads them."""
         order = np.broadcast_to(np.int64(0), self.n_rows)  # only its size is looked at
         yield self, np.zeros(0, dtype=np.int8), order
 
-    def part(self, start: int, stop: int) -> Any:
-        """Some rows, as compiled loops take them."""
-        from replearn.exact.packed import RawRows
-
+    def read(self, start: int, stop: int) -> tuple[Matrix, Signs, Order]:
+        """Some rows, their labels as -1 and +1, and their order."""
         found, first = [], 0
         for path, number, size in self.groups:
             low, high = max(start - first, 0), min(stop - first, size)
@@ -69,9 +100,8 @@ class ParquetRows:
                 X, signs = _read(path, number, self.names, self.target, self.classes)
                 found.append((X[low:high], signs[low:high]))
             first += size
-        X = np.concatenate([rows for rows, _ in found])
-        signs = np.concatenate([labels for _, labels in found])
-        return RawRows.of(X, signs, np.arange(len(signs)))
+        X, signs = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return X, signs, np.arange(signs.size)
 
 
 def group_sizes(path: str) -> list[int]:
@@ -86,14 +116,14 @@ def group_sizes(path: str) -> list[int]:
 def _read(
     path: str, number: int, names: tuple[str, ...], target: str, classes: tuple[Label, ...]
 ) -> tuple[Matrix, Signs]:
-    """A row group; tasks of one worker come one after the other, so most find it here."""
+    """A row group; parts of a fit come one after the other, so most find it here."""
     table = open_table(path, target=target, columns=names)
     rows, signs = [], []
     for batch in replace(table, read=ParquetFile(path, [number]).read, n_rows=None).batches():
-        rows.append(np.column_stack([numbers_of(batch.column(name))[0] for name in names]))
+        try:
+            rows.append(batch.numbers())
+        except ReplearnError as problem:
+            raise ReplearnError(f"{path}: {problem}") from None
         assert batch.y is not None
         signs.append(np.where(class_numbers(batch.y, classes) == 1, 1, -1).astype(np.int8))
-    found = np.concatenate(rows)
-    if not np.isfinite(found).all():
-        raise ReplearnError(f"{path} must hold numbers in every cell, got missing ones or texts.")
-    return found, np.concatenate(signs)
+    return np.concatenate(rows), np.concatenate(signs)
