@@ -1,6 +1,6 @@
 """Every recipe's `stability` in three directions: it is inverted, it holds, and audits agree.
 
-The bound of studies, `replearn.recipes.glm.stability`, is counted in test_glm.py.
+The bound of studies, `replearn.recipes.glm.stability`, comes last; test_glm.py counts whole studies.
 """
 
 import warnings
@@ -14,11 +14,13 @@ from replearn.codes.coins import Coins
 from replearn.codes.sketch import width_factor
 from replearn.errors import ReplicabilityWarning
 from replearn.estimators import choice
+from replearn.estimators.glm import ReplicableLogisticClassifier
 from replearn.recipes import glm
 from replearn.recipes.recipe import Promise, Sizes, rows_for
 from replearn.recipes.table import RECIPES
 from replearn.reports.audit import audit
 from replearn.reports.table1 import _shell
+from replearn.study import original, study
 from tests.error_budget import assert_rate_at_most
 from tests.populations import draw
 from tests.samples import Whole
@@ -137,13 +139,42 @@ def test_without_it_there_is_no_plan_no_certificate_and_no_audit(name, monkeypat
 
 @pytest.mark.parametrize("bits", [1, 3])
 def test_widths_of_studies_invert_theirs(bits):
-    deviations = np.array([0.1, 2.0, 0.03])
     factor = width_factor(3, 0.05, bits)
 
     def bound(times):
-        found = glm.stability(times * factor * deviations, deviations, bits).expected
+        found = glm.stability(np.full(3, times * factor), bits).expected
         assert found is not None
         return found
 
     assert bound(1.0) == pytest.approx(0.05, rel=0.02)
-    assert bound(0.9) > 0.06
+    assert bound(1.0) < 0.05 < bound(0.99)
+
+
+def test_without_theirs_there_is_no_certificate_and_no_stated_rate(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = X[:, 0] + rng.logistic(size=200) > 0
+    found = ReplicableLogisticClassifier(ridge=0.1).fit(X, y).study_
+    for module, call in (
+        (original, lambda: ReplicableLogisticClassifier(ridge=0.1).fit(X, y)),
+        (study, lambda: found.disagreement(200)),
+    ):
+        monkeypatch.setattr(module, "stability", None)
+        with pytest.raises(TypeError, match="not callable"):
+            call()
+
+
+@pytest.mark.parametrize(("n_numbers", "correlation"), [(1, 0.0), (5, 0.0), (5, 0.7), (40, 0.9)])
+def test_studies_differ_as_theirs_says_at_most(n_numbers, correlation, seeds):
+    """Normal differences of any correlation leave their cells; with residuals, and over coins."""
+    rng = np.random.default_rng(seeds(1)[0])
+    trials, widths = 20_000, np.linspace(4.0, 7.0, n_numbers)
+    common, own = rng.normal(size=(trials, 1)), rng.normal(size=(trials, n_numbers))
+    moves = np.sqrt(correlation) * common + np.sqrt(1 - correlation) * own
+    residual = (rng.random(n_numbers) - 0.5) * widths / 4
+    for off in (residual, (rng.random((trials, n_numbers)) - 0.5) * widths / 4):
+        found = glm.stability(widths, 2, off if off is residual else None).expected
+        n_differ = int((np.abs(moves - off) > widths / 2).any(axis=1).sum())
+        assert_rate_at_most(n_differ, trials, found)
+        if not correlation:  # then it is the rate itself; a twentieth less would be noticed
+            assert n_differ / trials > 0.8 * found

@@ -61,6 +61,9 @@ _STRONG, _ARBITRARY = "0.1", "0.1"
 _RIDGE_PRICE = 0.1
 #: Rounding may cost this share of what a model is worth; else its numbers get one bit more.
 _DEAR = 0.01
+#: Of one number, so that its logarithm is finite.
+_MOST_MISSES = 1 - 1e-12
+_ROOT_2 = math.sqrt(2.0)
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class Spread:
     def central(self, n_here: float, n_there: float) -> Vector:
         """Geometric means of what was seen and what cells are planned with.
 
-        A lab knows its own spread only up to an error. `Study.disagreement` does the same.
+        A lab knows its own spread only up to an error.
         """
         seen, upper = (self.differences(n_here, n_there, bound) for bound in (False, True))
         return np.sqrt(seen * upper)
@@ -187,31 +190,32 @@ def widths_of(spread: Spread, promise: Promise) -> tuple[str, ...]:
     return tuple(decimal_text(1.005 * factor * deviation, 3) for deviation in deviations)
 
 
-def stability(
-    widths: Vector, deviations: Vector, bits: int, residual: Vector | None = None
-) -> Bound:
+def stability(widths: Vector, bits: int, residual: Vector | None = None) -> Bound:
     """How likely a replication gets different codes.
 
     Parameters
     ----------
-    widths, deviations : arrays
-        Of the cells, and of the difference between the two labs.
+    widths : array
+        Of the cells, in standard deviations of the difference between the two labs.
     bits : int
     residual : array, optional
-        Where this original lies in its cells, from their centres; without it, over the coins.
+        Where this original lies in its cells, from their centres, in the same units; without it,
+        over the coins.
 
     Returns
     -------
     bound : Bound
-        ``expected``: differences are taken to be normal, and their failures add up.
+        ``expected``: normal differences stay within all cells at least as often as if they were
+        independent, whatever their correlations (Sidak). A sum over the cells would exceed 1 for
+        few rows; for many, `replearn.codes.sketch.width_factor` inverts it.
     """
     if residual is None:
-        each = [miss_rate(w / s, bits) for w, s in zip(widths, deviations, strict=True)]
+        each = [miss_rate(width, bits) for width in widths]
     else:
-        root = np.sqrt(2.0) * deviations
-        above, below = (widths / 2 - residual) / root, (widths / 2 + residual) / root
+        above, below = (widths / 2 - residual) / _ROOT_2, (widths / 2 + residual) / _ROOT_2
         each = [(math.erfc(a) + math.erfc(b)) / 2 for a, b in zip(above, below, strict=True)]
-    return Bound(proved=1.0, expected=min(1.0, math.fsum(each)))
+    together = math.fsum(math.log1p(-min(miss, _MOST_MISSES)) for miss in each)
+    return Bound(proved=1.0, expected=-math.expm1(together))
 
 
 @dataclass(frozen=True)

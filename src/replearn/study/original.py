@@ -378,7 +378,8 @@ def _certificate(
     z = trial.coordinates.of_theta(trial.theta)
     residual = z - design.cells.decode(model.codes, design.published)
     deviations = trial.spread.central(promise.n_here, promise.n_there)
-    expected = stability(design.cells.widths, deviations, promise.bits, residual).expected
+    ratios = design.cells.widths / deviations
+    expected = stability(ratios, promise.bits, residual / deviations).expected
     assert expected is not None
     effective = trial.spread.influence.effective
     weakest = int(np.argmin(effective))

@@ -10,13 +10,14 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from replearn.codes.sketch import miss_rate, width_factor
+from replearn.codes.sketch import width_factor
 from replearn.documents import Document, Length, Positive3, Range, Sha256, Share3, Unfit
 from replearn.documents.facts import Facts, Figure, Row, Spoken
 from replearn.documents.pictures import by_rows
 from replearn.errors import ReplearnError
 from replearn.exact.sums import ExactSums
 from replearn.recipes.design import MAX_NUMBERS, Design
+from replearn.recipes.glm import stability
 from replearn.recipes.model import Model
 from replearn.study import passes
 from replearn.study.evidence import FREE_BITS, Evidence, bits_of, rows_to_find, rows_to_match
@@ -29,8 +30,6 @@ from replearn.types import Vector
 MAX_ROWS = 1 << 40
 #: Widths may exceed what spread and rows imply by upper confidence bounds, up to this factor.
 _MOST_UPPER = 8.0
-#: Of one number, so that its logarithm is finite.
-_MOST_MISSES = 1 - 1e-12
 
 
 @dataclass(frozen=True)
@@ -120,15 +119,14 @@ class Study(Spoken, Document):
     def disagreement(self, n_rows: int) -> float:
         """Estimated probability that a lab with so many rows gets a different model.
 
-        Normal differences stay within all cells at least as often as if they were independent,
-        whatever their correlations (Sidak). A sum over the cells would exceed 1 for few rows.
         Standard deviations are geometric means of those that the original saw and those that its
-        cells were planned with: it knows its own spread only up to an error.
+        cells were planned with, as in its own certificate.
         """
         planned = self.widths / self.deviations(self.n_replication)
         ratios = self.widths / self.deviations(n_rows) * np.sqrt(self._factor / planned)
-        each = (min(miss_rate(ratio, self.design.bits), _MOST_MISSES) for ratio in ratios)
-        return -math.expm1(math.fsum(math.log1p(-miss) for miss in each))
+        expected = stability(ratios, self.design.bits).expected
+        assert expected is not None
+        return expected
 
     def commits_to(self, fingerprint: str, nonce: str | None = None) -> bool | None:
         """Whether the original's model has this fingerprint; None if the seal hides it."""
