@@ -84,8 +84,7 @@ class Published:
         """The certificate's estimate for this original."""
         residual = self.z - self.cells.decode(self.codes, self.sketch)
         deviations = self.spread.central(self.n_rows, n_there)
-        found = glm.stability(
-            self.cells.widths / deviations, self.cells.bits, residual / deviations
-        ).expected
+        ratios = self.cells.widths / deviations
+        found = glm.stability(ratios, self.cells.bits, residual / deviations).expected
         assert found is not None
         return found

@@ -203,7 +203,7 @@ def study_vector() -> dict[str, Any]:
         rows = read_rows(TableRows(table, Reading.of(design)))
         theta = fit(rows, design.loss, design.ridge, Summary.of(rows, design.loss))
         design = replace(design, bits=3)
-        codes, sketch = design.cells.publish(design.numbers(theta))
+        codes, sketch = design.cells.publish(design.coordinates.of_theta(theta))
         design = replace(design, sketch=sketch)
         model = Model(design, codes)
         profile = Profile(

@@ -95,7 +95,7 @@ class Pair:
         self.study = self.original.study
         self.design = self.study.design
         self.n_here, self.theta = self.fit(here)
-        self.z = self.design.numbers(self.theta)
+        self.z = self.design.coordinates.of_theta(self.theta)
 
     def rows(self, places: np.ndarray) -> Kept:
         """Encoded rows."""
@@ -146,7 +146,7 @@ def measure(
     seconds = time.process_time() - started
     study, certificate = pair.study, pair.original.certificate
     n_there, theta = pair.fit(pair.there)
-    z = pair.design.numbers(theta)
+    z = pair.design.coordinates.of_theta(theta)
     test = pair.rows(pair.test)
     evidence = study.evidence(pair.original.model)
     line: dict[str, Any] = {
@@ -184,7 +184,7 @@ def measure(
                 continue
             places = np.random.default_rng(seed).permutation(pair.there)[:n_rows]
             try:
-                small = pair.design.numbers(pair.fit(places)[1])
+                small = pair.design.coordinates.of_theta(pair.fit(places)[1])
                 same = (pair.cells().replicate(small, sketch) == codes).all()
             except ReplearnError:  # no model at all, so no match
                 same = False

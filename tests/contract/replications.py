@@ -149,7 +149,7 @@ def make_study(path: Path, case: Case) -> tuple[Study, Model]:
     widths = (decimal_text(1.05 * width),) * q
     design = replace(design, coordinates=coordinates, widths=widths, bits=3)
     theta = fit(rows, case.loss, design.ridge, summary)
-    codes, sketch = design.cells.publish(design.numbers(theta))
+    codes, sketch = design.cells.publish(design.coordinates.of_theta(theta))
     design = replace(design, sketch=sketch)
     model = Model(design, codes)
     labels = np.concatenate([block.targets for block in rows.blocks()])

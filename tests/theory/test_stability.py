@@ -1,6 +1,6 @@
 """Every recipe's `stability` in three directions: it is inverted, it holds, and audits agree.
 
-The bound of studies, `replearn.recipes.glm.stability`, comes last; test_glm.py counts whole studies.
+The bound of studies, `replearn.recipes.glm.stability`, comes last; test_glm.py counts studies.
 """
 
 import warnings

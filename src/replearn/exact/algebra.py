@@ -15,6 +15,11 @@ def total(x: Vector) -> float:
     return float(np.add.accumulate(x)[-1]) if x.size else 0.0
 
 
+def dot(a: Matrix, b: Matrix) -> float:
+    """Sum of all products of two arrays, one after the other."""
+    return total((a * b).reshape(-1))
+
+
 def cholesky(matrix: Matrix, floor: float = 0.0) -> Matrix:
     """Lower triangle L with ``L L' = matrix``; pivots below ``floor`` are raised to it.
 

@@ -15,7 +15,7 @@ from replearn.documents import Integers, Label, Length, Part, Positive3, Range, 
 from replearn.recipes.coordinates import Coordinates
 from replearn.recipes.losses import Loss
 from replearn.tables import Encoding
-from replearn.types import Codes, Matrix, Vector
+from replearn.types import Codes, Matrix
 
 #: Coded numbers of a model, at most.
 MAX_NUMBERS = 1 << 14
@@ -101,13 +101,9 @@ class Design(Part):
         """The sketch; zeros where nothing is published."""
         return np.zeros(self.n_numbers, dtype=np.int64) if self.sketch is None else self.sketch
 
-    def numbers(self, theta: Matrix) -> Vector:
-        """Coordinates of a fit, in whole units of 2^-26."""
-        return self.coordinates.of_theta(theta)
-
     def codes(self, theta: Matrix) -> Codes:
-        """Codes of a lab's fit."""
-        return self.cells.replicate(self.numbers(theta), self.published)
+        """Codes of a lab's fit, in whole units of 2^-26."""
+        return self.cells.replicate(self.coordinates.of_theta(theta), self.published)
 
     def decode(self, codes: Codes) -> Matrix:
         """Coefficients that codes stand for, a row for each score, the constant first."""

@@ -80,6 +80,11 @@ class Spread:
         factor = max(1.0, self.inflation) if upper else self.inflation
         return self.influence.differences(n_here, n_there, upper) * math.sqrt(factor)
 
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """Standard deviation of one row's influence on each number, as a study publishes it."""
+        return tuple(map(decimal_text, self.differences(1.0, math.inf).tolist()))
+
     def central(self, n_here: float, n_there: float) -> Vector:
         """Geometric means of what was seen and what cells are planned with.
 

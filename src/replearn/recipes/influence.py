@@ -133,7 +133,7 @@ def influence_of(
         else [algebra.cholesky(_block(information, k, n_columns)) for k in range(n_scores)]
     )
     inverse = [_Metric.of(triangle) for triangle in triangles_of]
-    typical = np.sqrt([algebra.total(column * column) for column in half.T])
+    typical = np.sqrt([algebra.dot(column, column) for column in half.T])
     unit = np.ldexp(1.0, np.frexp(typical)[1] - _FINE)
     seen, likely = _Moments.none(len(turn)), _Moments.none(len(turn))  # of each row alone
     misfit, noise = _Moments.none(n_scores), _Moments.none(n_scores)  # of all residuals

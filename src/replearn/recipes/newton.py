@@ -121,10 +121,6 @@ class Direction(NamedTuple):
         """Of the largest coefficient."""
         return float(np.abs(self.step).max())
 
-    def slope(self, gradient: Matrix) -> float:
-        """Of the loss along the step, at a point with this gradient."""
-        return algebra.total((gradient * self.step).reshape(-1))
-
 
 @dataclass(frozen=True)
 class State(Part):
@@ -236,7 +232,8 @@ def advance(
     gradient = mean_gradient(sums, state.theta, loss, ridge)
     if old is not None:
         before = direction_of(old, loss, ridge)
-        if not before.slope(gradient) <= -before.slope(before.gradient) / 4:
+        slope_there = algebra.dot(gradient, before.step)  # of the loss along the step
+        if not slope_there <= -algebra.dot(before.gradient, before.step) / 4:
             if old.halvings >= _MOST_HALVINGS:
                 raise ReplearnError(
                     "the fit must converge, but its steps do not shrink. Use a larger ridge."
@@ -248,7 +245,9 @@ def advance(
         raise ReplearnError(
             f"the fit must converge, but {_MOST_STEPS} steps were not enough. Use a larger ridge."
         )
-    if np.abs(gradient).max() <= _flat(sums, loss):
+    # a slope that the grid of residuals can make: half a unit in each row, times 4
+    flat = 2.0 ** (WEIGHT_BITS + 1 - loss.bits) * sums.count("rows") / sums.count("weight")
+    if np.abs(gradient).max() <= flat:
         return state.theta
     new = Behind(
         state.theta,
@@ -296,11 +295,11 @@ def direction_of(
     steps = []
     for (theta, slope), (next_theta, next_slope) in pairwise(points):
         step, change = (next_theta - theta) * 2.0**-THETA_BITS, next_slope - slope
-        if (product := _dot(step, change)) > 0:
+        if (product := algebra.dot(step, change)) > 0:
             steps.append((step, change, product))
     weights = []
     for step, change, product in reversed(steps):
-        weights.append(_dot(step, right) / product)
+        weights.append(algebra.dot(step, right) / product)
         right = right - weights[-1] * change
     if factor is None:
         factor = factor_of(behind.sums, loss, ridge)
@@ -309,12 +308,8 @@ def direction_of(
     else:
         found = algebra.solve(factor, right.reshape(-1)).reshape(right.shape)
     for (step, change, product), along in zip(steps, reversed(weights), strict=True):
-        found = found + (along - _dot(change, found) / product) * step
+        found = found + (along - algebra.dot(change, found) / product) * step
     return Direction(factor, gradient, -found)
-
-
-def _dot(a: Matrix, b: Matrix) -> float:
-    return algebra.total((a * b).reshape(-1))
 
 
 def _solved_alone(parts: Matrix, right: Matrix, ridge: float) -> Matrix:
@@ -330,7 +325,7 @@ def _solved_alone(parts: Matrix, right: Matrix, ridge: float) -> Matrix:
         slope, whole = first[1:] / head, diagonal[1:] + penalty
         alone = np.maximum(np.maximum(whole - first[1:] * slope, whole / 64), LEAST_PIVOT)
         found[k, 1:] = (right[k, 1:] - slope * right[k, 0]) / alone
-        found[k, 0] = right[k, 0] / head - algebra.total(slope * found[k, 1:])
+        found[k, 0] = right[k, 0] / head - algebra.dot(slope, found[k, 1:])
     return found
 
 
@@ -400,9 +395,3 @@ def share_of(n_rows: int, n_coefficients: int) -> int:
     """The share of rows, in units of 2^-32, that makes the information matrix."""
     wanted = max(ROWS_PER_COEFFICIENT * n_coefficients, 1 << 13)
     return 1 << 32 if 2 * wanted > n_rows else (wanted << 32) // n_rows
-
-
-def _flat(sums: ExactSums, loss: Loss) -> float:
-    """A slope that the grid of residuals can make: half a unit in each row, times 4."""
-    rows, weight = float(sums.count("rows")), float(sums.count("weight"))
-    return 2.0 ** (WEIGHT_BITS + 1 - loss.bits) * rows / weight

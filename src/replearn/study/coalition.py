@@ -454,7 +454,7 @@ def _coalition(
         # past points have the gradients of all labs
         own = replace(fitted.behind, gradient=gradient, weight=weight, past=(), direction=None)
         step = newton.direction_of(own, loss, ridge, factor).step
-        return design.numbers(theta + on_grid(step, THETA_BITS))
+        return design.coordinates.of_theta(theta + on_grid(step, THETA_BITS))
 
     names = replication.names
     own = np.array([numbers(part) for part in parts])

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from replearn.codes.coins import Coins, seed_text
-from replearn.codes.sketch import Cells, width_factor
+from replearn.codes.sketch import width_factor
 from replearn.documents import Document, Integers, Label, Length, Part, Range, Text, decimal_text
 from replearn.documents.facts import Facts, Row, Spoken, percent
 from replearn.errors import ReplearnError
@@ -252,10 +252,7 @@ def founded(
     rho, n_rows = float(draft.max_disagreement), fitted.counts.rows
     promise = glm.Promise(rho, bits, n_rows, replication_rows or n_rows)
     design = replace(draft.design, widths=glm.widths_of(found, promise), bits=bits, sketch=None)
-    widths = np.array([float(width) for width in design.widths])
-    codes, sketch = Cells.drawn(widths, bits, Coins(design.seed)).publish(
-        design.numbers(fitted.theta)
-    )
+    codes, sketch = design.cells.publish(design.coordinates.of_theta(fitted.theta))
     design = replace(design, sketch=sketch)
     model = Model(design, codes)
     problems: tuple[str, ...] = ()
@@ -270,7 +267,7 @@ def founded(
             design=design,
             n_original=n_rows,
             n_replication=promise.n_there,
-            spreads=tuple(map(decimal_text, found.differences(1.0, np.inf).tolist())),
+            spreads=found.stated,
             commitment=model.fingerprint,
             problems=problems,
         ),

@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from replearn.codes.coins import Coins, seed_text
-from replearn.codes.sketch import Cells
+from replearn.codes.coins import seed_text
 from replearn.documents import decimal_text
 from replearn.documents.facts import Facts, Figure, Row, Spoken, percent
 from replearn.documents.pictures import Rung, ladder
@@ -308,11 +307,7 @@ def _class_weight(given: Any, classes: tuple[Any, ...] | None, labels: Any) -> V
 def _published(
     best: _Candidate, request: Request, promise: Promise, classes: Any, labels: Any
 ) -> Original:
-    trial, seed = best.trial, seed_text(request.shared_seed)
-    widths = np.array([float(width) for width in trial.widths])
-    cells = Cells.drawn(widths, promise.bits, Coins(seed))
-    codes, sketch = cells.publish(trial.coordinates.of_theta(trial.theta))
-    weight = best.reading.class_weight
+    trial, weight = best.trial, best.reading.class_weight
     design = Design(
         target=request.target,
         encoding=best.learned.encoding,
@@ -321,13 +316,14 @@ def _published(
         coordinates=trial.coordinates,
         widths=trial.widths,
         bits=promise.bits,
-        seed=seed,
+        seed=seed_text(request.shared_seed),
         classes=classes,
         class_weight=None if weight is None else tuple(map(decimal_text, weight.tolist())),
         weights=request.weights,
         offset=request.offset,
-        sketch=sketch if promise.bits else None,
     )
+    codes, sketch = design.cells.publish(trial.coordinates.of_theta(trial.theta))
+    design = replace(design, sketch=sketch if promise.bits else None)
     model = Model(design, codes)
     own_worth, worth = (
         worth_of(best.reading.loss, folds) for folds in (trial.validation.folds, trial.folds)
@@ -339,14 +335,13 @@ def _published(
         if remark.refused
     ]
     nonce = secrets.token_hex(16) if request.sealed else None
-    spreads = trial.spread.differences(1.0, math.inf)
     commitment = model.fingerprint if nonce is None else sealed_commitment(nonce, model.fingerprint)
     study = Study(
         design=design,
         max_disagreement=decimal_text(promise.max_disagreement),
         n_original=promise.n_here,
         n_replication=promise.n_there,
-        spreads=tuple(map(decimal_text, spreads.tolist())),
+        spreads=trial.spread.stated,
         profile=make_profile(best.learned, labels),
         commitment=commitment if promise.bits else None,
         sealed=request.sealed,

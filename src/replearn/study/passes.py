@@ -19,6 +19,7 @@ import numpy as np
 from replearn.documents import Document, Integers, Length, Part, Range, Sha256, Text, Unfit
 from replearn.documents.facts import Facts, Row, Spoken
 from replearn.errors import ReplearnError
+from replearn.exact import algebra
 from replearn.exact.rows import (
     MOST_TRIED,
     THETA_BITS,
@@ -381,7 +382,7 @@ def behind_of(asked: NewtonState, sums: ExactSums) -> Behind:
 def _one_step(design: Design, state: NewtonState, sums: ExactSums) -> Matrix:
     behind = behind_of(state, sums)
     found = newton.direction_of(behind, design.loss, float(design.ridge))
-    gain = -found.slope(found.gradient) / 2
+    gain = -algebra.dot(found.gradient, found.step) / 2
     if not gain < LARGEST_GAIN:
         raise ReplearnError(
             f"one round must begin near its end, but these rows would gain {gain:.2g} nats each "

@@ -117,7 +117,7 @@ def register_study(
         max_disagreement=decimal_text(max_disagreement),
         n_original=samples_per_lab,
         n_replication=samples_per_lab,
-        spreads=tuple(map(decimal_text, found.spread.differences(1.0, np.inf).tolist())),
+        spreads=found.spread.stated,
         profile=make_profile(learned, labels),
     )
 

@@ -265,10 +265,10 @@ def compare_with_original(
                 "Ask the original for its model file."
             )
         same = opened.fingerprint == model.fingerprint
+    z = design.coordinates.of_theta(theta)
     known = model.codes if same else None if opened is None else opened.codes
     if known is None and same is False and not study.sealed:
-        known = _neighbour(study, model, design.numbers(theta))
-    z = design.numbers(theta)
+        known = _neighbour(study, model, z)
     names = design.number_names
     offsets = design.cells.offsets(z, design.published)
     differences: tuple[Difference, ...] = ()
