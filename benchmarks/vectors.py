@@ -20,6 +20,7 @@ from replearn.exact import algebra, elementary
 from replearn.exact.rows import Block, Kept, marks
 from replearn.recipes import newton
 from replearn.recipes.coordinates import Coordinates
+from replearn.recipes.derivatives import unpacked
 from replearn.recipes.design import Design
 from replearn.recipes.glm import second_moments
 from replearn.recipes.losses import Bernoulli, Gaussian, Loss, Multinomial, Poisson
@@ -102,12 +103,14 @@ def fit_vector(block: Block, loss: Loss, ridge: str) -> dict[str, Any]:
     z = coordinates.of_theta(theta)
     cells = Cells.drawn(np.full(z.size, 0.0625), 3, Coins("vectors"))
     codes, sketch = cells.publish(z)
+    first = dict(sums[0].values)
+    first["information"] = unpacked(first["information"], first["gradient"].shape)
     return {
         "loss": loss.content(),
         "ridge": ridge,
         "shares": summary.shares.tolist(),
         "passes": passes,
-        "first": {name: value.tolist() for name, value in sums[0].values.items()},
+        "first": {name: value.tolist() for name, value in first.items()},
         "theta": whole(theta),
         "coordinates": coordinates.content(),
         "numbers": z.tolist(),

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from replearn.errors import InvalidFile, ReplearnError
+from replearn.recipes.derivatives import unpacked
 from replearn.recipes.model import Model
 from replearn.study.coalition import Coalition, LabSums, combine, lab_sums
 from replearn.study.original import Request, publish
@@ -352,7 +353,8 @@ def test_information_that_is_not_positive_is_refused(plain, labs):
     study, _ = plain
     state = state_after(study, labs, 1)
     sums = [lab_sums(study, rows, state, lab=lab) for lab, rows in labs.items()]
-    whole = sums[0].sums.values["information"][0]
+    found = sums[0].sums.values
+    whole = unpacked(found["information"], found["gradient"].shape)[0]
     for i, j in ((1, 2), (1, 3), (2, 3)):  # each pair is possible, the three together are not
         whole[i, j] = whole[j, i] = -int(0.6 * np.sqrt(float(whole[i, i] * whole[j, j])))
     below = np.tril_indices(len(whole))

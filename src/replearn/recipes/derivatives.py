@@ -31,7 +31,7 @@ from replearn.exact.rows import (
     sparse_rows,
     with_constant,
 )
-from replearn.exact.sums import ExactSums, Integers, integers
+from replearn.exact.sums import ExactSums, integers
 from replearn.recipes.losses import Loss
 from replearn.types import BlockMap, Matrix, Vector, is_sparse
 
@@ -69,8 +69,8 @@ def sums_at(
     -------
     sums : ExactSums
         ``rows``, ``weight``, ``gradient`` (n_scores, n_columns), ``sampled`` (weight) and
-        ``information`` (pairs of scores, n_columns, n_columns), or if it is not asked for as a
-        whole (n_scores, 2, n_columns): first row and diagonal.
+        ``information``: for each pair of scores the lower triangle over the columns, row by row,
+        or if it is not asked for as a whole, for each score its first row and its diagonal.
     """
     parts = (part for block in blocks for part in _parts(block))
     return reduce(add, work(partial(_few_sums, loss, theta, share, whole), parts))
@@ -139,6 +139,7 @@ def _few_sums(loss: Loss, theta: Matrix, share: int, whole: bool, block: Block) 
         X = some.terms if sparse and not whole else with_constant(some.terms)
         found = scores(X, theta, some.offset)
         sampled = add_information(information, loss, X, found, some.weights)
+    triangles = np.tril_indices(n_columns) if whole else np.indices((2, n_columns)).reshape(2, -1)
     return ExactSums(
         "a Newton step",
         {
@@ -146,7 +147,7 @@ def _few_sums(loss: Loss, theta: Matrix, share: int, whole: bool, block: Block) 
             "weight": integers([weight]),
             "sampled": integers([sampled]),
             "gradient": integers(gradient),
-            "information": integers(information),
+            "information": integers(information[:, triangles[0], triangles[1]]),
         },
     )
 
@@ -273,7 +274,7 @@ def mean_information(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:
 
 def factor_of(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:
     """Cholesky's, of the information of a row; without all pairs of columns its parts."""
-    if _is_whole(sums.values["information"], loss.n_scores):
+    if sums.values["information"].shape == information_shape(sums.values["gradient"].shape):
         return algebra.cholesky(mean_information(sums, loss, ridge), LEAST_PIVOT)
     return _mean_parts(sums, loss)
 
@@ -281,39 +282,24 @@ def factor_of(sums: ExactSums, loss: Loss, ridge: float) -> Matrix:
 def _mean_parts(sums: ExactSums, loss: Loss) -> Matrix:
     """What sums have of the information matrix, of a row."""
     unit = 2.0 ** (WEIGHT_BITS - loss.bits) / (2.0**ROW_BITS / COARSE) ** 2
-    return sums.reals("information") * unit / float(max(sums.count("sampled"), 1))
+    parts = unpacked(sums.reals("information"), sums.values["gradient"].shape)
+    return parts * unit / float(max(sums.count("sampled"), 1))
 
 
-def packed_shape(shape: tuple[int, ...], whole: bool) -> tuple[int, int]:
-    """Rows and numbers of packed information about coefficients of a shape."""
+def information_shape(shape: tuple[int, ...], whole: bool = True) -> tuple[int, int]:
+    """Rows and numbers of the information about coefficients of a shape, as sums have it."""
     n_scores, n_columns = shape
     if not whole:
         return n_scores, 2 * n_columns
     return n_scores * (n_scores + 1) // 2, n_columns * (n_columns + 1) // 2
 
 
-def _is_whole(information: Integers, n_scores: int) -> bool:
-    """Whether it has all pairs of columns, and so of scores; or no rows stood behind it."""
-    n_parts, n_rows, n_columns = information.shape
-    return n_rows == n_columns and n_parts in (0, n_scores * (n_scores + 1) // 2)
-
-
-def packed(information: Integers, n_scores: int) -> Integers:
-    """Symmetric matrices as rows of their lower triangles; first rows with their diagonals."""
-    if not _is_whole(information, n_scores):
-        return information.reshape(len(information), 2 * information.shape[2])
-    below = np.tril_indices(information.shape[1])
-    return information[:, below[0], below[1]]
-
-
-def unpacked(rows: Integers, shape: tuple[int, ...]) -> Integers:
-    """The information about coefficients of a shape again."""
+def unpacked(rows: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Symmetric matrices, one for each pair of scores; or first row and diagonal of each score."""
     n_columns = shape[1]
-    n_parts, n_numbers = packed_shape(shape, whole=True)
-    if rows.shape[1] != n_numbers or len(rows) not in (0, n_parts):
+    if rows.shape != information_shape(shape):
         return rows.reshape(len(rows), 2, n_columns)
-    below = np.tril_indices(n_columns)
-    found = np.zeros((len(rows), n_columns, n_columns), dtype=object)
-    found[:, below[0], below[1]] = rows
-    found[:, below[1], below[0]] = rows
+    found = np.zeros((len(rows), n_columns, n_columns), dtype=rows.dtype)
+    lower, upper = np.tril_indices(n_columns)
+    found[:, lower, upper] = found[:, upper, lower] = rows
     return found

@@ -24,12 +24,10 @@ from replearn.exact.sums import Integers as Integers_
 from replearn.recipes.derivatives import (
     LEAST_PIVOT,
     factor_of,
+    information_shape,
     mean_gradient,
-    packed,
-    packed_shape,
     ready,
     sums_at,
-    unpacked,
 )
 from replearn.recipes.losses import Loss
 from replearn.types import BlockMap, Matrix, Vector
@@ -72,7 +70,7 @@ class Behind(Part):
 
     theta: Annotated[Matrix, Integers(2, -_MOST_UNITS, _MOST_UNITS)]
     gradient: Annotated[Integers_, Integers(2, -_MOST_SUM, _MOST_SUM)]
-    # exact sums there or before, as `packed` gives them
+    # exact sums there or before
     information: Annotated[Integers_, Integers(2, -_MOST_SUM, _MOST_SUM, 1 << 24)]
     # of the rows behind the two, in units of 2^-16
     weight: Annotated[int, Range(1, _MOST_SUM)]
@@ -92,7 +90,7 @@ class Behind(Part):
             found |= {point.theta.shape, point.gradient.shape}
         if found != {shape}:
             raise Unfit(f"gradients and points must have the shape of theta, {shape}")
-        if self.information.shape not in [packed_shape(shape, whole) for whole in (True, False)]:
+        if self.information.shape not in [information_shape(shape, w) for w in (True, False)]:
             raise Unfit(f"information must suit coefficients of the shape {shape}")
 
     @property
@@ -104,7 +102,7 @@ class Behind(Part):
                 "gradient": self.gradient,
                 "weight": integers([self.weight]),
                 "sampled": integers([self.sampled]),
-                "information": unpacked(self.information, self.theta.shape),
+                "information": self.information,
             },
         )
 
@@ -252,7 +250,7 @@ def advance(
     new = Behind(
         state.theta,
         sums.values["gradient"],
-        packed(sums.values["information"], loss.n_scores),
+        sums.values["information"],
         sums.count("weight"),
         sums.count("sampled"),
         share,

@@ -24,7 +24,6 @@ from replearn.exact.rows import THETA_BITS, WEIGHT_BITS, on_grid
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Whole
 from replearn.recipes import newton
-from replearn.recipes.derivatives import packed, unpacked
 from replearn.recipes.model import Model
 from replearn.study.founding import Founded, founded
 from replearn.study.passes import (
@@ -104,8 +103,6 @@ class LabSums(Spoken, Document):
         for name in ("rows", "weight", "sampled"):
             if name in found:
                 found[name] = sums.count(name)
-        if "information" in found:
-            found["information"] = packed(found["information"], len(found["gradient"]))
         return cls(study.fingerprint, sums.of, lab, **found)
 
     @property
@@ -118,8 +115,6 @@ class LabSums(Spoken, Document):
         for name in ("totals", "cells", "gradient", "information", "exponents", "spread"):
             if (array := getattr(self, name)) is not None:
                 found[name] = integers(array)
-        if "information" in found:
-            found["information"] = unpacked(found["information"], found["gradient"].shape)
         return ExactSums(self.state, found)
 
     def facts(self) -> Facts:

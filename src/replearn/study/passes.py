@@ -32,7 +32,7 @@ from replearn.exact.rows import (
 from replearn.exact.sums import ExactSums, integers
 from replearn.exact.sums import Integers as Whole
 from replearn.recipes import newton
-from replearn.recipes.derivatives import mean_information, packed
+from replearn.recipes.derivatives import mean_information
 from replearn.recipes.design import Design
 from replearn.recipes.influence import Influence, influence_of
 from replearn.recipes.model import Model
@@ -372,7 +372,7 @@ def behind_of(asked: NewtonState, sums: ExactSums) -> Behind:
     return Behind(
         asked.theta,
         values["gradient"],
-        packed(values["information"], len(asked.theta)),
+        values["information"],
         sums.count("weight"),
         sums.count("sampled"),
         asked.share,

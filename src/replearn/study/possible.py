@@ -9,6 +9,7 @@ import numpy as np
 from replearn.errors import ReplearnError
 from replearn.exact.rows import COARSE, MAX_ROW, ROW_BITS, WEIGHT_BITS, on_grid
 from replearn.exact.sums import ExactSums, Integers
+from replearn.recipes.derivatives import unpacked
 from replearn.recipes.design import Design
 from replearn.recipes.losses import Loss
 from replearn.recipes.newton import State as NewtonState
@@ -144,7 +145,7 @@ def _on_first_gradient(design: Design, asked: NewtonState, sums: ExactSums) -> s
 def _on_information(design: Design, asked: NewtonState, sums: ExactSums) -> str:
     loss, weight, sampled = design.loss, sums.count("weight"), sums.count("sampled")
     n_scores, n_columns = asked.theta.shape
-    found = sums.values["information"]
+    found = unpacked(sums.values["information"], asked.theta.shape)
     all_rows = asked.share == 1 << 32
     if not 0 <= sampled <= weight or (all_rows and sampled != weight):
         return "their information is of more or fewer rows than it should be"
