@@ -22,7 +22,8 @@ import pytest
 import sklearn.pipeline  # noqa: F401
 
 HOME = Path(__file__).resolve().parents[1]
-FITS = "tests/golden/test_studies.py tests/unit/test_newton.py tests/unit/test_rows.py"
+FITS = "tests/golden/test_studies.py tests/unit/test_original.py tests/unit/test_newton.py"
+FITS += " tests/unit/test_rows.py"
 STREAMS = "tests/golden/test_streams.py"
 
 #: Modules of the core, and tests that know them and are quick.
@@ -33,13 +34,15 @@ TESTS = {
     "exact/elementary.py": f"tests/unit/test_exact.py {FITS}",
     "codes/coins.py": f"{STREAMS} --deselect={STREAMS}::test_fits",  # which compiles
     "codes/sketch.py": "tests/golden/test_studies.py tests/theory/test_sketch.py",
-    "recipes/coordinates.py": "tests/golden/test_studies.py tests/unit/test_study.py",
+    "study/study.py": "tests/golden/test_studies.py tests/unit/test_study.py",
+    "study/evidence.py": "tests/golden/test_studies.py tests/unit/test_study.py",
+    "recipes/coordinates.py": f"{FITS} tests/unit/test_study.py",
     "recipes/losses.py": f"{FITS} tests/theory/test_glm.py",
     "recipes/newton.py": FITS,
     "recipes/derivatives.py": FITS,
     "recipes/validation.py": f"{FITS} tests/unit/test_study.py",
     "recipes/influence.py": f"{FITS} tests/theory/test_glm.py",
-    "recipes/glm.py": f"{FITS} tests/unit/test_study.py",
+    "recipes/glm.py": f"{FITS} tests/unit/test_study.py tests/theory/test_stability.py",
     "documents/canonical.py": "tests/unit/test_documents.py",
     "documents/parts.py": "tests/unit/test_documents.py",
     "tables/encoding.py": "tests/unit/test_encoding.py",
@@ -77,7 +80,13 @@ def run_tests(folder, tests):
     os.chdir(folder)
     sys.path.insert(0, str(folder / "src"))
     sys.dont_write_bytecode = True
-    sys.exit(int(pytest.main(["-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests.split()])))
+    sys.exit(
+        int(
+            pytest.main(
+                ["-x", "-q", "-n", "0", "-m", "not slow", "-p", "no:cacheprovider", *tests.split()]
+            )
+        )
+    )
 
 
 def is_killed(folder, module, source):

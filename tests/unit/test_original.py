@@ -1,0 +1,214 @@
+"""Parts of an original beside what they stand for, in plain NumPy."""
+
+import numpy as np
+import pytest
+
+from replearn.exact.rows import Block, Kept, marks
+from replearn.recipes import derivatives, glm, newton
+from replearn.recipes.coordinates import MOST_IN_TRIANGLE, Coordinates
+from replearn.recipes.influence import above, influence_of
+from replearn.recipes.losses import Bernoulli, Gaussian, Multinomial, Poisson
+from replearn.recipes.newton import Summary, fit
+from replearn.recipes.validation import folds_of, held_out_loss, validate
+
+UNIT = 2.0**-26
+
+
+def lab(n_rows=600, n_terms=3, seed=0, groups=None):
+    """Rows on the grid, whose classes depend on the first column."""
+    rng = np.random.default_rng(seed)
+    terms = np.clip(rng.normal(size=(n_rows, n_terms)) * 4096, -16384, 16384).astype(np.int16)
+    y = (rng.logistic(size=n_rows) < terms[:, 0] / 4096).astype(float)
+    return Kept(Block(terms, y, groups=groups))
+
+
+# ---------------------------------------------------------------- coordinates
+
+
+def test_coordinates_of_many_columns_are_their_scales():
+    n_columns = MOST_IN_TRIANGLE + 5
+    moments = np.diag(np.linspace(0.25, 4.0, n_columns))
+    found = Coordinates.of(np.array([[0.25]]), moments, 1e-9)
+    assert found.columns is None
+    np.testing.assert_allclose(found.scales, 2**14 * np.sqrt(np.diagonal(moments)), atol=0.6)
+    theta = np.arange(n_columns, dtype=float)[None] * 2**20
+    np.testing.assert_allclose(found.to_theta(found.of_theta(theta)), theta * UNIT, rtol=1e-12)
+    z = np.sqrt(0.25) * theta[0] * UNIT * np.sqrt(np.diagonal(moments))
+    np.testing.assert_allclose(found.of_theta(theta), z, rtol=1e-3)
+
+
+def test_the_smallest_diagonal_of_a_triangle_is_one_unit():
+    moments = np.diag([1.0, 1e-12])
+    assert Coordinates.of(np.array([[1.0]]), moments, 1e-14).columns[1, 1] == 1
+
+
+# ---------------------------------------------------------------- fits
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_coefficients", "share"),
+    [
+        (16_384, 10, (8192 << 32) // 16_384),
+        (16_383, 10, 1 << 32),
+        (1_000_000, 100, (12_800 << 32) // 1_000_000),
+    ],
+)
+def test_shares_of_rows_that_steer(n_rows, n_coefficients, share):
+    assert newton.share_of(n_rows, n_coefficients) == share
+
+
+def test_a_share_of_the_rows_steers_to_the_fit_of_all():
+    rows, loss = lab(40_000, seed=1), Bernoulli()
+    summary = Summary.of(rows, loss)
+    found = fit(rows, loss, "0.001", summary)
+    all_steer = newton.Guide(newton.start(loss, summary, 4).theta)
+    assert newton.start(loss, summary, 4).share < 1 << 32
+    exact = fit(rows, loss, "0.001", summary, near=0, guide=all_steer)
+    assert np.abs(found - exact).max() < 2**20 / np.sqrt(40_000)
+
+
+def test_rows_are_sampled_by_all_of_their_columns():
+    terms = np.zeros((4000, 2), dtype=np.int16)
+    terms[:, 0] = np.arange(4000)
+    block, share = Block(terms, np.zeros(4000)), 1 << 30
+    sums = derivatives.sums_at([block], Bernoulli(), np.zeros((1, 3)), share)
+    chosen = marks(terms) < share
+    assert 800 < chosen.sum() < 1200
+    assert sums.count("sampled") == int(chosen.sum()) << 16
+    X = np.column_stack([np.full(chosen.sum(), 256), (terms[chosen] + 8) // 16]).astype(object)
+    whole = derivatives.unpacked(sums.values["information"], (1, 3))[0]
+    assert (whole == X.T @ X * 2**20).all()  # a quarter in units of 2^-22
+
+
+# ---------------------------------------------------------------- losses
+
+
+def test_models_need_rows_of_every_class_and_events():
+    assert not Bernoulli().is_enough(np.array([1.0, 0.0]))
+    assert Bernoulli().is_enough(np.array([0.999, 0.001]))
+    assert not Multinomial(3).is_enough(np.array([0.5, 0.5, 0.0]))
+    assert not Poisson(3).is_enough(np.array([0.0]))
+
+
+def test_predictions_of_scores():
+    scores = np.array([[-2.0], [0.0], [3.0]])
+    p = 1 / (1 + np.exp(-scores[:, 0]))
+    np.testing.assert_allclose(Bernoulli().mean(scores), np.column_stack([1 - p, p]))
+    three = np.array([[0.5, -1.0], [800.0, 0.0]])
+    powers = np.exp(np.array([0.0, 0.5, -1.0]))
+    np.testing.assert_allclose(Multinomial(3).mean(three), [powers / powers.sum(), [0, 1, 0]])
+    assert Bernoulli.scale == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(("score", "slope"), [(47.0, 46.0), (50.0, 47.0), (-50.0, -49.0)])
+def test_scores_of_numbers_are_cut_at_48(score, slope):
+    found = Gaussian("0", "1").residual(np.array([[score]]), np.array([1.0]))
+    assert found == slope
+
+
+def test_units_of_few_numbers_are_their_ends():
+    few = Gaussian.of(np.array([1.0, 2.0, 9.0]))
+    assert (few.centre, few.spread) == ("5", "2.43")
+    many = Gaussian.of(np.append(np.zeros(25), np.ones(25)))  # 50 are enough for quantiles
+    assert (many.centre, many.spread) == ("0.5", "0.304")
+    assert Gaussian.of(np.append(np.zeros(49), 99.0)).centre == "0"
+    assert Gaussian.of(np.append(np.zeros(48), 99.0)).centre == "49.5"
+
+
+# ---------------------------------------------------------------- spread
+
+
+def test_upper_bounds_of_a_variance():
+    np.testing.assert_allclose(above([1e12, 200.0, 2.0]), [1.0, 1.35, 9.0], rtol=1e-5)
+
+
+def influence(rows, loss, theta):
+    summary = Summary.of(rows, loss)
+    coordinates = Coordinates.of(loss.information(summary.shares), glm.second_moments(rows), 0.01)
+    return glm.spread_of(rows, loss, "0.01", theta, coordinates, summary), coordinates
+
+
+def test_influences_are_those_of_the_sandwich():
+    rows, loss = lab(500, seed=2), Bernoulli()
+    theta = fit(rows, loss, "0.01", Summary.of(rows, loss))
+    found, coordinates = influence(rows, loss, theta)
+    X = np.column_stack([np.ones(500), rows.block.terms / 4096])
+    p = 1 / (1 + np.exp(-(X @ theta[0] * UNIT)))
+    information = (X * (p * (1 - p))[:, None]).T @ X / 500 + 0.01 * np.diag([0, 1, 1, 1])
+    pull = np.linalg.solve(information, X.T).T
+    leverage = (pull * X).sum(axis=1) * p * (1 - p) / 500
+    scores, columns = coordinates.factors()
+    rowwise = scores[0, 0] * (pull * ((p - rows.block.targets) / (1 - leverage))[:, None]) @ columns
+    np.testing.assert_allclose(found.observed, (rowwise**2).mean(axis=0), rtol=1e-2)
+    m = (rowwise**2).sum(axis=0) ** 2 / (rowwise**4).sum(axis=0)
+    # squares of squares are cut to four bits or so, which makes m up to 15% larger
+    np.testing.assert_allclose(found.m_observed, m, rtol=0.15)
+
+
+def test_rows_of_one_group_count_as_one():
+    """Forty copies of each row make one group: forty times the variance, as many effective rows."""
+    alone, loss = lab(300, seed=3), Bernoulli()
+    theta = fit(alone, loss, "0.01", Summary.of(alone, loss))
+    single, _ = influence(alone, loss, theta)
+    names = np.repeat(np.array([f"person {i}" for i in range(300)], dtype=object), 40)
+    copies = Kept(
+        Block(
+            np.repeat(alone.block.terms, 40, axis=0),
+            np.repeat(alone.block.targets, 40),
+            groups=names,
+        )
+    )
+    grouped, _ = influence(copies, loss, theta)
+    # leverages of single rows are a fortieth, so that each influence is a little smaller
+    np.testing.assert_allclose(grouped.observed, 40 * single.observed, rtol=0.08)
+    np.testing.assert_allclose(grouped.m_observed, single.m_observed, rtol=0.15)
+
+
+def test_influences_need_not_be_of_all_rows():
+    rows, loss = lab(400, seed=4), Bernoulli()
+    theta = fit(rows, loss, "0.01", Summary.of(rows, loss))
+    _, coordinates = influence(rows, loss, theta)
+    sums = derivatives.sums_at(rows.blocks(), loss, theta, 1 << 32)
+    information = derivatives.mean_information(sums, loss, 0.01)
+    parts = coordinates.factors()
+    some = influence_of(rows.blocks(), loss, theta, information, parts, 4000, 4000.0)
+    every = influence_of(rows.blocks(), loss, theta, information, parts, 400, 400.0)
+    np.testing.assert_allclose(some.m_observed, 10 * every.m_observed, rtol=0.05)
+    np.testing.assert_allclose(some.observed, every.observed, rtol=0.05)
+
+
+# ---------------------------------------------------------------- choices
+
+
+def test_held_out_losses_are_those_of_rows_not_seen():
+    rows, loss = lab(500, seed=5), Bernoulli()
+    found = validate(rows, folds_of(rows, loss), loss, "0.01")
+    values, n_rows = 0.0, 0
+    for fold in found.folds:
+        assert fold.learn.block.n_rows + fold.held.n_rows == 500
+        scores = fold.held.terms / 4096 @ fold.theta[0, 1:] * UNIT + fold.theta[0, 0] * UNIT
+        values += np.logaddexp(0, scores).sum() - fold.held.targets @ scores
+        n_rows += fold.held.n_rows
+    assert n_rows == 500
+    assert found.loss == pytest.approx(values / 500, abs=1e-6)
+    assert held_out_loss(found.folds, loss) == found.loss
+
+
+def test_no_promise_where_small_parts_have_no_model():
+    """Parts as small as the smallest lab have one class only: nobody knows how much they differ."""
+    rows, loss = lab(400, seed=6), Bernoulli()
+    rare = Kept(Block(rows.block.terms, (np.arange(400) == 7).astype(float)))
+    _, trial = glm.original(rare, loss, glm.Promise(0.01, 3, 400, 4), ridge="0.1")
+    assert trial.spread.inflation == 2 * glm.MOST_INFLATION
+    _, trial = glm.original(rows, loss, glm.Promise(0.01, 3, 400, 400), ridge="0.1")
+    assert trial.spread.inflation < glm.MOST_INFLATION
+
+
+def test_fifty_rows_have_cells_of_their_own_spread():
+    loss = Bernoulli()
+    found = [
+        glm.original(lab(n, seed=7), loss, glm.Promise(0.01, 3, n, n), ridge="0.1")[1].widths
+        for n in (49, 50)
+    ]
+    assert set(found[0]) == {"0.1"}  # arbitrary: nothing is published
+    assert len(set(found[1])) > 1
