@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import replearn as rl
 from replearn.exact.rows import Block, Kept, marks
 from replearn.recipes import derivatives, glm, newton
 from replearn.recipes.coordinates import MOST_IN_TRIANGLE, Coordinates
@@ -212,3 +213,30 @@ def test_fifty_rows_have_cells_of_their_own_spread():
     ]
     assert set(found[0]) == {"0.1"}  # arbitrary: nothing is published
     assert len(set(found[1])) > 1
+
+
+# ---------------------------------------------------------------- classes that are nearly separable
+
+
+def nearly_separable(n_rows=1500, seed=31):
+    """Coefficients of 30 and 10 spreads: fits with a weak ridge come near the bound of 16."""
+    rng = np.random.default_rng([7, seed])
+    X = rng.normal(size=(n_rows, 5))
+    return X, 0.1 * rng.logistic(size=n_rows) < 3 * X[:, 0] + X[:, 1]
+
+
+def test_originals_keep_away_from_the_bound_of_coefficients():
+    """Else replications, whose coefficients differ a little, might have no model at all."""
+    X, y = nearly_separable()
+    first = rl.ReplicableLogisticClassifier().fit(X, y)
+    assert np.abs(first.model_.theta[:, 1:]).max() < 12
+    assert not first.study_.problems
+
+
+def test_a_weak_ridge_by_hand_is_not_published(tmp_path):
+    X, y = nearly_separable()
+    with pytest.warns(rl.ReplicabilityWarning, match="larger ridge"):
+        first = rl.ReplicableLogisticClassifier(ridge=1e-4).fit(X, y)
+    assert np.abs(first.model_.theta[:, 1:]).max() > 12
+    with pytest.raises(rl.ReplearnError, match="larger ridge"):
+        first.study_.save(tmp_path / "study.json")

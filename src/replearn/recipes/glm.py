@@ -55,6 +55,8 @@ _LEAST_INFLATION = 0.25
 LEAST_COUNT = 10
 #: Weights of rows in second moments have units of 2^-8.
 _MOMENT_BITS = 8
+#: Coefficients of originals stay below it, so that those of replications stay below their bound.
+_MOST_THETA = 0.75 * newton.MAX_THETA
 #: Ridge and widths where there are too few rows to choose them.
 _STRONG, _ARBITRARY = "0.1", "0.1"
 #: A model may cost this share of its sampling error, 0.5 q/n nats, for a stronger ridge.
@@ -240,6 +242,11 @@ class Trial:
         """Of the fit."""
         return self.validation.ridge
 
+    @property
+    def is_steep(self) -> bool:
+        """Whether some replication might have no bounded fit: classes are nearly separable."""
+        return bool(np.abs(self.theta[:, 1:]).max(initial=0.0) > _MOST_THETA * 2.0**THETA_BITS)
+
     def with_cells(self, promise: Promise, loss: Loss) -> "Trial":
         """The same fit in cells of its own spread, and what rounding makes of it."""
         widths = widths_of(self.spread, promise)
@@ -326,11 +333,14 @@ def original(
         try:
             if stronger != validation.ridge:
                 validation = validate(kept, folds, loss, stronger, validation.guide)
-            trials.append(attempt(rows, kept, loss, summary, promise, moments, validation))
+            trial = attempt(rows, kept, loss, summary, promise, moments, validation)
         except ReplearnError:
             if stronger == RIDGES[0] and not trials:
                 raise
             continue  # a part of the rows has no bounded fit
+        if trial.is_steep:
+            continue
+        trials.append(trial)
         if trials[-1].loss > min(trial.loss for trial in trials) + allowed:
             break
     best = min(trial.loss for trial in trials)

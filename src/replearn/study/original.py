@@ -393,6 +393,11 @@ def _certificate(
             f"explain. Get about {_round_up(needed):,} rows, use fewer columns, or pass groups "
             "if rows come in clusters."
         )
+    if trial.is_steep:
+        problems.append(
+            "Some column nearly separates the classes, so that a replication may have no bounded "
+            "fit. Use a larger ridge."
+        )
     if worth.is_useless:
         cautions.append("The model is no better than the base rate.")
     if n_repeated > 0.2 * min(promise.n_here, MOST_TRIED):
