@@ -1,5 +1,7 @@
 """Parts of an original beside what they stand for, in plain NumPy."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -146,23 +148,22 @@ def test_influences_are_those_of_the_sandwich():
     np.testing.assert_allclose(found.m_observed, m, rtol=0.15)
 
 
-def test_rows_of_one_group_count_as_one():
-    """Forty copies of each row make one group: forty times the variance, as many effective rows."""
-    alone, loss = lab(300, seed=3), Bernoulli()
+@pytest.mark.parametrize("n_copies", [40, 1500])
+def test_rows_of_one_group_count_as_one(n_copies):
+    """Copies of a row make one group: so many times the variance, as many effective rows.
+
+    Sums over many copies exceed what squares in int64 hold, and have a coarser unit.
+    """
+    alone, loss = lab(100, n_terms=2, seed=3), Bernoulli()
     theta = fit(alone, loss, "0.01", Summary.of(alone, loss))
     single, _ = influence(alone, loss, theta)
-    names = np.repeat(np.array([f"person {i}" for i in range(300)], dtype=object), 40)
-    copies = Kept(
-        Block(
-            np.repeat(alone.block.terms, 40, axis=0),
-            np.repeat(alone.block.targets, 40),
-            groups=names,
-        )
-    )
+    names = np.tile(np.array([f"person {i}" for i in range(100)], dtype=object), n_copies)
+    terms = np.tile(alone.block.terms, (n_copies, 1))
+    copies = Kept(Block(terms, np.tile(alone.block.targets, n_copies), groups=names))
     grouped, _ = influence(copies, loss, theta)
-    # leverages of single rows are a fortieth, so that each influence is a little smaller
-    np.testing.assert_allclose(grouped.observed, 40 * single.observed, rtol=0.08)
-    np.testing.assert_allclose(grouped.m_observed, single.m_observed, rtol=0.15)
+    # leverages of copies are smaller, and so is each influence, by up to a tenth
+    np.testing.assert_allclose(grouped.observed, n_copies * single.observed, rtol=0.25)
+    np.testing.assert_allclose(grouped.m_observed, single.m_observed, rtol=0.25)
 
 
 def test_influences_need_not_be_of_all_rows():
@@ -240,3 +241,35 @@ def test_a_weak_ridge_by_hand_is_not_published(tmp_path):
     assert np.abs(first.model_.theta[:, 1:]).max() > 12
     with pytest.raises(rl.ReplearnError, match="larger ridge"):
         first.study_.save(tmp_path / "study.json")
+
+
+# ---------------------------------------------------------------- labs without an event
+
+
+def rare(n_rows, seed=0):
+    """One row in a hundred is an event."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 2))
+    return X, rng.logistic(size=n_rows) < 2 * X[:, 0] - 6
+
+
+def test_small_labs_that_may_have_no_event_are_promised_nothing():
+    X, y = rare(4000)
+    with pytest.warns(rl.ReplicabilityWarning, match="no row of some class") as warned:
+        few = rl.ReplicableLogisticClassifier(replication_rows=200, ridge=0.01).fit(X, y)
+    lacking = (1 - y.mean()) ** 200
+    assert few.certificate_.expected == pytest.approx(lacking, rel=0.05)
+    needed = int(re.search(r"replication_rows=([0-9]+)", str(warned[0].message))[1])
+    assert (1 - y.mean()) ** needed < 0.005 < (1 - y.mean()) ** (0.9 * needed)
+    enough = rl.ReplicableLogisticClassifier(replication_rows=needed, ridge=0.01).fit(X, y)
+    assert not enough.study_.problems
+    assert enough.certificate_.expected < 0.01
+
+
+def test_small_labs_that_may_count_nothing_are_promised_nothing():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(4000, 2))
+    counts = rng.poisson(np.exp(X[:, 0] - 4))
+    with pytest.warns(rl.ReplicabilityWarning, match="no event"):
+        rl.ReplicablePoissonRegressor(replication_rows=100, ridge=0.1).fit(X, counts)
+    rl.ReplicablePoissonRegressor(replication_rows=500, ridge=0.1).fit(X, counts)

@@ -43,6 +43,7 @@ class _Classes(Part):
     lack: ClassVar[str] = (
         "rows must have all classes, but some class has no row. Get rows of each class."
     )
+    lacks: ClassVar[str] = "no row of some class"
 
     @property
     def n_scores(self) -> int:
@@ -52,6 +53,10 @@ class _Classes(Part):
     def is_enough(self, shares: Vector) -> bool:
         """Whether rows with these shares of the classes have a model."""
         return bool((shares > 0).all())
+
+    def lacking(self, shares: Vector, n_rows: int) -> float:
+        """Probability that so many rows have no model, at most: some class has no row."""
+        return min(1.0, float(((1.0 - shares) ** n_rows).sum()))
 
     def units(self, targets: Any) -> Vector:
         """Targets as a fit takes them."""
@@ -183,10 +188,15 @@ class _Numbers(Part):
     n_scores: ClassVar[int] = 1
     ratio: ClassVar[str] = ""
     lack: ClassVar[str] = ""
+    lacks: ClassVar[str] = "no event"
 
     def is_enough(self, shares: Vector) -> bool:
         """Whether rows with this mean target have a model."""
         return True
+
+    def lacking(self, shares: Vector, n_rows: int) -> float:
+        """Probability that so many rows have no model."""
+        return 0.0
 
     def totals(self, targets: Vector, masses: Any) -> Vector:
         """Weighted targets, added up exactly."""
@@ -317,6 +327,10 @@ class Poisson(_Numbers):
     def is_enough(self, shares: Vector) -> bool:
         """Whether rows with this mean count have a model."""
         return bool(shares[0] > 0)
+
+    def lacking(self, shares: Vector, n_rows: int) -> float:
+        """Probability that so many rows have no model: all counts are 0."""
+        return math.exp(-float(shares[0]) * n_rows)
 
     def units(self, targets: Any) -> Vector:
         """Targets as a fit takes them."""

@@ -32,7 +32,7 @@ def rows_to_match(widths: Vector, spreads: Vector, n_original: int) -> int:
         chances = (math.erf(x) for x in widths / (2 * math.sqrt(2) * deviations))
         return math.exp(sum(math.log(max(chance, 1e-300)) for chance in chances)) >= 0.5
 
-    return _first(match_half)
+    return first_rows(match_half)
 
 
 def rows_to_find(widths: Vector, spreads: Vector, n_original: int) -> int:
@@ -47,10 +47,10 @@ def rows_to_find(widths: Vector, spreads: Vector, n_original: int) -> int:
         ratios = (widths / deviations).tolist()
         return math.fsum(_entropy(ratio) for ratio in ratios)
 
-    return _first(lambda n_rows: bits(n_rows) <= FREE_BITS)
+    return first_rows(lambda n_rows: bits(n_rows) <= FREE_BITS)
 
 
-def _first(holds) -> int:  # type: ignore[no-untyped-def]
+def first_rows(holds) -> int:  # type: ignore[no-untyped-def]
     """The least number of rows at which something holds that holds beyond it too."""
     low, high = 0, 1
     while not holds(high):

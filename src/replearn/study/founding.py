@@ -24,7 +24,7 @@ from replearn.recipes.losses import Kind, loss_of
 from replearn.recipes.model import Model
 from replearn.recipes.newton import Summary
 from replearn.recipes.validation import RIDGES
-from replearn.study.original import read_labels
+from replearn.study.original import read_labels, without_model
 from replearn.study.passes import LEAST_ROWS, MAX_ROWS, Fitted
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study
@@ -255,11 +255,13 @@ def founded(
     codes, sketch = design.cells.publish(design.coordinates.of_theta(fitted.theta))
     design = replace(design, sketch=sketch)
     model = Model(design, codes)
-    problems: tuple[str, ...] = ()
+    counts = fitted.counts
+    shares = Summary.from_totals(n_rows, counts.weight, counts.totals).shares
+    problems = without_model(design.loss, shares, promise)[1]
     if inflation > glm.MOST_INFLATION:
-        problems = (
+        problems.append(
             f"Labs differ {inflation:.1f} times as much as their rows explain. Ask those that "
-            "differ most, or begin anew without them.",
+            "differ most, or begin anew without them."
         )
     return Founded(
         replace(
@@ -269,7 +271,7 @@ def founded(
             n_replication=promise.n_there,
             spreads=found.stated,
             commitment=model.fingerprint,
-            problems=problems,
+            problems=tuple(problems),
         ),
         model,
         n_labs,

@@ -21,6 +21,7 @@ from replearn.recipes.losses import LEAST_ROWS, Kind, Loss, loss_of
 from replearn.recipes.model import Model
 from replearn.recipes.newton import Summary
 from replearn.recipes.validation import Fold, scored
+from replearn.study.evidence import first_rows
 from replearn.study.rows import Reading, TableRows, read_rows
 from replearn.study.study import Study, sealed_commitment
 from replearn.study.worth import Worth
@@ -376,12 +377,14 @@ def _certificate(
     ratios = design.cells.widths / deviations
     expected = stability(ratios, promise.bits, residual / deviations).expected
     assert expected is not None
+    lacking, lack = without_model(design.loss, best.summary.shares, promise)
+    expected += lacking * (1.0 - expected)
     effective = trial.spread.influence.effective
     weakest = int(np.argmin(effective))
     names = ("(constant)", *design.encoding.term_names)
     place = weakest % len(names)
     n_repeated = _repeated(best.rows)
-    problems, cautions = [], []
+    problems, cautions = lack, []
     if promise.n_here < LEAST_ROWS:
         problems.append(
             f"{promise.n_here} rows are too few for any promise. Get at least {LEAST_ROWS}."
@@ -418,6 +421,19 @@ def _certificate(
         tuple(problems),
         tuple(cautions),
     )
+
+
+def without_model(loss: Loss, shares: Vector, promise: Promise) -> tuple[float, list[str]]:
+    """How often rows of the smallest lab have no model at all, and what to do if that is often."""
+    allowed, n_there = promise.max_disagreement / 2, promise.n_there
+    lacking = loss.lacking(shares, n_there)
+    if lacking <= allowed:
+        return lacking, []
+    needed = _round_up(first_rows(lambda n_rows: loss.lacking(shares, n_rows) <= allowed))
+    return lacking, [
+        f"Of labs with {n_there:,} rows {percent(lacking)} have {loss.lacks}, and so no model. "
+        f"Promise it to labs with at least {needed:,} rows: replication_rows={needed}."
+    ]
 
 
 def _round_up(number: float) -> int:
