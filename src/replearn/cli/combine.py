@@ -46,7 +46,12 @@ def add_arguments(parser: Parser) -> None:
         "the labs together are the original: after the last round the study is written",
         action="store_true",
     )
-    parser.add("--rows N", "publish: rows of the smallest replication (default: of all)", type=int)
+    parser.add(
+        "--rows N",
+        "publish: rows of the smallest replication (default: of all)",
+        type=int,
+        dest="replication_rows",
+    )
     parser.add("--ridge X", "of a draft, per row (default: ten over all rows)", type=float)
     parser.add("--seed TEXT", "of a draft; any text (default 0)", default="0")
     parser.add_page()
@@ -80,7 +85,7 @@ def run(options: argparse.Namespace) -> Outcome:
             opened=opened,
             nonce=nonce,
             publish=options.publish,
-            replication_rows=options.rows,
+            replication_rows=options.replication_rows,
         )
     n_rows, n_numbers = sum(part.rows for part in sums), study.design.n_numbers
     may_leave("model", n_rows, n_numbers)

@@ -2,7 +2,6 @@
 
 import argparse
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 from replearn.cli.command import (
@@ -31,15 +30,6 @@ examples:
 exit codes: 0 done; 2 bad input
 """
 
-_ESTIMATORS = {
-    "svm": ("paper", "ReplicableSVMClassifier"),
-    "sgd": ("paper", "ReplicableSGDClassifier"),
-    "net": ("net", "ReplicableNetClassifier"),
-    "dp": ("dp", "ReplicableDPClassifier"),
-    "box": ("boosting", "ReplicableBoostingClassifier"),
-    "foam": ("boosting", "ReplicableBoostingClassifier"),
-}
-
 
 def add_arguments(parser: Parser) -> None:
     """Add the options of the command."""
@@ -55,16 +45,15 @@ def add_arguments(parser: Parser) -> None:
 
 def estimator_of(options: argparse.Namespace) -> Any:
     """The estimator that the options describe."""
-    module, name = _ESTIMATORS[options.algorithm]
+    from replearn.estimators.table import ESTIMATORS
+
     given = promise_of(options) | {"shared_seed": options.shared_seed}
-    if options.algorithm in ("box", "foam"):
-        given["rounding"] = options.algorithm
     bits = given.pop("sketch_bits")
     if options.algorithm in ("svm", "sgd"):
         given["sketch_bits"] = bits
     elif bits:
         raise ReplearnError(f"--bits belongs to svm and sgd, got --algorithm {options.algorithm}.")
-    return getattr(import_module(f"replearn.estimators.{module}"), name)(**given)
+    return ESTIMATORS[options.algorithm](**given)
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -93,12 +82,13 @@ def of_study(
     options: argparse.Namespace, study: PaperStudy
 ) -> tuple[Any, Any, Any, tuple[str, ...]]:
     """The estimator of a replication of Algorithm 1 or 2, and the rows of a lab."""
+    from replearn.estimators.table import ESTIMATORS
+
     stated = study.provenance or {}
     options.target = options.target or stated.get("target")
     X, y, names = read_numbers(options, stated.get("columns"))
-    module, name = _ESTIMATORS[study.design.recipe]
-    shell = getattr(import_module(f"replearn.estimators.{module}"), name)
-    return shell(study=study, fit_intercept=study.design.fit_intercept), X, y, names
+    shell = ESTIMATORS[study.design.recipe](study=study, fit_intercept=study.design.fit_intercept)
+    return shell, X, y, names
 
 
 def replicate(options: argparse.Namespace, study: PaperStudy) -> Outcome:

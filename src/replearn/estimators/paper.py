@@ -194,17 +194,8 @@ class PaperClassifier(ClassifierMixin, BaseEstimator):
     def fit_sample(self, sample: Sample, classes: Any, work: BlockMap | None = None) -> Self:
         """Learn from rows wherever they are, in their canonical order.
 
-        Parameters
-        ----------
-        sample : Sample
-            Its sign +1 stands for ``classes[1]``.
-        classes : array of two labels
-        work : function like ``map``, optional
-            Makes the parts of the fit; by default threads do.
-
-        Returns
-        -------
-        self
+        The sign +1 stands for ``classes[1]``. ``work`` is a function like ``map`` that makes the
+        parts of the fit; by default threads do.
         """
         return self._learn(sample, classes, self._opened(), work)
 

@@ -1,6 +1,5 @@
 """What would go wrong with a lab's table, without fitting."""
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,7 +125,7 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
     reading = Reading.of(design)
     seen = Seen(design.encoding)
     counts = np.zeros(len(design.classes or ()), dtype=np.int64)
-    wrong: Counter[str] = Counter()
+    wrong = ""
     for batch in table.batches():
         design.encoding.encode(batch, seen)
         try:
@@ -137,7 +136,7 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
             else:
                 reading.targets(batch)
         except ReplearnError as problem:
-            wrong[str(problem)] += 1
+            wrong = wrong or str(problem)
     known = {
         column.name: f"; the study has {', '.join((column.reference, *column.levels)[:6])}"
         for column in design.encoding.columns
@@ -145,7 +144,7 @@ def check(study: Study, table: Any, show_values: bool = False) -> Check:
     }
     troubles = seen.troubles(show_values)
     stops = [f"Column {name!r}: {what}{known.get(name, '')}." for name, what in troubles]
-    stops += [f"{problem[0].upper()}{problem[1:]}" for problem in list(wrong)[:1]]
+    stops += [f"{wrong[0].upper()}{wrong[1:]}"] if wrong else []
     if counts.any() and (counts == 0).any():
         absent = percent(float(np.mean(counts == 0)))
         stops.append(

@@ -78,7 +78,7 @@ class Comparison(Spoken):
             n_apart = len(self.differences)
             items.append(Row("numbers that differ", n_apart))
             items += [
-                Row(name, f"{_cells(cells)} from {self.names[0]}")
+                Row(name, f"{counted(max(map(abs, cells)), 'cell')} apart from {self.names[0]}")
                 for name, cells in self.differences[:3]
             ]
         files = Table(
@@ -115,10 +115,6 @@ class Comparison(Spoken):
             for place, name in enumerate(self.names)
         }
         return where_we_landed([name for name, _ in rows], labs, reach=8.5)
-
-
-def _cells(cells: Sequence[int]) -> str:
-    return f"{counted(max(map(abs, cells)), 'cell')} apart"
 
 
 def compare(*models: Any, study: Study | None = None) -> Comparison:

@@ -17,7 +17,7 @@ from replearn.reports.files import load_model
 from replearn.study.original import Original, held_out
 from replearn.study.rows import Reading
 from replearn.study.worth import Measure, Worth, area_under_curve, balanced_accuracy
-from replearn.tables import Column, CsvOptions, class_numbers, levels_of, open_table, target_numbers
+from replearn.tables import CsvOptions, class_numbers, levels_of, open_table, target_numbers
 from replearn.types import Matrix, Vector
 
 #: Groups with fewer rows say nothing, and may say something about a person.
@@ -283,7 +283,8 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
         if by is not None:
             column = batch.column(by) if in_features else batch.groups
             assert column is not None
-            named.append(_names(column))
+            codes, names = levels_of(column)
+            named.append(np.array([*names, "(missing)"], dtype=object)[codes])
     return _Scored(
         None if reading is None else reading.loss,
         np.concatenate([scores for scores, _ in parts]),
@@ -310,11 +311,6 @@ def _of_sklearn(model: Any, X: Any, y: Any, by: Any, weights: Any) -> _Scored:
         groups = np.asarray(X[by] if isinstance(by, str) else by).astype(str)
     masses = None if weights is None else np.asarray(weights, dtype=np.float64)
     return _Scored(loss, logs[:, 1:] - logs[:, :1], targets, masses, groups)
-
-
-def _names(column: Column) -> NDArray[Any]:
-    codes, names = levels_of(column)
-    return np.array([*names, "(missing)"], dtype=object)[codes]
 
 
 def _brier(rows: _Scored) -> tuple[Measure, float] | None:

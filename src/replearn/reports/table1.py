@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -196,24 +196,13 @@ def count_pairs(name: str, promise: Promise, n_features: int, n_rows: int, n_pai
 
 def _shell(name: str, promise: Promise, seed: int, study: Any = None) -> Any:
     """The estimator of a row; with a study it is a replication."""
-    import replearn
+    from replearn.estimators.table import ESTIMATORS
 
     recipe, bits = LINES[name]
-    more: dict[str, Any] = {"rounding": recipe.name} if recipe.name in ("box", "foam") else {}
-    if bits:
-        more = {"study": study} if study is not None else {"sketch_bits": bits}
-    kind = (
-        "Boosting" if "rounding" in more else {"net": "Net"}.get(recipe.name, recipe.name.upper())
-    )
-    return getattr(replearn, f"Replicable{kind}Classifier")(
-        margin=promise.margin,
-        max_error=promise.max_error,
-        max_disagreement=promise.max_disagreement,
-        failure_prob=promise.failure_prob,
-        fit_intercept=False,
-        shared_seed=seed,
-        **more,
-    )
+    more: dict[str, Any] = {"sketch_bits": bits} if bits else {}
+    if bits and study is not None:
+        more = {"study": study}
+    return ESTIMATORS[recipe.name](**asdict(promise), fit_intercept=False, shared_seed=seed, **more)
 
 
 @lru_cache(maxsize=256)

@@ -194,7 +194,7 @@ def lab_sums(
 
 
 @dataclass(frozen=True)
-class Influence:
+class Participant:
     """A lab of a coalition beside the others."""
 
     lab: str
@@ -228,7 +228,7 @@ class Coalition(Spoken):
 
     model: Model
     replication: Replication
-    labs: tuple[Influence, ...]
+    labs: tuple[Participant, ...]
     heterogeneity: Vector
     same_population: float
     copies: tuple[tuple[str, str], ...]
@@ -463,7 +463,7 @@ def _coalition(
             1.96 * spreads / math.sqrt(one.rows) / study.widths,
         )
         if len(labs) == 1:
-            found.append(Influence(one.lab, one.rows, True, (), 1.0, names[0], landed))
+            found.append(Participant(one.lab, one.rows, True, (), 1.0, names[0], landed))
             break
         others = {name: value - part.values[name] for name, value in total.values.items()}
         rest = numbers(ExactSums(total.of, others))
@@ -473,7 +473,7 @@ def _coalition(
         largest = int(np.argmax(away))
         p = min(1.0, len(away) * math.erfc(float(away[largest]) / math.sqrt(2)))
         found.append(
-            Influence(
+            Participant(
                 one.lab,
                 one.rows,
                 not moved.size,

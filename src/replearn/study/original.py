@@ -383,7 +383,10 @@ def _certificate(
     weakest = int(np.argmin(effective))
     names = ("(constant)", *design.encoding.term_names)
     place = weakest % len(names)
-    n_repeated = _repeated(best.rows)
+    n_repeated = 0
+    if isinstance(best.rows, Kept):  # rows whose encoded numbers and target occurred before
+        found = contents(sampled(best.rows, best.rows.block.n_rows, MOST_TRIED, salt=4).block)
+        n_repeated = len(found) - len(np.unique(found))
     problems, cautions = lack, []
     if promise.n_here < LEAST_ROWS:
         problems.append(
@@ -440,11 +443,3 @@ def _round_up(number: float) -> int:
     """Two digits, upwards."""
     digits = 10 ** max(0, math.floor(math.log10(number)) - 1)
     return math.ceil(number / digits) * digits
-
-
-def _repeated(rows: Rows) -> int:
-    """Rows whose encoded numbers and target occurred before."""
-    if not isinstance(rows, Kept):
-        return 0
-    found = contents(sampled(rows, rows.block.n_rows, MOST_TRIED, salt=4).block)
-    return len(found) - len(np.unique(found))

@@ -1,15 +1,7 @@
 """Frames and files to blocks of whole numbers."""
 
 from replearn.tables.cells import Column, Texts, join_columns, levels_of, numbers_of
-from replearn.tables.encoding import (
-    MISSING,
-    OTHER,
-    Encoding,
-    LevelColumn,
-    NumberColumn,
-    Product,
-    Term,
-)
+from replearn.tables.encoding import MISSING, OTHER, Encoding, LevelColumn, NumberColumn, Product
 from replearn.tables.files import CsvOptions
 from replearn.tables.labels import class_numbers, classes_like, learn_classes, target_numbers
 from replearn.tables.learning import Learned, learn_encoding
@@ -32,7 +24,6 @@ __all__ = [
     "NumberColumn",
     "LevelColumn",
     "Product",
-    "Term",
     "OTHER",
     "MISSING",
     "Seen",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from replearn.documents import DecimalText, Length, Part, Range, Share3, Text, Unfit
 from replearn.errors import ReplearnError
 from replearn.tables.cells import MAX_TEXT, Column, levels_of, named_columns, numbers_of
-from replearn.tables.seen import Seen
+from replearn.tables.seen import KEPT_PER_BATCH, Seen
 from replearn.tables.table import Batch
 from replearn.types import Matrix, Vector, is_sparse
 
@@ -368,7 +368,9 @@ class Encoding(Part):
             seen.n_rows += n_rows
             seen.missing += n_missing
             seen.clipped += n_clipped
-            seen.keep_matrix(matrix)
+            some = np.array(matrix[:: max(1, n_rows // KEPT_PER_BATCH)].T, dtype=np.float64)
+            for place, values in enumerate(some):
+                seen.keep(place, values[~np.isnan(values)])
 
     def _ordered(self, batch: Batch) -> Any:
         """The columns of a matrix in the order of this encoding."""

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ MOST_UNKNOWN = 0.05
 
 _FEWEST_ROWS = 20  # of which a share says anything
 _MOST_KEPT = 1 << 16  # numbers of a column that are kept to look at their quantiles
-_KEPT_PER_BATCH = 1 << 10
+KEPT_PER_BATCH = 1 << 10
 _MOST_LEVELS = 1 << 12
 _MOST_ODD = 1000  # texts
 _EXAMPLES = 4
@@ -48,18 +48,12 @@ class Seen:
 
     def keep(self, place: int, values: NDArray[np.float64]) -> None:
         """Keep some numbers of a column, evenly spaced."""
-        step = max(1, len(values) // _KEPT_PER_BATCH)
+        step = max(1, len(values) // KEPT_PER_BATCH)
         kept = self._kept[place]
         kept.append(values[:: step * self._strides[place]].copy())
         if sum(map(len, kept)) > _MOST_KEPT:
             self._strides[place] *= 2
             kept[:] = [np.concatenate(kept)[::2]]
-
-    def keep_matrix(self, matrix: NDArray[Any]) -> None:
-        """Keep some rows of numbers."""
-        some = np.array(matrix[:: max(1, len(matrix) // _KEPT_PER_BATCH)].T, dtype=np.float64)
-        for place, values in enumerate(some):
-            self.keep(place, values[~np.isnan(values)])
 
     def keep_levels(self, place: int, codes: NDArray[np.int32], texts: tuple[str, ...]) -> None:
         """Count the levels of a column."""
