@@ -46,12 +46,8 @@ def add_arguments(parser: Parser) -> None:
         "the labs together are the original: after the last round the study is written",
         action="store_true",
     )
-    parser.add(
-        "--rows N",
-        "publish: rows of the smallest replication (default: of all)",
-        type=int,
-        dest="replication_rows",
-    )
+    rows = "publish: rows of the smallest replication (default: of all)"
+    parser.add("--rows N", rows, type=int, dest="replication_rows")
     parser.add("--ridge X", "of a draft, per row (default: ten over all rows)", type=float)
     parser.add("--seed TEXT", "of a draft; any text (default 0)", default="0")
     parser.add_page()

@@ -105,21 +105,11 @@ def influence_of(
     n_rows: int,
     weight: float,
 ) -> Influence:
-    """Influence of rows on the coordinates of a fit.
+    """Influence of rows on the coordinates of a fit, ``theta`` in whole units.
 
-    Parameters
-    ----------
-    blocks : iterable of Block
-        All rows or a sample. If they have groups, influences add up within each.
-    loss : Loss
-    theta : array of shape (n_scores, n_columns)
-        The fit, in whole units.
-    information : array
-        Mean information of a row with the ridge, over scores and columns.
-    triangles : pair of arrays
-        Of the coordinates: scores and columns.
-    n_rows, weight : int, float
-        Of all rows.
+    ``blocks`` are all rows or a sample; if they have groups, influences add up within each.
+    ``information`` is the mean of a row with the ridge, ``triangles`` are those of the coordinates
+    (scores, columns), ``n_rows`` and ``weight`` those of all rows.
     """
     n_scores, n_columns = theta.shape
     own = np.flatnonzero(np.equal(*np.triu_indices(n_scores)))  # pairs of a score with itself
