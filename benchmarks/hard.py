@@ -1,6 +1,6 @@
 """How often labs agree on invented populations that are hard on purpose.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/hard.py [--pairs 150] [--only "rare columns"]
+    OPENBLAS_NUM_THREADS=1 python benchmarks/hard.py [--pairs 300] [--only "rare columns"]
 
 Each pair is an original, fitted with defaults but for what its line says, and a replication of
 fresh rows. *differ* counts replications that get a different model, or none; *refused* are
@@ -11,6 +11,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -213,23 +214,29 @@ def count(name: str, n_pairs: int) -> tuple[int, int, list[float], int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--pairs", type=int, default=150)
+    parser.add_argument("--pairs", type=int, default=300)
     parser.add_argument("--only", help="one line")
+    parser.add_argument("--write", type=Path, help="folder for hard.csv")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     print(f"{'':<34}{'numbers':>8}{'differ':>14}{'refused':>9}{'certificates':>14}{'seconds':>9}")
-    total = n_published = 0
+    found = []
     for name in [options.only] if options.only else LINES:
         started = time.monotonic()
         n_differ, n_refused, certificates, n_numbers = count(name, options.pairs)
-        total, n_published = total + n_differ, n_published + len(certificates)
-        mean = f"{np.mean(certificates):.2%}" if certificates else ""
+        mean = float(np.mean(certificates)) if certificates else np.nan
+        found.append((name, n_numbers, n_differ, len(certificates), n_refused, mean))
         print(
             f"{name:<34}{n_numbers:>8}{f'{n_differ} of {len(certificates)}':>14}{n_refused:>9}"
-            f"{mean:>14}{time.monotonic() - started:>9.0f}",
+            f"{mean:>14.2%}{time.monotonic() - started:>9.0f}",
             flush=True,
         )
-    print(f"{total} of {n_published} replications differ ({total / max(1, n_published):.2%}).")
+    columns = ["population", "numbers", "differ", "pairs", "refused", "certificates"]
+    table = pd.DataFrame(found, columns=columns)
+    share = table["differ"].sum() / max(1, table["pairs"].sum())
+    print(f"{table['differ'].sum()} of {table['pairs'].sum()} differ ({share:.2%}).")
+    if options.write is not None:
+        table.to_csv(options.write / "hard.csv", index=False, float_format="%.4g")
 
 
 if __name__ == "__main__":

@@ -645,6 +645,7 @@ REFUSALS = [
     ("publish a.csv --target died --out {tmp}/s.json --max-disagreement 5", "--max-disagreement"),
     ("publish a.csv --target died --out {tmp}/s.json --interactions age", "pairs like"),
     ("publish a.csv --target died --out study.json", "is a study already"),
+    ("publish a.csv --target died --rows 3 --out {tmp}/s.json", "no row of some class"),
     ("publish a.csv --target died --registered --out {tmp}/s.json", "needs --rows"),
     ("replicate nofile.json b.csv", "No such file"),
     ("replicate study.json nofile.csv", "nofile.csv cannot be read"),

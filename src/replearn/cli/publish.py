@@ -134,6 +134,7 @@ def run(options: argparse.Namespace) -> Outcome:
         original = publish(table, request)
     refuse_unsafe(original.remarks)
     study, model = original.study, original.model
+    study.refuse_problems()
     may_leave("study", study.n_original, study.design.n_numbers, study)
     if options.page is not None:  # it has all coefficients
         may_leave("model", study.n_original, study.design.n_numbers)

@@ -67,16 +67,15 @@ class Study(Spoken, Document):
     sealed: bool = False
     problems: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
-    @classmethod
-    def load(cls, path: "str | os.PathLike[str]") -> "Study":
-        """Read a study file, strictly."""
-        return super().load(path)
-
     def save(self, path: "str | os.PathLike[str]", private: bool = False) -> None:
         """Publish the study; refused where its promise cannot be kept."""
+        self.refuse_problems()
+        super().save(path, private)
+
+    def refuse_problems(self) -> None:
+        """Stop where the promise cannot be kept."""
         if self.problems:
             raise ReplearnError(f"the study was not published: {' '.join(self.problems)}")
-        super().save(path, private)
 
     def check(self) -> None:
         """The parts must fit together: nobody believes widths that rows and spreads deny."""
