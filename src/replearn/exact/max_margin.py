@@ -127,7 +127,8 @@ def _solve(data, columns, starts, precise, box, scale, problem, u, alpha, active
     Returns the status, ``|u|^2``, ``sum a_i``, ``min g_i``, row visits and rows of zeros.
     """
     _, abs_gap, rel_gap, share, floor, max_sweeps, _, _ = problem
-    n, hard, n_active, n_zero = starts.size - 1, box == np.inf, 0, 0
+    n, hard, n_zero = starts.size - 1, box == np.inf, 0
+    n_active = np.int64(0)  # or numba would compile a sweep for the constant 0, too
     for i in range(n):
         alpha[i] = 0.0
         if is_zero(data, starts, i):
