@@ -135,3 +135,17 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     hospital(4000, 2).to_csv("Paris.csv", index=False)
     assert main(["replicate", "next.json", "Paris.csv"]) == 0
     assert (tmp_path / "next.model.json").exists()
+
+
+def test_labs_promise_nothing_to_labs_that_may_have_no_event():
+    labs = {
+        name: rows.assign(y=rows.y * (np.arange(len(rows)) % 15 == 0)).astype({"y": int})
+        for name, rows in four_labs().items()
+    }
+    draft = draft_study(*columns(labs))
+    found = draft.begin()
+    while isinstance(found, State):
+        sums = [lab_sums(draft, rows, found, lab=lab) for lab, rows in labs.items()]
+        found = combine(draft, *sums, state=found, publish=True, replication_rows=100)
+    with pytest.raises(ReplearnError, match=r"100 rows .* have no row of some class"):
+        found.study.save("never.json")

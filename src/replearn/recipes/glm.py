@@ -242,11 +242,6 @@ class Trial:
         """Of the fit."""
         return self.validation.ridge
 
-    @property
-    def is_steep(self) -> bool:
-        """Whether some replication might have no bounded fit: classes are nearly separable."""
-        return bool(np.abs(self.theta[:, 1:]).max(initial=0.0) > _MOST_THETA * 2.0**THETA_BITS)
-
     def with_cells(self, promise: Promise, loss: Loss) -> "Trial":
         """The same fit in cells of its own spread, and what rounding makes of it."""
         widths = widths_of(self.spread, promise)
@@ -338,13 +333,18 @@ def original(
             if stronger == RIDGES[0] and not trials:
                 raise
             continue  # a part of the rows has no bounded fit
-        if trial.is_steep:
+        if is_steep(trial.theta):
             continue
         trials.append(trial)
         if trials[-1].loss > min(trial.loss for trial in trials) + allowed:
             break
     best = min(trial.loss for trial in trials)
     return summary, next(trial for trial in trials[::-1] if trial.loss <= best + allowed)
+
+
+def is_steep(theta: Matrix) -> bool:
+    """Whether some replication might have no bounded fit: classes are nearly separable."""
+    return bool(np.abs(theta[:, 1:]).max(initial=0.0) > _MOST_THETA * 2.0**THETA_BITS)
 
 
 def rounded(theta: Matrix, coordinates: Coordinates, widths: Vector, bits: int, row: int) -> Matrix:

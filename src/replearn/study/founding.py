@@ -257,7 +257,7 @@ def founded(
     model = Model(design, codes)
     counts = fitted.counts
     shares = Summary.from_totals(n_rows, counts.weight, counts.totals).shares
-    problems = without_model(design.loss, shares, promise)[1]
+    problems = without_model(design.loss, shares, promise, fitted.theta)[1]
     if inflation > glm.MOST_INFLATION:
         problems.append(
             f"Labs differ {inflation:.1f} times as much as their rows explain. Ask those that "

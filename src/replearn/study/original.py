@@ -377,7 +377,7 @@ def _certificate(
     ratios = design.cells.widths / deviations
     expected = stability(ratios, promise.bits, residual / deviations).expected
     assert expected is not None
-    lacking, lack = without_model(design.loss, best.summary.shares, promise)
+    lacking, problems = without_model(design.loss, best.summary.shares, promise, trial.theta)
     expected += lacking * (1.0 - expected)
     effective = trial.spread.influence.effective
     weakest = int(np.argmin(effective))
@@ -387,7 +387,6 @@ def _certificate(
     if isinstance(best.rows, Kept):  # rows whose encoded numbers and target occurred before
         found = contents(sampled(best.rows, best.rows.block.n_rows, MOST_TRIED, salt=4).block)
         n_repeated = len(found) - len(np.unique(found))
-    problems, cautions = lack, []
     if promise.n_here < LEAST_ROWS:
         problems.append(
             f"{promise.n_here} rows are too few for any promise. Get at least {LEAST_ROWS}."
@@ -399,13 +398,7 @@ def _certificate(
             f"explain. Get about {_round_up(needed):,} rows, use fewer columns, or pass groups "
             "if rows come in clusters."
         )
-    if trial.is_steep:
-        problems.append(
-            "Some column nearly separates the classes, so that a replication may have no bounded "
-            "fit. Use a larger ridge."
-        )
-    if worth.is_useless:
-        cautions.append("The model is no better than the base rate.")
+    cautions = ["The model is no better than the base rate."] if worth.is_useless else []
     if n_repeated > 0.2 * min(promise.n_here, MOST_TRIED):
         cautions.append(
             f"{n_repeated:,} rows occur before. If the same person stands in several rows, pass "
@@ -426,17 +419,24 @@ def _certificate(
     )
 
 
-def without_model(loss: Loss, shares: Vector, promise: Promise) -> tuple[float, list[str]]:
+def without_model(
+    loss: Loss, shares: Vector, promise: Promise, theta: Matrix
+) -> tuple[float, list[str]]:
     """How often rows of the smallest lab have no model at all, and what to do if that is often."""
-    allowed, n_there = promise.max_disagreement / 2, promise.n_there
+    allowed, n_there, problems = promise.max_disagreement / 2, promise.n_there, []
+    if glm.is_steep(theta):
+        problems.append(
+            "Some column nearly separates the classes, so that a replication may have no bounded "
+            "fit. Use a larger ridge."
+        )
     lacking = loss.lacking(shares, n_there)
-    if lacking <= allowed:
-        return lacking, []
-    needed = _round_up(first_rows(lambda n_rows: loss.lacking(shares, n_rows) <= allowed))
-    return lacking, [
-        f"Of labs with {n_there:,} rows {percent(lacking)} have {loss.lacks}, and so no model. "
-        f"Promise it to labs with at least {needed:,} rows: replication_rows={needed}."
-    ]
+    if lacking > allowed:
+        needed = _round_up(first_rows(lambda n_rows: loss.lacking(shares, n_rows) <= allowed))
+        problems.append(
+            f"Of labs with {n_there:,} rows {percent(lacking)} have {loss.lacks}, and so no model. "
+            f"Promise it to labs with at least {needed:,} rows: replication_rows={needed}."
+        )
+    return lacking, problems
 
 
 def _round_up(number: float) -> int:
