@@ -253,15 +253,17 @@ def rare(n_rows, seed=0):
     return X, rng.logistic(size=n_rows) < 2 * X[:, 0] - 6
 
 
-def test_small_labs_that_may_have_no_event_are_promised_nothing():
+@pytest.mark.parametrize("weight", [None, "balanced"])
+def test_small_labs_that_may_have_no_event_are_promised_nothing(weight):
     X, y = rare(4000)
+    options = {"ridge": 0.01, "class_weight": weight}
     with pytest.warns(rl.ReplicabilityWarning, match="no row of some class") as warned:
-        few = rl.ReplicableLogisticClassifier(replication_rows=200, ridge=0.01).fit(X, y)
+        few = rl.ReplicableLogisticClassifier(replication_rows=200, **options).fit(X, y)
     lacking = (1 - y.mean()) ** 200
     assert few.certificate_.expected == pytest.approx(lacking, rel=0.05)
     needed = int(re.search(r"replication_rows=([0-9]+)", str(warned[0].message))[1])
     assert (1 - y.mean()) ** needed < 0.005 < (1 - y.mean()) ** (0.9 * needed)
-    enough = rl.ReplicableLogisticClassifier(replication_rows=needed, ridge=0.01).fit(X, y)
+    enough = rl.ReplicableLogisticClassifier(replication_rows=needed, **options).fit(X, y)
     assert not enough.study_.problems
     assert enough.certificate_.expected < 0.01
 

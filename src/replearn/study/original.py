@@ -19,7 +19,6 @@ from replearn.recipes.design import Design
 from replearn.recipes.glm import MOST_INFLATION, Promise, Trial, stability
 from replearn.recipes.losses import LEAST_ROWS, Kind, Loss, loss_of
 from replearn.recipes.model import Model
-from replearn.recipes.newton import Summary
 from replearn.recipes.validation import Fold, scored
 from replearn.study.evidence import first_rows
 from replearn.study.rows import Reading, TableRows, read_rows
@@ -217,7 +216,6 @@ class _Candidate:
     learned: Learned
     rows: Rows
     reading: Reading
-    summary: Summary
     trial: Trial
 
 
@@ -253,10 +251,10 @@ def publish(table: Table, request: Request) -> Original:
             encoding = replace(learned.encoding, products_halved=halved)
             reading = Reading(encoding, loss, classes, weight)
             rows = read_rows(TableRows(table, reading), request.n_jobs)
-            summary, trial = glm.original(rows, loss, promise, ridge)
+            _, trial = glm.original(rows, loss, promise, ridge)
             if best is None or trial.loss < best.trial.loss:
                 learned = replace(learned, encoding=encoding)
-                best = _Candidate(basis, learned, rows, reading, summary, trial)
+                best = _Candidate(basis, learned, rows, reading, trial)
     assert best is not None
     if request.sketch_bits == "auto" and best.trial.is_dear(loss):
         promise = replace(promise, bits=_MORE_BITS)
@@ -329,7 +327,9 @@ def _published(
     own_worth, worth = (
         worth_of(best.reading.loss, folds) for folds in (trial.validation.folds, trial.folds)
     )
-    certificate = _certificate(best, promise, design, model, worth)
+    targets = design.loss.units(labels)
+    shares = design.loss.totals(targets, np.ones(len(targets))) / len(targets)
+    certificate = _certificate(best, promise, model, worth, shares)
     unsafe = [
         f"It must not publish {remark}. Leave it out: drop=[{remark.column!r}]."
         for remark in best.learned.remarks
@@ -368,16 +368,16 @@ def held_out(folds: tuple[Fold, ...]) -> tuple[Matrix, Vector, Vector | None]:
 
 
 def _certificate(
-    best: _Candidate, promise: Promise, design: Design, model: Model, worth: Worth
+    best: _Candidate, promise: Promise, model: Model, worth: Worth, shares: Vector
 ) -> Certificate:
-    trial = best.trial
+    trial, design = best.trial, model.design
     z = trial.coordinates.of_theta(trial.theta)
     residual = z - design.cells.decode(model.codes, design.published)
     deviations = trial.spread.central(promise.n_here, promise.n_there)
     ratios = design.cells.widths / deviations
     expected = stability(ratios, promise.bits, residual / deviations).expected
     assert expected is not None
-    lacking, problems = without_model(design.loss, best.summary.shares, promise, trial.theta)
+    lacking, problems = without_model(design.loss, shares, promise, trial.theta)
     expected += lacking * (1.0 - expected)
     effective = trial.spread.influence.effective
     weakest = int(np.argmin(effective))
