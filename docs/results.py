@@ -143,7 +143,8 @@ def hard():
 {len(table)} invented populations, {table["pairs"].max()} times. Of {n_pairs:,} replications
 {n_differ} get a different model, or none: {n_differ / n_pairs:.2%} (at most {most:.2%} with 95%
 confidence), where 1% was planned. *Refused* are originals that must not be published, such as those
-whose smallest labs may have no event.
+whose smallest labs may have no event. Lines about nearly separable classes and about labs of 200
+are not blind: what they showed led to rules.
 
 :::{{dropdown}} All populations as a table
 
