@@ -101,6 +101,8 @@ def test_predictions_of_scores():
     powers = np.exp(np.array([0.0, 0.5, -1.0]))
     np.testing.assert_allclose(Multinomial(3).mean(three), [powers / powers.sum(), [0, 1, 0]])
     assert Bernoulli.scale == (1.0, 0.0)
+    assert Gaussian("5", "2").mean(np.array([[1.5]])) == 8.0
+    np.testing.assert_allclose(Poisson(3).mean(np.array([[1.0], [99.0]])), [np.e, 8.0])
 
 
 @pytest.mark.parametrize(("score", "slope"), [(47.0, 46.0), (50.0, 47.0), (-50.0, -49.0)])
