@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from replearn.datasets import load_readmission
 from replearn.errors import InvalidFile, ReplearnError, ReplicabilityWarning
 from replearn.recipes import glm
 from replearn.recipes.model import Model
+from replearn.study.evidence import _entropy
 from replearn.study.original import Request, publish
 from replearn.study.replication import replicate
 from replearn.study.study import Study
@@ -325,3 +327,11 @@ def test_levels_of_few_persons_are_folded_however_many_rows_they_have():
 
     assert levels(None) == ["x", "kind"]  # 50 rows
     assert levels(persons) == ["x"]  # of ten persons
+
+
+@pytest.mark.parametrize("ratio", [0.2, 0.4999, 0.5001, 2.0, 6.0])
+def test_entropy_of_a_rounded_normal_number(ratio):
+    edges = (np.arange(-200, 201) + 0.5) * ratio
+    p = np.diff(0.5 * np.array([math.erf(x / math.sqrt(2)) for x in edges]))
+    expected = -sum(x * math.log2(x) for x in p if x > 0)
+    assert _entropy(ratio) == pytest.approx(expected, rel=6e-3)
