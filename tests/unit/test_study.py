@@ -334,4 +334,5 @@ def test_entropy_of_a_rounded_normal_number(ratio):
     edges = (np.arange(-200, 201) + 0.5) * ratio
     p = np.diff(0.5 * np.array([math.erf(x / math.sqrt(2)) for x in edges]))
     expected = -sum(x * math.log2(x) for x in p if x > 0)
+    # narrow cells: that of the normal law, which lacks the variance of a place in its cell
     assert _entropy(ratio) == pytest.approx(expected, rel=6e-3)

@@ -80,7 +80,8 @@ class _ReplicableGLM(Options, BaseEstimator):
         path : path
             A table: .csv, .csv.gz, .parquet, .npz or .svm.
         target, sample_weight, offset, groups : str, optional
-            Names of columns. A study names its own, so that a replication needs none.
+            Names of columns. A study names its own, so that a replication needs none. Rows of
+            weight 0 have a part in the encoding; `fit` leaves them out.
 
         Returns
         -------

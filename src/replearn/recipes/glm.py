@@ -65,7 +65,6 @@ _RIDGE_PRICE = 0.1
 _DEAR = 0.01
 #: Of one number, so that its logarithm is finite.
 _MOST_MISSES = 1 - 1e-12
-_ROOT_2 = math.sqrt(2.0)
 
 
 @dataclass(frozen=True)
@@ -214,12 +213,12 @@ def stability(widths: Vector, bits: int, residual: Vector | None = None) -> Boun
     bound : Bound
         ``expected``: normal differences stay within all cells at least as often as if they were
         independent, whatever their correlations (Sidak). A sum over the cells would exceed 1 for
-        few rows; for many, `replearn.codes.sketch.width_factor` inverts it.
+        few rows; `replearn.codes.sketch.width_factor` inverts that sum, which is the larger one.
     """
     if residual is None:
         each = [miss_rate(width, bits) for width in widths]
     else:
-        above, below = (widths / 2 - residual) / _ROOT_2, (widths / 2 + residual) / _ROOT_2
+        above, below = ((widths / 2 + off) / math.sqrt(2.0) for off in (-residual, residual))
         each = [(math.erfc(a) + math.erfc(b)) / 2 for a, b in zip(above, below, strict=True)]
     together = math.fsum(math.log1p(-min(miss, _MOST_MISSES)) for miss in each)
     return Bound(proved=1.0, expected=-math.expm1(together))

@@ -2,7 +2,7 @@
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -265,6 +265,7 @@ def _of_ours(model: Any, X: Any, y: Any, by: Any, weights: Any, csv: CsvOptions 
     offset = getattr(design, "offset", None)
     roles = {"target": target, "weights": weights, "offset": offset, "groups": groups}
     table = X if hasattr(X, "roles") else open_table(X, columns=features, csv=csv, **roles)
+    table = replace(table, names=features)
     if table.roles["target"] is None:
         raise ReplearnError("evaluate needs labels. Pass y, or --target COLUMN.")
     reading = Reading.of(model.design) if isinstance(model, Model) else None
